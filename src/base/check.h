@@ -1,0 +1,29 @@
+// TRIREME_CHECK: for what only a bug of ours can break. Never for a caller's mistake (throw Error
+// for that).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace trireme {
+
+/// A broken promise inside Trireme. The program reports it as an internal error; libraries do not
+/// catch it.
+class Bug : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void fail_check(const char* condition, const char* file, int line,
+                             const std::string& detail);
+
+}  // namespace trireme
+
+/// Throws Bug with the condition, the place and the detail if the condition does not hold. Always
+/// on.
+#define TRIREME_CHECK(condition, detail)                               \
+  do {                                                                 \
+    if (!(condition)) {                                                \
+      ::trireme::fail_check(#condition, __FILE__, __LINE__, (detail)); \
+    }                                                                  \
+  } while (false)

@@ -1,0 +1,13 @@
+#include "trireme/error.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace trireme {
+
+void fail_check(const char* condition, const char* file, int line, const std::string& detail) {
+  throw Bug(fmt::format("{}:{}: check failed: {}: {}", file, line, condition, detail));
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+// A mutex that clang's thread-safety analysis understands (-Wthread-safety, run by ./test --lint).
+//
+//   Mutex mutex_;
+//   int count_ TRIREME_GUARDED_BY(mutex_) = 0;
+//   …
+//   MutexLock lock(mutex_);
+//   ++count_;
+#pragma once
+
+#include <mutex>
+
+#if defined(__clang__)
+#define TRIREME_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define TRIREME_THREAD_ANNOTATION(x)
+#endif
+
+#define TRIREME_CAPABILITY(name) TRIREME_THREAD_ANNOTATION(capability(name))
+#define TRIREME_SCOPED_CAPABILITY TRIREME_THREAD_ANNOTATION(scoped_lockable)
+#define TRIREME_GUARDED_BY(mutex) TRIREME_THREAD_ANNOTATION(guarded_by(mutex))
+#define TRIREME_REQUIRES(...) TRIREME_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define TRIREME_ACQUIRE(...) TRIREME_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define TRIREME_RELEASE(...) TRIREME_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+
+namespace trireme {
+
+class TRIREME_CAPABILITY("mutex") Mutex {
+ public:
+  void lock() TRIREME_ACQUIRE() { mutex_.lock(); }
+  void unlock() TRIREME_RELEASE() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// Holds a Mutex for as long as it lives.
+class TRIREME_SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) TRIREME_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() TRIREME_RELEASE() { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+// Small text helpers shared by the parsers of the text forms. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// The pieces of `text` between runs of spaces and tabs; no empty ones. The views point into
+/// `text`.
+[[nodiscard]] std::vector<std::string_view> split_words(std::string_view text);
+
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+[[nodiscard]] std::string_view trim(std::string_view text);
+
+/// The whole text as a decimal integer, or nothing ("12" yes; "", "12x", "1e3", out of range no).
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
+
+/// "a, b or c": for messages that list what would have been right.
+[[nodiscard]] std::string list_words(const std::vector<std::string>& words,
+                                     std::string_view last_joint);
+
+/// The candidate nearest to `word` by edit distance, if it is near enough to be what was meant.
+[[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,
+                                                      const std::vector<std::string>& candidates);
+
+}  // namespace trireme
