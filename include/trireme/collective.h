@@ -1,0 +1,124 @@
+// The catalogue of collective algorithms, and what can be asked of a Schedule without running it on
+// a network. Everything here is a pure function; any thread may call it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/schedule.h"
+#include "trireme/units.h"
+
+namespace trireme {
+
+enum class Algorithm {
+  Mst,                ///< minimum spanning tree: few rounds, whole vectors
+  Ring,               ///< neighbours pass blocks round; all links busy
+  Long,               ///< scatter + all-gather, or reduce-scatter + gather
+  RecursiveDoubling,  ///< butterfly, distances 1, 2, 4, …
+  RecursiveHalving,   ///< reduce-scatter at distances p/2 … 1 (all-reduce: then back out)
+  Bruck,              ///< any p in ceil(log2 p) rounds
+  Pairwise,           ///< round t: rank i to rank i + t
+  Chain,              ///< a line of ranks, the vector in segments
+  Flat,               ///< everything through the root, at once
+  Naive,              ///< one flat reduce for each rank, one after the other
+  WholeRing,          ///< the ring with whole vectors instead of blocks
+  BinaryTree,         ///< a heap-shaped tree, level by level
+  DoubleTree,         ///< two trees, half the vector each, in segments
+  TwoLevel,           ///< inside nodes, between nodes, inside nodes
+};
+
+[[nodiscard]] std::string_view name(Algorithm algorithm);
+/// Throws Error(Usage) that names the nearest and lists all.
+[[nodiscard]] Algorithm parse_algorithm(std::string_view text);
+[[nodiscard]] std::span<const Algorithm> all_algorithms();
+/// The algorithms that do this operation.
+[[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
+
+struct BuildOptions {
+  Rank ranks = 1;
+  Rank root = 0;
+  /// Into how many segments chain and double-tree cut the vector (double-tree: each half). Others
+  /// ignore it.
+  std::int64_t segments = 1;
+  /// Ranks on one node, for two-level; must divide `ranks`. 0: the divisor nearest to the square
+  /// root.
+  Rank ranks_per_node = 0;
+};
+
+/// The schedule of this operation by this algorithm. Throws Error(Usage) if the algorithm does not
+/// do the operation (listing those that do) or an option is out of range.
+///
+///   Schedule s = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 8});
+[[nodiscard]] Schedule build(Operation operation, Algorithm algorithm, const BuildOptions& options);
+
+/// A rank that sends or receives more than one message in a step.
+struct PortConflict {
+  std::size_t step = 0;
+  Rank rank = 0;
+  std::int64_t sends = 0;
+  std::int64_t receives = 0;
+};
+
+struct Verdict {
+  /// What is wrong, in words, with the step, the ranks and the block. Empty: the schedule is right.
+  /// At most 8 are kept.
+  std::vector<std::string> errors;
+  /// The first place where the one-port rule is broken. Not an error: timing serializes such
+  /// messages.
+  std::optional<PortConflict> port_conflict;
+  [[nodiscard]] bool ok() const { return errors.empty(); }
+};
+
+/// Runs the schedule on sets of contributions instead of numbers. It is right if and only if every
+/// rank ends with exactly the contributions that the operation promises, each once. Errors are
+/// also: reading a block that has not arrived (a wait that only a later step could end, or a cycle
+/// of such waits, is named as such), overwriting what is being sent, counting a contribution twice,
+/// a message that brings nothing new at all. Works for any well-formed schedule; takes memory
+/// ranks² * blocks / 8 bytes and throws Error(Usage) where that passes 4 GiB.
+[[nodiscard]] Verdict verify(const Schedule& schedule);
+
+/// What a rank holds in a block, as sets: for drawing and for people. Bit r: rank r's contribution
+/// is in it.
+class Holdings {
+ public:
+  /// The state before the first step. Throws like verify().
+  explicit Holdings(const Schedule& schedule);
+  /// Applies one step of the schedule; does not judge it.
+  void apply(const Step& step);
+  [[nodiscard]] Rank contributors(Rank rank, Block block) const;
+  [[nodiscard]] bool contains(Rank rank, Block block, Rank contributor) const;
+
+ private:
+  [[nodiscard]] std::span<std::uint64_t> set(Rank rank, Block block);
+  [[nodiscard]] std::span<const std::uint64_t> set(Rank rank, Block block) const;
+  Rank ranks_;
+  Block blocks_;
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+  friend class Verifier;
+};
+
+/// Whether `rank` owes the result to have `block`, and how many contributions it then has.
+struct Promise {
+  bool wanted = false;
+  Rank contributors = 0;
+};
+[[nodiscard]] Promise promise(const Schedule& schedule, Rank rank, Block block);
+
+/// Runs the schedule on numbers: buffers[rank][block] is that rank's value of that block, combined
+/// by addition; what a rank does not have yet is ignored on input. `after_step(t)` is called with
+/// the buffers as they are after step t. The reference that every transport is compared with.
+/// Requires a well-formed schedule.
+using Values = std::vector<std::vector<std::vector<double>>>;
+void replay(const Schedule& schedule, Values& buffers,
+            const std::function<void(std::size_t)>& after_step = {});
+
+/// The most blocks that any rank must hold at once beyond the operation's own input and output: the
+/// scratch space of an executor that leaves the input untouched.
+[[nodiscard]] Block scratch_blocks(const Schedule& schedule);
+
+}  // namespace trireme

@@ -1,0 +1,249 @@
+// Schedule: one collective operation, step by step, as data. Who sends which block to whom, copied
+// or combined.
+//
+// The same value is executed on a transport, timed (collective_cost.h), verified and replayed
+// (collective.h), drawn, and printed as text. Plain data: build it, then treat it as immutable; any
+// number of threads may read it.
+//
+// Meaning. All transfers of a step happen at the same time: each reads what its sender held before
+// the step. A rank takes part in step t+1 once its own transfers of step t are done, so nothing but
+// data orders the ranks. One Transfer is one message, whatever the number of its blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+using Rank = std::int32_t;
+using Block = std::int64_t;
+
+enum class Operation {
+  Broadcast,
+  Reduce,
+  Scatter,
+  Gather,
+  Allgather,
+  ReduceScatter,
+  Allreduce,
+  Alltoall,
+  Barrier,
+};
+
+/// What the receiver does with a block: keep it instead of its own, or combine it (add, max, …)
+/// with its own.
+enum class Action { Copy, Combine };
+
+/// What the blocks of a schedule stand for. n is the vector that is whole on one side of the
+/// operation (for all-to-all: one rank's send buffer).
+enum class Layout {
+  Split,     ///< the blocks cut the vector, sizes differing by at most one element
+  Replicas,  ///< one block per rank, each as long as the vector: rank r's result is block r
+             ///< (un-chunked all-reduce)
+  Pairs,     ///< block s * ranks + d is what rank s has for rank d (all-to-all)
+};
+
+/// Blocks first, first + stride, …: `count` of them.
+struct BlockRun {
+  Block first = 0;
+  Block count = 1;
+  Block stride = 1;
+  friend bool operator==(const BlockRun&, const BlockRun&) = default;
+};
+
+/// One message.
+struct Transfer {
+  Rank from = 0;
+  Rank to = 0;
+  Action action = Action::Copy;
+  std::vector<BlockRun> blocks;
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+/// Blocks of a Rotation, as a rule of the sender's place i among `count` places ([x] is x mod
+/// count):
+///   base + row_stride * [i + row_turn] + column_stride * [i + column_turn], and the run that
+///   starts there.
+struct TurningRun {
+  Block base = 0;
+  Block row_stride = 0;
+  Rank row_turn = 0;
+  Block column_stride = 1;
+  Rank column_turn = 0;
+  Block run_count = 1;
+  Block run_stride = 1;
+  friend bool operator==(const TurningRun&, const TurningRun&) = default;
+};
+
+/// `count` messages by one rule: the rank at place i sends to the rank at place [i + shift], for
+/// every i in [0, count). Place i is rank first + stride * i. This is what keeps a ring of p ranks
+/// at O(p) memory instead of O(p²).
+///
+/// Example, step 2 of the ring all-gather over 9 ranks (rank i sends block i-2 to rank i+1):
+///   Rotation{.first = 0, .stride = 1, .count = 9, .shift = 1, .blocks = {{.column_turn = 7}}}
+struct Rotation {
+  Rank first = 0;
+  Rank stride = 1;
+  Rank count = 0;
+  Rank shift = 1;
+  Action action = Action::Copy;
+  std::vector<TurningRun> blocks;
+  std::vector<Rank> silent = {};  ///< places that send nothing, ascending
+  friend bool operator==(const Rotation&, const Rotation&) = default;
+};
+
+/// Transfers that happen together.
+struct Step {
+  std::vector<Transfer> transfers;
+  std::vector<Rotation> rotations;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Schedule {
+  Operation operation = Operation::Broadcast;
+  std::string algorithm;  ///< a name for people; any word
+  Rank ranks = 1;
+  Rank root = 0;  ///< 0 where the operation has none
+  Layout layout = Layout::Split;
+  Block blocks = 1;
+  std::vector<Step> steps;
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+/// A message as a visitor sees it. `blocks` lives only for the visit.
+struct Message {
+  Rank from = 0;
+  Rank to = 0;
+  Action action = Action::Copy;
+  std::span<const BlockRun> blocks;
+};
+
+/// The first block of the run that the rank at place i of `count` sends.
+[[nodiscard]] inline Block turned_block(const TurningRun& run, Rank place, Rank count) {
+  const auto turn = [&](Rank by) {
+    return static_cast<Block>((static_cast<Block>(place) + by) % count);
+  };
+  return run.base + run.row_stride * turn(run.row_turn) + run.column_stride * turn(run.column_turn);
+}
+
+/// Calls visit(Message) for every message of the step, plain transfers first. Requires a
+/// well-formed step (turns and shift in [0, count)), which parse_schedule and find_malformed
+/// establish.
+template <class Visitor>
+void for_each_message(const Step& step, Visitor&& visit) {
+  for (const Transfer& transfer : step.transfers) {
+    visit(Message{transfer.from, transfer.to, transfer.action, transfer.blocks});
+  }
+  std::vector<BlockRun> runs;
+  for (const Rotation& rotation : step.rotations) {
+    runs.resize(rotation.blocks.size());
+    auto silent = rotation.silent.begin();
+    for (Rank place = 0; place < rotation.count; ++place) {
+      if (silent != rotation.silent.end() && *silent == place) {
+        ++silent;
+        continue;
+      }
+      for (std::size_t k = 0; k < runs.size(); ++k) {
+        const TurningRun& turning = rotation.blocks[k];
+        runs[k] = {turned_block(turning, place, rotation.count), turning.run_count,
+                   turning.run_stride};
+      }
+      const auto target =
+          static_cast<Rank>((static_cast<Block>(place) + rotation.shift) % rotation.count);
+      visit(Message{rotation.first + rotation.stride * place,
+                    rotation.first + rotation.stride * target, rotation.action, runs});
+    }
+  }
+}
+
+/// Calls visit(Block) for every block of the message, in order.
+template <class Visitor>
+void for_each_block(std::span<const BlockRun> runs, Visitor&& visit) {
+  for (const BlockRun& run : runs) {
+    for (Block k = 0; k < run.count; ++k) {
+      visit(run.first + k * run.stride);
+    }
+  }
+}
+
+/// How much data an operation moves: `elements` of `element_bytes` each; blocks are cut between
+/// elements.
+struct Payload {
+  std::int64_t elements = 0;
+  std::int64_t element_bytes = 1;
+};
+
+/// Where a block lies in the vector, in elements. Blocks past the remainder are one element
+/// shorter; where there are fewer elements than blocks, the last blocks are empty.
+struct Extent {
+  std::int64_t offset = 0;
+  std::int64_t length = 0;
+};
+[[nodiscard]] Extent block_extent(const Schedule& schedule, std::int64_t elements, Block block);
+
+/// Elements of all blocks of the runs together.
+[[nodiscard]] std::int64_t element_count(const Schedule& schedule, std::int64_t elements,
+                                         std::span<const BlockRun> runs);
+
+/// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
+[[nodiscard]] std::string_view name(Operation operation);
+/// Throws Error(Usage) that lists the right names.
+[[nodiscard]] Operation parse_operation(std::string_view text);
+/// Every operation, in the order of the enum.
+[[nodiscard]] std::span<const Operation> all_operations();
+/// True for broadcast, reduce, scatter, gather.
+[[nodiscard]] bool has_root(Operation operation);
+/// True where every rank's data is combined: reduce, reduce-scatter, all-reduce.
+[[nodiscard]] bool combines(Operation operation);
+
+/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in
+/// one line, or "" if it is well formed. Says nothing about what the schedule does: verify() does.
+[[nodiscard]] std::string find_malformed(const Schedule& schedule);
+
+// Making schedules from schedules.
+
+/// The steps backwards, each message turned round, copy and combine exchanged. A reversed broadcast
+/// is a reduce, a reversed scatter a gather, a reversed all-gather a reduce-scatter, and the other
+/// way round; nothing else reverses. Right for schedules in which no rank is sent a block that it
+/// has (an all-gather through a root does that: there each rank's own block comes back to it, and
+/// the reversed path would count it twice).
+[[nodiscard]] Schedule reversed(const Schedule& schedule);
+
+/// All steps of `first`, then all steps of `second`. Both must have the same ranks, layout and
+/// blocks. Keeps the labels (operation, algorithm, root) of `first`.
+[[nodiscard]] Schedule then(Schedule first, const Schedule& second);
+
+/// Both at the same time, step by step. Requires and keeps the same as then().
+[[nodiscard]] Schedule beside(Schedule one, const Schedule& other);
+
+/// How a small schedule sits in a larger one. Rank r becomes first_rank + rank_stride * r. Block b
+/// becomes the run
+///   { base + row_stride * (b / columns) + column_stride * (b mod columns), run_count, run_stride
+///   }.
+struct Embedding {
+  Rank first_rank = 0;
+  Rank rank_stride = 1;
+  Block base = 0;
+  Block columns = 1;
+  Block row_stride = 1;
+  Block column_stride = 0;
+  Block run_count = 1;
+  Block run_stride = 1;
+};
+/// The steps of `inner` with ranks and blocks renamed, as a schedule with the ranks, layout and
+/// blocks of `frame` (whose own steps are ignored).
+[[nodiscard]] Schedule embedded(const Schedule& inner, const Embedding& how, const Schedule& frame);
+
+/// The same steps over finer blocks: each block becomes `pieces` neighbouring ones.
+[[nodiscard]] Schedule refined(const Schedule& schedule, Block pieces);
+
+// The text form (.schedule). parse_schedule(to_text(s)) == s.
+
+[[nodiscard]] std::string to_text(const Schedule& schedule);
+/// Throws Error(Input) that names the line. What it returns is well formed.
+[[nodiscard]] Schedule parse_schedule(std::string_view text);
+
+}  // namespace trireme

@@ -1,0 +1,176 @@
+// Double binary tree: two trees over the ranks besides the root, such that no rank is an inner node
+// of both. Each tree carries half of the vector in k segments. A rank then sends and receives one
+// segment in every step: full bandwidth at logarithmic depth. about (2 log2 p + 2k) (alpha + n/(2k)
+// beta) Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+// scan", 2009.
+//
+// The first tree is the in-order tree over places 1..m (m = p-1): odd places are leaves. The second
+// is the same tree with the places mirrored (m even) or moved on by one (m odd), which exchanges
+// leaves and inner nodes.
+//
+// When is an edge used? Its colour, 0 or 1, is the parity of its steps. The two edges out of a rank
+// differ, and so do the two edges into a rank. An edge has at most one rival at either end, so the
+// rivals form paths and even cycles, and two colours always do. An edge sends segment s at its
+// first step + 2s.
+#include <array>
+
+#include "base/check.h"
+#include "collective/algorithms.h"
+
+namespace trireme {
+namespace {
+
+/// An edge of one of the trees. Place 0 is the root of the whole; places 1..m are the other ranks.
+struct Edge {
+  Rank parent = 0;
+  Rank child = 0;
+  int tree = 0;
+  int colour = -1;
+  std::int64_t first_step = 0;
+};
+
+/// Parents before children, which is also the order in which first steps can be computed.
+class DoubleTree {
+ public:
+  explicit DoubleTree(Rank p) : places_(p - 1) {
+    for (int tree = 0; tree < 2; ++tree) {
+      edge_into_.at(static_cast<std::size_t>(tree)).assign(static_cast<std::size_t>(p), -1);
+      add_subtree({0, 1, places_, tree});
+    }
+    colour_all();
+    set_first_steps();
+  }
+
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
+
+  /// Steps until the first segment of both trees is everywhere.
+  [[nodiscard]] std::int64_t depth() const {
+    std::int64_t last = 0;
+    for (const Edge& edge : edges_) {
+      last = std::max(last, edge.first_step + 1);
+    }
+    return last;
+  }
+
+ private:
+  struct Subtree {
+    Rank parent;  // a place
+    Rank low;     // in-order positions low..high
+    Rank high;
+    int tree;
+  };
+
+  /// Which place stands at this in-order position of the tree.
+  [[nodiscard]] Rank place_at(Rank position, int tree) const {
+    if (tree == 0) {
+      return position;
+    }
+    return places_ % 2 == 0 ? places_ + 1 - position : position % places_ + 1;
+  }
+
+  void add_subtree(const Subtree& top) {
+    std::vector<Subtree> waiting{top};
+    for (std::size_t next = 0; next < waiting.size(); ++next) {
+      const Subtree subtree = waiting[next];
+      if (subtree.low > subtree.high) {
+        continue;
+      }
+      // The top of low..high is the position that ends in most zeros.
+      const Rank top_position =
+          subtree.low - 1 + (Rank{1} << floor_log2(subtree.high - subtree.low + 1));
+      const Rank place = place_at(top_position, subtree.tree);
+      edge_into_.at(static_cast<std::size_t>(subtree.tree)).at(static_cast<std::size_t>(place)) =
+          static_cast<std::ptrdiff_t>(edges_.size());
+      edges_.push_back({subtree.parent, place, subtree.tree});
+      waiting.push_back({place, subtree.low, top_position - 1, subtree.tree});
+      waiting.push_back({place, top_position + 1, subtree.high, subtree.tree});
+    }
+  }
+
+  /// The other edge out of this edge's parent, and the other edge into its child; -1 where there is
+  /// none.
+  void find_rivals() {
+    std::vector<std::ptrdiff_t> first_out(static_cast<std::size_t>(places_) + 1, -1);
+    rivals_.assign(edges_.size(), {-1, -1});
+    for (std::size_t e = 0; e < edges_.size(); ++e) {
+      std::ptrdiff_t& seen = first_out.at(static_cast<std::size_t>(edges_[e].parent));
+      if (seen >= 0) {
+        rivals_[e][0] = seen;
+        rivals_[static_cast<std::size_t>(seen)][0] = static_cast<std::ptrdiff_t>(e);
+      }
+      seen = static_cast<std::ptrdiff_t>(e);
+      const auto other_tree = static_cast<std::size_t>(1 - edges_[e].tree);
+      rivals_[e][1] = edge_into_.at(other_tree).at(static_cast<std::size_t>(edges_[e].child));
+    }
+  }
+
+  void colour_all() {
+    find_rivals();
+    std::vector<std::size_t> waiting;
+    for (std::size_t start = 0; start < edges_.size(); ++start) {
+      if (edges_[start].colour >= 0) {
+        continue;
+      }
+      edges_[start].colour = 0;
+      waiting.push_back(start);
+      while (!waiting.empty()) {
+        const std::size_t edge = waiting.back();
+        waiting.pop_back();
+        for (const std::ptrdiff_t rival : rivals_[edge]) {
+          if (rival >= 0 && edges_[static_cast<std::size_t>(rival)].colour < 0) {
+            edges_[static_cast<std::size_t>(rival)].colour = 1 - edges_[edge].colour;
+            waiting.push_back(static_cast<std::size_t>(rival));
+          }
+        }
+      }
+    }
+  }
+
+  /// The first step of an edge is the first of its colour after its parent has the segment.
+  void set_first_steps() {
+    for (Edge& edge : edges_) {
+      std::int64_t ready = 0;
+      if (edge.parent != 0) {
+        const std::ptrdiff_t into = edge_into_.at(static_cast<std::size_t>(edge.tree))
+                                        .at(static_cast<std::size_t>(edge.parent));
+        ready = edges_[static_cast<std::size_t>(into)].first_step + 1;
+      }
+      edge.first_step = ready + (ready % 2 == edge.colour ? 0 : 1);
+    }
+  }
+
+  Rank places_;
+  std::vector<Edge> edges_;
+  std::array<std::vector<std::ptrdiff_t>, 2> edge_into_;
+  std::vector<std::array<std::ptrdiff_t, 2>> rivals_;
+};
+
+}  // namespace
+
+Schedule double_tree_broadcast(Rank p, Rank root, std::int64_t segments) {
+  Schedule schedule = frame(Operation::Broadcast, p, Layout::Split, 2 * segments, root);
+  if (p == 1) {
+    return schedule;
+  }
+  const DoubleTree trees(p);
+  schedule.steps.resize(static_cast<std::size_t>(trees.depth() + 2 * (segments - 1)));
+  const auto rank_at = [&](Rank place) {
+    return static_cast<Rank>((static_cast<std::int64_t>(place) + root) % p);
+  };
+  for (const Edge& edge : trees.edges()) {
+    for (std::int64_t segment = 0; segment < segments; ++segment) {
+      schedule.steps[static_cast<std::size_t>(edge.first_step + 2 * segment)].transfers.push_back(
+          {rank_at(edge.parent),
+           rank_at(edge.child),
+           Action::Copy,
+           {BlockRun{edge.tree * segments + segment, 1, 1}}});
+    }
+  }
+  return schedule;
+}
+
+std::int64_t double_tree_depth(Rank p) {
+  return p == 1 ? 0 : DoubleTree(p).depth();
+}
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+// Running a schedule on numbers, and what it needs besides the caller's buffers.
+#include <algorithm>
+#include <map>
+
+#include "trireme/collective.h"
+
+namespace trireme {
+namespace {
+
+/// One block on its way.
+struct Parcel {
+  Rank to;
+  Block block;
+  Action action;
+  std::vector<double> values;
+};
+
+void deliver(const Parcel& parcel, Values& buffers) {
+  std::vector<double>& held =
+      buffers[static_cast<std::size_t>(parcel.to)][static_cast<std::size_t>(parcel.block)];
+  if (parcel.action == Action::Copy) {
+    held = parcel.values;
+    return;
+  }
+  for (std::size_t i = 0; i < held.size() && i < parcel.values.size(); ++i) {
+    held[i] += parcel.values[i];
+  }
+}
+
+/// Whether the block has a place in the rank's own input or output, so that receiving it needs no
+/// scratch.
+bool has_home(const Schedule& schedule, Rank rank, Block block) {
+  return promise(schedule, rank, block).wanted;
+}
+
+}  // namespace
+
+void replay(const Schedule& schedule, Values& buffers,
+            const std::function<void(std::size_t)>& after_step) {
+  for (std::size_t t = 0; t < schedule.steps.size(); ++t) {
+    std::vector<Parcel> parcels;
+    for_each_message(schedule.steps[t], [&](const Message& m) {
+      for_each_block(m.blocks, [&](Block block) {
+        parcels.push_back(
+            {m.to, block, m.action,
+             buffers[static_cast<std::size_t>(m.from)][static_cast<std::size_t>(block)]});
+      });
+    });
+    for (const Parcel& parcel : parcels) {
+      deliver(parcel, buffers);
+    }
+    if (after_step) {
+      after_step(t);
+    }
+  }
+}
+
+Block scratch_blocks(const Schedule& schedule) {
+  // A block without a home is held from the step that brings it to the last step that sends it on.
+  struct Stay {
+    std::size_t arrives;
+    std::size_t leaves;
+  };
+  std::map<std::pair<Rank, Block>, Stay> stays;
+  for (std::size_t t = 0; t < schedule.steps.size(); ++t) {
+    for_each_message(schedule.steps[t], [&](const Message& m) {
+      for_each_block(m.blocks, [&](Block block) {
+        if (const auto stay = stays.find({m.from, block}); stay != stays.end()) {
+          stay->second.leaves = t;
+        }
+        if (!has_home(schedule, m.to, block)) {
+          stays.try_emplace({m.to, block}, Stay{t, t});
+        }
+      });
+    });
+  }
+  std::map<Rank, std::vector<Block>> change;  // by rank: blocks more or fewer from this step on
+  for (const auto& [cell, stay] : stays) {
+    std::vector<Block>& steps =
+        change.try_emplace(cell.first, schedule.steps.size() + 1).first->second;
+    ++steps[stay.arrives];
+    --steps[stay.leaves + 1];
+  }
+  Block most = 0;
+  for (const auto& [rank, steps] : change) {
+    Block held = 0;
+    for (const Block delta : steps) {
+      held += delta;
+      most = std::max(most, held);
+    }
+  }
+  return most;
+}
+
+}  // namespace trireme

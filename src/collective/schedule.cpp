@@ -1,0 +1,248 @@
+#include "trireme/schedule.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+struct OperationRow {
+  Operation operation;
+  std::string_view name;
+  bool has_root;
+  bool combines;
+};
+
+constexpr std::array<OperationRow, 9> kOperations{{
+    {Operation::Broadcast, "broadcast", true, false},
+    {Operation::Reduce, "reduce", true, true},
+    {Operation::Scatter, "scatter", true, false},
+    {Operation::Gather, "gather", true, false},
+    {Operation::Allgather, "allgather", false, false},
+    {Operation::ReduceScatter, "reduce-scatter", false, true},
+    {Operation::Allreduce, "allreduce", false, true},
+    {Operation::Alltoall, "alltoall", false, false},
+    {Operation::Barrier, "barrier", false, false},
+}};
+
+const OperationRow& row(Operation operation) {
+  return kOperations.at(static_cast<std::size_t>(operation));
+}
+
+/// Elements of the first `block` blocks when `elements` are cut into `blocks`.
+std::int64_t split_offset(std::int64_t elements, Block blocks, Block block) {
+  return elements / blocks * block + std::min<std::int64_t>(block, elements % blocks);
+}
+
+/// Elements of a run of blocks of a Split layout, without walking over them.
+std::int64_t split_count(std::int64_t elements, Block blocks, const BlockRun& run) {
+  const std::int64_t larger = elements % blocks;  // blocks below this one have one element more
+  std::int64_t with_extra = 0;
+  if (run.first < larger) {
+    with_extra = std::min(run.count, (larger - run.first + run.stride - 1) / run.stride);
+  }
+  return elements / blocks * run.count + with_extra;
+}
+
+std::string malformed_runs(const Schedule& schedule, std::span<const BlockRun> runs) {
+  if (runs.empty()) {
+    return "a message has no blocks";
+  }
+  for (const BlockRun& run : runs) {
+    if (run.count < 1 || run.stride < 1) {
+      return fmt::format("a run of {} blocks with stride {}", run.count, run.stride);
+    }
+    // Without overflow: count and stride are at most `blocks` once these hold.
+    const bool inside =
+        run.first >= 0 && run.first < schedule.blocks && run.count <= schedule.blocks &&
+        (run.count == 1 || run.stride <= (schedule.blocks - 1 - run.first) / (run.count - 1));
+    if (!inside) {
+      return fmt::format("blocks from {} (count {}, stride {}) are outside of 0..{}", run.first,
+                         run.count, run.stride, schedule.blocks - 1);
+    }
+  }
+  return {};
+}
+
+std::string malformed_transfer(const Schedule& schedule, const Transfer& transfer) {
+  for (const Rank rank : {transfer.from, transfer.to}) {
+    if (rank < 0 || rank >= schedule.ranks) {
+      return fmt::format("rank {} is outside of 0..{}", rank, schedule.ranks - 1);
+    }
+  }
+  if (transfer.from == transfer.to) {
+    return fmt::format("rank {} sends to itself", transfer.from);
+  }
+  return malformed_runs(schedule, transfer.blocks);
+}
+
+/// The blocks of a turning run reach from its base to base + the strides at their largest: check
+/// the two ends.
+std::string malformed_turn(const Schedule& schedule, const TurningRun& turning, Rank count) {
+  if (turning.row_turn < 0 || turning.row_turn >= count || turning.column_turn < 0 ||
+      turning.column_turn >= count) {
+    return fmt::format("a turn is outside of 0..{}", count - 1);
+  }
+  const Block most = count > 1 ? (schedule.blocks - 1) / (count - 1) : schedule.blocks;
+  if (turning.row_stride < 0 || turning.column_stride < 0 || turning.row_stride > most ||
+      turning.column_stride > most) {
+    return fmt::format("strides {} and {} over {} places pass block {}", turning.row_stride,
+                       turning.column_stride, count, schedule.blocks - 1);
+  }
+  const BlockRun lowest{turning.base, turning.run_count, turning.run_stride};
+  if (std::string problem = malformed_runs(schedule, {&lowest, 1}); !problem.empty()) {
+    return problem;
+  }
+  const BlockRun highest{turning.base + (turning.row_stride + turning.column_stride) * (count - 1),
+                         turning.run_count, turning.run_stride};
+  return malformed_runs(schedule, {&highest, 1});
+}
+
+std::string malformed_rotation(const Schedule& schedule, const Rotation& rotation) {
+  if (rotation.count < 2 || rotation.count > schedule.ranks || rotation.stride < 1 ||
+      rotation.first < 0 || rotation.first >= schedule.ranks ||
+      rotation.stride > (schedule.ranks - 1 - rotation.first) / (rotation.count - 1)) {
+    return fmt::format("{} places from rank {} with stride {} do not lie in 0..{}", rotation.count,
+                       rotation.first, rotation.stride, schedule.ranks - 1);
+  }
+  if (rotation.shift < 1 || rotation.shift >= rotation.count) {
+    return fmt::format("a shift of {} among {} places", rotation.shift, rotation.count);
+  }
+  if (rotation.blocks.empty()) {
+    return "a rotation has no blocks";
+  }
+  Rank previous = -1;
+  for (const Rank place : rotation.silent) {
+    if (place <= previous || place >= rotation.count) {
+      return fmt::format("silent place {} is not above {} and below {}", place, previous,
+                         rotation.count);
+    }
+    previous = place;
+  }
+  for (const TurningRun& turning : rotation.blocks) {
+    if (std::string problem = malformed_turn(schedule, turning, rotation.count); !problem.empty()) {
+      return problem;
+    }
+  }
+  return {};
+}
+
+std::string malformed_frame(const Schedule& schedule) {
+  if (schedule.ranks < 1 || schedule.ranks > (1 << 24)) {
+    return fmt::format("{} ranks; there must be 1 to {}", schedule.ranks, 1 << 24);
+  }
+  if (schedule.root < 0 || schedule.root >= schedule.ranks) {
+    return fmt::format("root {} is outside of 0..{}", schedule.root, schedule.ranks - 1);
+  }
+  if (schedule.blocks < 1 || schedule.blocks > (Block{1} << 48)) {
+    return fmt::format("{} blocks; there must be 1 to 2^48", schedule.blocks);
+  }
+  const Block ranks = schedule.ranks;
+  if (schedule.layout == Layout::Replicas &&
+      (schedule.operation != Operation::Allreduce || schedule.blocks != ranks)) {
+    return "layout replicas is for all-reduce, with one block per rank";
+  }
+  if ((schedule.layout == Layout::Pairs) != (schedule.operation == Operation::Alltoall)) {
+    return "layout pairs goes with all-to-all and nothing else";
+  }
+  if (schedule.layout == Layout::Pairs && schedule.blocks != ranks * ranks) {
+    return "layout pairs has ranks * ranks blocks";
+  }
+  const bool block_per_rank =
+      schedule.operation == Operation::Scatter || schedule.operation == Operation::Gather ||
+      schedule.operation == Operation::Allgather || schedule.operation == Operation::ReduceScatter;
+  if (block_per_rank && schedule.blocks != ranks) {
+    return fmt::format("{} has one block per rank: {} ranks, {} blocks", name(schedule.operation),
+                       ranks, schedule.blocks);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(Operation operation) {
+  return row(operation).name;
+}
+
+Operation parse_operation(std::string_view text) {
+  std::vector<std::string> names;
+  for (const OperationRow& each : kOperations) {
+    if (each.name == text) {
+      return each.operation;
+    }
+    names.emplace_back(each.name);
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no operation; use {}", text, list_words(names, "or")));
+}
+
+std::span<const Operation> all_operations() {
+  static constexpr auto kAll = [] {
+    std::array<Operation, kOperations.size()> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i] = kOperations[i].operation;
+    }
+    return all;
+  }();
+  return kAll;
+}
+
+bool has_root(Operation operation) {
+  return row(operation).has_root;
+}
+
+bool combines(Operation operation) {
+  return row(operation).combines;
+}
+
+Extent block_extent(const Schedule& schedule, std::int64_t elements, Block block) {
+  if (schedule.layout == Layout::Replicas) {
+    return {0, elements};
+  }
+  const Block pieces = schedule.layout == Layout::Pairs ? schedule.ranks : schedule.blocks;
+  const Block piece = block % pieces;
+  const std::int64_t offset = split_offset(elements, pieces, piece);
+  return {offset, split_offset(elements, pieces, piece + 1) - offset};
+}
+
+std::int64_t element_count(const Schedule& schedule, std::int64_t elements,
+                           std::span<const BlockRun> runs) {
+  std::int64_t total = 0;
+  for (const BlockRun& run : runs) {
+    if (schedule.layout == Layout::Split) {
+      total += split_count(elements, schedule.blocks, run);
+    } else if (schedule.layout == Layout::Replicas) {
+      total += elements * run.count;
+    } else {
+      for_each_block({&run, 1},
+                     [&](Block block) { total += block_extent(schedule, elements, block).length; });
+    }
+  }
+  return total;
+}
+
+std::string find_malformed(const Schedule& schedule) {
+  if (std::string problem = malformed_frame(schedule); !problem.empty()) {
+    return problem;
+  }
+  for (std::size_t t = 0; t < schedule.steps.size(); ++t) {
+    for (const Transfer& transfer : schedule.steps[t].transfers) {
+      if (std::string problem = malformed_transfer(schedule, transfer); !problem.empty()) {
+        return fmt::format("step {}: {}", t + 1, problem);
+      }
+    }
+    for (const Rotation& rotation : schedule.steps[t].rotations) {
+      if (std::string problem = malformed_rotation(schedule, rotation); !problem.empty()) {
+        return fmt::format("step {}: {}", t + 1, problem);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace trireme

@@ -1,0 +1,311 @@
+// The text form of a Schedule. One line a transfer or a rule:
+//
+//   trireme schedule 1
+//   operation allgather
+//   algorithm ring
+//   ranks 9
+//   root 0
+//   layout split
+//   blocks 9
+//   step
+//   copy 0+1*9 >> 1 : 0+1*[i+7]        every i of 9 places 0+1*i sends to place i+1 block 0 +
+//   1*((i+7) mod 9) copy 0+1*9 >> 1 but 3 5 : 0+1*[i+7]    the same, but places 3 and 5 send
+//   nothing step add 3 -> 4 : 0 2-5 1-9/4           one message; a block, blocks 2 to 5, blocks 1,
+//   5, 9 end
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+#include "trireme/schedule.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<std::string_view, 3> kLayouts{"split", "replicas", "pairs"};
+constexpr std::array<std::string_view, 2> kActions{"copy", "add"};
+constexpr std::string_view kHeading = "trireme schedule 1";
+
+void print_run(std::string& out, const BlockRun& run) {
+  fmt::format_to(std::back_inserter(out), " {}", run.first);
+  if (run.count > 1) {
+    fmt::format_to(std::back_inserter(out), "-{}", run.first + (run.count - 1) * run.stride);
+  }
+  if (run.count > 1 && run.stride > 1) {
+    fmt::format_to(std::back_inserter(out), "/{}", run.stride);
+  }
+}
+
+void print_turn(std::string& out, const TurningRun& turning) {
+  auto end = std::back_inserter(out);
+  fmt::format_to(end, " {}", turning.base);
+  if (turning.row_stride != 0) {
+    fmt::format_to(end, "+{}*[i+{}]", turning.row_stride, turning.row_turn);
+  }
+  fmt::format_to(end, "+{}*[i+{}]", turning.column_stride, turning.column_turn);
+  if (turning.run_count > 1) {
+    fmt::format_to(end, "x{}/{}", turning.run_count, turning.run_stride);
+  }
+}
+
+/// Reads the text line by line; every complaint names the line.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : rest_(text) {}
+
+  Schedule parse() {
+    Schedule schedule = parse_heading();
+    for (;;) {
+      const std::vector<std::string_view> words = split_words(next_line());
+      if (words.size() == 1 && words[0] == "step") {
+        schedule.steps.emplace_back();
+      } else if (words.size() == 1 && words[0] == "end") {
+        break;
+      } else if (schedule.steps.empty()) {
+        fail("expected 'step' or 'end'");
+      } else {
+        parse_message(words, schedule.steps.back());
+      }
+    }
+    finish();
+    if (const std::string problem = find_malformed(schedule); !problem.empty()) {
+      throw Error(ErrorKind::Input, "schedule: " + problem);
+    }
+    return schedule;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::Input, fmt::format("schedule, line {}: {}", line_, what));
+  }
+
+  /// The next line that says something, without its comment; fails at the end of the text.
+  std::string_view next_line() {
+    while (!rest_.empty()) {
+      const std::size_t end = rest_.find('\n');
+      std::string_view line = rest_.substr(0, end);
+      rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
+      ++line_;
+      line = trim(line.substr(0, line.find('#')));
+      if (!line.empty()) {
+        return line;
+      }
+    }
+    ++line_;
+    fail("the text stops before 'end'");
+  }
+
+  /// Nothing may follow `end`.
+  void finish() {
+    while (!rest_.empty()) {
+      const std::size_t end = rest_.find('\n');
+      ++line_;
+      if (!trim(rest_.substr(0, end)).empty()) {
+        fail("text after 'end'");
+      }
+      rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
+    }
+  }
+
+  std::string_view field(std::string_view key) {
+    const std::vector<std::string_view> words = split_words(next_line());
+    if (words.size() != 2 || words[0] != key) {
+      fail(fmt::format("expected '{} VALUE'", key));
+    }
+    return words[1];
+  }
+
+  template <class T = std::int64_t>
+  T integer(std::string_view text) const {
+    const std::optional<std::int64_t> value = parse_integer(text);
+    if (!value || static_cast<std::int64_t>(static_cast<T>(*value)) != *value) {
+      fail(fmt::format("'{}' is not a number that fits", text.substr(0, 40)));
+    }
+    return static_cast<T>(*value);
+  }
+
+  template <std::size_t N>
+  std::size_t word_index(std::string_view word,
+                         const std::array<std::string_view, N>& words) const {
+    for (std::size_t i = 0; i < N; ++i) {
+      if (words[i] == word) {
+        return i;
+      }
+    }
+    fail(fmt::format("'{}' is neither {}", word.substr(0, 40),
+                     list_words(std::vector<std::string>(words.begin(), words.end()), "nor")));
+  }
+
+  Schedule parse_heading() {
+    if (next_line() != kHeading) {
+      fail(fmt::format("expected '{}'", kHeading));
+    }
+    Schedule schedule;
+    try {
+      schedule.operation = parse_operation(field("operation"));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Input) {
+        throw;
+      }
+      fail(error.what());
+    }
+    schedule.algorithm = field("algorithm");
+    schedule.ranks = integer<Rank>(field("ranks"));
+    schedule.root = integer<Rank>(field("root"));
+    schedule.layout = static_cast<Layout>(word_index(field("layout"), kLayouts));
+    schedule.blocks = integer(field("blocks"));
+    return schedule;
+  }
+
+  /// ACTION FROM -> TO : RUN … or ACTION FIRST+STRIDE*COUNT >> SHIFT [but PLACE …] : TURN …
+  void parse_message(const std::vector<std::string_view>& words, Step& step) const {
+    const auto colon = static_cast<std::size_t>(std::ranges::find(words, ":") - words.begin());
+    const bool plain = words.size() > 3 && words[2] == "->" && colon == 4;
+    const bool rule =
+        words.size() > 3 && words[2] == ">>" && (colon == 4 || (colon > 5 && words[4] == "but"));
+    if ((!plain && !rule) || colon + 1 >= words.size()) {
+      fail(
+          "expected 'copy|add FROM -> TO : BLOCKS' or 'copy|add FIRST+STRIDE*COUNT >> SHIFT [but "
+          "PLACES] : BLOCKS'");
+    }
+    const auto action = static_cast<Action>(word_index(words[0], kActions));
+    if (plain) {
+      Transfer transfer{integer<Rank>(words[1]), integer<Rank>(words[3]), action, {}};
+      for (std::size_t i = 5; i < words.size(); ++i) {
+        transfer.blocks.push_back(parse_run(words[i]));
+      }
+      step.transfers.push_back(std::move(transfer));
+      return;
+    }
+    Rotation rotation = parse_places(words[1]);
+    rotation.shift = integer<Rank>(words[3]);
+    rotation.action = action;
+    for (std::size_t i = 5; i < colon; ++i) {
+      rotation.silent.push_back(integer<Rank>(words[i]));
+    }
+    for (std::size_t i = colon + 1; i < words.size(); ++i) {
+      rotation.blocks.push_back(parse_turn(words[i]));
+    }
+    step.rotations.push_back(std::move(rotation));
+  }
+
+  /// 3, 2-5 or 1-9/4
+  BlockRun parse_run(std::string_view word) const {
+    const std::vector<std::string_view> halves = split(word, '/');
+    const std::vector<std::string_view> ends = split(halves[0], '-');
+    if (halves.size() > 2 || ends.size() > 2 || (halves.size() == 2 && ends.size() != 2)) {
+      fail(fmt::format("'{}' is no run of blocks; write 3, 2-5 or 1-9/4", word.substr(0, 40)));
+    }
+    BlockRun run{integer(ends[0]), 1, 1};
+    if (ends.size() == 2) {
+      run.stride = halves.size() == 2 ? integer(halves[1]) : 1;
+      const Block last = integer(ends[1]);
+      if (run.stride < 1 || last <= run.first || (last - run.first) % run.stride != 0) {
+        fail(
+            fmt::format("'{}' does not step from its first block to its last", word.substr(0, 40)));
+      }
+      run.count = (last - run.first) / run.stride + 1;
+    }
+    return run;
+  }
+
+  /// FIRST+STRIDE*COUNT
+  Rotation parse_places(std::string_view word) const {
+    const std::size_t plus = word.find('+');
+    const std::size_t times = word.find('*');
+    if (plus == std::string_view::npos || times == std::string_view::npos || times < plus) {
+      fail(fmt::format("'{}' is not FIRST+STRIDE*COUNT", word.substr(0, 40)));
+    }
+    Rotation rotation;
+    rotation.first = integer<Rank>(word.substr(0, plus));
+    rotation.stride = integer<Rank>(word.substr(plus + 1, times - plus - 1));
+    rotation.count = integer<Rank>(word.substr(times + 1));
+    return rotation;
+  }
+
+  /// "STRIDE*[i+TURN]"
+  std::pair<Block, Rank> parse_term(std::string_view term) const {
+    const std::size_t open = term.find("*[i+");
+    if (open == std::string_view::npos || term.back() != ']') {
+      fail(fmt::format("'{}' is not STRIDE*[i+TURN]", term.substr(0, 40)));
+    }
+    return {integer(term.substr(0, open)),
+            integer<Rank>(term.substr(open + 4, term.size() - open - 5))};
+  }
+
+  /// BASE[+ROW*[i+TURN]]+COLUMN*[i+TURN][xCOUNT/STRIDE]
+  TurningRun parse_turn(std::string_view word) const {
+    TurningRun turning;
+    if (const std::size_t run = word.rfind(']') + 1; run != 0 && run < word.size()) {
+      const std::size_t slash = word.find('/', run);
+      if (word[run] != 'x' || slash == std::string_view::npos) {
+        fail(fmt::format("'{}' does not end in xCOUNT/STRIDE", word.substr(0, 40)));
+      }
+      turning.run_count = integer(word.substr(run + 1, slash - run - 1));
+      turning.run_stride = integer(word.substr(slash + 1));
+      word = word.substr(0, run);
+    }
+    const std::size_t base = word.find('+');
+    const std::size_t between = word.find("]+");
+    if (base == std::string_view::npos) {
+      fail(fmt::format("'{}' is not BASE+STRIDE*[i+TURN]", word.substr(0, 40)));
+    }
+    turning.base = integer(word.substr(0, base));
+    std::string_view column = word.substr(base + 1);
+    if (between != std::string_view::npos && between > base) {
+      std::tie(turning.row_stride, turning.row_turn) =
+          parse_term(word.substr(base + 1, between - base));
+      column = word.substr(between + 2);
+    }
+    std::tie(turning.column_stride, turning.column_turn) = parse_term(column);
+    return turning;
+  }
+
+  std::string_view rest_;
+  int line_ = 0;
+};
+
+}  // namespace
+
+std::string to_text(const Schedule& schedule) {
+  std::string out = fmt::format(
+      "{}\noperation {}\nalgorithm {}\nranks {}\nroot {}\nlayout {}\nblocks {}\n", kHeading,
+      name(schedule.operation), schedule.algorithm, schedule.ranks, schedule.root,
+      kLayouts.at(static_cast<std::size_t>(schedule.layout)), schedule.blocks);
+  const auto action = [](Action a) { return kActions.at(static_cast<std::size_t>(a)); };
+  auto end = std::back_inserter(out);
+  for (const Step& step : schedule.steps) {
+    out += "step\n";
+    for (const Transfer& transfer : step.transfers) {
+      fmt::format_to(end, "{} {} -> {} :", action(transfer.action), transfer.from, transfer.to);
+      for (const BlockRun& run : transfer.blocks) {
+        print_run(out, run);
+      }
+      out += '\n';
+    }
+    for (const Rotation& rotation : step.rotations) {
+      fmt::format_to(end, "{} {}+{}*{} >> {}", action(rotation.action), rotation.first,
+                     rotation.stride, rotation.count, rotation.shift);
+      if (!rotation.silent.empty()) {
+        fmt::format_to(end, " but {}", fmt::join(rotation.silent, " "));
+      }
+      out += " :";
+      for (const TurningRun& turning : rotation.blocks) {
+        print_turn(out, turning);
+      }
+      out += '\n';
+    }
+  }
+  return out + "end\n";
+}
+
+Schedule parse_schedule(std::string_view text) {
+  return Parser(text).parse();
+}
+
+}  // namespace trireme

@@ -1,0 +1,175 @@
+// Choosing an algorithm: predicted times, ranked. No thresholds; every answer is an argmin.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/mutex.h"
+#include "collective/algorithms.h"
+#include "collective/catalogue.h"
+#include "trireme/collective_cost.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kMostUsefulSegments = 1 << 16;
+
+bool has_segments(Algorithm algorithm) {
+  return algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
+}
+
+/// The real number k that minimizes (c + s k)(A + B / (s k)): where s k = sqrt(c B / A).
+double ideal_segments(Algorithm algorithm, Rank ranks, double bandwidth_over_latency) {
+  const bool chain = algorithm == Algorithm::Chain;
+  const double fixed_rounds =
+      chain ? ranks - 2.0 : static_cast<double>(double_tree_depth(ranks)) - 2.0;
+  const double per_segment = chain ? 1.0 : 2.0;
+  return std::sqrt(std::max(0.0, fixed_rounds) * bandwidth_over_latency) / per_segment;
+}
+
+/// The costs as the slowest link has them: what the number of segments is made for.
+CostModel slowest(const CostModel& costs) {
+  return {{costs.levels.back()}, costs.gamma};
+}
+
+bool knows_levels(Algorithm algorithm) {
+  return algorithm == Algorithm::TwoLevel;
+}
+
+}  // namespace
+
+std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks, Bytes bytes,
+                           const CostModel& costs) {
+  if (!has_segments(algorithm) || ranks < 2 || bytes.count < 2) {
+    return 1;
+  }
+  const CostModel one_link = slowest(costs);
+  const LinkLevel& link = one_link.levels.front();
+  // With as many segments as rounds need, each round costs latency + bandwidth / segments; take
+  // both off the formula.
+  const Terms whole = formula(operation, algorithm, {.ranks = ranks}).inner;
+  const double latency = whole.alpha * link.alpha.count;
+  const double bandwidth = static_cast<double>(bytes.count) *
+                           (whole.beta * link.beta.count + whole.gamma * costs.gamma.count);
+  const double per_segment =
+      algorithm == Algorithm::Chain ? 1.0 : 2.0;  // beta of one segment is 1/per_segment a round
+  const std::int64_t most = std::min(bytes.count, kMostUsefulSegments);
+  if (latency <= 0) {
+    return most;
+  }
+  const double ideal = ideal_segments(algorithm, ranks, per_segment * bandwidth / latency);
+  const auto below = std::clamp<std::int64_t>(static_cast<std::int64_t>(ideal), 1, most);
+  const auto above = std::min(below + 1, most);
+  const auto cost = [&](std::int64_t segments) {
+    return formula(operation, algorithm, {.ranks = ranks, .segments = segments})
+        .at(static_cast<double>(bytes.count), one_link);
+  };
+  return cost(above) < cost(below) ? above : below;
+}
+
+struct Selector::State {
+  using Key = std::tuple<Operation, Rank, Rank, std::int64_t, std::vector<Algorithm>>;
+
+  explicit State(CostModel model) : costs(std::move(model)) {}
+
+  [[nodiscard]] Seconds predict(const Query& query, const Choice& choice) const {
+    if (costs.is_uniform() || knows_levels(choice.algorithm)) {
+      return formula(query.operation, choice.algorithm, choice.options)
+          .at(static_cast<double>(query.bytes.count), costs);
+    }
+    return time_schedule(build(query.operation, choice.algorithm, choice.options),
+                         {query.bytes.count}, costs)
+        .seconds;
+  }
+
+  /// The ranks of a node: the span of the closest links.
+  [[nodiscard]] Rank ranks_per_node() const {
+    return costs.is_uniform() ? 0 : costs.levels.front().span;
+  }
+
+  /// Two-level is for two levels, and for nodes that come out even.
+  [[nodiscard]] bool applies(Algorithm algorithm, Rank ranks) const {
+    if (algorithm != Algorithm::TwoLevel) {
+      return true;
+    }
+    return costs.levels.size() == 2 && ranks % ranks_per_node() == 0 && ranks > ranks_per_node();
+  }
+
+  [[nodiscard]] std::vector<Choice> evaluate(const Query& query) const {
+    std::vector<Choice> choices;
+    for (const Algorithm algorithm :
+         query.among.empty() ? algorithms_for(query.operation) : query.among) {
+      const bool too_large = algorithm == Algorithm::Naive && query.ranks > 2048;
+      if (!applies(algorithm, query.ranks) || too_large) {
+        continue;
+      }
+      Choice choice{.algorithm = algorithm,
+                    .options = {.ranks = query.ranks, .root = query.root},
+                    .predicted = {}};
+      choice.options.segments =
+          best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
+      choice.options.ranks_per_node = knows_levels(algorithm) ? ranks_per_node() : 0;
+      choice.predicted = predict(query, choice);
+      choices.push_back(choice);
+    }
+    std::ranges::stable_sort(choices, {}, &Choice::predicted);
+    return choices;
+  }
+
+  CostModel costs;
+  Mutex mutex;
+  std::map<Key, std::vector<Choice>> known TRIREME_GUARDED_BY(mutex);
+};
+
+Selector::Selector(CostModel costs) : state_(std::make_unique<State>(std::move(costs))) {}
+Selector::~Selector() = default;
+
+const CostModel& Selector::costs() const {
+  return state_->costs;
+}
+
+const std::vector<Choice>& Selector::rank(const Query& query) {
+  State::Key key{query.operation, query.ranks, query.root, query.bytes.count, query.among};
+  {
+    MutexLock lock(state_->mutex);
+    if (const auto found = state_->known.find(key); found != state_->known.end()) {
+      return found->second;
+    }
+  }
+  std::vector<Choice> choices =
+      state_->evaluate(query);  // without the lock: it may take milliseconds
+  MutexLock lock(state_->mutex);
+  return state_->known.try_emplace(std::move(key), std::move(choices)).first->second;
+}
+
+std::string Selector::explain(const Query& query) {
+  const std::vector<Choice>& choices = rank(query);
+  if (choices.empty()) {
+    return fmt::format("no algorithm of {} applies", name(query.operation));
+  }
+  const Choice& best = choices.front();
+  const auto bytes = static_cast<double>(query.bytes.count);
+  const Formula cost = formula(query.operation, best.algorithm, best.options);
+  const LinkLevel& near = costs().levels.front();
+  const LinkLevel& far = costs().levels.back();
+  const double latency = cost.inner.alpha * near.alpha.count + cost.outer.alpha * far.alpha.count;
+  const double moving =
+      bytes * (cost.inner.beta * near.beta.count + cost.outer.beta * far.beta.count);
+  const double combining = bytes * (cost.inner.gamma + cost.outer.gamma) * costs().gamma.count;
+  std::string_view dominant = "latency";
+  if (moving + combining > latency) {
+    dominant = moving >= combining ? "bandwidth" : "computation";
+  }
+  std::string why = fmt::format("{} is predicted fastest: {}; {} dominates", name(best.algorithm),
+                                formula_text(query.operation, best.algorithm), dominant);
+  if (choices.size() > 1 && best.predicted.count > 0) {
+    why += fmt::format("; next is {}, {:.2f} times as long", name(choices[1].algorithm),
+                       choices[1].predicted.count / best.predicted.count);
+  }
+  return why;
+}
+
+}  // namespace trireme

@@ -1,0 +1,163 @@
+#include "trireme/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "collective/every_schedule.h"
+#include "trireme/collective_cost.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+Schedule split_into(Block blocks) {
+  return {Operation::Broadcast, "test", 4, 0, Layout::Split, blocks, {}};
+}
+
+// C42: n not a multiple of the blocks, n smaller than the blocks, n = 0.
+TEST(BlockExtent, CutsEveryLengthIntoBlocksThatDifferByAtMostOne) {
+  for (const Block blocks : {1, 2, 3, 7, 16}) {
+    for (const std::int64_t elements : {0, 1, 2, 6, 7, 8, 100, 1000003}) {
+      std::int64_t next = 0;
+      for (Block b = 0; b < blocks; ++b) {
+        const Extent extent = block_extent(split_into(blocks), elements, b);
+        EXPECT_EQ(extent.offset, next);
+        EXPECT_LE(extent.length - elements / blocks, 1);
+        EXPECT_GE(extent.length - elements / blocks, 0);
+        next += extent.length;
+      }
+      EXPECT_EQ(next, elements);
+    }
+  }
+}
+
+TEST(ElementCount, OfARunIsTheSumOfItsBlocks) {
+  for (const Layout layout : {Layout::Split, Layout::Replicas, Layout::Pairs}) {
+    const Schedule schedule{Operation::Alltoall, "test", 4, 0, layout, 16, {}};
+    for (const std::int64_t elements : {0, 3, 16, 23, 1000}) {
+      for (const BlockRun& run :
+           {BlockRun{0, 16, 1}, BlockRun{3, 4, 2}, BlockRun{0, 4, 5}, BlockRun{15, 1, 1}}) {
+        std::int64_t sum = 0;
+        for_each_block({&run, 1},
+                       [&](Block b) { sum += block_extent(schedule, elements, b).length; });
+        EXPECT_EQ(element_count(schedule, elements, {&run, 1}), sum);
+      }
+    }
+  }
+}
+
+// 2.4 and C32: bytes a rank sends and receives in a ring, also where the blocks are uneven or
+// empty.
+TEST(RingBytes, AreAllButOneBlock) {
+  for (const Rank p : {1, 2, 3, 5, 8, 17}) {
+    for (const std::int64_t n : {0, 1, p - 1, p, p + 1, 1000}) {
+      const Schedule gather = build(Operation::Allgather, Algorithm::Ring, {.ranks = p});
+      const Traffic gathered = count_traffic(gather, {n});
+      const Traffic reduced =
+          count_traffic(build(Operation::ReduceScatter, Algorithm::Ring, {.ranks = p}), {n});
+      for (Rank r = 0; r < p; ++r) {
+        const std::int64_t own = block_extent(gather, n, r).length;
+        const std::int64_t right = block_extent(gather, n, (r + 1) % p).length;
+        EXPECT_EQ(gathered.received[static_cast<std::size_t>(r)].count, n - own);
+        EXPECT_EQ(gathered.sent[static_cast<std::size_t>(r)].count, n - right);
+        EXPECT_EQ(reduced.sent[static_cast<std::size_t>(r)].count, n - own);
+      }
+    }
+  }
+}
+
+TEST(Rotation, KeepsARingOf1024RanksSmall) {
+  const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 1024});
+  std::size_t rules = 0;
+  for (const Step& step : ring.steps) {
+    rules += step.rotations.size() + step.transfers.size();
+  }
+  EXPECT_EQ(ring.steps.size(), 2046U);
+  EXPECT_EQ(rules, 2046U);
+}
+
+TEST(Schedule, OfOneRankHasNoSteps) {
+  for_every_schedule(1, 1, [](const Case& c, const Schedule& schedule) {
+    EXPECT_EQ(count_traffic(schedule, {100}).messages, 0) << c.text();
+    EXPECT_EQ(time_schedule(schedule, {100}, {}).seconds.count, 0) << c.text();
+  });
+}
+
+TEST(Compose, ThenAndBesideCountTheirSteps) {
+  const Schedule a = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8});
+  const Schedule b = build(Operation::Broadcast, Algorithm::Chain, {.ranks = 8, .segments = 1});
+  EXPECT_EQ(then(a, b).steps.size(), a.steps.size() + b.steps.size());
+  EXPECT_EQ(beside(a, b).steps.size(), std::max(a.steps.size(), b.steps.size()));
+}
+
+// C38: the recap of compositions, made by hand from their parts.
+TEST(Compose, RecapGraphsHold) {
+  const Rank p = 6;
+  const auto make = [&](Operation o, Algorithm a) { return build(o, a, {.ranks = p}); };
+  const auto holds = [](Schedule schedule, Operation operation) {
+    schedule.operation = operation;
+    return verify(schedule).ok();
+  };
+  using enum Operation;
+  const Schedule reduce = refined(make(Reduce, Algorithm::Mst), p);
+  const Schedule broadcast = refined(make(Broadcast, Algorithm::Mst), p);
+  EXPECT_TRUE(holds(then(reduce, make(Scatter, Algorithm::Mst)), ReduceScatter));
+  EXPECT_TRUE(holds(then(reduce, broadcast), Allreduce));
+  EXPECT_TRUE(holds(then(make(Gather, Algorithm::Mst), broadcast), Allgather));
+  EXPECT_TRUE(
+      holds(then(make(ReduceScatter, Algorithm::Ring), make(Gather, Algorithm::Mst)), Reduce));
+  EXPECT_TRUE(holds(then(make(ReduceScatter, Algorithm::Ring), make(Allgather, Algorithm::Ring)),
+                    Allreduce));
+  // Long broadcast is scatter + all-gather, less the messages that would bring a rank what it has.
+  Schedule plain = make(Broadcast, Algorithm::Long);
+  EXPECT_TRUE(verify(plain).ok());
+  for (Step& step : plain.steps) {
+    for (Rotation& rotation : step.rotations) {
+      rotation.silent.clear();
+    }
+  }
+  EXPECT_EQ(plain.steps,
+            then(make(Scatter, Algorithm::Mst), make(Allgather, Algorithm::Ring)).steps);
+  EXPECT_FALSE(holds(then(make(Scatter, Algorithm::Mst), broadcast), Allgather));
+}
+
+TEST(Scratch, IsWhatTheBuffersOfTheCallerDoNotHold) {
+  const auto blocks = [](Operation o, Algorithm a, Rank p) {
+    return scratch_blocks(build(o, a, {.ranks = p}));
+  };
+  EXPECT_EQ(blocks(Operation::Broadcast, Algorithm::Mst, 8), 0);
+  EXPECT_EQ(blocks(Operation::Allgather, Algorithm::Ring, 8), 0);
+  EXPECT_EQ(blocks(Operation::Allreduce, Algorithm::Ring, 8), 0);
+  EXPECT_EQ(blocks(Operation::Alltoall, Algorithm::Pairwise, 8), 0);
+  EXPECT_EQ(blocks(Operation::Scatter, Algorithm::Mst, 8),
+            3);  // half of the ranks' blocks, less one's own
+  EXPECT_EQ(blocks(Operation::Reduce, Algorithm::Mst, 8), 1);  // a partial sum on the way
+  EXPECT_EQ(blocks(Operation::ReduceScatter, Algorithm::Ring, 8), 2);
+  EXPECT_GT(blocks(Operation::Alltoall, Algorithm::Bruck, 8), 0);
+  EXPECT_EQ(blocks(Operation::Allreduce, Algorithm::WholeRing, 8), 2);
+}
+
+TEST(Build, RefusesWhatCannotBeInOneLine) {
+  const auto message = [](Operation o, Algorithm a, const BuildOptions& options) -> std::string {
+    try {
+      (void)build(o, a, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Usage);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(Operation::Broadcast, Algorithm::Mst, {.ranks = 0}),
+            "0 ranks; there must be 1 to 1048576");
+  EXPECT_EQ(message(Operation::Broadcast, Algorithm::Mst, {.ranks = 4, .root = 4}),
+            "root 4 is no rank; with 4 ranks it must be 0 to 3");
+  EXPECT_EQ(message(Operation::Allreduce, Algorithm::Ring, {.ranks = 4, .root = 1}),
+            "allreduce has no root; leave it out");
+  EXPECT_EQ(message(Operation::Alltoall, Algorithm::Mst, {.ranks = 4}),
+            "mst does not do alltoall; these do: pairwise, bruck and two-level");
+  EXPECT_EQ(message(Operation::Allreduce, Algorithm::TwoLevel, {.ranks = 6, .ranks_per_node = 4}),
+            "two-level needs nodes of equal size: 6 ranks do not divide into nodes of 4");
+  EXPECT_NE(message(Operation::Broadcast, Algorithm::Chain, {.ranks = 4, .segments = 0}), "");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "trireme/collective_cost.h"
+
+namespace trireme {
+namespace {
+
+const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
+
+// C39: the choice is the argmin of the formulas, on a dense grid, for every operation.
+TEST(Selector, AgreesWithTheArgmin) {
+  for (const double alpha : {1e-7, 1e-5}) {
+    const CostModel costs = CostModel::uniform({alpha}, {1e-9}, {1e-10});
+    Selector selector(costs);
+    for (const Operation operation : all_operations()) {
+      for (Rank p = 1; p <= 40; ++p) {
+        for (double n = 1; n < 1e9; n *= 3.7) {
+          const Bytes bytes{static_cast<std::int64_t>(n)};
+          const auto& ranking = selector.rank({.operation = operation, .ranks = p, .bytes = bytes});
+          double best = INFINITY;
+          for (const Algorithm algorithm : algorithms_for(operation)) {
+            if (algorithm != Algorithm::TwoLevel) {
+              const std::int64_t k = best_segments(operation, algorithm, p, bytes, costs);
+              best = std::min(best, formula(operation, algorithm, {.ranks = p, .segments = k})
+                                        .at(static_cast<double>(bytes.count), costs)
+                                        .count);
+            }
+          }
+          ASSERT_EQ(ranking.front().predicted.count, best)
+              << name(operation) << " p=" << p << " n=" << bytes.count;
+          ASSERT_TRUE(std::ranges::is_sorted(ranking, {}, &Choice::predicted));
+        }
+      }
+    }
+  }
+}
+
+// C39, section 2.7: short against long flips between the byte below n* and the byte above.
+TEST(Selector, FlipsAtTheCrossover) {
+  for (const Operation operation : {Operation::Allreduce, Operation::Broadcast, Operation::Reduce,
+                                    Operation::Allgather, Operation::ReduceScatter}) {
+    const bool rooted = has_root(operation);
+    const Algorithm longer = rooted ? Algorithm::Long : Algorithm::Ring;
+    for (const Rank p : {8, 16, 256}) {
+      const double n_star = crossover(formula(operation, Algorithm::Mst, {.ranks = p}).inner,
+                                      formula(operation, longer, {.ranks = p}).inner, kCosts)
+                                .value();
+      Selector selector(kCosts);
+      const auto best = [&](double bytes) {
+        return selector
+            .rank({.operation = operation,
+                   .ranks = p,
+                   .bytes = {static_cast<std::int64_t>(bytes)},
+                   .among = {Algorithm::Mst, longer}})
+            .front()
+            .algorithm;
+      };
+      EXPECT_EQ(best(std::round(n_star) - 1), Algorithm::Mst) << name(operation) << p;
+      EXPECT_EQ(best(std::round(n_star) + 1), longer) << name(operation) << p;
+    }
+  }
+}
+
+// The number of segments is the best whole number.
+TEST(Selector, PicksTheBestNumberOfSegments) {
+  for (const Algorithm algorithm : {Algorithm::Chain, Algorithm::DoubleTree}) {
+    for (const Operation operation :
+         {Operation::Broadcast, Operation::Reduce, Operation::Allreduce}) {
+      for (const Rank p : {2, 3, 8, 31}) {
+        for (const std::int64_t n : {1, 100, 10000, 1000000, 100000000}) {
+          const auto cost = [&](std::int64_t k) {
+            return formula(operation, algorithm, {.ranks = p, .segments = k})
+                .at(static_cast<double>(n), kCosts)
+                .count;
+          };
+          const std::int64_t chosen = best_segments(operation, algorithm, p, {n}, kCosts);
+          for (const std::int64_t k : {chosen - 1, chosen + 1, chosen / 2, chosen * 2}) {
+            if (k >= 1 && k <= n) {
+              EXPECT_LE(cost(chosen), cost(k) * (1 + 1e-12))
+                  << name(algorithm) << p << " n=" << n << " k=" << k;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// 2.5: for huge vectors a pipelined chain beats scatter + all-gather.
+TEST(Selector, PrefersAPipelineForHugeBroadcasts) {
+  const auto cost = [&](Algorithm a) {
+    const std::int64_t k = best_segments(Operation::Broadcast, a, 16, {1 << 30}, kCosts);
+    return formula(Operation::Broadcast, a, {.ranks = 16, .segments = k}).at(1 << 30, kCosts).count;
+  };
+  EXPECT_LT(cost(Algorithm::Chain), cost(Algorithm::Long));
+  EXPECT_LT(cost(Algorithm::DoubleTree), cost(Algorithm::Long));
+}
+
+// C43: on nodes with fast links inside and slow ones between, two-level wins large all-reduces.
+TEST(Selector, ChoosesTwoLevelsOnACluster) {
+  Selector selector({{{8, {1e-6}, {2e-12}}, {0, {5e-6}, {4e-11}}}, {1e-12}});
+  const Selector::Query query{.operation = Operation::Allreduce, .ranks = 32, .bytes = {256 << 20}};
+  EXPECT_EQ(selector.rank(query).front().algorithm, Algorithm::TwoLevel);
+  EXPECT_EQ(selector.rank(query).front().options.ranks_per_node, 8);
+  for (const Choice& choice : selector.rank(query)) {
+    const Schedule schedule = build(query.operation, choice.algorithm, choice.options);
+    const double timed =
+        time_schedule(schedule, {query.bytes.count}, selector.costs()).seconds.count;
+    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << name(choice.algorithm);
+  }
+}
+
+TEST(Selector, SaysWhy) {
+  Selector selector(kCosts);
+  const std::string why =
+      selector.explain({.operation = Operation::Allgather, .ranks = 8, .bytes = {1 << 20}});
+  EXPECT_NE(why.find("is predicted fastest: "), std::string::npos) << why;
+  EXPECT_NE(why.find("bandwidth dominates"), std::string::npos) << why;
+  EXPECT_NE(why.find("next is"), std::string::npos) << why;
+}
+
+TEST(Selector, CanBeSharedByThreads) {
+  Selector selector(kCosts);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::int64_t n = 1; n < 200; ++n) {
+        EXPECT_FALSE(
+            selector.rank({.operation = Operation::Allreduce, .ranks = 8, .bytes = {n}}).empty());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace trireme
