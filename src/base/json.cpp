@@ -1,0 +1,261 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kDeepest = 16;
+
+/// Refuses what nlohmann/json lets through: a second field of the same name, and absurd nesting.
+class Watch {
+ public:
+  explicit Watch(std::string_view what) : what_(what) {}
+
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
+      if (depth >= kDeepest) {
+        throw Error(ErrorKind::Input,
+                    fmt::format("{}: nested deeper than {} levels", what_, kDeepest));
+      }
+      seen_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end ||
+               event == Json::parse_event_t::array_end) {
+      seen_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const auto& name = parsed.get_ref<const std::string&>();
+      if (!seen_.back().insert(name).second) {
+        throw Error(ErrorKind::Input,
+                    fmt::format("{}: field {} is given twice", what_, in_quotes(name)));
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::string_view what_;
+  std::vector<std::set<std::string>> seen_;
+};
+
+[[noreturn]] void unknown_field(std::string_view what, const std::string& path,
+                                const std::string& name, const std::vector<std::string>& fields) {
+  const std::optional<std::string> meant = nearest_word(name, fields);
+  const std::string help = meant ? fmt::format("did you mean '{}'?", *meant)
+                                 : fmt::format("known are {}", list_words(fields, "and"));
+  throw Error(ErrorKind::Input,
+              fmt::format("{}: unknown field {}; {}", what, in_quotes(path), help));
+}
+
+std::optional<std::int64_t> to_integer(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return std::nullopt;
+    }
+    return static_cast<std::int64_t>(number);
+  }
+  if (value.is_number_integer()) {
+    return value.get<std::int64_t>();
+  }
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    if (std::abs(number) < 9.2e18 && number == std::floor(number)) {
+      return static_cast<std::int64_t>(number);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void throw_json_error(std::string_view what, const nlohmann::json::exception& error) {
+  std::string_view why = error.what();
+  // "[json.exception.parse_error.101] parse error at line 3, column 7: syntax error …"
+  for (const std::string_view prefix : {"parse error at ", "] "}) {
+    if (const std::size_t at = why.find(prefix); at != std::string_view::npos) {
+      why.remove_prefix(at + prefix.size());
+      break;
+    }
+  }
+  constexpr std::size_t kLongest = 300;
+  const bool cut = why.size() > kLongest;
+  throw Error(ErrorKind::Input,
+              fmt::format("{}: {}{}", what, why.substr(0, kLongest), cut ? "…" : ""));
+}
+
+Json parse_json(std::string_view text, std::string_view what) {
+  try {
+    return Json::parse(text, Watch(what));
+  } catch (const Json::exception& error) {
+    throw_json_error(what, error);
+  }
+}
+
+JsonObject::JsonObject(const Json& value, std::string_view what, std::string_view path,
+                       std::vector<std::string> fields)
+    : value_(value), what_(what), path_(path) {
+  if (!value.is_object()) {
+    fail("", "is not an object { … }");
+  }
+  for (const auto& [name, ignored] : value.items()) {
+    if (std::find(fields.begin(), fields.end(), name) == fields.end()) {
+      unknown_field(what_, path_of(name), name, fields);
+    }
+  }
+}
+
+const Json* JsonObject::find(std::string_view field) const {
+  const auto at = value_.find(field);
+  return at == value_.end() ? nullptr : &*at;
+}
+
+std::string JsonObject::path_of(std::string_view field) const {
+  if (field.empty() || path_.empty()) {
+    return field.empty() ? path_ : std::string(field);
+  }
+  return fmt::format("{}.{}", path_, field);
+}
+
+void JsonObject::fail(std::string_view field, std::string_view problem) const {
+  const std::string path = path_of(field);
+  throw Error(ErrorKind::Input,
+              fmt::format("{}: {} {}", what_, path.empty() ? "the document" : path, problem));
+}
+
+const Json& JsonObject::require(std::string_view field) const {
+  const Json* value = find(field);
+  if (value == nullptr) {
+    fail(field, "is missing");
+  }
+  return *value;
+}
+
+std::string JsonObject::text(std::string_view field) const {
+  const Json& value = require(field);
+  if (!value.is_string()) {
+    fail(field, "is not a text \"…\"");
+  }
+  return value.get<std::string>();
+}
+
+double JsonObject::number(std::string_view field) const {
+  const Json& value = require(field);
+  if (!value.is_number()) {
+    fail(field, "is not a number");
+  }
+  return value.get<double>();
+}
+
+std::int64_t JsonObject::integer(std::string_view field) const {
+  const std::optional<std::int64_t> value = to_integer(require(field));
+  if (!value) {
+    fail(field, "is not a whole number of at most 63 bits");
+  }
+  return *value;
+}
+
+const Json& JsonObject::array(std::string_view field) const {
+  const Json& value = require(field);
+  if (!value.is_array()) {
+    fail(field, "is not a list [ … ]");
+  }
+  return value;
+}
+
+std::string JsonObject::optional_text(std::string_view field) const {
+  return find(field) == nullptr ? std::string() : text(field);
+}
+
+std::optional<double> JsonObject::optional_number(std::string_view field) const {
+  return find(field) == nullptr ? std::nullopt : std::optional(number(field));
+}
+
+std::optional<std::int64_t> JsonObject::optional_integer(std::string_view field) const {
+  return find(field) == nullptr ? std::nullopt : std::optional(integer(field));
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string out = "'";
+  while (!text.empty() && out.size() < kLongest) {
+    const std::size_t length = utf8_length(text);
+    const bool plain = length > 0 && static_cast<unsigned char>(text.front()) >= 0x20;
+    out += plain ? text.substr(0, length) : "?";
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out + (text.empty() ? "'" : "…'");
+}
+
+void append_json_number(std::string& out, double number) {
+  TRIREME_CHECK(std::isfinite(number), "JSON has no infinity and no NaN");
+  const std::size_t before = out.size();
+  fmt::format_to(std::back_inserter(out), "{}", number);
+  if (out.find_first_of(".e", before) == std::string::npos) {
+    out += ".0";
+  }
+}
+
+std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) {
+    return 0;
+  }
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) {
+    return 1;
+  }
+  const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) {
+    return 0;
+  }
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) {
+      return 0;
+    }
+  }
+  // Overlong forms, surrogates and what lies past U+10FFFF show in the second byte.
+  const bool bad = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
+                   (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f);
+  return bad ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) {
+      return false;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  out += '"';
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const char first = text.front();
+    if (length == 0) {
+      out += "\\ufffd";
+    } else if (first == '"' || first == '\\') {
+      out += '\\';
+      out += first;
+    } else if (static_cast<unsigned char>(first) < 0x20) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(first));
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  out += '"';
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Strict reading of JSON text forms, and the pieces of writing JSON by hand. For .cpp files: it
+// brings in nlohmann/json. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+
+using Json = nlohmann::ordered_json;
+
+/// Parses a document that people write. Throws Error(Input) "WHAT: line 3, column 7: …" on a syntax
+/// error, a field given twice, a number too large for a double, or nesting deeper than any of our
+/// documents goes.
+[[nodiscard]] Json parse_json(std::string_view text, std::string_view what);
+
+/// One JSON object whose fields are known. Every error is an Error(Input) that names the field by
+/// its path, such as "cluster: links[1].alpha_seconds is not a number". Refers to the value; does
+/// not own it.
+class JsonObject {
+ public:
+  /// `path` is "" for the document itself, else "links[1]". Throws if `value` is no object or has a
+  /// field that is not in `fields` (naming the nearest that is).
+  JsonObject(const Json& value, std::string_view what, std::string_view path,
+             std::vector<std::string> fields);
+
+  /// The field, or nullptr if it is absent.
+  [[nodiscard]] const Json* find(std::string_view field) const;
+  /// The path of a field, for messages and for objects inside.
+  [[nodiscard]] std::string path_of(std::string_view field) const;
+
+  // Each throws if the field is absent or of another type.
+  [[nodiscard]] const Json& require(std::string_view field) const;
+  [[nodiscard]] std::string text(std::string_view field) const;
+  [[nodiscard]] double number(std::string_view field) const;
+  [[nodiscard]] std::int64_t integer(std::string_view field) const;  ///< 8e10 is an integer too
+  [[nodiscard]] const Json& array(std::string_view field) const;
+
+  // The same, but nothing (or "") if the field is absent.
+  [[nodiscard]] std::string optional_text(std::string_view field) const;
+  [[nodiscard]] std::optional<double> optional_number(std::string_view field) const;
+  [[nodiscard]] std::optional<std::int64_t> optional_integer(std::string_view field) const;
+
+  /// Throws Error(Input) "WHAT: PATH PROBLEM".
+  [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
+
+ private:
+  const Json& value_;
+  std::string what_;
+  std::string path_;
+};
+
+/// Throws Error(Input) with where and why a parser of nlohmann stopped, on one line of bearable
+/// length.
+[[noreturn]] void throw_json_error(std::string_view what, const nlohmann::json::exception& error);
+
+/// The text in single quotes for a message: cut if long, without line breaks or other control
+/// characters.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+/// Appends `text` in quotes, escaped. Bytes that are not UTF-8 become U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
+
+/// Appends the shortest text that reads back as this very double and not as an integer: "5.0",
+/// "1e-09". Requires a finite number.
+void append_json_number(std::string& out, double number);
+
+/// How long the UTF-8 character at the start of `text` is, or 0 if there is none.
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
+[[nodiscard]] bool is_utf8(std::string_view text);
+
+}  // namespace trireme

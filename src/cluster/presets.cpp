@@ -1,0 +1,285 @@
+// The devices and clusters that Trireme knows by name, as tables.
+//
+// Only what a vendor's document states stands here as a number; what it does not state is left out.
+// Vendors' GB and TB are powers of 1000. A vendor's "with sparsity" figure goes into the sparse
+// column; the dense one is half of it. NVLink figures are the sum of both directions, so one
+// direction is half.
+#include <algorithm>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "cluster/names.h"
+#include "trireme/cluster.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kGB = 1'000'000'000;
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+Peak dense_only(const char* dtype, double dense) {
+  return {.dtype = dtype, .dense = FlopRate{dense}, .sparse = std::nullopt};
+}
+
+Peak both(const char* dtype, double dense, double sparse) {
+  return {.dtype = dtype, .dense = FlopRate{dense}, .sparse = FlopRate{sparse}};
+}
+
+std::vector<Peak> a100_peaks() {
+  return {dense_only("f64", 9.7e12),    dense_only("f64-tensor", 19.5e12),
+          dense_only("f32", 19.5e12),   both("tf32", 156e12, 312e12),
+          both("bf16", 312e12, 624e12), both("f16", 312e12, 624e12),
+          both("i8", 624e12, 1248e12),  both("i4", 1248e12, 2496e12)};
+}
+
+const std::vector<Device>& device_table() {
+  static const std::vector<Device> table{
+      {.name = "v100",
+       .memory = Bytes{32 * kGB},
+       .memory_bandwidth = ByteRate{900e9},
+       .peaks = {dense_only("f64", 7.8e12), dense_only("f32", 15.7e12), dense_only("f16", 125e12)},
+       .source = "NVIDIA V100 Tensor Core GPU datasheet, SXM2 column (32 GB version)"},
+      {.name = "v100-pcie",
+       .memory = Bytes{32 * kGB},
+       .memory_bandwidth = ByteRate{900e9},
+       .peaks = {dense_only("f64", 7e12), dense_only("f32", 14e12), dense_only("f16", 112e12)},
+       .source = "NVIDIA V100 Tensor Core GPU datasheet, PCIe column (32 GB version)"},
+      {.name = "a100",
+       .memory = Bytes{80 * kGB},
+       .memory_bandwidth = ByteRate{2039e9},
+       .peaks = a100_peaks(),
+       .source = "NVIDIA A100 Tensor Core GPU datasheet, 80GB SXM column"},
+      {.name = "a100-40gb",
+       .memory = Bytes{40 * kGB},
+       .memory_bandwidth = ByteRate{1555e9},
+       .peaks = a100_peaks(),
+       .source = "NVIDIA A100 Tensor Core GPU datasheet, 40GB SXM column"},
+      {.name = "h100",
+       .memory = Bytes{80 * kGB},
+       .memory_bandwidth = ByteRate{3.35e12},
+       .peaks = {dense_only("f64", 34e12), dense_only("f64-tensor", 67e12),
+                 dense_only("f32", 67e12), both("tf32", 494.7e12, 989.4e12),
+                 both("bf16", 989.4e12, 1978.9e12), both("f16", 989.4e12, 1978.9e12),
+                 both("f8", 1978.9e12, 3957.8e12), both("i8", 1978.9e12, 3957.8e12)},
+       .source = "NVIDIA H100 Tensor Core GPU datasheet, SXM column (f64, f32, memory); NVIDIA "
+                 "H100 Tensor Core GPU "
+                 "Architecture whitepaper, H100 SXM5 (tf32, bf16, f16, f8, i8)"},
+      {.name = "h200",
+       .memory = Bytes{141 * kGB},
+       .memory_bandwidth = ByteRate{4.8e12},
+       .peaks = {dense_only("f64", 34e12), dense_only("f64-tensor", 67e12),
+                 dense_only("f32", 67e12), both("tf32", 494.5e12, 989e12),
+                 both("bf16", 989.5e12, 1979e12), both("f16", 989.5e12, 1979e12),
+                 both("f8", 1979e12, 3958e12), both("i8", 1979e12, 3958e12)},
+       .source = "NVIDIA H200 Tensor Core GPU datasheet, SXM column; it states the sparse peaks, "
+                 "the dense ones are half"},
+      {.name = "b200",
+       .memory = Bytes{180 * kGB},
+       .peaks = {both("bf16", 2250e12, 4500e12), both("f16", 2250e12, 4500e12),
+                 both("f8", 4500e12, 9000e12), both("f6", 4500e12, 9000e12),
+                 both("f4", 9000e12, 18000e12), both("i8", 4500e12, 9000e12)},
+       .source = "NVIDIA Blackwell datasheet, HGX B200 column, and DGX B200 user guide (1440 GB "
+                 "for 8); it states the "
+                 "sparse peaks, the dense ones are half. Left out because not confirmed: memory "
+                 "bandwidth, tf32, f32 and f64"},
+      {.name = "tpu-v3",
+       .memory = Bytes{32 * kGiB},
+       .memory_bandwidth = ByteRate{900e9},
+       .peaks = {dense_only("bf16", 123e12)},
+       .source = "Google Cloud TPU documentation, TPU v3, per chip"},
+      {.name = "tpu-v4",
+       .memory = Bytes{32 * kGiB},
+       .memory_bandwidth = ByteRate{1200e9},
+       .peaks = {dense_only("bf16", 275e12), dense_only("i8", 275e12)},
+       .source = "Google Cloud TPU documentation, TPU v4, per chip"},
+      {.name = "tpu-v5p",
+       .memory = Bytes{95 * kGB},
+       .memory_bandwidth = ByteRate{2765e9},
+       .peaks = {dense_only("bf16", 459e12)},
+       .source = "Google Cloud TPU documentation, TPU v5p, per chip"},
+      {.name = "cpu",
+       .source = "none: processors differ, so nothing is known until it is measured"}};
+  return table;
+}
+
+/// One side of a link: seconds per message, bytes per second one way, and where the latter comes
+/// from.
+struct LinkRow {
+  double alpha;
+  double bytes_per_second;
+  const char* source;
+};
+
+struct ClusterRow {
+  std::string_view name;
+  int nodes;
+  int devices_per_node;
+  std::string_view device;
+  LinkRow node;
+  std::optional<LinkRow> network;  ///< nothing: one node only
+  double gamma;
+  std::vector<std::string> notes;
+};
+
+/// A reduction reads both operands and writes the result: three passes over the device's memory.
+double three_passes(double memory_bytes_per_second) {
+  return 3 / memory_bytes_per_second;
+}
+
+const char* const kAssumedAlpha =
+    "Assumed: alpha (2 us in a node, 5 us between nodes) is in no specification; measure it where "
+    "it matters.";
+const char* const kAssumedGamma =
+    "Assumed: gamma is three passes over device memory at its full bandwidth for each byte "
+    "reduced.";
+const char* const kOneWay =
+    "Links count one direction: half of NVLink's total, all of a network card's rate.";
+
+const std::vector<ClusterRow>& cluster_table() {
+  static const std::vector<ClusterRow> table{
+      {.name = "dgx-a100",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "a100",
+       .node = {2e-6, 300e9, "NVIDIA A100 datasheet: NVLink 600 GB/s, both directions together"},
+       .network =
+           LinkRow{5e-6, 25e9, "NVIDIA DGX A100 user guide: one 200 Gb/s InfiniBand card per GPU"},
+       .gamma = three_passes(2039e9),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "dgx-h100",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "h100",
+       .node = {2e-6, 450e9, "NVIDIA H100 datasheet: NVLink 900 GB/s, both directions together"},
+       .network =
+           LinkRow{5e-6, 50e9, "NVIDIA DGX H100 user guide: one 400 Gb/s InfiniBand card per GPU"},
+       .gamma = three_passes(3.35e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "dgx-h200",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "h200",
+       .node = {2e-6, 450e9, "NVIDIA H200 datasheet: NVLink 900 GB/s, both directions together"},
+       .network =
+           LinkRow{5e-6, 50e9, "NVIDIA DGX H200 user guide: one 400 Gb/s InfiniBand card per GPU"},
+       .gamma = three_passes(4.8e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "figure-4x4",
+       .nodes = 4,
+       .devices_per_node = 4,
+       .device = "a100-40gb",
+       .node = {1e-6, 100e9, "assumed: a fast link"},
+       .network = LinkRow{10e-6, 10e9, "assumed: a slow link"},
+       .gamma = 1e-11,
+       .notes = {"The textbook picture: 4 nodes of 4 devices, fast links in a node, slow links "
+                 "between nodes.",
+                 "Assumed: the picture has no numbers, so links, gamma and the kind of device are "
+                 "all chosen here."}},
+      {.name = "laptop",
+       .nodes = 1,
+       .devices_per_node = 2,
+       .device = "cpu",
+       .node = {1e-6, 10e9, "assumed: two processes that share memory"},
+       .network = std::nullopt,
+       .gamma = 1e-10,
+       .notes = {"Assumed: alpha, beta and gamma are round numbers for two processes on one "
+                 "machine; measure yours."}}};
+  return table;
+}
+
+Link to_link(const LinkRow& row, const char* level, int reach) {
+  return {.level = level,
+          .reach = reach,
+          .alpha = {row.alpha},
+          .beta = {1 / row.bytes_per_second},
+          .source = row.source};
+}
+
+Cluster build(const ClusterRow& row, int nodes) {
+  Cluster cluster{
+      .name = nodes == row.nodes ? std::string(row.name) : fmt::format("{}:{}", row.name, nodes),
+      .nodes = nodes,
+      .devices_per_node = row.devices_per_node,
+      .device = device_preset(row.device),
+      .links = {to_link(row.node, "node", row.devices_per_node)},
+      .gamma = {row.gamma},
+      .notes = row.notes};
+  if (nodes > 1) {
+    TRIREME_CHECK(row.network.has_value(), cluster.name);
+    cluster.links.push_back(to_link(*row.network, "network", nodes * row.devices_per_node));
+  }
+  const std::vector<std::string> problems = cluster.verify();
+  TRIREME_CHECK(problems.empty(), cluster.name + ": " + problems.front());
+  return cluster;
+}
+
+const ClusterRow& find_cluster_row(std::string_view name) {
+  for (const ClusterRow& row : cluster_table()) {
+    if (row.name == name) {
+      return row;
+    }
+  }
+  const std::vector<std::string> names = cluster_preset_names();
+  const std::optional<std::string> meant = nearest_word(name, names);
+  throw Error(ErrorKind::Usage,
+              fmt::format("no cluster is called '{}'; {}", name,
+                          meant ? fmt::format("did you mean '{}'?", *meant)
+                                : fmt::format("there are {}", list_words(names, "and"))));
+}
+
+int parse_nodes(const ClusterRow& row, std::string_view text) {
+  constexpr std::int64_t kMostNodes = 65536;
+  const std::optional<std::int64_t> nodes = parse_integer(text);
+  if (!nodes || *nodes < 1 || *nodes > kMostNodes) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("cluster '{}:{}': '{}' is no number of nodes from 1 to {}", row.name,
+                            text, text, kMostNodes));
+  }
+  if (!row.network && *nodes != 1) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("cluster '{}' has one node and no network, not {}", row.name, *nodes));
+  }
+  return static_cast<int>(*nodes);
+}
+
+}  // namespace
+
+std::vector<std::string> device_preset_names() {
+  std::vector<std::string> names;
+  for (const Device& device : device_table()) {
+    names.push_back(device.name);
+  }
+  return names;
+}
+
+std::vector<std::string> cluster_preset_names() {
+  std::vector<std::string> names;
+  for (const ClusterRow& row : cluster_table()) {
+    names.emplace_back(row.name);
+  }
+  return names;
+}
+
+Device device_preset(std::string_view name) {
+  const std::string wanted = to_lower(name);
+  for (const Device& device : device_table()) {
+    if (device.name == wanted) {
+      return device;
+    }
+  }
+  throw Error(ErrorKind::Usage, fmt::format("no device is called '{}'; there are {}", name,
+                                            list_words(device_preset_names(), "and")));
+}
+
+Cluster cluster_preset(std::string_view name) {
+  const std::size_t colon = name.find(':');
+  const ClusterRow& row = find_cluster_row(to_lower(name.substr(0, colon)));
+  return build(
+      row, colon == std::string_view::npos ? row.nodes : parse_nodes(row, name.substr(colon + 1)));
+}
+
+}  // namespace trireme

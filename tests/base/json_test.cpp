@@ -1,0 +1,137 @@
+#include "base/json.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string parse_failure(const std::string& text) {
+  return message_of([&] { (void)parse_json(text, "plan"); });
+}
+
+TEST(Json, ReportsTheLineOfASyntaxError) {
+  const std::string message = parse_failure("{\n  \"a\": 1,\n  \"b\" true\n}");
+  EXPECT_EQ(message.rfind("plan: line 3, column 10: ", 0), 0U) << message;
+}
+
+TEST(Json, RefusesAFieldGivenTwice) {
+  EXPECT_EQ(parse_failure(R"({"a": {"b": 1, "b": 2}})"), "plan: field 'b' is given twice");
+  EXPECT_EQ(parse_json(R"([{"b": 1}, {"b": 2}])", "plan").size(), 2U);
+}
+
+TEST(Json, SurvivesHostileDocuments) {
+  EXPECT_EQ(parse_failure(std::string(1'000'000, '[')), "plan: nested deeper than 16 levels");
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) {
+    objects += "{\"a\":";
+  }
+  EXPECT_EQ(parse_failure(objects), "plan: nested deeper than 16 levels");
+  EXPECT_NE(parse_failure("[1e999]"), "no error");
+  EXPECT_NE(parse_failure("[\"\xff\"]"), "no error");
+  EXPECT_NE(parse_failure(""), "no error");
+  EXPECT_LT(parse_failure("\"" + std::string(1'000'000, 'x')).size(), 400U);
+}
+
+TEST(JsonObject, NamesTheFieldByItsPath) {
+  const Json value =
+      parse_json(R"({"name": 3, "count": 1.5, "size": 8e10, "big": 18446744073709551615})", "plan");
+  const JsonObject object(value, "plan", "stages[2]", {"name", "count", "size", "big", "gone"});
+  EXPECT_EQ(message_of([&] { (void)object.text("name"); }),
+            "plan: stages[2].name is not a text \"…\"");
+  EXPECT_EQ(message_of([&] { (void)object.text("gone"); }), "plan: stages[2].gone is missing");
+  EXPECT_EQ(message_of([&] { (void)object.integer("count"); }),
+            "plan: stages[2].count is not a whole number of at most 63 bits");
+  EXPECT_EQ(message_of([&] { (void)object.integer("big"); }),
+            "plan: stages[2].big is not a whole number of at most 63 bits");
+  EXPECT_EQ(object.integer("size"), 80'000'000'000);
+  EXPECT_EQ(object.optional_number("gone"), std::nullopt);
+  EXPECT_EQ(object.optional_text("gone"), "");
+}
+
+TEST(JsonObject, SuggestsTheNearestKnownField) {
+  const Json value = parse_json(R"({"nodse": 3})", "plan");
+  EXPECT_EQ(message_of([&] {
+              const JsonObject object(value, "plan", "", {"name", "nodes"});
+            }),
+            "plan: unknown field 'nodse'; did you mean 'nodes'?");
+  EXPECT_EQ(message_of([&] {
+              const JsonObject object(value, "plan", "", {"quantity", "weight"});
+            }),
+            "plan: unknown field 'nodse'; known are quantity and weight");
+  EXPECT_EQ(message_of([&] { const JsonObject object(Json::array(), "plan", "", {"name"}); }),
+            "plan: the document is not an object { … }");
+}
+
+TEST(InQuotes, KeepsAMessageOnOneShortLine) {
+  EXPECT_EQ(in_quotes("a\nb\xff"), "'a?b?'");
+  EXPECT_EQ(in_quotes("µ"), "'µ'");
+  EXPECT_LT(in_quotes(std::string(1000, 'x')).size(), 70U);
+}
+
+TEST(AppendJsonString, ReadsBackAsItWas) {
+  for (const std::string& text :
+       {std::string(), std::string("plain"), std::string("\"\\\b\n\x1f\x7f/"), std::string("µ … 𝄞"),
+        std::string("a\0b", 3)}) {
+    std::string out;
+    append_json_string(out, text);
+    EXPECT_EQ(Json::parse(out).get<std::string>(), text) << out;
+  }
+}
+
+/// Any bytes at all give valid JSON, and valid UTF-8 comes back unchanged: our idea of UTF-8 is the
+/// parser's.
+TEST(AppendJsonString, AgreesWithTheParserOnUtf8ForRandomBytes) {
+  std::mt19937 random(7);
+  int valid = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    std::string text(1 + random() % 4, '\0');
+    for (char& c : text) {
+      c = static_cast<char>(random() % 2 == 0 ? 0x80 + random() % 128 : random() % 256);
+    }
+    std::string out;
+    append_json_string(out, text);
+    ASSERT_EQ(Json::parse(out).get<std::string>() == text, is_utf8(text)) << out;
+    std::string raw = "\"";
+    for (const char c : text) {
+      raw += static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\' ? 'x' : c;
+    }
+    ASSERT_EQ(Json::accept(raw + "\""), is_utf8(text)) << out;
+    valid += is_utf8(text) ? 1 : 0;
+  }
+  EXPECT_GT(valid, 1000);
+}
+
+TEST(AppendJsonNumber, ReadsBackAsTheSameDouble) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto number = std::bit_cast<double>(random());
+    if (!std::isfinite(number)) {
+      continue;
+    }
+    std::string out;
+    append_json_number(out, number);
+    const Json parsed = Json::parse(out);
+    ASSERT_TRUE(parsed.is_number_float()) << out;
+    ASSERT_EQ(parsed.get<double>(), number) << out;
+  }
+  std::string five;
+  append_json_number(five, 5);
+  EXPECT_EQ(five, "5.0");
+}
+
+}  // namespace
+}  // namespace trireme

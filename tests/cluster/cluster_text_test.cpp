@@ -1,0 +1,184 @@
+#include <functional>
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "trireme/cluster.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+std::string failure(const std::string& text) {
+  try {
+    (void)parse_cluster(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(unsigned seed) : random_(seed) {}
+
+  Cluster make() {
+    Cluster cluster{.name = word(),
+                    .nodes = 1 + below(5),
+                    .devices_per_node = 1 + below(9),
+                    .device = device(),
+                    .links = {},
+                    .gamma = {number()},
+                    .notes = {}};
+    if (cluster.devices_per_node > 1) {
+      cluster.links.push_back(link("node", cluster.devices_per_node));
+    }
+    if (cluster.nodes > 1) {
+      cluster.links.push_back(link("network", cluster.devices()));
+    }
+    for (int i = below(3); i > 0; --i) {
+      cluster.notes.push_back(word());
+    }
+    return cluster;
+  }
+
+ private:
+  int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
+  double number() {
+    return std::ldexp(1 + static_cast<double>(random_()) / 4294967296.0, below(200) - 100);
+  }
+  std::string word() {
+    static const std::vector<std::string> letters{"a",  "B", "0", " ", "\"", "\\",
+                                                  "\n", "µ", "…", "{", ","};
+    std::string word = "x";
+    for (int i = below(8); i > 0; --i) {
+      word += letters[static_cast<std::size_t>(below(static_cast<int>(letters.size())))];
+    }
+    return word;
+  }
+  Link link(const char* level, int reach) {
+    return {
+        .level = level, .reach = reach, .alpha = {number()}, .beta = {number()}, .source = word()};
+  }
+  Device device() {
+    Device device{
+        .name = word(), .memory = {}, .memory_bandwidth = {}, .peaks = {}, .source = word()};
+    if (below(2) == 0) {
+      device.memory = Bytes{1 + static_cast<std::int64_t>(random_()) * 123456789};
+    }
+    if (below(2) == 0) {
+      device.memory_bandwidth = ByteRate{number()};
+    }
+    for (const char* type : {"f32", "bf16", "i8"}) {
+      const double dense = number();
+      if (below(2) == 0) {
+        device.peaks.push_back({.dtype = type, .dense = FlopRate{dense}, .sparse = {}});
+      } else if (below(2) == 0) {
+        device.peaks.push_back(
+            {.dtype = type, .dense = FlopRate{dense}, .sparse = FlopRate{2 * dense}});
+      }
+    }
+    return device;
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(ClusterText, ReadsBackAnyCluster) {
+  RandomCluster clusters(11);
+  for (int i = 0; i < 500; ++i) {
+    const Cluster cluster = clusters.make();
+    ASSERT_TRUE(cluster.verify().empty()) << cluster.verify().front();
+    ASSERT_EQ(parse_cluster(to_text(cluster)), cluster) << to_text(cluster);
+  }
+}
+
+TEST(ClusterText, ReadsBackEveryPreset) {
+  for (const std::string& name : cluster_preset_names()) {
+    const Cluster cluster = cluster_preset(name);
+    EXPECT_EQ(parse_cluster(to_text(cluster)), cluster);
+  }
+}
+
+TEST(ClusterText, IsWhatPeopleCanWrite) {
+  const Cluster cluster = parse_cluster(R"({
+    "name": "mine", "nodes": 2, "devices_per_node": 1,
+    "device": {"name": "box", "memory_bytes": 16e9, "peak_flops_per_second": {"bf16": {"dense": 1e14}}},
+    "links": [{"level": "network", "reach": 2, "alpha_seconds": 2e-5, "beta_seconds_per_byte": 8e-10}],
+    "gamma_seconds_per_byte": 0
+  })");
+  EXPECT_EQ(cluster.device.memory, Bytes{16'000'000'000});
+  EXPECT_EQ(cluster.device.peak("bf16"), FlopRate{1e14});
+  EXPECT_EQ(cluster.device.peak("bf16", Sparsity::Structured), std::nullopt);
+  EXPECT_EQ(cluster.device.memory_bandwidth, std::nullopt);
+  EXPECT_EQ(cluster.link_between(0, 1).alpha, Seconds{2e-5});
+}
+
+TEST(ClusterText, ErrorsNameTheFieldOrTheLine) {
+  const std::string good = to_text(cluster_preset("laptop"));
+  ASSERT_EQ(failure(good), "no error");
+  EXPECT_EQ(failure(with(good, "\"nodes\"", "\"node\"")),
+            "cluster: unknown field 'node'; did you mean 'nodes'?");
+  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": \"1\"")),
+            "cluster: nodes is not a whole number of at most 63 bits");
+  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": 3000000000")),
+            "cluster: nodes is 3000000000, out of range");
+  EXPECT_EQ(failure(with(good, "\"nodes\": 1,", "")), "cluster: nodes is missing");
+  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": 0")),
+            "cluster: nodes is 0; it must be at least 1");
+  EXPECT_EQ(failure(with(good, "\"alpha_seconds\": 1e-06", "\"alpha_seconds\": null")),
+            "cluster: links[0].alpha_seconds is not a number");
+  EXPECT_EQ(failure(with(good, "alpha_seconds", "alpha_second")),
+            "cluster: unknown field 'links[0].alpha_second'; did you mean 'alpha_seconds'?");
+  EXPECT_EQ(failure(with(good, "\"device\": {", "\"device\": 5, \"links\": {")),
+            "cluster: field 'links' is given twice");
+  EXPECT_EQ(failure("{\"name\": \"x\",\n \"nodes\" 1}").rfind("cluster: line 2, column 10: ", 0),
+            0U);
+  EXPECT_EQ(failure("[]"), "cluster: the document is not an object { … }");
+  EXPECT_EQ(failure(with(to_text(cluster_preset("dgx-h100")), "\"bf16\"", "\"bf1\"")),
+            "cluster: unknown field 'device.peak_flops_per_second.bf1'; did you mean 'bf16'?");
+}
+
+/// Whatever bytes arrive: a verified cluster or an Error, nothing else.
+TEST(ClusterText, SurvivesDamagedDocuments) {
+  const std::string good = to_text(cluster_preset("dgx-h100:2"));
+  std::mt19937 random(5);
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string text = good;
+    for (unsigned edits = 1 + random() % 3; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text.erase(at, 1 + random() % 40);
+          break;
+        case 1:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 60));
+          break;
+        default:
+          text.insert(at, std::array{"-", "9e99", "null", "[[", "{}", "1e400"}.at(random() % 6));
+      }
+    }
+    try {
+      ASSERT_TRUE(parse_cluster(text).verify().empty());
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 2500);
+}
+
+}  // namespace
+}  // namespace trireme

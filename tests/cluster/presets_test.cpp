@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include "trireme/cluster.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+std::string failure(const std::string& name) {
+  try {
+    (void)cluster_preset(name);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    return error.what();
+  }
+  return "no error";
+}
+
+double dense(const char* device, const char* dtype) {
+  return device_preset(device).peak(dtype)->count;
+}
+
+double sparse(const char* device, const char* dtype) {
+  return device_preset(device).peak(dtype, Sparsity::Structured)->count;
+}
+
+TEST(DevicePresets, PeakTableOfTheH100B5) {
+  EXPECT_EQ(dense("H100", "BF16"), 989.4e12);
+  EXPECT_EQ(sparse("H100", "BF16"), 1978.9e12);
+  EXPECT_EQ(dense("h100", "fp16"), 989.4e12);
+  EXPECT_EQ(dense("h100", "tf32"), 494.7e12);
+  EXPECT_EQ(sparse("h100", "tf32"), 989.4e12);
+  EXPECT_EQ(dense("h100", "FP8"), 1978.9e12);
+  EXPECT_EQ(sparse("h100", "fp8"), 3957.8e12);
+  EXPECT_EQ(dense("h100", "INT8"), 1978.9e12);
+  EXPECT_EQ(sparse("h100", "i8"), 3957.8e12);
+  EXPECT_EQ(dense("h100", "fp64"), 34e12);
+  EXPECT_EQ(dense("h100", "f64-tensor"), 67e12);
+  EXPECT_EQ(dense("h100", "f32"), 67e12);
+  EXPECT_EQ(device_preset("h100").peak("f32", Sparsity::Structured), std::nullopt);
+}
+
+TEST(DevicePresets, PeaksOfTheUsualTrainersB6) {
+  EXPECT_EQ(dense("v100-pcie", "f16"), 112e12);
+  EXPECT_EQ(dense("v100", "f16"), 125e12);
+  EXPECT_EQ(dense("a100", "bf16"), 312e12);
+}
+
+TEST(DevicePresets, PeakOfTheB200F1) {
+  EXPECT_EQ(dense("b200", "f16"), 2.25e15);
+}
+
+TEST(DevicePresets, AnUnknownPeakIsAbsentAndAWrongNameAnError) {
+  EXPECT_EQ(device_preset("cpu").peak("f32"), std::nullopt);
+  EXPECT_EQ(device_preset("cpu").memory, std::nullopt);
+  EXPECT_EQ(device_preset("v100").peak("bf16"), std::nullopt);
+  EXPECT_THROW((void)device_preset("v100").peak("bf61"), Error);
+  EXPECT_THROW((void)device_preset("h101"), Error);
+}
+
+TEST(DevicePresets, EachNamesItsSourceAndHasAtMostTwiceThePeakWithSparsity) {
+  for (const std::string& name : device_preset_names()) {
+    const Device device = device_preset(name);
+    EXPECT_EQ(device.name, name);
+    EXPECT_FALSE(device.source.empty()) << name;
+    for (const Peak& peak : device.peaks) {
+      if (peak.dense && peak.sparse) {
+        EXPECT_NEAR(peak.sparse->count / peak.dense->count, 2, 1e-3) << name << " " << peak.dtype;
+      }
+    }
+  }
+}
+
+TEST(ClusterPresets, AreSoundAndSayWhatIsAssumed) {
+  for (const std::string& name : cluster_preset_names()) {
+    const Cluster cluster = cluster_preset(name);
+    EXPECT_EQ(cluster.name, name);
+    EXPECT_TRUE(cluster.verify().empty()) << name;
+    EXPECT_FALSE(cluster.notes.empty()) << name;
+    for (const Link& link : cluster.links) {
+      EXPECT_FALSE(link.source.empty()) << name;
+    }
+  }
+}
+
+TEST(ClusterPresets, LinksCountOneDirection) {
+  const Cluster h100 = cluster_preset("dgx-h100:4");
+  EXPECT_DOUBLE_EQ(1 / h100.link_between(0, 7).beta.count, 450e9);
+  EXPECT_DOUBLE_EQ(1 / h100.link_between(7, 8).beta.count, 50e9);
+  const Cluster a100 = cluster_preset("dgx-a100:2");
+  EXPECT_DOUBLE_EQ(1 / a100.link_between(0, 1).beta.count, 300e9);
+  EXPECT_DOUBLE_EQ(1 / a100.link_between(0, 8).beta.count, 25e9);
+}
+
+TEST(ClusterPresets, FigureHasFourNodesOfFourWithFastAndSlowLinksA2) {
+  const Cluster figure = cluster_preset("figure-4x4");
+  EXPECT_EQ(figure.nodes, 4);
+  EXPECT_EQ(figure.devices_per_node, 4);
+  EXPECT_LT(figure.link_between(0, 1).beta.count, figure.link_between(0, 15).beta.count);
+  EXPECT_LT(figure.link_between(0, 1).alpha.count, figure.link_between(0, 15).alpha.count);
+}
+
+TEST(ClusterPresets, TakeANumberOfNodes) {
+  const Cluster four = cluster_preset("DGX-H100:4");
+  EXPECT_EQ(four.name, "dgx-h100:4");
+  EXPECT_EQ(four.devices(), 32);
+  EXPECT_EQ(cluster_preset("dgx-h100").links.size(), 1U);
+  EXPECT_EQ(cluster_preset("dgx-h100:65536").devices(), 524288);
+}
+
+TEST(ClusterPresets, RefuseWithTheFix) {
+  EXPECT_EQ(failure("dgx-h10"), "no cluster is called 'dgx-h10'; did you mean 'dgx-h100'?");
+  EXPECT_EQ(failure("supercomputer"),
+            "no cluster is called 'supercomputer'; there are dgx-a100, dgx-h100, dgx-h200, "
+            "figure-4x4 and laptop");
+  EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
+  for (const char* name :
+       {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2", "dgx-h100:65537"}) {
+    EXPECT_NE(failure(name).find("is no number of nodes from 1 to 65536"), std::string::npos)
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
