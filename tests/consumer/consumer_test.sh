@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Uses Trireme as somebody outside would: consumer_test.sh CASE
+# From the environment: BUILD (the build to install), PREFIX (a folder of ours), LIBDIR (lib or the like below it),
+# CXX and CXXFLAGS, VERSION.
+set -euo pipefail
+outside=$(dirname "$(readlink -f "$0")")/outside
+work=$PREFIX.$1
+
+fail() {
+  echo "$*" >&2
+  exit 1
+}
+
+# Installed in one place and moved to another: an absolute path inside would show.
+installs() {
+  rm -rf "$PREFIX" "$PREFIX.first"
+  cmake --install "$BUILD" --prefix "$PREFIX.first" >/dev/null
+  mv "$PREFIX.first" "$PREFIX"
+  "$PREFIX/bin/trireme" --version | grep -qF "$VERSION" || fail "the installed program is not version $VERSION"
+  for file in bash-completion/completions/trireme doc/trireme/LICENSE doc/trireme/CHANGELOG.md; do
+    [[ -s $PREFIX/share/$file ]] || fail "share/$file is not installed"
+  done
+  if grep -rIlF "$PREFIX.first" "$PREFIX"; then
+    fail "these files hold the path of the first prefix"
+  fi
+}
+
+# configure VERSION: configures the outside project in a fresh folder.
+configure() {
+  rm -rf "$work"
+  cmake -S "$outside" -B "$work" -G Ninja -DCMAKE_PREFIX_PATH="$PREFIX" -DWANTED_VERSION="$1"
+}
+
+case $1 in
+  Installs) installs ;;
+  FindsTheCMakePackage)
+    configure "$VERSION"
+    cmake --build "$work"
+    "$work/outside"
+    ;;
+  RefusesAnotherMinorVersion)
+    if output=$(configure 99.0 2>&1); then
+      fail "version 99.0 was found"
+    fi
+    grep -qF "not accepted" <<<"$output" || fail "$output"
+    ;;
+  LinksThroughPkgConfig)
+    export PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig
+    [[ $(pkg-config --modversion trireme) == "$VERSION" ]] || fail "trireme.pc has another version"
+    flags=()
+    eval "flags=($CXXFLAGS $(pkg-config --cflags --libs --static trireme))" # it quotes for a shell
+    "$CXX" -std=c++20 "$outside/main.cpp" "${flags[@]}" -o "$work"
+    "$work"
+    ;;
+  EveryHeaderStandsAlone)
+    for header in "$PREFIX"/include/trireme/*.h; do
+      "$CXX" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$PREFIX/include" -x c++ \
+        - <<<"#include <trireme/${header##*/}>" || fail "${header##*/} does not compile on its own"
+    done
+    ;;
+  *) fail "no case $1" ;;
+esac

@@ -1,0 +1,305 @@
+// Reading includes and link lists, and comparing them with the table.
+#include "layering/layering.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
+namespace trireme::layering {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A word of a file and where it stands.
+struct Word {
+  std::string text;
+  int line = 0;
+};
+
+struct File {
+  std::string name;    // relative to the root: "src/trace/x.cpp"
+  std::string folder;  // "trace"
+};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// All files below root/top, relative to root, sorted; none if there is no such folder.
+std::vector<std::string> files_below(const fs::path& root, const char* top) {
+  std::vector<std::string> files;
+  if (!fs::exists(root / top)) {
+    return files;
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+    if (entry.is_regular_file()) {
+      files.push_back(entry.path().lexically_relative(root).generic_string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool is_cpp(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kEndings = {".h", ".cpp", ".cu", ".cuh", ".h.in"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// What `#include "x"` or `#include <x>` names, or nothing if the line is no include.
+std::optional<std::string> included_name(std::string_view line) {
+  line = trim(line);
+  if (!line.starts_with('#') || !trim(line.substr(1)).starts_with("include")) {
+    return std::nullopt;
+  }
+  const std::size_t open = line.find_first_of("\"<");
+  if (open == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::size_t close = line.find_first_of("\">", open + 1);
+  return std::string(line.substr(open + 1, close - open - 1));
+}
+
+std::vector<Word> includes_of(std::string_view text) {
+  std::vector<Word> includes;
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (std::optional<std::string> name = included_name(line)) {
+      includes.push_back({*name, number});
+    }
+  }
+  return includes;
+}
+
+/// The words of a CMakeLists.txt, comments left out; a parenthesis is a word of its own.
+std::vector<Word> cmake_words(std::string_view text) {
+  std::vector<Word> words;
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    std::string code;
+    for (char c : line.substr(0, line.find('#'))) {
+      code += c == '(' || c == ')' ? std::string{' ', c, ' '} : std::string{c};
+    }
+    for (std::string_view word : split_words(code)) {
+      words.push_back({std::string(word), number});
+    }
+  }
+  return words;
+}
+
+/// What stands behind a keyword of trireme_library(), up to the next keyword or the closing
+/// parenthesis.
+std::vector<Word> arguments_of(std::string_view keyword, const std::vector<Word>& words) {
+  constexpr std::array<std::string_view, 5> kEnds = {"PUBLIC_HEADERS", "SOURCES", "DEPENDS",
+                                                     "LINKS", ")"};
+  std::vector<Word> arguments;
+  bool inside = false;
+  for (const Word& word : words) {
+    if (std::find(kEnds.begin(), kEnds.end(), word.text) != kEnds.end()) {
+      inside = word.text == keyword;
+    } else if (inside) {
+      arguments.push_back(word);
+    }
+  }
+  return arguments;
+}
+
+/// "backend/cpu" is the library trireme_backend_cpu.
+std::string library_name(std::string folder) {
+  std::replace(folder.begin(), folder.end(), '/', '_');
+  return folder;
+}
+
+/// The libraries of ours that a CMakeLists.txt names: after DEPENDS, as trireme::x or as trireme_x.
+std::vector<Word> libraries_in(const std::vector<Word>& words) {
+  std::vector<Word> libraries = arguments_of("DEPENDS", words);
+  for (const Word& word : words) {
+    for (std::string_view prefix : {"trireme::", "trireme_"}) {
+      if (const std::size_t at = word.text.find(prefix); at != std::string::npos) {
+        const std::string rest = word.text.substr(at + prefix.size());
+        libraries.push_back(
+            {rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_")),
+             word.line});
+      }
+    }
+  }
+  return libraries;
+}
+
+class Checker {
+ public:
+  explicit Checker(fs::path root)
+      : root_(std::move(root)),
+        table_(parse_table(read_file(root_ / "src/README.md"), problems_)) {}
+
+  Problems run() {
+    check_rows();
+    for (const std::string& name : files_below(root_, "src")) {
+      place(name);
+    }
+    for (const File& file : cmake_lists_) {
+      read_cmake_list(file);
+    }
+    check_public_headers();
+    for (const File& file : sources_) {
+      check_includes(file);
+    }
+    return problems_;
+  }
+
+ private:
+  void check_rows();
+  void place(const std::string& name);
+  void read_cmake_list(const File& file);
+  void own(const std::string& header, const File& file, int line);
+  void check_public_headers();
+  void check_includes(const File& file);
+  [[nodiscard]] std::string folder_of_include(const File& file, const std::string& include) const;
+  void check_use(const File& file, int line, const std::string& used, const std::string& what);
+
+  fs::path root_;
+  Problems problems_;  // before table_, whose reading reports here
+  Table table_;
+  std::vector<File> sources_;
+  std::vector<File> cmake_lists_;
+  std::set<std::string> strays_;               // folders reported as missing from the table
+  std::map<std::string, std::string> owners_;  // "schedule.h": "collective"
+};
+
+void Checker::check_rows() {
+  for (const auto& row : table_.may_use) {
+    if (!fs::is_directory(root_ / "src" / row.first)) {
+      problems_.push_back(
+          fmt::format("src/README.md: the table has a row for {}, but there is no src/{}",
+                      row.first, row.first));
+    }
+  }
+}
+
+/// Finds the folder of a file in src/ and files it for the checks to come.
+void Checker::place(const std::string& name) {
+  const std::string inside = name.substr(std::string_view("src/").size());
+  const std::string folder = table_.folder_of(inside);
+  const std::string parent = fs::path(inside).parent_path().generic_string();
+  const bool is_cmake_list = name.ends_with("CMakeLists.txt");
+  if (folder.empty()) {
+    // src/ itself and a folder of folders hold a CMakeLists.txt or a README, no code.
+    const bool above = parent.empty() || std::any_of(table_.may_use.begin(), table_.may_use.end(),
+                                                     [&](const auto& row) {
+                                                       return row.first.starts_with(parent + "/");
+                                                     });
+    if ((!above || is_cpp(name)) && strays_.insert(parent).second) {
+      problems_.push_back(
+          fmt::format("{}: src/{} has no row in the table of src/README.md", name, parent));
+    }
+  } else if (is_cmake_list) {
+    cmake_lists_.push_back({name, folder});
+  } else if (is_cpp(name)) {
+    sources_.push_back({name, folder});
+    if (name.ends_with(".h.in")) {
+      const std::string header = fs::path(name).stem().string();
+      own(header, sources_.back(), 1);  // CMake makes trireme/version.h of version.h.in
+    }
+  }
+}
+
+void Checker::read_cmake_list(const File& file) {
+  const std::vector<Word> words = cmake_words(read_file(root_ / file.name));
+  for (const Word& header : arguments_of("PUBLIC_HEADERS", words)) {
+    own(header.text, file, header.line);
+    if (!fs::exists(root_ / "include/trireme" / header.text)) {
+      problems_.push_back(fmt::format("{}:{}: there is no include/trireme/{}", file.name,
+                                      header.line, header.text));
+    }
+  }
+  for (const Word& library : libraries_in(words)) {
+    for (const auto& row : table_.may_use) {
+      if (library_name(row.first) == library.text) {
+        check_use(file, library.line, row.first, "links " + row.first);
+      }
+    }
+  }
+}
+
+void Checker::own(const std::string& header, const File& file, int line) {
+  const auto [owner, is_new] = owners_.emplace(header, file.folder);
+  if (!is_new) {
+    problems_.push_back(fmt::format("{}:{}: {} lists {}, which {} lists already", file.name, line,
+                                    file.folder, header, owner->second));
+  }
+}
+
+void Checker::check_public_headers() {
+  for (const std::string& name : files_below(root_, "include/trireme")) {
+    const std::string header = name.substr(std::string_view("include/trireme/").size());
+    const auto owner = owners_.find(header);
+    if (owner == owners_.end()) {
+      problems_.push_back(
+          fmt::format("{}: no folder of src/ lists {} under PUBLIC_HEADERS", name, header));
+    } else {
+      sources_.push_back({name, owner->second});
+    }
+  }
+}
+
+void Checker::check_includes(const File& file) {
+  for (const Word& include : includes_of(read_file(root_ / file.name))) {
+    const std::string used = folder_of_include(file, include.text);
+    if (used.empty()) {
+      continue;
+    }
+    if (file.name.starts_with("include/") && !include.text.starts_with("trireme/")) {
+      problems_.push_back(fmt::format("{}:{}: a public header includes {}, which is not installed",
+                                      file.name, include.line, include.text));
+    }
+    check_use(file, include.line, used, fmt::format("includes {} of {}", include.text, used));
+  }
+}
+
+/// The folder whose header is included, or "" for a foreign one.
+std::string Checker::folder_of_include(const File& file, const std::string& include) const {
+  if (include.starts_with("trireme/")) {
+    const auto owner = owners_.find(include.substr(std::string_view("trireme/").size()));
+    return owner == owners_.end() ? "" : owner->second;
+  }
+  const std::string beside =
+      (fs::path(file.name).parent_path() / include).lexically_normal().generic_string();
+  if (beside.starts_with("src/") && fs::exists(root_ / beside)) {
+    return table_.folder_of(beside.substr(std::string_view("src/").size()));
+  }
+  return table_.folder_of(include);
+}
+
+/// Reports it if the folder of `file` may not use the folder `used`; `what` says how it does.
+void Checker::check_use(const File& file, int line, const std::string& used,
+                        const std::string& what) {
+  const std::set<std::string>& may_use = table_.may_use.at(file.folder);
+  if (used == file.folder || may_use.contains(used)) {
+    return;
+  }
+  const std::string rule =
+      may_use.empty() ? "nothing" : fmt::format("only {}", fmt::join(may_use, ", "));
+  problems_.push_back(fmt::format("{}:{}: {} {}, but {} may include {}", file.name, line,
+                                  file.folder, what, file.folder, rule));
+}
+
+}  // namespace
+
+Problems check_tree(const fs::path& root) {
+  return Checker(root).run();
+}
+
+}  // namespace trireme::layering

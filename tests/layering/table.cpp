@@ -1,0 +1,137 @@
+// Reading the layering table and closing it over "what a listed folder may use, it may use too".
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "layering/layering.h"
+
+namespace trireme::layering {
+namespace {
+
+using Graph = std::map<std::string, std::set<std::string>>;
+
+/// "`a`, `b`" or "a, b" as names, without the backquotes.
+std::vector<std::string> names_in(std::string_view cell) {
+  std::vector<std::string> names;
+  for (std::string_view part : split(cell, ',')) {
+    std::string name(trim(part));
+    std::erase(name, '`');
+    if (!name.empty() && name != "–" && name != "-") {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// The cells of "| a | b | c |", or nothing if the line is no table row.
+std::vector<std::string_view> cells_of(std::string_view line) {
+  line = trim(line);
+  if (line.size() < 2 || line.front() != '|' || line.back() != '|') {
+    return {};
+  }
+  return split(line.substr(1, line.size() - 2), '|');
+}
+
+/// The rows as written, before "all" and transitivity.
+Graph read_rows(std::string_view readme) {
+  Graph rows;
+  bool inside = false;
+  for (std::string_view line : split(readme, '\n')) {
+    const std::vector<std::string_view> cells = cells_of(line);
+    inside = !cells.empty() && (inside || trim(cells.front()) == "folder");
+    if (!inside || cells.size() < 2 || cells.front().find('`') == std::string_view::npos) {
+      continue;
+    }
+    for (const std::string& folder : names_in(cells.front())) {
+      const std::vector<std::string> allowed = names_in(cells.back());
+      rows[folder].insert(allowed.begin(), allowed.end());
+    }
+  }
+  return rows;
+}
+
+void expand_all(Graph& rows) {
+  for (auto& [folder, allowed] : rows) {
+    if (allowed.erase("all") == 0) {
+      continue;
+    }
+    for (const auto& row : rows) {
+      if (row.first != folder) {
+        allowed.insert(row.first);
+      }
+    }
+  }
+}
+
+void report_unknown_names(const Graph& rows, Problems& problems) {
+  for (const auto& [folder, allowed] : rows) {
+    for (const std::string& name : allowed) {
+      if (!rows.contains(name)) {
+        problems.push_back(
+            fmt::format("src/README.md: {} may include {}, but the table has no row for {}", folder,
+                        name, name));
+      }
+    }
+  }
+}
+
+/// Adds what is reachable from `folder` to `reached`.
+void reach(const Graph& rows, const std::string& folder, std::set<std::string>& reached) {
+  const auto row = rows.find(folder);
+  if (row == rows.end()) {
+    return;
+  }
+  for (const std::string& next : row->second) {
+    if (reached.insert(next).second) {
+      reach(rows, next, reached);
+    }
+  }
+}
+
+void report_cycles(const Graph& closure, Problems& problems) {
+  std::vector<std::string> on_cycle;
+  for (const auto& [folder, reached] : closure) {
+    if (reached.contains(folder)) {
+      on_cycle.push_back(folder);
+    }
+  }
+  if (!on_cycle.empty()) {
+    problems.push_back(
+        fmt::format("src/README.md: the table has a cycle through {}", fmt::join(on_cycle, ", ")));
+  }
+}
+
+}  // namespace
+
+std::string Table::folder_of(std::string_view path) const {
+  std::string found;
+  for (const auto& [folder, allowed] : may_use) {
+    const bool inside = path == folder || path.starts_with(folder + "/");
+    if (inside && folder.size() > found.size()) {
+      found = folder;
+    }
+  }
+  return found;
+}
+
+Table parse_table(std::string_view readme, Problems& problems) {
+  Graph rows = read_rows(readme);
+  if (rows.empty()) {
+    problems.emplace_back(
+        "src/README.md: no layering table (a row is: | `folder` | what lives there | may include "
+        "|)");
+  }
+  expand_all(rows);
+  report_unknown_names(rows, problems);
+  Table table;
+  for (const auto& [folder, allowed] : rows) {
+    reach(rows, folder, table.may_use[folder]);
+  }
+  report_cycles(table.may_use, problems);
+  return table;
+}
+
+}  // namespace trireme::layering

@@ -1,0 +1,238 @@
+#!/usr/bin/env bash
+# Tests ./run and ./test on machines that lack something: setup_test.sh CASE ROOT
+#
+# Each case makes a copy of the scripts in a fresh folder and a PATH that holds nothing but harmless tools and
+# stand-ins: dpkg-query, apt-get, id, sudo, cmake, ctest. The stand-ins write what they were asked to `calls`.
+set -euo pipefail
+case_name=$1
+root=$2
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tree=$folder/tree
+bin=$folder/bin
+calls=$folder/calls
+mkdir -p "$tree" "$bin"
+: >"$calls"
+
+give_up() {
+  echo "$*" >&2
+  echo "--- calls:" >&2
+  cat "$calls" >&2
+  echo "--- stderr:" >&2
+  cat "$folder/stderr" >&2
+  exit 1
+}
+
+# stand_in NAME: a program of that name, whose text comes from stdin; it knows $calls and $folder.
+stand_in() {
+  {
+    echo "#!$BASH"
+    echo "folder=$folder"
+    echo "echo \"$1 \$*\" >>'$calls'"
+    cat
+  } >"$bin/$1"
+  chmod +x "$bin/$1"
+}
+
+make_tree() {
+  cp -r "$root/run" "$root/test" "$root/tools" "$root/CMakePresets.json" "$tree"
+  local tool
+  for tool in bash cat cut dirname env flock grep head mkdir nproc readlink tail tr; do
+    ln -s "$(type -P "$tool")" "$bin/$tool"
+  done
+  # All packages but those in the file `missing` are installed. Like the real one, fails if it does not know one.
+  stand_in dpkg-query <<'TEXT'
+status=0
+for package in "${@:4}"; do
+  if grep -qxF -- "$package" "$folder/missing"; then status=1; else echo "installed $package"; fi
+done
+exit $status
+TEXT
+  # Configuring and building: writes the program, which prints its arguments.
+  stand_in cmake <<'TEXT'
+echo "noise of cmake"
+echo "CCACHE_DISABLE=${CCACHE_DISABLE:-}" >>"$folder/calls"
+if [[ $1 == --build ]]; then
+  if [[ -e $folder/broken ]]; then printf 'FAILED: x.o\nx.cpp:1: error: planted\n'; exit 1; fi
+  printf '#!/usr/bin/env bash\necho "trireme $* in $PWD"\n' >"$2/trireme"
+  PATH=/usr/bin:/bin chmod +x "$2/trireme"
+else
+  mkdir -p "build/${*: -1}"
+fi
+TEXT
+  stand_in ctest <<'TEXT'
+echo "100% tests passed"
+TEXT
+  stand_in apt-get <<'TEXT'
+if [[ -e $folder/no_network ]]; then exit 100; fi
+TEXT
+  am_root
+  all_installed
+}
+
+am_root() { stand_in id <<<'echo 0'; }
+am_user() { stand_in id <<<'echo 1000'; }
+all_installed() { : >"$folder/missing"; }
+lack() { printf '%s\n' "$@" >"$folder/missing"; }
+# Passes the command on, as the real one does.
+have_sudo() {
+  ln -s "$(type -P true)" "$bin/true"
+  stand_in sudo <<'TEXT'
+while [[ $1 == -* ]]; do shift; done
+"$@"
+TEXT
+}
+# Wants a password that nobody types.
+have_sudo_that_refuses() { stand_in sudo <<<'exit 1'; }
+
+# call WANTED_STATUS COMMAND…: runs it with the stand-ins and keeps stdout and stderr.
+call() {
+  local wanted=$1 status=0
+  shift
+  env -u CCACHE_DISABLE PATH="$bin" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || status=$?
+  ((status == wanted)) || give_up "'$*' ended with $status, not $wanted"
+}
+
+expect_stdout() { [[ $(<"$folder/stdout") == "$1" ]] || give_up "stdout is '$(<"$folder/stdout")', not '$1'"; }
+expect_stderr() { grep -qxF -- "$1" "$folder/stderr" || give_up "stderr lacks the line '$1'"; }
+expect_called() { grep -qF -- "$1" "$calls" || give_up "'$1' was not called"; }
+expect_not_called() { ! grep -qF -- "$1" "$calls" || give_up "'$1' was called"; }
+
+make_tree
+case $case_name in
+  LeavesAptAloneWhenAllIsThere)
+    call 0 "$tree/run" --version
+    expect_called "dpkg-query -W -f"
+    expect_not_called apt-get
+    ;;
+  InstallsWhatIsMissingAsRoot)
+    lack ccache libfmt-dev
+    call 0 "$tree/run" --version
+    expect_called "apt-get -q -o DPkg::Lock::Timeout=120 update"
+    expect_called "install -y --no-install-recommends ccache libfmt-dev"
+    expect_stderr "run: installing ccache libfmt-dev"
+    expect_stdout "trireme --version in $PWD"
+    ;;
+  InstallsThroughSudo)
+    am_user
+    have_sudo
+    lack cmake
+    call 0 "$tree/run" --version
+    expect_called "sudo env DEBIAN_FRONTEND=noninteractive apt-get"
+    expect_called "install -y --no-install-recommends cmake"
+    ;;
+  PrintsTheAptLineWithoutRoot)
+    am_user
+    lack cmake ninja-build
+    for script in run test; do
+      call 1 "$tree/$script"
+      expect_stderr "apt-get install -y --no-install-recommends cmake ninja-build"
+    done
+    have_sudo_that_refuses
+    call 1 "$tree/run"
+    expect_stderr "apt-get install -y --no-install-recommends cmake ninja-build"
+    expect_not_called "apt-get -q"
+    expect_stdout ""
+    ;;
+  SaysSoWhenAptFails)
+    lack cmake
+    : >"$folder/no_network"
+    call 1 "$tree/run"
+    expect_stderr "run: apt-get could not install cmake (is the network there?)"
+    ;;
+  BuildsWithoutCheckingPackagesElsewhere)
+    rm "$bin/dpkg-query"
+    call 0 "$tree/run" --version
+    expect_not_called apt-get
+    expect_stdout "trireme --version in $PWD"
+    ;;
+  TurnsCcacheOffWhereItCannotWrite)
+    stand_in ccache <<<"echo $folder/cache"
+    call 0 "$tree/run"
+    expect_not_called "CCACHE_DISABLE=1"
+    stand_in ccache <<<"echo /dev/null/cache"
+    call 0 "$tree/run"
+    expect_called "CCACHE_DISABLE=1"
+    ;;
+  RunKeepsStdoutForTheProgram)
+    call 0 "$tree/run" cluster --json
+    expect_stdout "trireme cluster --json in $PWD"
+    expect_stderr "run: building (release)"
+    ;;
+  RunWithoutArgumentsTakesTheTour)
+    call 0 "$tree/run"
+    expect_stdout "trireme tour in $PWD"
+    ;;
+  RunWorksFromAnywhereAndThroughALink)
+    ln -s "$tree/run" "$folder/link"
+    cd "$folder"
+    call 0 ./link --version
+    expect_stdout "trireme --version in $folder"
+    cd "$tree"
+    call 0 ./run --version
+    expect_stdout "trireme --version in $tree"
+    ;;
+  ConfiguresOnlyWhenNeeded)
+    call 0 "$tree/run"
+    expect_called "cmake --fresh --preset release"
+    : >"$calls"
+    call 0 "$tree/run"
+    expect_not_called "--preset"
+    touch -d '+1 minute' "$tree/CMakePresets.json"
+    call 0 "$tree/run"
+    expect_called "cmake --fresh --preset release"
+    mv "$tree" "$folder/moved"
+    touch -d '-1 minute' "$folder/moved/CMakePresets.json"
+    : >"$calls"
+    call 0 "$folder/moved/run"
+    expect_called "cmake --fresh --preset release"
+    ;;
+  ShowsTheErrorsOfABrokenBuild)
+    : >"$folder/broken"
+    call 1 "$tree/run"
+    expect_stderr "x.cpp:1: error: planted"
+    expect_stderr "run: building release failed"
+    expect_stdout ""
+    ;;
+  TestRunsCTestInThePresetAskedFor)
+    call 0 "$tree/test" --asan
+    expect_called "cmake --build build/asan"
+    expect_called "ctest --test-dir $tree/build/asan"
+    expect_called "-LE long"
+    [[ $(tail -n 1 "$folder/stdout") == "100% tests passed" ]] || give_up "the output does not end in CTest's summary"
+    ;;
+  TestFailsWhenCTestFails)
+    stand_in ctest <<<'exit 8'
+    call 1 "$tree/test"
+    ;;
+  TestSaysThatThereIsNothingToFuzz)
+    call 0 "$tree/test" --long
+    expect_stderr "test: SKIPPED the fuzz run: there is no tests/fuzz/*_fuzz.cpp"
+    expect_not_called "-LE long"
+    ;;
+  TestFuzzesInALongRun)
+    mkdir -p "$tree/tests/fuzz"
+    touch "$tree/tests/fuzz/a_fuzz.cpp"
+    lack clang
+    call 0 "$tree/test" --long
+    expect_called "install -y --no-install-recommends clang"
+    expect_called "cmake --build build/fuzz --target fuzzers"
+    expect_called "ctest --test-dir $tree/build/fuzz"
+    expect_called "ctest --test-dir $tree/build/release"
+    ;;
+  TestRefusesUnknownOptions)
+    call 2 "$tree/test" --fast
+    expect_stderr "test: unknown option --fast (see ./test --help)"
+    (($(wc -l <"$folder/stderr") == 1)) || give_up "more than one line"
+    call 2 "$tree/test" --changed
+    call 2 "$tree/test" --lint --asan
+    expect_not_called cmake
+    ;;
+  TestHelps)
+    call 0 "$tree/test" --help
+    grep -q '^Usage: ./test' "$folder/stdout" || give_up "no usage"
+    expect_not_called cmake
+    ;;
+  *) give_up "no case $case_name" ;;
+esac

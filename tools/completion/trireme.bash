@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Bash completion for trireme. All it offers is read from the program's own --help, so a new subcommand, option or
+# value completes without a change here.
+
+# _trireme_section TITLE: the lines below "TITLE:" in the help text on stdin.
+_trireme_section() { sed -n "/^$1:\$/,/^\$/{ /^  /p }"; }
+
+_trireme_subcommands() { _trireme_section Subcommands | sed 's/^ *\([^ ]*\).*/\1/'; }
+
+_trireme_options() { grep '^  -' | grep -o -- '--[a-z][a-z-]*' | sort -u; }
+
+# The values in lines such as "  --level TEXT:{node,rack}   …".
+_trireme_values() { sed -n 's/^[^{]*:{\([^}]*\)}.*/\1/p' | tr ',' ' '; }
+
+# _trireme_help PROGRAM: the help text of the subcommand that the words before the cursor lead to.
+_trireme_help() {
+  local word command=("$1") help
+  help=$("${command[@]}" --help 2>/dev/null)
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if _trireme_subcommands <<<"$help" | grep -qxF -- "$word"; then
+      command+=("$word")
+      help=$("${command[@]}" --help 2>/dev/null)
+    fi
+  done
+  echo "$help"
+}
+
+# _trireme_option_line OPTION: its help line if it takes a value (the value's type stands one space behind it).
+_trireme_option_line() {
+  [[ $1 =~ ^--?[a-z-]+$ ]] && grep -m1 -E -- "^  (-[a-z],)?(--[a-z-]+,)*$1(,[^ ]+)? [A-Z]"
+}
+
+# Called by bash with the program, the word at the cursor and the one before it.
+_trireme() {
+  local word=$2 help option_line offers
+  help=$(_trireme_help "$1")
+  if [[ $word == -* ]]; then
+    offers=$(_trireme_options <<<"$help")
+  elif option_line=$(_trireme_option_line "$3" <<<"$help"); then
+    offers=$(_trireme_values <<<"$option_line")
+  else
+    offers=$(_trireme_subcommands <<<"$help" && _trireme_section Positionals <<<"$help" | _trireme_values)
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$offers" -- "$word")
+}
+
+# Where there is nothing to offer, bash completes file names.
+complete -o default -F _trireme trireme
