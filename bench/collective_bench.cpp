@@ -51,14 +51,15 @@ void require(bool condition, const char* what) {
   }
 }
 
-/// Generates and times a schedule, and compares the time with the formula.
-void generate_and_time(Operation operation, Algorithm algorithm, Rank ranks) {
-  const std::int64_t bytes = std::int64_t{ranks} * 1024;
+/// Generates and times a schedule, and compares the time with the formula. With uneven blocks the
+/// formula is only near.
+void generate_and_time(Operation operation, Algorithm algorithm, Rank ranks, std::int64_t bytes) {
   const double timed =
       time_schedule(build(operation, algorithm, {.ranks = ranks}), {bytes}, kCosts).seconds.count;
   const double closed =
       formula(operation, algorithm, {.ranks = ranks}).at(static_cast<double>(bytes), kCosts).count;
-  require(std::abs(timed - closed) < 1e-9 * closed, "timed schedule differs from its formula");
+  const double tolerance = bytes % ranks == 0 ? 1e-9 : 1e-2;
+  require(std::abs(timed - closed) < tolerance * closed, "timed schedule differs from its formula");
 }
 
 void verify_everything() {
@@ -83,9 +84,11 @@ std::vector<Row> run() {
     rows.push_back({what, seconds, limit, peak_mib()});
   };
   add("broadcast by tree, p = 65536: generate and time", 1, 5,
-      [] { generate_and_time(Operation::Broadcast, Algorithm::Mst, 65536); });
+      [] { generate_and_time(Operation::Broadcast, Algorithm::Mst, 65536, 1 << 20); });
   add("all-reduce by ring, p = 4096: generate and time", 1, 5,
-      [] { generate_and_time(Operation::Allreduce, Algorithm::Ring, 4096); });
+      [] { generate_and_time(Operation::Allreduce, Algorithm::Ring, 4096, 1 << 22); });
+  add("the same with blocks of unequal size", 1, 5,
+      [] { generate_and_time(Operation::Allreduce, Algorithm::Ring, 4096, (1 << 22) + 1); });
   add("verify every operation, algorithm and root, p = 1..32", 60, 3, verify_everything);
   Selector selector(kCosts);
   const Selector::Query query{.operation = Operation::Allreduce, .ranks = 1024, .bytes = {1 << 20}};

@@ -121,7 +121,7 @@ class Selector {
     Operation operation = Operation::Allreduce;
     Rank ranks = 1;
     Rank root = 0;
-    Bytes bytes;
+    Bytes bytes{};
     std::vector<Algorithm> among = {};  ///< empty: all that do the operation
   };
   /// Fastest first; equal times keep the catalogue's order. The reference stays good as long as the

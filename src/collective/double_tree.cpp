@@ -106,21 +106,24 @@ class DoubleTree {
 
   void colour_all() {
     find_rivals();
-    std::vector<std::size_t> waiting;
     for (std::size_t start = 0; start < edges_.size(); ++start) {
-      if (edges_[start].colour >= 0) {
-        continue;
+      if (edges_[start].colour < 0) {
+        edges_[start].colour = 0;
+        colour_rivals_of(start);
       }
-      edges_[start].colour = 0;
-      waiting.push_back(start);
-      while (!waiting.empty()) {
-        const std::size_t edge = waiting.back();
-        waiting.pop_back();
-        for (const std::ptrdiff_t rival : rivals_[edge]) {
-          if (rival >= 0 && edges_[static_cast<std::size_t>(rival)].colour < 0) {
-            edges_[static_cast<std::size_t>(rival)].colour = 1 - edges_[edge].colour;
-            waiting.push_back(static_cast<std::size_t>(rival));
-          }
+    }
+  }
+
+  /// Along the path or cycle of rivals from this edge on, the other colour each time.
+  void colour_rivals_of(std::size_t start) {
+    std::vector<std::size_t> waiting{start};
+    while (!waiting.empty()) {
+      const std::size_t edge = waiting.back();
+      waiting.pop_back();
+      for (const std::ptrdiff_t rival : rivals_[edge]) {
+        if (rival >= 0 && edges_[static_cast<std::size_t>(rival)].colour < 0) {
+          edges_[static_cast<std::size_t>(rival)].colour = 1 - edges_[edge].colour;
+          waiting.push_back(static_cast<std::size_t>(rival));
         }
       }
     }

@@ -178,11 +178,11 @@ Formula halving_allreduce(const BuildOptions& o) {
 }
 
 Formula bruck_alltoall(const BuildOptions& o) {
-  double blocks = 0;  // over all rounds: one for each binary digit 1 of each distance
+  std::int64_t blocks = 0;  // over all rounds: one for each binary digit 1 of each distance
   for (Rank bit = 1; bit < o.ranks; bit *= 2) {
     blocks += o.ranks / (2 * bit) * bit + std::max(0, o.ranks % (2 * bit) - bit);
   }
-  return flat({static_cast<double>(ceil_log2(o.ranks)), blocks / o.ranks, 0});
+  return flat({static_cast<double>(ceil_log2(o.ranks)), static_cast<double>(blocks) / o.ranks, 0});
 }
 
 Formula flat_broadcast(const BuildOptions& o) {

@@ -20,7 +20,7 @@ namespace {
 /// Which ranks are the core and whom they stand for.
 class Fold {
  public:
-  explicit Fold(Rank p) : ranks_(p), core_(Rank{1} << floor_log2(p)), surplus_(p - core_) {}
+  explicit Fold(Rank p) : core_(Rank{1} << floor_log2(p)), surplus_(p - core_) {}
   [[nodiscard]] Rank core() const { return core_; }
   [[nodiscard]] Rank surplus() const { return surplus_; }
   /// The rank of core member c; also the first of the ranks that it stands for. first_rank(core())
@@ -41,10 +41,14 @@ class Fold {
   }
 
  private:
-  Rank ranks_;
   Rank core_;
   Rank surplus_;
 };
+
+/// The first member of the aligned group of `size` that c is in.
+Rank group_of(Rank c, Rank size) {
+  return c - c % size;
+}
 
 /// One round of exchanges among the core at this distance; `blocks_of(c)` is what member c sends to
 /// its partner.
@@ -83,7 +87,7 @@ Schedule doubling_allgather(Rank p) {
   for (Rank distance = 1; distance < fold.core(); distance *= 2) {
     // Before this round member c has the blocks of its aligned group of `distance` members.
     schedule.steps.push_back(exchange(fold, distance, Action::Copy, [&](Rank c) {
-      const Rank group = c / distance * distance;
+      const Rank group = group_of(c, distance);
       const Block first = fold.first_rank(group);
       return BlockRun{first, fold.first_rank(group + distance) - first, 1};
     }));
@@ -123,12 +127,12 @@ Schedule halving_allreduce(Rank p) {
   // Member c keeps the half of its current group's blocks on its own side and sends the other.
   for (Rank distance = q / 2; distance > 0; distance /= 2) {
     schedule.steps.push_back(exchange(fold, distance, Action::Combine, [&](Rank c) {
-      return BlockRun{(c ^ distance) / distance * distance, distance, 1};
+      return BlockRun{group_of(c ^ distance, distance), distance, 1};
     }));
   }
   for (Rank distance = 1; distance < q; distance *= 2) {
     schedule.steps.push_back(exchange(fold, distance, Action::Copy, [&](Rank c) {
-      return BlockRun{c / distance * distance, distance, 1};
+      return BlockRun{group_of(c, distance), distance, 1};
     }));
   }
   if (fold.surplus() > 0) {

@@ -27,10 +27,27 @@ void deliver(const Parcel& parcel, Values& buffers) {
   }
 }
 
-/// Whether the block has a place in the rank's own input or output, so that receiving it needs no
-/// scratch.
+/// Whether the block has a place in the rank's own output, so that receiving it needs no scratch.
 bool has_home(const Schedule& schedule, Rank rank, Block block) {
   return promise(schedule, rank, block).wanted;
+}
+
+/// A block without a home is held from the step that brings it to the last step that sends it on.
+struct Stay {
+  std::size_t arrives;
+  std::size_t leaves;
+};
+using Stays = std::map<std::pair<Rank, Block>, Stay>;
+
+void note_visits(const Schedule& schedule, std::size_t step, const Message& m, Stays& stays) {
+  for_each_block(m.blocks, [&](Block block) {
+    if (const auto stay = stays.find({m.from, block}); stay != stays.end()) {
+      stay->second.leaves = step;
+    }
+    if (!has_home(schedule, m.to, block)) {
+      stays.try_emplace({m.to, block}, Stay{step, step});
+    }
+  });
 }
 
 }  // namespace
@@ -56,23 +73,10 @@ void replay(const Schedule& schedule, Values& buffers,
 }
 
 Block scratch_blocks(const Schedule& schedule) {
-  // A block without a home is held from the step that brings it to the last step that sends it on.
-  struct Stay {
-    std::size_t arrives;
-    std::size_t leaves;
-  };
-  std::map<std::pair<Rank, Block>, Stay> stays;
+  Stays stays;
   for (std::size_t t = 0; t < schedule.steps.size(); ++t) {
-    for_each_message(schedule.steps[t], [&](const Message& m) {
-      for_each_block(m.blocks, [&](Block block) {
-        if (const auto stay = stays.find({m.from, block}); stay != stays.end()) {
-          stay->second.leaves = t;
-        }
-        if (!has_home(schedule, m.to, block)) {
-          stays.try_emplace({m.to, block}, Stay{t, t});
-        }
-      });
-    });
+    for_each_message(schedule.steps[t],
+                     [&](const Message& m) { note_visits(schedule, t, m, stays); });
   }
   std::map<Rank, std::vector<Block>> change;  // by rank: blocks more or fewer from this step on
   for (const auto& [cell, stay] : stays) {

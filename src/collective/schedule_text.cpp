@@ -121,7 +121,7 @@ class Parser {
   }
 
   template <class T = std::int64_t>
-  T integer(std::string_view text) const {
+  [[nodiscard]] T integer(std::string_view text) const {
     const std::optional<std::int64_t> value = parse_integer(text);
     if (!value || static_cast<std::int64_t>(static_cast<T>(*value)) != *value) {
       fail(fmt::format("'{}' is not a number that fits", text.substr(0, 40)));
@@ -130,8 +130,8 @@ class Parser {
   }
 
   template <std::size_t N>
-  std::size_t word_index(std::string_view word,
-                         const std::array<std::string_view, N>& words) const {
+  [[nodiscard]] std::size_t word_index(std::string_view word,
+                                       const std::array<std::string_view, N>& words) const {
     for (std::size_t i = 0; i < N; ++i) {
       if (words[i] == word) {
         return i;
@@ -195,7 +195,7 @@ class Parser {
   }
 
   /// 3, 2-5 or 1-9/4
-  BlockRun parse_run(std::string_view word) const {
+  [[nodiscard]] BlockRun parse_run(std::string_view word) const {
     const std::vector<std::string_view> halves = split(word, '/');
     const std::vector<std::string_view> ends = split(halves[0], '-');
     if (halves.size() > 2 || ends.size() > 2 || (halves.size() == 2 && ends.size() != 2)) {
@@ -215,7 +215,7 @@ class Parser {
   }
 
   /// FIRST+STRIDE*COUNT
-  Rotation parse_places(std::string_view word) const {
+  [[nodiscard]] Rotation parse_places(std::string_view word) const {
     const std::size_t plus = word.find('+');
     const std::size_t times = word.find('*');
     if (plus == std::string_view::npos || times == std::string_view::npos || times < plus) {
@@ -229,7 +229,7 @@ class Parser {
   }
 
   /// "STRIDE*[i+TURN]"
-  std::pair<Block, Rank> parse_term(std::string_view term) const {
+  [[nodiscard]] std::pair<Block, Rank> parse_term(std::string_view term) const {
     const std::size_t open = term.find("*[i+");
     if (open == std::string_view::npos || term.back() != ']') {
       fail(fmt::format("'{}' is not STRIDE*[i+TURN]", term.substr(0, 40)));
@@ -239,7 +239,7 @@ class Parser {
   }
 
   /// BASE[+ROW*[i+TURN]]+COLUMN*[i+TURN][xCOUNT/STRIDE]
-  TurningRun parse_turn(std::string_view word) const {
+  [[nodiscard]] TurningRun parse_turn(std::string_view word) const {
     TurningRun turning;
     if (const std::size_t run = word.rfind(']') + 1; run != 0 && run < word.size()) {
       const std::size_t slash = word.find('/', run);

@@ -1,5 +1,6 @@
 // Exact timing of schedules in lock step with one port each way, and the traffic counters.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "trireme/collective_cost.h"
@@ -40,6 +41,64 @@ class Ports {
   double busiest_ = 0;
 };
 
+/// Where one rotation of all ranks is all there is in a step and its messages are equally long,
+/// every rank does the same: the bytes of each message. Makes large rings cost a look at each step
+/// instead of at each message.
+std::optional<std::int64_t> bytes_of_each(const Schedule& schedule, const Step& step,
+                                          const Payload& payload) {
+  if (!step.transfers.empty() || step.rotations.size() != 1) {
+    return std::nullopt;
+  }
+  const Rotation& rotation = step.rotations.front();
+  const Block pieces = schedule.layout == Layout::Pairs ? schedule.ranks : schedule.blocks;
+  const bool even = schedule.layout == Layout::Replicas || payload.elements % pieces == 0;
+  if (!even || rotation.count != schedule.ranks || !rotation.silent.empty()) {
+    return std::nullopt;
+  }
+  const std::int64_t block = block_extent(schedule, payload.elements, 0).length;
+  std::int64_t elements = 0;
+  for (const TurningRun& turning : rotation.blocks) {
+    elements += block * turning.run_count;
+  }
+  return elements * payload.element_bytes;
+}
+
+double send_time(double bytes, const LinkLevel& link) {
+  return link.alpha.count + bytes * link.beta.count;
+}
+
+double receive_time(double bytes, const LinkLevel& link, Action action, const CostModel& costs) {
+  return send_time(bytes, link) + (action == Action::Combine ? bytes * costs.gamma.count : 0);
+}
+
+/// The longest message of a step; where every rank sends and receives at most one, that is what the
+/// step takes.
+std::int64_t longest_message(const Schedule& schedule, const Step& step, const Payload& payload) {
+  if (const auto bytes = bytes_of_each(schedule, step, payload)) {
+    return *bytes;
+  }
+  std::int64_t longest = 0;
+  for_each_message(step, [&](const Message& m) {
+    longest = std::max(longest, element_count(schedule, payload.elements, m.blocks));
+  });
+  return longest * payload.element_bytes;
+}
+
+double step_time(const Schedule& schedule, const Step& step, const Payload& payload,
+                 const CostModel& costs, Ports& ports) {
+  if (costs.is_uniform() && step.transfers.empty() && step.rotations.size() == 1) {
+    const auto bytes = static_cast<double>(longest_message(schedule, step, payload));
+    return receive_time(bytes, costs.levels.front(), step.rotations.front().action, costs);
+  }
+  for_each_message(step, [&](const Message& m) {
+    const auto bytes = static_cast<double>(element_count(schedule, payload.elements, m.blocks) *
+                                           payload.element_bytes);
+    const LinkLevel& link = costs.between(m.from, m.to);
+    ports.add(m, send_time(bytes, link), receive_time(bytes, link, m.action, costs));
+  });
+  return ports.take_busiest();
+}
+
 }  // namespace
 
 CostModel CostModel::uniform(Seconds alpha, Seconds beta, Seconds gamma) {
@@ -60,53 +119,88 @@ Timing time_schedule(const Schedule& schedule, const Payload& payload, const Cos
   timing.steps.reserve(schedule.steps.size());
   Ports ports(schedule.ranks);
   for (const Step& step : schedule.steps) {
-    for_each_message(step, [&](const Message& m) {
-      const auto bytes = static_cast<double>(element_count(schedule, payload.elements, m.blocks) *
-                                             payload.element_bytes);
-      const LinkLevel& link =
-          costs.is_uniform() ? costs.levels.front() : costs.between(m.from, m.to);
-      const double send = link.alpha.count + bytes * link.beta.count;
-      ports.add(m, send, m.action == Action::Combine ? send + bytes * costs.gamma.count : send);
-    });
-    timing.steps.push_back({ports.take_busiest()});
+    timing.steps.push_back({step_time(schedule, step, payload, costs, ports)});
     timing.seconds.count += timing.steps.back().count;
   }
   return timing;
 }
 
-Traffic count_traffic(const Schedule& schedule, const Payload& payload) {
-  const auto ranks = static_cast<std::size_t>(schedule.ranks);
-  Traffic traffic;
-  traffic.rounds = static_cast<std::int64_t>(schedule.steps.size());
-  traffic.sent.resize(ranks);
-  traffic.received.resize(ranks);
-  std::int64_t peak = 0;
-  std::vector<std::int64_t> out(ranks);
-  std::vector<std::int64_t> in(ranks);
-  for (const Step& step : schedule.steps) {
-    std::ranges::fill(out, 0);
-    std::ranges::fill(in, 0);
-    std::vector<bool> sends(ranks);
+namespace {
+
+/// Counts step by step. What every rank does alike is kept once and dealt out at the end.
+class TrafficCounter {
+ public:
+  TrafficCounter(const Schedule& schedule, const Payload& payload)
+      : schedule_(schedule), payload_(payload), out_(size()), in_(size()) {
+    traffic_.rounds = static_cast<std::int64_t>(schedule.steps.size());
+    traffic_.sent.resize(size());
+    traffic_.received.resize(size());
+  }
+
+  Traffic run() {
+    for (const Step& step : schedule_.steps) {
+      if (const auto bytes = bytes_of_each(schedule_, step, payload_)) {
+        count_all_alike(*bytes);
+      } else {
+        count(step);
+      }
+    }
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      traffic_.sent[rank].count += by_each_;
+      traffic_.received[rank].count += by_each_;
+    }
+    const auto whole = static_cast<double>(payload_.elements * payload_.element_bytes);
+    if (whole > 0) {
+      traffic_.peak = static_cast<double>(peak_) / whole;
+      traffic_.total = static_cast<double>(traffic_.bytes_total.count) / whole;
+    }
+    return std::move(traffic_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(schedule_.ranks); }
+
+  void count_all_alike(std::int64_t bytes) {
+    by_each_ += bytes;
+    peak_ = std::max(peak_, bytes);
+    traffic_.bytes_total.count += bytes * schedule_.ranks;
+    traffic_.messages += schedule_.ranks;
+    traffic_.busy_senders.push_back(schedule_.ranks);
+  }
+
+  void count(const Step& step) {
+    std::ranges::fill(out_, 0);
+    std::ranges::fill(in_, 0);
+    std::vector<bool> sends(size());
     for_each_message(step, [&](const Message& m) {
       const std::int64_t bytes =
-          element_count(schedule, payload.elements, m.blocks) * payload.element_bytes;
+          element_count(schedule_, payload_.elements, m.blocks) * payload_.element_bytes;
       const auto from = static_cast<std::size_t>(m.from);
       const auto to = static_cast<std::size_t>(m.to);
-      peak = std::max({peak, out[from] += bytes, in[to] += bytes});
-      traffic.sent[from].count += bytes;
-      traffic.received[to].count += bytes;
-      traffic.bytes_total.count += bytes;
-      ++traffic.messages;
+      peak_ = std::max({peak_, out_[from] += bytes, in_[to] += bytes});
+      traffic_.sent[from].count += bytes;
+      traffic_.received[to].count += bytes;
+      traffic_.bytes_total.count += bytes;
+      ++traffic_.messages;
       sends[from] = true;
     });
-    traffic.busy_senders.push_back(static_cast<Rank>(std::ranges::count(sends, true)));
+    traffic_.busy_senders.push_back(static_cast<Rank>(std::ranges::count(sends, true)));
   }
-  const auto whole = static_cast<double>(payload.elements * payload.element_bytes);
-  if (whole > 0) {
-    traffic.peak = static_cast<double>(peak) / whole;
-    traffic.total = static_cast<double>(traffic.bytes_total.count) / whole;
-  }
-  return traffic;
+
+  const Schedule&
+      schedule_;  // these two outlive the counter, which lives for one call of count_traffic()
+  const Payload& payload_;
+  Traffic traffic_;
+  std::int64_t by_each_ = 0;
+  std::int64_t peak_ = 0;
+  std::vector<std::int64_t> out_;
+  std::vector<std::int64_t> in_;
+};
+
+}  // namespace
+
+Traffic count_traffic(const Schedule& schedule, const Payload& payload) {
+  return TrafficCounter(schedule, payload).run();
 }
 
 }  // namespace trireme

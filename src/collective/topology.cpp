@@ -136,7 +136,7 @@ class StepTimer {
             const LinkCosts& costs)
       : topology_(topology), schedule_(schedule), payload_(payload), costs_(costs) {}
 
-  StepLoad time(const Step& step) const {
+  [[nodiscard]] StepLoad time(const Step& step) const {
     StepLoad load;
     load.messages.resize(topology_.links.size());
     load.bytes.resize(topology_.links.size());

@@ -77,11 +77,11 @@ Schedule frame(Operation operation, Rank ranks, Layout layout, Block blocks, Ran
 }
 
 int ceil_log2(Rank p) {
-  return std::bit_width(static_cast<std::uint32_t>(p - 1));
+  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(p - 1)));
 }
 
 int floor_log2(Rank p) {
-  return std::bit_width(static_cast<std::uint32_t>(p)) - 1;
+  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(p))) - 1;
 }
 
 Schedule tree_broadcast(Rank p, Rank root) {

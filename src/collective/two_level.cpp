@@ -42,7 +42,7 @@ Schedule two_level_scatter(Rank p, Rank root, Rank d) {
       embedded(tree_scatter(p / d, root / d),
                {.first_rank = root % d, .rank_stride = d, .row_stride = d, .run_count = d}, whole);
   return then(between, all_at_once(p / d, [&](Rank node) {
-                return embedded(inside, {.first_rank = node * d, .base = node * d}, whole);
+                return embedded(inside, {.first_rank = node * d, .base = Block{node} * d}, whole);
               }));
 }
 
@@ -90,7 +90,7 @@ Schedule two_level_alltoall(Rank p, Rank d) {
   Schedule first = all_at_once(m, [&](Rank node) {
     return embedded(inside,
                     {.first_rank = node * d,
-                     .base = node * d * row,
+                     .base = Block{node} * d * row,
                      .columns = d,
                      .row_stride = row,
                      .column_stride = 1,

@@ -166,15 +166,17 @@ class Verifier {
     std::optional<Delivery> found;
     for (std::size_t t = now_; t < schedule_.steps.size() && !found; ++t) {
       for_each_message(schedule_.steps[t], [&](const Message& m) {
-        if (m.to == cell.first && !found) {
-          for_each_block(m.blocks, [&](Block block) {
-            if (block == cell.second) {
-              found = Delivery{t, m.from};
-            }
-          });
+        if (!found && m.to == cell.first && has_block(m, cell.second)) {
+          found = Delivery{t, m.from};
         }
       });
     }
+    return found;
+  }
+
+  static bool has_block(const Message& m, Block wanted) {
+    bool found = false;
+    for_each_block(m.blocks, [&](Block block) { found = found || block == wanted; });
     return found;
   }
 
