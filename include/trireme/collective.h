@@ -35,6 +35,9 @@ enum class Algorithm {
 /// Throws Error(Usage) that names the nearest and lists all.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
+/// Whether all ranks end an all-reduce of floating-point numbers with the same bits. Not so for
+/// naive and whole-ring: there each rank adds up the vectors by itself, in an order of its own.
+[[nodiscard]] bool keeps_ranks_alike(Algorithm algorithm);
 /// The algorithms that do this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 

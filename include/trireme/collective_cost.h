@@ -124,8 +124,8 @@ class Selector {
     Bytes bytes{};
     std::vector<Algorithm> among = {};  ///< empty: all that do the operation
   };
-  /// Fastest first; equal times keep the catalogue's order. The reference stays good as long as the
-  /// Selector.
+  /// Fastest first; equal times keep the catalogue's order. Algorithms that do not keep the ranks
+  /// alike come last, whatever their time. The reference stays good as long as the Selector.
   const std::vector<Choice>& rank(const Query& query);
 
   /// Why the first is first: its terms, which of them dominates, and how far the next one is

@@ -56,9 +56,9 @@ struct Topology {
 [[nodiscard]] Topology fat_tree(Rank ranks, Rank leaf_ranks, Rank spines);
 /// Nodes of `devices` ranks on a fast switch; one network port a node, `slowdown` times slower.
 [[nodiscard]] Topology node_cluster(Rank nodes, Rank devices, double slowdown);
-/// Reads "linear", "ring", "mesh:2x4", "torus:4x4", "fat-tree:4x2" (leaf ranks x spines),
-/// "nodes:4x8" or "nodes:4x8x10" (nodes x devices x slowdown). Throws Error(Usage) where it does
-/// not fit the number of ranks.
+/// Reads "linear", "ring" (each also with ":half" for half-duplex cables), "mesh:2x4", "torus:4x4",
+/// "fat-tree:4x2" (leaf ranks x spines), "nodes:4x8" or "nodes:4x8x10" (nodes x devices x
+/// slowdown). Throws Error(Usage) where it does not fit the number of ranks.
 [[nodiscard]] Topology parse_topology(std::string_view text, Rank ranks);
 
 /// What one step puts on the links.

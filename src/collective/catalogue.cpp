@@ -176,7 +176,7 @@ constexpr std::array kCatalogue{
                  f::ring_allgather, "(p-1)α + (p-1)/p nβ"},
     CatalogueRow{Allgather, RecursiveDoubling,
                  [](const Options& o) { return doubling_allgather(o.ranks); },
-                 f::doubling_allgather, "log2 p α + (p-1)/p nβ (p = 2^k; else two rounds to fold)"},
+                 f::doubling_allgather, "Lα + (p-1)/p nβ (p = 2^k; else folded, two rounds more)"},
     CatalogueRow{Allgather, Bruck, [](const Options& o) { return bruck_allgather(o.ranks); },
                  f::tree_scatter, "Lα + (p-1)/p nβ"},
     CatalogueRow{Allgather, TwoLevel,
@@ -197,7 +197,7 @@ constexpr std::array kCatalogue{
     CatalogueRow{ReduceScatter, RecursiveHalving,
                  [](const Options& o) { return reversed(doubling_allgather(o.ranks)); },
                  dual_of<f::doubling_allgather>,
-                 "log2 p α + (p-1)/p n(β + γ) (p = 2^k; else two rounds to fold)"},
+                 "Lα + (p-1)/p n(β + γ) (p = 2^k; else folded, two rounds more)"},
     CatalogueRow{ReduceScatter, Bruck,
                  [](const Options& o) { return reversed(bruck_allgather(o.ranks)); },
                  dual_of<f::tree_scatter>, "Lα + (p-1)/p n(β + γ)"},
@@ -211,12 +211,18 @@ constexpr std::array kCatalogue{
                  there_and_back<f::tree_broadcast>, "2Lα + L n(2β + γ)"},
     CatalogueRow{Allreduce, Ring, [](const Options& o) { return ring_allreduce(o.ranks); },
                  there_and_back<f::ring_allgather>, "2(p-1)α + (p-1)/p n(2β + γ)"},
-    CatalogueRow{Allreduce, RecursiveDoubling,
-                 [](const Options& o) { return doubling_allreduce(o.ranks); },
-                 f::doubling_allreduce, "log2 p (α + nβ + nγ) (p = 2^k; else + 2α + 2nβ + nγ)"},
+    CatalogueRow{
+        Allreduce, RecursiveDoubling, [](const Options& o) { return doubling_allreduce(o.ranks); },
+        f::doubling_allreduce, "log2 q (α + nβ + nγ), q = 2^⌊log2 p⌋ (q < p: + 2α + 2nβ + nγ)"},
     CatalogueRow{Allreduce, RecursiveHalving,
                  [](const Options& o) { return halving_allreduce(o.ranks); }, f::halving_allreduce,
-                 "2log2 p α + (p-1)/p n(2β + γ) (p = 2^k; else + 2α + 2nβ + nγ)"},
+                 "2log2 q α + (q-1)/q n(2β + γ), q = 2^⌊log2 p⌋ (q < p: + 2α + 2nβ + nγ)"},
+    CatalogueRow{Allreduce, Bruck,
+                 [](const Options& o) {
+                   const Schedule gather = bruck_allgather(o.ranks);
+                   return relabelled(then(reversed(gather), gather), Allreduce);
+                 },
+                 there_and_back<f::tree_scatter>, "2Lα + (p-1)/p n(2β + γ)"},
     CatalogueRow{Allreduce, Chain, [](const Options& o) { return reduce_then(kChainBroadcast(o)); },
                  there_and_back<f::chain_broadcast>, "(p-2+k)(2α + 2nβ/k + nγ/k)"},
     CatalogueRow{Allreduce, Flat, [](const Options& o) { return reduce_then(kFlatBroadcast(o)); },
@@ -251,7 +257,7 @@ constexpr std::array kCatalogue{
     CatalogueRow{Barrier, RecursiveDoubling,
                  [](const Options& o) { return as_barrier(doubling_allreduce(o.ranks)); },
                  [](const Options& o) { return f::latency_only(f::doubling_allreduce(o)); },
-                 "log2 p α (p = 2^k; else + 2α)"},
+                 "log2 q α, q = 2^⌊log2 p⌋ (q < p: + 2α)"},
     CatalogueRow{Barrier, Bruck, [](const Options& o) { return dissemination_barrier(o.ranks); },
                  [](const Options& o) { return f::latency_only(f::tree_scatter(o)); }, "Lα"},
     CatalogueRow{
@@ -310,6 +316,10 @@ Algorithm parse_algorithm(std::string_view text) {
   const std::optional<std::string> nearest = nearest_word(text, names);
   refuse(fmt::format("'{}' is no algorithm{}; there are {}", text,
                      nearest ? ", did you mean " + *nearest + "?" : "", list_words(names, "and")));
+}
+
+bool keeps_ranks_alike(Algorithm algorithm) {
+  return algorithm != Algorithm::Naive && algorithm != Algorithm::WholeRing;
 }
 
 std::vector<Algorithm> algorithms_for(Operation operation) {

@@ -84,8 +84,8 @@ class Parser {
     throw Error(ErrorKind::Input, fmt::format("schedule, line {}: {}", line_, what));
   }
 
-  /// The next line that says something, without its comment; fails at the end of the text.
-  std::string_view next_line() {
+  /// The next line that says something, without its comment; "" at the end of the text.
+  std::string_view skip_to_content() {
     while (!rest_.empty()) {
       const std::size_t end = rest_.find('\n');
       std::string_view line = rest_.substr(0, end);
@@ -96,19 +96,22 @@ class Parser {
         return line;
       }
     }
-    ++line_;
-    fail("the text stops before 'end'");
+    return {};
   }
 
-  /// Nothing may follow `end`.
-  void finish() {
-    while (!rest_.empty()) {
-      const std::size_t end = rest_.find('\n');
+  std::string_view next_line() {
+    const std::string_view line = skip_to_content();
+    if (line.empty()) {
       ++line_;
-      if (!trim(rest_.substr(0, end)).empty()) {
-        fail("text after 'end'");
-      }
-      rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
+      fail("the text stops before 'end'");
+    }
+    return line;
+  }
+
+  /// Nothing but comments may follow `end`.
+  void finish() {
+    if (!skip_to_content().empty()) {
+      fail("text after 'end'");
     }
   }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -115,7 +116,9 @@ struct Selector::State {
       choice.predicted = predict(query, choice);
       choices.push_back(choice);
     }
-    std::ranges::stable_sort(choices, {}, &Choice::predicted);
+    std::ranges::stable_sort(choices, {}, [](const Choice& choice) {
+      return std::pair(!keeps_ranks_alike(choice.algorithm), choice.predicted.count);
+    });
     return choices;
   }
 
@@ -145,26 +148,38 @@ const std::vector<Choice>& Selector::rank(const Query& query) {
   return state_->known.try_emplace(std::move(key), std::move(choices)).first->second;
 }
 
+namespace {
+
+/// Which of the three terms of a formula weighs most.
+std::string_view dominant_term(const Formula& cost, double bytes, const CostModel& costs) {
+  const LinkLevel& near = costs.levels.front();
+  const LinkLevel& far = costs.levels.back();
+  const double latency = cost.inner.alpha * near.alpha.count + cost.outer.alpha * far.alpha.count;
+  const double moving =
+      bytes * (cost.inner.beta * near.beta.count + cost.outer.beta * far.beta.count);
+  const double combining = bytes * (cost.inner.gamma + cost.outer.gamma) * costs.gamma.count;
+  if (latency >= moving + combining) {
+    return "latency";
+  }
+  return moving >= combining ? "bandwidth" : "computation";
+}
+
+}  // namespace
+
 std::string Selector::explain(const Query& query) {
   const std::vector<Choice>& choices = rank(query);
   if (choices.empty()) {
     return fmt::format("no algorithm of {} applies", name(query.operation));
   }
   const Choice& best = choices.front();
-  const auto bytes = static_cast<double>(query.bytes.count);
-  const Formula cost = formula(query.operation, best.algorithm, best.options);
-  const LinkLevel& near = costs().levels.front();
-  const LinkLevel& far = costs().levels.back();
-  const double latency = cost.inner.alpha * near.alpha.count + cost.outer.alpha * far.alpha.count;
-  const double moving =
-      bytes * (cost.inner.beta * near.beta.count + cost.outer.beta * far.beta.count);
-  const double combining = bytes * (cost.inner.gamma + cost.outer.gamma) * costs().gamma.count;
-  std::string_view dominant = "latency";
-  if (moving + combining > latency) {
-    dominant = moving >= combining ? "bandwidth" : "computation";
+  std::string why = fmt::format("{} is predicted fastest: ", name(best.algorithm));
+  if (costs().is_uniform() || knows_levels(best.algorithm)) {
+    const Formula cost = formula(query.operation, best.algorithm, best.options);
+    why += fmt::format("{}; {} dominates", formula_text(query.operation, best.algorithm),
+                       dominant_term(cost, static_cast<double>(query.bytes.count), costs()));
+  } else {
+    why += "timed step by step over the levels";
   }
-  std::string why = fmt::format("{} is predicted fastest: {}; {} dominates", name(best.algorithm),
-                                formula_text(query.operation, best.algorithm), dominant);
   if (choices.size() > 1 && best.predicted.count > 0) {
     why += fmt::format("; next is {}, {:.2f} times as long", name(choices[1].algorithm),
                        choices[1].predicted.count / best.predicted.count);

@@ -176,29 +176,30 @@ class StepTimer {
     return costs_.switching == Switching::Wormhole ? costs_.alpha.count + slowest : sum;
   }
 
-  /// A rank's first link already carries all that it sends, so its messages overlap in bandwidth
-  /// and only their latencies and combining add up.
+  /// A step lasts until the last message has arrived and been combined, and no shorter than the
+  /// busiest port: a rank's own messages go one after another, each for as long as its link at the
+  /// rank takes.
   [[nodiscard]] double busiest_port(const Step& step, const StepLoad& load) const {
     const auto ranks = static_cast<std::size_t>(topology_.ranks);
-    std::vector<double> longest(ranks);
-    std::vector<double> extra(ranks);
-    std::vector<double> combining(ranks);
-    std::vector<int> sends(ranks);
-    std::vector<int> receives(ranks);
-    for_each_message(step, [&](const Message& m) {
-      const auto to = static_cast<std::size_t>(m.to);
-      longest[to] = std::max(longest[to], flight_time(m, load));
-      const int waits = std::max(sends[static_cast<std::size_t>(m.from)]++, receives[to]++);
-      extra[to] = std::max(extra[to], waits * costs_.alpha.count);
-      if (m.action == Action::Combine) {
-        combining[to] += static_cast<double>(bytes_of(m)) * costs_.gamma.count;
-      }
-    });
+    std::vector<double> sending(ranks);
+    std::vector<double> receiving(ranks);
     double busiest = 0;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      busiest = std::max(busiest, longest[r] + extra[r] + combining[r]);
-    }
+    for_each_message(step, [&](const Message& m) {
+      const std::vector<int>& route = topology_.route(m.from, m.to);
+      const auto bytes = static_cast<double>(bytes_of(m));
+      const double combining = m.action == Action::Combine ? bytes * costs_.gamma.count : 0;
+      double& out = sending[static_cast<std::size_t>(m.from)];
+      double& in = receiving[static_cast<std::size_t>(m.to)];
+      out += port_time(route.front(), bytes);
+      in += port_time(route.back(), bytes) + combining;
+      busiest = std::max({busiest, out, in, flight_time(m, load) + combining});
+    });
     return busiest;
+  }
+
+  [[nodiscard]] double port_time(int link, double bytes) const {
+    const double slowness = topology_.links[static_cast<std::size_t>(link)].relative_beta;
+    return costs_.alpha.count + bytes * costs_.beta.count * slowness;
   }
 
   const Topology& topology_;  // these four outlive the timer, which lives for one call of time_on()
@@ -273,11 +274,12 @@ Topology parse_topology(std::string_view text, Rank ranks) {
         "a topology keeps a route for every pair; {} ranks are more than its limit of 2048",
         ranks));
   }
+  const Duplex duplex = text.ends_with(":half") ? Duplex::Half : Duplex::Full;
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  const std::vector<std::int64_t> n = colon == std::string_view::npos
-                                          ? std::vector<std::int64_t>{}
-                                          : parse_dimensions(text.substr(colon + 1), text);
+  const bool has_numbers = colon != std::string_view::npos && duplex == Duplex::Full;
+  const std::vector<std::int64_t> n =
+      has_numbers ? parse_dimensions(text.substr(colon + 1), text) : std::vector<std::int64_t>{};
   const auto require = [&](bool fits, std::string_view form) {
     if (!fits) {
       refuse(fmt::format("topology '{}' does not fit {} ranks; write it as {}", text, ranks, form));
@@ -285,8 +287,8 @@ Topology parse_topology(std::string_view text, Rank ranks) {
   };
   const auto dimension = [&](std::size_t i) { return static_cast<Rank>(n.at(i)); };
   if (kind == "linear" || kind == "ring") {
-    require(n.empty(), kind);
-    return kind == "linear" ? linear_array(ranks) : ring_network(ranks);
+    require(n.empty(), fmt::format("{0} or {0}:half", kind));
+    return kind == "linear" ? linear_array(ranks, duplex) : ring_network(ranks, duplex);
   }
   if (kind == "mesh" || kind == "torus") {
     require(n.size() == 2 && n[0] * n[1] == ranks,

@@ -52,6 +52,13 @@ TEST(Formula, NeverBeatsTheLowerBound) {
     const Formula cost = formula(c.operation, c.algorithm, c.options);
     const Terms all = cost.inner + cost.outer;
     const Terms bound = lower_bound(c.operation, c.options.ranks);
+    for (const double bytes :
+         {0.0, 100.0, 1e4, 1e9}) {  // and not their sum, which times are compared with
+      const double sum =
+          lower_bound(c.operation, c.options.ranks, {static_cast<std::int64_t>(bytes)}, kCosts)
+              .count;
+      EXPECT_GE(cost.at(bytes, kCosts).count, sum * (1 - 1e-12)) << c.text();
+    }
     EXPECT_GE(all.alpha, bound.alpha - 1e-12) << c.text();
     EXPECT_GE(all.gamma, bound.gamma - 1e-12) << c.text();
     // The bandwidth bound of all-reduce holds only where the computation bound is met as well.
@@ -66,7 +73,7 @@ TEST(Formula, NeverBeatsTheLowerBound) {
 // 2.4, "Optimality ratios to assert".
 TEST(Formula, MeetsTheBoundsThatItShould) {
   for (Rank p = 2; p <= 33; ++p) {
-    const double L = std::ceil(std::log2(p));
+    const double rounds = std::ceil(std::log2(p));
     const double r = (p - 1.0) / p;
     const auto terms = [&](Operation o, Algorithm a) { return formula(o, a, {.ranks = p}).inner; };
     for (const Operation o :
@@ -75,20 +82,21 @@ TEST(Formula, MeetsTheBoundsThatItShould) {
       const Terms bound = lower_bound(o, p);
       EXPECT_DOUBLE_EQ(ring.beta, bound.beta);
       EXPECT_DOUBLE_EQ(ring.gamma, bound.gamma);
-      EXPECT_DOUBLE_EQ(ring.alpha / bound.alpha, (o == Operation::Allreduce ? 2 : 1) * (p - 1) / L);
+      EXPECT_DOUBLE_EQ(ring.alpha / bound.alpha,
+                       (o == Operation::Allreduce ? 2 : 1) * (p - 1) / rounds);
     }
     for (const Operation o : {Operation::Broadcast, Operation::Reduce}) {
-      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).alpha, L);
-      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).beta, L * lower_bound(o, p).beta);
+      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).alpha, rounds);
+      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).beta, rounds * lower_bound(o, p).beta);
       EXPECT_DOUBLE_EQ(terms(o, Algorithm::Long).beta, 2 * r);
     }
     for (const Operation o : {Operation::Scatter, Operation::Gather}) {
-      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).alpha, L);
+      EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).alpha, rounds);
       EXPECT_DOUBLE_EQ(terms(o, Algorithm::Mst).beta, r);
     }
-    EXPECT_DOUBLE_EQ(terms(Operation::Allgather, Algorithm::Bruck).alpha, L);
+    EXPECT_DOUBLE_EQ(terms(Operation::Allgather, Algorithm::Bruck).alpha, rounds);
     EXPECT_DOUBLE_EQ(terms(Operation::Allgather, Algorithm::Bruck).beta, r);
-    EXPECT_DOUBLE_EQ(terms(Operation::Allreduce, Algorithm::Mst).alpha, 2 * L);
+    EXPECT_DOUBLE_EQ(terms(Operation::Allreduce, Algorithm::Mst).alpha, 2 * rounds);
   }
 }
 

@@ -45,7 +45,7 @@ TEST(ScheduleText, SkipsCommentsAndBlankLines) {
   const Schedule schedule = parse_schedule(
       "# mine\ntrireme schedule 1\n\noperation broadcast # to all\nalgorithm mine\nranks 2\nroot "
       "0\nlayout split\n"
-      "blocks 1\nstep\n  copy 0 -> 1 : 0\nend\n\n");
+      "blocks 1\nstep\n  copy 0 -> 1 : 0\nend\n# the end\n\n");
   EXPECT_EQ(schedule.algorithm, "mine");
   EXPECT_EQ(schedule.steps.size(), 1U);
 }

@@ -13,17 +13,20 @@ const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 
 // C39: the choice is the argmin of the formulas, on a dense grid, for every operation.
 TEST(Selector, AgreesWithTheArgmin) {
+  std::vector<Bytes> grid;
+  for (int i = 0; i < 16; ++i) {
+    grid.push_back({static_cast<std::int64_t>(std::pow(3.7, i))});
+  }
   for (const double alpha : {1e-7, 1e-5}) {
     const CostModel costs = CostModel::uniform({alpha}, {1e-9}, {1e-10});
     Selector selector(costs);
     for (const Operation operation : all_operations()) {
       for (Rank p = 1; p <= 40; ++p) {
-        for (double n = 1; n < 1e9; n *= 3.7) {
-          const Bytes bytes{static_cast<std::int64_t>(n)};
+        for (const Bytes bytes : grid) {
           const auto& ranking = selector.rank({.operation = operation, .ranks = p, .bytes = bytes});
           double best = INFINITY;
           for (const Algorithm algorithm : algorithms_for(operation)) {
-            if (algorithm != Algorithm::TwoLevel) {
+            if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
               const std::int64_t k = best_segments(operation, algorithm, p, bytes, costs);
               best = std::min(best, formula(operation, algorithm, {.ranks = p, .segments = k})
                                         .at(static_cast<double>(bytes.count), costs)
@@ -32,7 +35,12 @@ TEST(Selector, AgreesWithTheArgmin) {
           }
           ASSERT_EQ(ranking.front().predicted.count, best)
               << name(operation) << " p=" << p << " n=" << bytes.count;
-          ASSERT_TRUE(std::ranges::is_sorted(ranking, {}, &Choice::predicted));
+          const auto is_alike = [](const Choice& c) { return keeps_ranks_alike(c.algorithm); };
+          const auto last = std::ranges::partition_point(ranking, is_alike);
+          ASSERT_TRUE(std::is_sorted(ranking.begin(), last, [](const Choice& a, const Choice& b) {
+            return a.predicted < b.predicted;
+          }));
+          ASSERT_TRUE(std::none_of(last, ranking.end(), is_alike));
         }
       }
     }
@@ -112,6 +120,16 @@ TEST(Selector, ChoosesTwoLevelsOnACluster) {
         time_schedule(schedule, {query.bytes.count}, selector.costs()).seconds.count;
     EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << name(choice.algorithm);
   }
+}
+
+// Section 1.8: an all-reduce must leave the same bits everywhere, so naive and whole-ring are never
+// chosen, even where they are fast (whole-ring: p = 3, small vectors).
+TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
+  Selector selector(kCosts);
+  const auto& ranking =
+      selector.rank({.operation = Operation::Allreduce, .ranks = 3, .bytes = {1000}});
+  EXPECT_TRUE(keeps_ranks_alike(ranking.front().algorithm));
+  EXPECT_EQ(ranking.size(), algorithms_for(Operation::Allreduce).size() - 1);  // all but two-level
 }
 
 TEST(Selector, SaysWhy) {

@@ -98,6 +98,12 @@ TEST(Topology, AgreesWithTheOnePortModelWhereNothingConflicts) {
   }
 }
 
+// A rank has one port each way, however many links meet at it.
+TEST(Topology, ARanksOwnMessagesGoOneAfterAnother) {
+  const Schedule flat = build(Operation::Broadcast, Algorithm::Flat, {.ranks = 3, .root = 1});
+  EXPECT_NEAR(time_on(linear_array(3), flat, {1000}, kWormhole).seconds.count, 2 * 2e-6, 1e-15);
+}
+
 TEST(Topology, SharedLinksShareTheirBandwidth) {
   // Pairwise exchange over one slow port a node: all four ranks of a node go through it at once.
   const Schedule exchange = build(Operation::Alltoall, Algorithm::Pairwise, {.ranks = 8});
@@ -142,11 +148,12 @@ TEST(Topology, MeshAndTorusRouteAlongRowsThenColumns) {
 TEST(Topology, ParsesNamesAndRefusesWhatDoesNotFit) {
   EXPECT_EQ(parse_topology("linear", 5).links.size(), 8U);
   EXPECT_EQ(parse_topology("ring", 5).links.size(), 10U);
+  EXPECT_EQ(parse_topology("linear:half", 5).links.size(), 4U);
   EXPECT_EQ(parse_topology("mesh:2x4", 8).ranks, 8);
   EXPECT_EQ(parse_topology("fat-tree:4x2", 8).ranks, 8);
   EXPECT_EQ(parse_topology("nodes:2x4x20", 8).name, "2 nodes of 4, network 20 times slower");
   for (const char* text : {"", "cube", "mesh", "mesh:3x3", "torus:0x8", "nodes:2", "nodes:2x4x3x1",
-                           "linear:3", "mesh:axb"}) {
+                           "linear:3", "mesh:half", "mesh:axb"}) {
     EXPECT_THROW((void)parse_topology(text, 8), Error) << text;
   }
 }
