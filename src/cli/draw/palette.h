@@ -1,0 +1,26 @@
+// Colours for things that are told apart by number: blocks, ranks, algorithms. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace trireme::cli {
+
+/// `count` hues at equal distances round the colour wheel. Neighbours also differ in lightness, so
+/// that eyes that mix up red and green, and prints without colour, can still tell them apart. Dark
+/// text is readable on every fill.
+class Palette {
+ public:
+  explicit Palette(std::size_t count) : count_(count) {}
+
+  /// "#rrggbb" for an area. `strength` 0 is almost white, 1 the full colour.
+  [[nodiscard]] std::string fill(std::size_t index, double strength) const;
+  /// "#rrggbb" of the same hue, dark enough for lines and text on white.
+  [[nodiscard]] std::string ink(std::size_t index) const;
+
+ private:
+  [[nodiscard]] double hue(std::size_t index) const;
+  std::size_t count_;
+};
+
+}  // namespace trireme::cli

@@ -1,0 +1,44 @@
+#include "cli/load_cluster.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/files.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+bool is_file_name(const std::string& text) {
+  return text.ends_with(".json") || text.find('/') != std::string::npos;
+}
+
+/// What to say on top of an unknown name: that it is a device, if it is one, and that files are
+/// fine too.
+std::string hint(const std::string& name) {
+  const std::vector<std::string> devices = device_preset_names();
+  const bool device = std::find(devices.begin(), devices.end(), name) != devices.end();
+  return fmt::format("{}give a preset of 'trireme cluster' or a file: *.json, or a path with '/'",
+                     device ? fmt::format("'{}' is a device; ", name) : "");
+}
+
+}  // namespace
+
+Cluster load_cluster(const std::string& name_or_file) {
+  if (is_file_name(name_or_file)) {
+    const std::string text = read_file(name_or_file);
+    try {
+      return parse_cluster(text);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}: {}", name_or_file, error.what()));
+    }
+  }
+  try {
+    return cluster_preset(name_or_file);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{} ({})", error.what(), hint(name_or_file)));
+  }
+}
+
+}  // namespace trireme::cli

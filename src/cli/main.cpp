@@ -1,0 +1,113 @@
+// The `trireme` program: parses the command line, runs one subcommand, turns errors into one line
+// and an exit code.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "trireme/error.h"
+#include "trireme/version.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kFooter =
+    "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
+    "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
+
+void print_error(const std::string& message) {
+  std::cerr << "trireme: " << message << "\n";
+}
+
+/// "'shedule' is no command; did you mean schedule?", or nothing if the first word is one.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+  }
+  if (std::ranges::find(names, argv[1]) != names.end()) {
+    return {};
+  }
+  const std::optional<std::string> nearest = nearest_word(argv[1], names);
+  const std::string hint =
+      nearest ? "did you mean " + *nearest + "?" : "use " + list_words(names, "or");
+  return std::string("'") + argv[1] + "' is no command; " + hint;
+}
+
+/// One line for a command-line mistake, and where to read on.
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    return app.exit(error);  // --help and --version arrive here
+  }
+  const std::string unknown = unknown_command(app, argc, argv);
+  print_error((unknown.empty() ? error.what() : unknown) + " (see trireme --help)");
+  return kUsage;
+}
+
+/// Everything printed must have arrived: a full disk or a closed pipe is a failure.
+void flush_output() {
+  errno = 0;
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw Error(ErrorKind::System,
+                "cannot write to standard output: " + std::generic_category().message(errno));
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Trireme: partition a computation over a cluster, run it, see where the time goes",
+               "trireme"};
+  app.set_version_flag("--version", std::string("trireme ") + kVersion);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  Outcome outcome;
+  add_tour_command(app);
+  add_schedule_command(app, outcome);
+  add_cluster_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report_parse_error(app, error, argc, argv);
+  }
+  flush_output();
+  return outcome.exit_code;
+}
+
+int guarded_run(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    print_error(error.what());
+    return error.kind() == ErrorKind::System ? kFailed : kUsage;
+  } catch (const Bug& bug) {
+    print_error(std::string("internal error, please report it: ") + bug.what());
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory; ask for fewer ranks or blocks");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace trireme::cli
+
+int main(int argc, char** argv) {
+  return trireme::cli::guarded_run(argc, argv);
+}

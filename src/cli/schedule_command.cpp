@@ -1,0 +1,375 @@
+// `trireme schedule`: one collective, step by step, or all algorithms compared.
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/compare.h"
+#include "cli/draw/drawing.h"
+#include "cli/files.h"
+#include "cli/load_cluster.h"
+#include "cli/schedule_report.h"
+#include "cli/schedule_trace.h"
+#include "trireme/error.h"
+#include "trireme/tensor.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme schedule allreduce --ranks 4                          the fastest algorithm, and "
+    "why\n"
+    "  trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg\n"
+    "  trireme schedule allreduce --algorithm ring --ranks 8 --topology linear\n"
+    "  trireme schedule allreduce --compare --ranks 16 --svg compare.svg\n"
+    "  trireme schedule allreduce --cluster dgx-h100:4 --size 256MiB\n"
+    "  trireme schedule gather --algorithm mst --ranks 6 --text > my.schedule\n"
+    "  trireme schedule --file my.schedule --json | jq .seconds\n"
+    "\n"
+    "Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes b*gamma more.";
+
+struct Options {
+  std::string operation;
+  std::string algorithm = "auto";
+  std::string file;
+  Rank ranks = 8;
+  Rank root = 0;
+  std::string size = "1MiB";
+  std::string dtype = "u8";
+  std::int64_t segments = 0;  // 0: the best
+  Rank per_node = 0;
+  std::string alpha = "1us";
+  std::string beta = "1ns";
+  std::string gamma = "0.1ns";
+  std::string cluster;
+  std::string topology;
+  std::string switching = "wormhole";
+  bool compare = false;
+  std::string sizes = "8:1GiB";
+  bool json = false;
+  bool text = false;
+  std::string svg;
+  std::string trace;
+  bool ranks_given = false;
+};
+
+/// Parses the value of an option; a complaint starts with the option's name.
+template <class Parse>
+auto parsed(std::string_view option, const std::string& value, const Parse& parse) {
+  try {
+    return parse(value);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+CostModel cluster_costs(const Cluster& cluster) {
+  CostModel costs{{}, cluster.gamma};
+  for (const Link& link : cluster.links) {
+    costs.levels.push_back({link.reach, link.alpha, link.beta});
+  }
+  costs.levels.back().span = 0;
+  return costs;
+}
+
+/// The cost model and, where a cluster was named, its number of devices as the number of ranks.
+CostModel make_costs(Options& options) {
+  if (options.cluster.empty()) {
+    return CostModel::uniform(parsed("--alpha", options.alpha, parse_seconds),
+                              parsed("--beta", options.beta, parse_seconds),
+                              parsed("--gamma", options.gamma, parse_seconds));
+  }
+  const Cluster cluster = load_cluster(options.cluster);
+  if (!options.ranks_given) {
+    options.ranks = cluster.devices();
+  }
+  if (options.ranks > cluster.devices()) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format(
+            "--ranks: {} ranks on {}, which has {} devices; name a larger cluster, such as {}:{}",
+            options.ranks, cluster.name, cluster.devices(),
+            options.cluster.substr(0, options.cluster.find(':')),
+            (options.ranks + cluster.devices_per_node - 1) / cluster.devices_per_node));
+  }
+  return cluster_costs(cluster);
+}
+
+Payload make_payload(const Options& options) {
+  const Bytes bytes = parsed("--size", options.size, parse_bytes);
+  const Bytes element = size_of(parsed("--dtype", options.dtype, parse_dtype));
+  if (bytes.count % element.count != 0) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--size: {} bytes are no whole number of {} elements ({} bytes each)",
+                            bytes.count, options.dtype, element.count));
+  }
+  return {bytes.count / element.count, element.count};
+}
+
+Switching parse_switching(const std::string& text) {
+  if (text == "wormhole") {
+    return Switching::Wormhole;
+  }
+  if (text == "store-and-forward") {
+    return Switching::StoreAndForward;
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no way of switching; use wormhole or store-and-forward", text));
+}
+
+struct SizeRange {
+  Bytes first;
+  Bytes last;
+};
+
+SizeRange parse_sizes(const std::string& text) {
+  const std::vector<std::string_view> ends = split(text, ':');
+  if (ends.size() != 2) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("'{}' is no range of sizes; write it like 8:1GiB", text));
+  }
+  const Bytes first = parse_bytes(ends[0]);
+  const Bytes last = parse_bytes(ends[1]);
+  if (first.count < 1 || last < first) {
+    throw Error(ErrorKind::Usage, fmt::format("'{}' does not go up from at least 1 byte", text));
+  }
+  return {first, last};
+}
+
+Operation required_operation(const Options& options) {
+  if (options.operation.empty()) {
+    throw Error(ErrorKind::Usage,
+                "name an operation (trireme schedule allreduce …) or a file (--file my.schedule)");
+  }
+  return parse_operation(options.operation);
+}
+
+/// What to build: the algorithm that was asked for, or the one predicted fastest.
+struct Decision {
+  Algorithm algorithm;
+  BuildOptions build;
+  std::string reason;
+};
+
+/// Refuses ranks and roots that cannot be before anything is computed from them.
+void check_numbers(const Options& options, Operation operation) {
+  const Algorithm any = algorithms_for(operation).front();
+  (void)formula(operation, any, {.ranks = options.ranks, .root = options.root});
+}
+
+Decision decide(const Options& options, Operation operation, Bytes bytes, const CostModel& costs) {
+  check_numbers(options, operation);
+  const BuildOptions asked{
+      .ranks = options.ranks, .root = options.root, .ranks_per_node = options.per_node};
+  Decision decision{Algorithm::Mst, asked, ""};
+  if (options.algorithm == "auto") {
+    Selector selector(costs);
+    const Selector::Query query{
+        .operation = operation, .ranks = options.ranks, .root = options.root, .bytes = bytes};
+    const Choice& best = selector.rank(query).front();
+    decision = {best.algorithm, best.options, selector.explain(query)};
+  } else {
+    decision.algorithm = parsed("--algorithm", options.algorithm, parse_algorithm);
+    (void)formula_text(operation, decision.algorithm);  // says so if it does not do the operation
+    decision.build.segments =
+        best_segments(operation, decision.algorithm, options.ranks, bytes, costs);
+    if (decision.build.ranks_per_node == 0 && !costs.is_uniform() &&
+        options.ranks % costs.levels.front().span == 0) {
+      decision.build.ranks_per_node = costs.levels.front().span;
+    }
+  }
+  if (options.segments != 0) {
+    decision.build.segments = options.segments;
+  }
+  return decision;
+}
+
+ScheduleReport report_from_file(const Options& options, const Payload& payload,
+                                const CostModel& costs) {
+  Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
+  return make_report(std::move(schedule), payload, costs);
+}
+
+ScheduleReport report_from_catalogue(const Options& options, const Payload& payload,
+                                     const CostModel& costs) {
+  const Operation operation = required_operation(options);
+  const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
+  const Decision decision = decide(options, operation, bytes, costs);
+  ScheduleReport report =
+      make_report(build(operation, decision.algorithm, decision.build), payload, costs);
+  report.reason = decision.reason;
+  if (!costs.is_uniform() && decision.algorithm != Algorithm::TwoLevel) {
+    return report;  // the formula is for links that are all alike
+  }
+  report.formula = formula_text(operation, decision.algorithm);
+  if (decision.algorithm == Algorithm::Chain || decision.algorithm == Algorithm::DoubleTree) {
+    report.formula += fmt::format(", k = {}", decision.build.segments);
+  }
+  return report;
+}
+
+NetworkReport make_network(const Options& options, const ScheduleReport& report) {
+  NetworkReport network;
+  network.topology = parsed("--topology", options.topology, [&](const std::string& text) {
+    return parse_topology(text, report.schedule.ranks);
+  });
+  const LinkLevel& link = report.costs.levels.front();
+  network.costs = {link.alpha, link.beta, report.costs.gamma,
+                   parsed("--switching", options.switching, parse_switching)};
+  network.timing = time_on(network.topology, report.schedule, report.payload, network.costs);
+  return network;
+}
+
+void write_and_say(const std::string& path, const std::string& content) {
+  write_file(path, content);
+  std::cerr << "trireme: wrote " << path << "\n";
+}
+
+void run_comparison(Options options) {
+  const CostModel costs = make_costs(options);
+  const Operation operation = required_operation(options);
+  check_numbers(options, operation);
+  const SizeRange range = parsed("--sizes", options.sizes, parse_sizes);
+  Selector selector(costs);
+  const auto compare_by = [&](double factor) {
+    const Selector::Query query{
+        .operation = operation, .ranks = options.ranks, .root = options.root};
+    return compare(selector, query, size_range(range.first, range.last, factor));
+  };
+  if (!options.svg.empty()) {
+    write_and_say(options.svg,
+                  comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
+  }
+  const Comparison comparison = compare_by(8);
+  std::cout << (options.json ? comparison_json(comparison)
+                             : comparison_table(comparison, standard_output().colour));
+}
+
+void run_schedule(Options options, Outcome& outcome) {
+  const CostModel costs = make_costs(options);
+  const Payload payload = make_payload(options);
+  ScheduleReport report = options.file.empty() ? report_from_catalogue(options, payload, costs)
+                                               : report_from_file(options, payload, costs);
+  if (!options.topology.empty()) {
+    report.network = make_network(options, report);
+  }
+  if (!options.svg.empty()) {
+    write_and_say(options.svg, schedule_svg(report.schedule, {report.payload, report.costs}));
+  }
+  if (!options.trace.empty()) {
+    write_and_say(options.trace, to_chrome_json(predicted_trace(report)));
+  }
+  if (options.text) {
+    std::cout << to_text(report.schedule);
+  } else if (options.json) {
+    std::cout.flush();
+    print_report_json(report);
+  } else {
+    std::cout << report_text(report, standard_output());
+  }
+  outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
+}
+
+/// The names of a table, with spaces between.
+template <class Items>
+std::string names_of(const Items& items) {
+  std::string out;
+  for (const auto item : items) {
+    out += (out.empty() ? "" : " ") + std::string(name(item));
+  }
+  return out;
+}
+
+void add_what_options(CLI::App& command, Options& o) {
+  command.add_option("operation", o.operation, "one of: " + names_of(all_operations()));
+  auto* file = command.add_option("--file", o.file, "show the schedule in this file instead");
+  command
+      .add_option("-a,--algorithm", o.algorithm,
+                  "one of: auto (the fastest) " + names_of(all_algorithms()))
+      ->capture_default_str()
+      ->excludes(file);
+  command.add_option("-p,--ranks", o.ranks, "how many ranks")
+      ->capture_default_str()
+      ->excludes(file);
+  command.add_option("--root", o.root, "the root of broadcast, reduce, scatter, gather")
+      ->capture_default_str()
+      ->excludes(file);
+  command
+      .add_option("-n,--size", o.size,
+                  "bytes of the whole vector (alltoall: of one rank's send buffer)")
+      ->capture_default_str();
+  command.add_option("--dtype", o.dtype, "blocks are cut between elements of this type")
+      ->capture_default_str();
+  command
+      .add_option("--segments", o.segments, "segments of chain and double-tree (default: the best)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option(
+          "--per-node", o.per_node,
+          "ranks on a node, for two-level (default: of the cluster, or near the square root)")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_model_options(CLI::App& command, Options& o) {
+  auto* cluster = command.add_option(
+      "--cluster", o.cluster,
+      "take alpha, beta, gamma and the nodes from a preset or a .cluster.json file");
+  for (const auto& [option, value, what] :
+       {std::tuple{"--alpha", &o.alpha, "latency of a message"},
+        std::tuple{"--beta", &o.beta, "time per byte moved"},
+        std::tuple{"--gamma", &o.gamma, "time per byte combined"}}) {
+    command.add_option(option, *value, what)->capture_default_str()->excludes(cluster);
+  }
+  auto* topology = command.add_option("--topology", o.topology,
+                                      "also time it link by link on linear, ring, linear:half "
+                                      "(half duplex), mesh:2x4, torus:4x4, fat-tree:4x2 "
+                                      "(leaf x spines) or "
+                                      "nodes:4x8 (nodes x devices)");
+  command.add_option("--switching", o.switching, "wormhole or store-and-forward")
+      ->capture_default_str()
+      ->needs(topology);
+}
+
+void add_output_options(CLI::App& command, Options& o) {
+  auto* json = command.add_flag("--json", o.json, "one JSON object: facts, cost, and all steps");
+  command.add_flag("--text", o.text, "the .schedule text, which --file reads back")->excludes(json);
+  command.add_option("--svg", o.svg, "draw it into this file");
+  command.add_option("--trace", o.trace,
+                     "write the predicted timeline into this file, for Perfetto");
+}
+
+void add_compare_options(CLI::App& command, Options& o) {
+  auto* compare =
+      command.add_flag("--compare", o.compare, "all algorithms over a range of sizes instead");
+  command.add_option("--sizes", o.sizes, "the range for --compare, FIRST:LAST")
+      ->capture_default_str()
+      ->needs(compare);
+  for (const char* other : {"--file", "--algorithm", "--size", "--dtype", "--segments",
+                            "--per-node", "--topology", "--text", "--trace"}) {
+    compare->excludes(command.get_option(other));
+  }
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "schedule", "Show a collective step by step, or compare the algorithms for it");
+  add_what_options(*command, *options);
+  add_model_options(*command, *options);
+  add_output_options(*command, *options);
+  add_compare_options(*command, *options);
+  command->footer(kExamples);
+  command->callback([options, command, &outcome] {
+    options->ranks_given = command->count("--ranks") > 0;
+    options->compare ? run_comparison(*options) : run_schedule(*options, outcome);
+  });
+}
+
+}  // namespace trireme::cli

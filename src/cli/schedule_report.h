@@ -1,0 +1,50 @@
+// All that `trireme schedule` has to say about one schedule, computed once and shown as text or
+// JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/terminal.h"
+#include "trireme/collective_cost.h"
+#include "trireme/topology.h"
+
+namespace trireme::cli {
+
+/// How the schedule behaves on a network of links.
+struct NetworkReport {
+  Topology topology;
+  LinkCosts costs;
+  LinkTiming timing;
+};
+
+struct ScheduleReport {
+  Schedule schedule;
+  Payload payload;
+  CostModel costs;
+  Timing timing;
+  Traffic traffic;
+  Seconds lower_bound;
+  std::optional<Verdict> verdict;       ///< nothing where it is too large to follow
+  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to follow
+  std::string formula;                  ///< "" for a schedule that is not from the catalogue
+  std::string reason;                   ///< why this algorithm, where it was chosen
+  std::optional<NetworkReport> network;
+};
+
+/// Times, counts and, up to a few million contributions, verifies.
+[[nodiscard]] ScheduleReport make_report(Schedule schedule, const Payload& payload,
+                                         const CostModel& costs);
+
+/// For people: the steps with the ranks across, then what they cost. Large schedules are shown in
+/// part.
+[[nodiscard]] std::string report_text(const ScheduleReport& report, const Terminal& terminal);
+
+/// Writes one JSON object to standard output, piece by piece: a schedule of millions of messages
+/// needs no more memory.
+void print_report_json(const ScheduleReport& report);
+
+/// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message for a person.
+[[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);
+
+}  // namespace trireme::cli

@@ -1,0 +1,62 @@
+#include "cli/program.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace trireme {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "trireme-test-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error("mkdtemp failed");
+    }
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+const std::string& scratch_folder() {
+  static const Folder folder;
+  return folder.path();
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+Ran run_program(const std::string& arguments) {
+  const std::string out = scratch_folder() + "/out";
+  const std::string err = scratch_folder() + "/err";
+  // The redirections come first, so that the arguments may redirect again.
+  const std::string command = "cd '" + scratch_folder() + "' && </dev/null >'" + out + "' 2>'" +
+                              err + "' '" TRIREME_PROGRAM "' " + arguments;
+  const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+}  // namespace trireme
