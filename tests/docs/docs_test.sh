@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# Tests that the pages say what is so: docs_test.sh CASE ROOT PROGRAM
+#
+# What a page can hold for these tests, besides links and headings:
+# - a picture, ![…](pictures/X.svg), and directly before it <!-- trireme … --svg pictures/X.svg -->, which makes it;
+# - a block ```console of lines "$ trireme …", each followed by lines that its output has (blanks count as one; a line
+#   that ends in … needs to be the beginning only) and, if it does not exit with 0, by [exit N];
+# - a block ```sh, whose lines that begin with trireme must exit with 0 (what comes after a pipe is not run);
+# - a block ```schedule, a text that must parse and be right; <!-- file: X.schedule --> directly before it names it, for
+#   the commands of the page.
+set -uo pipefail
+case_name=$1
+root=$2
+program=$3
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/pictures"
+complaints=0
+
+complain() {
+  echo "$*" >&2
+  complaints=$((complaints + 1))
+}
+
+# The pages that may link and be linked to, relative to the root.
+pages() { (cd "$root" && printf '%s\n' docs/*.md README.md CONTRIBUTING.md); }
+
+# run COMMAND: runs "trireme …" in $folder without a shell in between; its output is in $output, its status returned.
+run() {
+  local words
+  read -ra words <<<"$1"
+  output=$(cd "$folder" && "$program" "${words[@]:1}" 2>&1)
+}
+
+squeeze() { sed 's/[[:space:]]\+/ /g; s/^ //; s/ $//'; }
+
+# picture_commands PAGE: its commands in comments.
+picture_commands() { sed -n 's/^<!-- \(trireme .*\) -->$/\1/p' "$root/$1"; }
+
+check_pictures() {
+  local page=$1 line before='' name picture='!\[.*\]\((pictures/[^)]*)\)'
+  while IFS= read -r line; do
+    if [[ $line =~ $picture ]]; then
+      name=${BASH_REMATCH[1]}
+      if [[ $before != '<!-- trireme '*" --svg $name -->" ]]; then
+        complain "$page: $name has no comment <!-- trireme … --svg $name --> directly before it"
+      fi
+    elif [[ $before == '<!-- trireme '*' -->' ]]; then
+      complain "$page: no picture follows ${before}"
+    fi
+    before=$line
+  done <"$root/$page"
+}
+
+# Begins with <svg, after an XML declaration or not.
+is_svg() { [[ $(head -c 400 "$1" | tr '\n' ' ' | sed 's/^<?xml[^>]*?> *//') == '<svg'* ]]; }
+
+check_drawing() {
+  local page=$1 command file
+  while IFS= read -r command; do
+    file=$folder/${command##* --svg }
+    rm -f "$file"
+    if ! run "$command"; then
+      complain "$page: $command: $output"
+    elif ! is_svg "$file"; then
+      complain "$page: $command: what it wrote does not begin with <svg"
+    fi
+  done < <(picture_commands "$page")
+}
+
+# prose FILE: all but its fenced blocks.
+prose() { sed "/^ *\`\`\`/,/^ *\`\`\`/d" "$1"; }
+
+# The anchor of each heading of a page, as GitHub makes them.
+anchors() { prose "$1" | sed -n 's/^##* //p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }
+
+check_links() {
+  local page=$1 link path anchor
+  while IFS= read -r link; do
+    case $link in http://* | https://* | mailto:* | pictures/*) continue ;; esac
+    path=${link%%#*}
+    anchor=
+    [[ $link == *'#'* ]] && anchor=${link#*#}
+    if [[ -n $path && ! -e $root/$(dirname "$page")/$path ]]; then
+      complain "$page: the link $link leads nowhere"
+    elif [[ -n $anchor ]]; then
+      path=$root/${path:+$(dirname "$page")/}${path:-$page}
+      grep -qxF -- "$anchor" <(anchors "$path") || complain "$page: the link $link: no such heading"
+    fi
+  done < <(prose "$root/$page" | grep -o ']([^) ]*)' | sed 's/^](//; s/)$//')
+}
+
+# names_of WHAT: what "trireme schedule --help" offers for the option or argument on the line before "one of:".
+names_of() { "$program" schedule --help | grep -A1 -E "^ +$1" | sed -n 's/.*one of: //p' | sed 's/([^)]*)//'; }
+
+check_catalogue() {
+  local page=$root/docs/collectives.md name operations algorithms
+  operations=$(names_of operation)
+  algorithms=$(names_of '.*--algorithm')
+  [[ -n $operations && -n $algorithms ]] || complain "trireme schedule --help does not list its names"
+  for name in $operations; do
+    grep -qF "\`$name\`" "$page" || complain "docs/collectives.md does not speak of the operation \`$name\`"
+  done
+  for name in $algorithms; do
+    [[ $name == auto ]] || grep -qxF "### $name" "$page" || complain "docs/collectives.md has no heading ### $name"
+  done
+}
+
+# Every formula that the program prints stands in the section of its algorithm.
+check_formulas() {
+  local page=$root/docs/collectives.md operation algorithm section formula count=0
+  for algorithm in $(names_of '.*--algorithm'); do
+    [[ $algorithm == auto ]] && continue
+    section=$(sed -n "/^### $algorithm\$/,/^##* /p" "$page")
+    for operation in $(names_of operation); do
+      run "trireme schedule $operation --algorithm $algorithm --ranks 4 --size 4KiB --json" || continue
+      formula=$(sed -n 's/.*"formula":"\([^"]*\)".*/\1/p' <<<"$output" | sed 's/, k = [0-9]*$//')
+      count=$((count + 1))
+      [[ $section == *"\`$formula\`"* ]] || complain "docs/collectives.md, $algorithm: $operation is not \`$formula\`"
+    done
+  done
+  ((count > 30)) || complain "the program has only $count formulas"
+}
+
+# blocks PAGE KIND: the lines of its ```KIND blocks.
+blocks() { sed -n "/^ *\`\`\`$2\$/,/^ *\`\`\`\$/{ /^ *\`\`\`/!p }" "$root/$1"; }
+
+# Writes each ```schedule block that has a name into $folder; runs those without one, too.
+check_schedules() {
+  local page=$1 line before='' file=''
+  while IFS= read -r line; do
+    if [[ $line == '```schedule' ]]; then
+      file=$folder/unnamed.schedule
+      [[ $before =~ ^'<!-- file: '([A-Za-z0-9_.-]+)' -->'$ ]] && file=$folder/${BASH_REMATCH[1]}
+      : >"$file"
+    elif [[ -n $file && $line == '```' ]]; then
+      if [[ $file == "$folder/unnamed.schedule" ]]; then
+        run "trireme schedule --file unnamed.schedule" || complain "$page: a schedule is wrong: $output"
+      fi
+      file=''
+    elif [[ -n $file ]]; then
+      printf '%s\n' "$line" >>"$file"
+    fi
+    before=$line
+  done <"$root/$page"
+}
+
+# shown LINE: whether $output, squeezed, has it.
+shown() {
+  if [[ $1 == *… ]]; then
+    local beginning=${1%…}
+    beginning=${beginning% }
+    awk -v beginning="$beginning" 'index($0, beginning) == 1 { found = 1 } END { exit !found }' <<<"$output"
+  else
+    grep -qxF -- "$1" <<<"$output"
+  fi
+}
+
+check_console() {
+  local page=$1 line command='' status=0
+  while IFS= read -r line; do
+    line=$(squeeze <<<"$line")
+    case $line in
+      '') ;;
+      '$ '*)
+        ((status == 0)) || complain "$page: $command: exits with $status: $output"
+        command=${line#\$ }
+        run "$command"
+        status=$?
+        output=$(squeeze <<<"$output")
+        ;;
+      '[exit '*)
+        [[ $line == "[exit $status]" ]] || complain "$page: $command: exits with $status, not $line"
+        status=0
+        ;;
+      *) shown "$line" || complain "$page: $command: does not print: $line" ;;
+    esac
+  done < <(blocks "$page" console)
+  ((status == 0)) || complain "$page: $command: exits with $status: $output"
+}
+
+check_commands() {
+  local page=$1 command
+  while IFS= read -r command; do
+    run "$command" || complain "$page: $command: $output"
+  done < <(blocks "$page" sh | sed -n 's/^ *\(trireme [^|>#]*\).*/\1/p')
+}
+
+for_every_page() {
+  local page
+  while IFS= read -r page; do
+    "$1" "$page"
+  done < <(pages)
+}
+
+case $case_name in
+  PicturesHaveTheirCommands)
+    for_every_page check_pictures
+    ;;
+  PicturesAreDrawn)
+    for_every_page check_drawing
+    ;;
+  LinksLeadSomewhere)
+    for_every_page check_links
+    ;;
+  CatalogueIsComplete)
+    check_catalogue
+    ;;
+  FormulasAreThoseOfTheProgram)
+    check_formulas
+    ;;
+  CommandsDoWhatIsShown)
+    for_every_page check_schedules
+    for_every_page check_console
+    for_every_page check_commands
+    ;;
+  *)
+    echo "no case $case_name" >&2
+    exit 2
+    ;;
+esac
+((complaints == 0))
