@@ -62,15 +62,19 @@ void generate_and_time(Operation operation, Algorithm algorithm, Rank ranks, std
   require(std::abs(timed - closed) < tolerance * closed, "timed schedule differs from its formula");
 }
 
+void verify_roots(Operation operation, Algorithm algorithm, Rank ranks) {
+  for (Rank root = 0; root < (has_root(operation) ? ranks : 1); ++root) {
+    const Schedule schedule =
+        build(operation, algorithm, {.ranks = ranks, .root = root, .segments = 3});
+    require(verify(schedule).ok(), "a schedule is wrong");
+  }
+}
+
 void verify_everything() {
   for (const Operation operation : all_operations()) {
     for (const Algorithm algorithm : algorithms_for(operation)) {
       for (Rank ranks = 1; ranks <= 32; ++ranks) {
-        for (Rank root = 0; root < (has_root(operation) ? ranks : 1); ++root) {
-          require(verify(build(operation, algorithm, {.ranks = ranks, .root = root, .segments = 3}))
-                      .ok(),
-                  "verify");
-        }
+        verify_roots(operation, algorithm, ranks);
       }
     }
   }

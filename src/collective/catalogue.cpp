@@ -33,8 +33,6 @@ constexpr std::array<std::string_view, 14> kNames{"mst",
                                                   "double-tree",
                                                   "two-level"};
 
-/// The naive exchange has p(p-1) explicit transfers; past this it is a mistake to ask for it.
-constexpr Rank kMostNaiveRanks = 2048;
 constexpr Rank kMostRanks = 1 << 20;
 constexpr std::int64_t kMostSegments = 1 << 20;
 

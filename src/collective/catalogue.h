@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+/// The naive exchange has p(p-1) explicit transfers; past this it is a mistake to ask for it.
+inline constexpr Rank kMostNaiveRanks = 2048;
+
 struct CatalogueRow {
   Operation operation;
   Algorithm algorithm;

@@ -86,25 +86,23 @@ struct Selector::State {
         .seconds;
   }
 
-  /// The ranks of a node: the span of the closest links.
-  [[nodiscard]] Rank ranks_per_node() const {
-    return costs.is_uniform() ? 0 : costs.levels.front().span;
-  }
+  /// The ranks of a node: the span of the closest links; 0 where all links are alike.
+  [[nodiscard]] Rank ranks_per_node() const { return costs.levels.front().span; }
 
-  /// Two-level is for two levels, and for nodes that come out even.
+  /// Two-level is for two levels, and for nodes that come out even; naive has its limit.
   [[nodiscard]] bool applies(Algorithm algorithm, Rank ranks) const {
-    if (algorithm != Algorithm::TwoLevel) {
-      return true;
+    if (algorithm == Algorithm::TwoLevel) {
+      const Rank d = ranks_per_node();
+      return costs.levels.size() == 2 && d > 0 && ranks > d && ranks % d == 0;
     }
-    return costs.levels.size() == 2 && ranks % ranks_per_node() == 0 && ranks > ranks_per_node();
+    return algorithm != Algorithm::Naive || ranks <= kMostNaiveRanks;
   }
 
   [[nodiscard]] std::vector<Choice> evaluate(const Query& query) const {
     std::vector<Choice> choices;
     for (const Algorithm algorithm :
          query.among.empty() ? algorithms_for(query.operation) : query.among) {
-      const bool too_large = algorithm == Algorithm::Naive && query.ranks > 2048;
-      if (!applies(algorithm, query.ranks) || too_large) {
+      if (!applies(algorithm, query.ranks)) {
         continue;
       }
       Choice choice{.algorithm = algorithm,
@@ -127,7 +125,19 @@ struct Selector::State {
   std::map<Key, std::vector<Choice>> known TRIREME_GUARDED_BY(mutex);
 };
 
-Selector::Selector(CostModel costs) : state_(std::make_unique<State>(std::move(costs))) {}
+Selector::Selector(CostModel costs) : state_(std::make_unique<State>(std::move(costs))) {
+  const std::vector<LinkLevel>& levels = state_->costs.levels;
+  for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
+    if (levels[i].span < 1) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("level {} of {} spans {} ranks; only the last may span all (0)",
+                              i + 1, levels.size(), levels[i].span));
+    }
+  }
+  if (levels.empty() || levels.back().span != 0) {
+    throw Error(ErrorKind::Usage, "a cost model needs a last level that spans all ranks (span 0)");
+  }
+}
 Selector::~Selector() = default;
 
 const CostModel& Selector::costs() const {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/collective_cost.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -139,6 +140,12 @@ TEST(Selector, SaysWhy) {
   EXPECT_NE(why.find("is predicted fastest: "), std::string::npos) << why;
   EXPECT_NE(why.find("bandwidth dominates"), std::string::npos) << why;
   EXPECT_NE(why.find("next is"), std::string::npos) << why;
+}
+
+TEST(Selector, RefusesLevelsThatMakeNoSense) {
+  EXPECT_THROW(Selector({{}, {0}}), Error);
+  EXPECT_THROW(Selector({{{0, {1e-6}, {1e-9}}, {0, {1e-6}, {1e-9}}}, {0}}), Error);
+  EXPECT_THROW(Selector({{{4, {1e-6}, {1e-9}}}, {0}}), Error);
 }
 
 TEST(Selector, CanBeSharedByThreads) {

@@ -1,23 +1,27 @@
-// A program outside of Trireme's tree: picks an all-reduce for eight ranks, checks it, prints its cost.
+// A program outside of Trireme's tree: picks an all-reduce for eight ranks, checks it, prints its
+// cost.
+#include <iostream>
+
 #include <trireme/cluster.h>
 #include <trireme/collective_cost.h>
 #include <trireme/tensor.h>
 #include <trireme/trace.h>
 #include <trireme/version.h>
 
-#include <iostream>
-
 int main() {
   using namespace trireme;
   Selector selector(CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
-  const Selector::Query query{.operation = Operation::Allreduce, .ranks = 8, .bytes = parse_bytes("1M")};
+  const Selector::Query query{
+      .operation = Operation::Allreduce, .ranks = 8, .bytes = parse_bytes("1M")};
   const Choice& best = selector.rank(query).front();
   const Schedule schedule = build(query.operation, best.algorithm, best.options);
   if (!verify(schedule).ok()) {
     return 1;
   }
   // A piece of each of the other libraries, so that all of them are linked.
-  const bool links = cluster_preset("dgx-h100").devices() == 8 && size_of(DType::BF16).count == 2 && Trace{}.verify().empty();
-  std::cout << "trireme " << kVersion << ": " << name(best.algorithm) << " takes " << to_text(best.predicted) << "\n";
+  const bool links = cluster_preset("dgx-h100").devices() == 8 && size_of(DType::BF16).count == 2 &&
+                     Trace{}.verify().empty();
+  std::cout << "trireme " << kVersion << ": " << name(best.algorithm) << " takes "
+            << to_text(best.predicted) << "\n";
   return links ? 0 : 1;
 }
