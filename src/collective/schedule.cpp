@@ -57,6 +57,9 @@ std::string malformed_runs(const Schedule& schedule, std::span<const BlockRun> r
     if (run.count < 1 || run.stride < 1) {
       return fmt::format("a run of {} blocks with stride {}", run.count, run.stride);
     }
+    if (run.count == 1 && run.stride != 1) {
+      return fmt::format("a single block with stride {}; write it without", run.stride);
+    }
     // Without overflow: count and stride are at most `blocks` once these hold.
     const bool inside =
         run.first >= 0 && run.first < schedule.blocks && run.count <= schedule.blocks &&
@@ -87,6 +90,9 @@ std::string malformed_turn(const Schedule& schedule, const TurningRun& turning, 
   if (turning.row_turn < 0 || turning.row_turn >= count || turning.column_turn < 0 ||
       turning.column_turn >= count) {
     return fmt::format("a turn is outside of 0..{}", count - 1);
+  }
+  if (turning.row_stride == 0 && turning.row_turn != 0) {
+    return fmt::format("a row turn of {} without a row stride; leave it out", turning.row_turn);
   }
   const Block most = count > 1 ? (schedule.blocks - 1) / (count - 1) : schedule.blocks;
   if (turning.row_stride < 0 || turning.column_stride < 0 || turning.row_stride > most ||

@@ -78,6 +78,11 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
             "schedule: step 1: rank 9 is outside of 0..3");
   EXPECT_EQ(error(head + "step\ncopy 0+1*9 >> 1 : 0+1*[i+0]\nend\n"),
             "schedule: step 1: 9 places from rank 0 with stride 1 do not lie in 0..3");
+  // There is one way to write a schedule, so that equal schedules have equal texts.
+  EXPECT_EQ(error(head + "step\ncopy 0+1*4 >> 1 : 0+1*[i+0]x1/2\nend\n"),
+            "schedule: step 1: a single block with stride 2; write it without");
+  EXPECT_EQ(error(head + "step\ncopy 0+1*4 >> 1 : 0+0*[i+1]+1*[i+0]\nend\n"),
+            "schedule: step 1: a row turn of 1 without a row stride; leave it out");
   EXPECT_EQ(error(head + "end\nmore\n"), "schedule, line 9: text after 'end'");
   EXPECT_EQ(error(head + "copy 0 -> 1 : 0\n"), "schedule, line 8: expected 'step' or 'end'");
   EXPECT_EQ(error("trireme schedule 1\noperation dance\n").substr(0, 44),
