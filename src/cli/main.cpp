@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -27,6 +28,19 @@ constexpr int kUsage = 2;
 constexpr const char* kFooter =
     "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
+
+/// Help that shows an option's value and default, not its relations to other options: those are
+/// told when they are broken.
+class PlainFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_items_expected_max() == 0) {
+      return {};
+    }
+    const std::string fallback = option->get_default_str();
+    return (option->get_positional() ? " " : " VALUE") + (fallback.empty() ? "" : "=" + fallback);
+  }
+};
 
 void print_error(const std::string& message) {
   std::cerr << "trireme: " << message << "\n";
@@ -74,6 +88,7 @@ int run(int argc, char** argv) {
   CLI::App app{"Trireme: partition a computation over a cluster, run it, see where the time goes",
                "trireme"};
   app.set_version_flag("--version", std::string("trireme ") + kVersion);
+  app.formatter(std::make_shared<PlainFormatter>());
   app.require_subcommand(1);
   app.footer(kFooter);
   Outcome outcome;
