@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "damage.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 
@@ -154,23 +155,7 @@ TEST(ClusterText, SurvivesDamagedDocuments) {
   std::mt19937 random(5);
   int refused = 0;
   for (int i = 0; i < 5000; ++i) {
-    std::string text = good;
-    for (unsigned edits = 1 + random() % 3; edits > 0; --edits) {
-      const std::size_t at = random() % text.size();
-      switch (random() % 4) {
-        case 0:
-          text.erase(at, 1 + random() % 40);
-          break;
-        case 1:
-          text[at] = static_cast<char>(random() % 256);
-          break;
-        case 2:
-          text.insert(at, text.substr(random() % text.size(), random() % 60));
-          break;
-        default:
-          text.insert(at, std::array{"-", "9e99", "null", "[[", "{}", "1e400"}.at(random() % 6));
-      }
-    }
+    const std::string text = damaged(good, random);
     try {
       ASSERT_TRUE(parse_cluster(text).verify().empty());
     } catch (const Error&) {

@@ -40,6 +40,18 @@ inline std::vector<BuildOptions> variants(Algorithm algorithm, Rank ranks, Rank 
   return out;
 }
 
+/// The same schedule with every rotation written out as plain transfers.
+inline Schedule spelled_out(Schedule schedule) {
+  for (Step& step : schedule.steps) {
+    std::vector<Transfer> all;
+    for_each_message(step, [&](const Message& m) {
+      all.push_back({m.from, m.to, m.action, {m.blocks.begin(), m.blocks.end()}});
+    });
+    step = {std::move(all), {}};
+  }
+  return schedule;
+}
+
 template <class Visitor>
 void for_every_schedule(Rank first_ranks, Rank last_ranks, const Visitor& visit) {
   for (const Operation operation : all_operations()) {

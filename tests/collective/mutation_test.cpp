@@ -12,19 +12,6 @@
 namespace trireme {
 namespace {
 
-/// The same schedule with every rotation written out, so that each message can be changed alone.
-Schedule spelled_out(const Schedule& schedule) {
-  Schedule out = schedule;
-  for (Step& step : out.steps) {
-    std::vector<Transfer> all;
-    for_each_message(step, [&](const Message& m) {
-      all.push_back({m.from, m.to, m.action, {m.blocks.begin(), m.blocks.end()}});
-    });
-    step = {std::move(all), {}};
-  }
-  return out;
-}
-
 /// Whether running it on numbers gives every rank what the operation promises. Rank r's own data is
 /// the r-th unit vector, so a result counts how often each rank's data is in it; data that a rank
 /// does not have is poison.

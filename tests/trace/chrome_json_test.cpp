@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "damage.h"
 #include "trace/random_trace.h"
 #include "trireme/error.h"
 #include "trireme/trace.h"
@@ -204,23 +205,8 @@ TEST(ParseTrace, SurvivesDamagedDocuments) {
   std::mt19937 random(6);
   int refused = 0;
   for (int i = 0; i < 5000; ++i) {
-    std::string text = to_chrome_json(i % 2 == 0 ? small_trace() : traces.make());
-    for (unsigned edits = 1 + random() % 3; edits > 0; --edits) {
-      const std::size_t at = random() % text.size();
-      switch (random() % 4) {
-        case 0:
-          text.erase(at, 1 + random() % 20);
-          break;
-        case 1:
-          text[at] = static_cast<char>(random() % 256);
-          break;
-        case 2:
-          text.insert(at, text.substr(random() % text.size(), random() % 80));
-          break;
-        default:
-          text.insert(at, std::array{"-", "9e99", "null", "[[", "{}", "1e400"}.at(random() % 6));
-      }
-    }
+    const std::string text =
+        damaged(to_chrome_json(i % 2 == 0 ? small_trace() : traces.make()), random);
     try {
       ASSERT_TRUE(parse_trace(text).verify().empty());
     } catch (const Error&) {
