@@ -76,12 +76,14 @@ struct Verdict {
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 
-/// Runs the schedule on sets of contributions instead of numbers. It is right if and only if every
-/// rank ends with exactly the contributions that the operation promises, each once. Errors are
-/// also: reading a block that has not arrived (a wait that only a later step could end, or a cycle
-/// of such waits, is named as such), overwriting what is being sent, counting a contribution twice,
-/// a message that brings nothing new at all. Works for any well-formed schedule; takes memory
-/// ranks² * blocks / 8 bytes and throws Error(Usage) where that passes 4 GiB.
+/// Runs the schedule on sets of contributions instead of numbers. Accepts it if every rank ends with
+/// exactly the contributions that the operation promises, each once, and nothing on the way is wrong or
+/// in vain. Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
+/// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
+/// into one block in one step, counting a contribution twice. In vain: a message that brings nothing
+/// new at all, a copy that throws contributions away; refused too, although the result may be right.
+/// Takes any well-formed schedule and ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
+/// where that passes 4 GiB.
 [[nodiscard]] Verdict verify(const Schedule& schedule);
 
 /// What a rank holds in a block, as sets: for drawing and for people. Bit r: rank r's contribution
@@ -120,8 +122,9 @@ using Values = std::vector<std::vector<std::vector<double>>>;
 void replay(const Schedule& schedule, Values& buffers,
             const std::function<void(std::size_t)>& after_step = {});
 
-/// The most blocks that any rank must hold at once beyond the operation's own input and output: the
-/// scratch space of an executor that leaves the input untouched.
+/// The most blocks that any rank must hold at once, from one step to another, beyond the operation's own
+/// input and output, if the input stays untouched. Buffers for messages while they are being combined
+/// are not in it: a transport may or may not need them.
 [[nodiscard]] Block scratch_blocks(const Schedule& schedule);
 
 }  // namespace trireme

@@ -1,11 +1,12 @@
-// What a Schedule costs: exact timing under the one-port alpha-beta-gamma model, traffic counters,
+// What a Schedule costs: timing in lock step, exact under the one-port alpha-beta-gamma model, traffic counters,
 // the closed formulas, lower bounds, crossovers, and the selector that ranks algorithms by
 // predicted time. Pure; any thread.
 //
 // The model. A message of b bytes takes alpha + b*beta, whatever the distance; combining b bytes
 // takes b*gamma more at the receiver. A rank has one port each way: it sends one message at a time
-// and receives one at a time, both at once. Ranks keep step: a step lasts as long as its busiest
-// port, and the steps add up.
+// and receives one at a time, both at once. Ranks keep lock step: a step lasts as long as its busiest
+// port, and the steps add up. (Ranks that run freely, each entering a step when its own messages of the
+// step before are done, are never slower.)
 #pragma once
 
 #include <memory>
@@ -88,8 +89,9 @@ struct Formula {
 
 /// No algorithm can need less of each term; the three need not be reached together.
 [[nodiscard]] Terms lower_bound(Operation operation, Rank ranks);
-/// Their sum, what times are compared with.
-[[nodiscard]] Seconds lower_bound(Operation operation, Rank ranks, Bytes bytes,
+/// Their sum over the fastest links, what times are compared with: a yardstick that no schedule of the
+/// catalogue goes below.
+[[nodiscard]] Seconds lower_bound(Operation operation, Rank ranks, const Payload& payload,
                                   const CostModel& costs);
 
 /// The vector size above which `longer` beats `shorter`, in bytes: 0 or less if it always does,

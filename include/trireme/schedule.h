@@ -188,6 +188,10 @@ struct Extent {
 [[nodiscard]] std::int64_t element_count(const Schedule& schedule, std::int64_t elements,
                                          std::span<const BlockRun> runs);
 
+/// Bytes of a message.
+[[nodiscard]] std::int64_t message_bytes(const Schedule& schedule, const Payload& payload,
+                                         const Message& message);
+
 /// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
 [[nodiscard]] std::string_view name(Operation operation);
 /// Throws Error(Usage) that lists the right names.

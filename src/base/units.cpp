@@ -43,6 +43,9 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 6> kTimeUnits{
     {{"", 0}, {"s", 0}, {"ms", -3}, {"us", -6}, {"µs", -6}, {"ns", -9}}};
 
+/// Longer than any wait; keeps products with sizes finite.
+constexpr double kLongestTime = 1e9;
+
 struct Quantity {
   std::string_view number;
   std::string_view unit;
@@ -93,7 +96,7 @@ Bytes parse_bytes(std::string_view text) {
       if (bytes != std::floor(bytes)) {
         bad_size(text, "it is not a whole number of bytes");
       }
-      if (bytes >= 9.2e18) {
+      if (bytes >= 0x1p63) {
         bad_size(text, "it does not fit in 63 bits");
       }
       // A plain integer is read as one, so that every value up to 2^63 is exact.
@@ -120,7 +123,7 @@ Seconds parse_seconds(std::string_view text) {
     } else if (!quantity.number.empty()) {
       seconds = parse_number(fmt::format("{}e{}", quantity.number, unit.exponent));
     }
-    if (seconds && *seconds >= 0) {
+    if (seconds && *seconds >= 0 && *seconds <= kLongestTime) {
       return {*seconds};
     }
   }

@@ -122,7 +122,7 @@ std::string comparison_table(const Comparison& comparison, bool colour) {
   std::string bounds = padded("  lower bound", kNameWidth);
   for (const ComparisonRow& row : comparison.rows) {
     const Seconds bound =
-        lower_bound(comparison.operation, comparison.ranks, row.bytes, comparison.costs);
+        lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
     bounds += right_aligned(short_text(bound) + " ", kCellWidth);
   }
   return out + styled(bounds, Style::Dim, colour) + "\n\n" + flips_text(comparison);
@@ -141,7 +141,8 @@ std::string comparison_json(const Comparison& comparison) {
         {{"bytes", row.bytes.count},
          {"best", name(row.ranking.front().algorithm)},
          {"lower_bound_seconds",
-          lower_bound(comparison.operation, comparison.ranks, row.bytes, comparison.costs).count},
+          lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs)
+              .count},
          {"seconds", seconds}});
   }
   json["crossovers"] = Json::array();

@@ -33,6 +33,8 @@ constexpr const char* kExamples =
     "\n"
     "Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes b*gamma more.";
 
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 50;
+
 struct Options {
   std::string operation;
   std::string algorithm = "auto";
@@ -102,6 +104,10 @@ CostModel make_costs(Options& options) {
 
 Payload make_payload(const Options& options) {
   const Bytes bytes = parsed("--size", options.size, parse_bytes);
+  if (bytes.count > kLargestSize) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--size: {} are more than the largest size, 1024 TiB", to_text(bytes)));
+  }
   const Bytes element = size_of(parsed("--dtype", options.dtype, parse_dtype));
   if (bytes.count % element.count != 0) {
     throw Error(ErrorKind::Usage,
@@ -159,7 +165,12 @@ struct Decision {
 /// Refuses ranks and roots that cannot be before anything is computed from them.
 void check_numbers(const Options& options, Operation operation) {
   const Algorithm any = algorithms_for(operation).front();
-  (void)formula(operation, any, {.ranks = options.ranks, .root = options.root});
+  (void)parsed("--ranks", "", [&](const std::string&) {
+    return formula(operation, any, {.ranks = options.ranks});
+  });
+  (void)parsed("--root", "", [&](const std::string&) {
+    return formula(operation, any, {.ranks = options.ranks, .root = options.root});
+  });
 }
 
 Decision decide(const Options& options, Operation operation, Bytes bytes, const CostModel& costs) {
@@ -183,14 +194,31 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
       decision.build.ranks_per_node = costs.levels.front().span;
     }
   }
+  const bool pipelined =
+      decision.algorithm == Algorithm::Chain || decision.algorithm == Algorithm::DoubleTree;
+  if (options.segments != 0 && !pipelined) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--segments: {} has none; they are for chain and double-tree",
+                            name(decision.algorithm)));
+  }
+  if (options.per_node != 0 && decision.algorithm != Algorithm::TwoLevel) {
+    throw Error(ErrorKind::Usage, fmt::format("--per-node: {} knows no nodes; it is for two-level",
+                                              name(decision.algorithm)));
+  }
   if (options.segments != 0) {
     decision.build.segments = options.segments;
   }
   return decision;
 }
 
+/// A file says everything itself; an operation beside it would be ignored.
 ScheduleReport report_from_file(const Options& options, const Payload& payload,
                                 const CostModel& costs) {
+  if (!options.operation.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--file: the file says which operation it is; leave out '{}'",
+                            options.operation));
+  }
   Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
   return make_report(std::move(schedule), payload, costs);
 }
@@ -203,10 +231,9 @@ ScheduleReport report_from_catalogue(const Options& options, const Payload& payl
   ScheduleReport report =
       make_report(build(operation, decision.algorithm, decision.build), payload, costs);
   report.reason = decision.reason;
-  if (!costs.is_uniform() && decision.algorithm != Algorithm::TwoLevel) {
-    return report;  // the formula is for links that are all alike
-  }
   report.formula = formula_text(operation, decision.algorithm);
+  report.formula_seconds = formula(operation, decision.algorithm, decision.build)
+                               .at(static_cast<double>(bytes.count), costs);
   if (decision.algorithm == Algorithm::Chain || decision.algorithm == Algorithm::DoubleTree) {
     report.formula += fmt::format(", k = {}", decision.build.segments);
   }

@@ -82,6 +82,8 @@ Json facts(const ScheduleReport& report) {
   json["seconds"] = report.timing.seconds.count;
   json["lower_bound_seconds"] = report.lower_bound.count;
   json["formula"] = report.formula.empty() ? Json(nullptr) : Json(report.formula);
+  json["formula_seconds"] =
+      report.formula_seconds ? Json(report.formula_seconds->count) : Json(nullptr);
   json["messages"] = report.traffic.messages;
   json["bytes_total"] = report.traffic.bytes_total.count;
   json["peak_vectors"] = report.traffic.peak;
@@ -99,14 +101,16 @@ Json facts(const ScheduleReport& report) {
   return json;
 }
 
-void append_message(std::string& out, const Message& m) {
-  fmt::format_to(std::back_inserter(out), R"({{"from":{},"to":{},"blocks":[)", m.from, m.to);
+void append_message(Output& output, const Message& m) {
+  fmt::format_to(std::back_inserter(output.text()), R"({{"from":{},"to":{},"blocks":[)", m.from,
+                 m.to);
   bool first = true;
   for_each_block(m.blocks, [&](Block block) {
-    fmt::format_to(std::back_inserter(out), "{}{}", first ? "" : ",", block);
+    fmt::format_to(std::back_inserter(output.text()), "{}{}", first ? "" : ",", block);
     first = false;
   });
-  fmt::format_to(std::back_inserter(out), R"(],"combine":{}}})", m.action == Action::Combine);
+  fmt::format_to(std::back_inserter(output.text()), R"(],"combine":{}}})",
+                 m.action == Action::Combine);
 }
 
 }  // namespace
@@ -126,7 +130,7 @@ void print_report_json(const ScheduleReport& report) {
     bool first = true;
     for_each_message(report.schedule.steps[t], [&](const Message& m) {
       output.text() += first ? "" : ",";
-      append_message(output.text(), m);
+      append_message(output, m);
       first = false;
     });
     output.text() += "]";

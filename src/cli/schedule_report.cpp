@@ -1,6 +1,7 @@
 #include "cli/schedule_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,8 +16,9 @@ constexpr std::size_t kMostListed =
     12;  ///< messages of one step, where they do not fit into columns
 
 bool is_followable(const Schedule& schedule, const Traffic& traffic) {
-  const double state = static_cast<double>(schedule.ranks) * schedule.ranks *
-                       static_cast<double>(schedule.blocks) / 8;
+  const double words = (schedule.ranks + 63) / 64;  // of a set of contributions
+  const double state =
+      static_cast<double>(schedule.ranks) * static_cast<double>(schedule.blocks) * words * 8;
   return traffic.messages <= kMostFollowed && state < 256.0 * (1 << 20);
 }
 
@@ -76,12 +78,14 @@ std::string key_text(const Schedule& schedule, bool in_columns) {
   const std::string block = schedule.blocks == 1               ? ""
                             : schedule.layout == Layout::Pairs ? "3>2"
                                                                : "3";
-  const std::string what = schedule.blocks == 1               ? "its vector"
+  const bool barrier = schedule.operation == Operation::Barrier;
+  const std::string what = barrier                            ? "what it has heard"
+                           : schedule.blocks == 1             ? "its vector"
                            : schedule.layout == Layout::Pairs ? "the block from rank 3 for rank 2"
                                                               : "block 3";
   std::string text = fmt::format("  {}{}→1: {} sends {} to rank 1", in_columns ? "" : "0:", block,
                                  in_columns ? "the rank of the column" : "rank 0", what);
-  if (combines(schedule.operation)) {
+  if (combines(schedule.operation) || barrier) {
     text += fmt::format("; {}+→1: rank 1 adds it to its own", block);
   }
   return text + "\n";
@@ -207,7 +211,7 @@ std::string ports_text(const ScheduleReport& report) {
 
 std::string verdict_text(const ScheduleReport& report, bool colour) {
   if (!report.verdict) {
-    return "no: too large to follow every contribution";
+    return "not checked: too large to follow every contribution";
   }
   if (report.verdict->ok()) {
     return styled("yes", Style::Good, colour) +
@@ -238,13 +242,24 @@ std::string network_text(const NetworkReport& network) {
                                    plural(conflicts, "step"), worst));
 }
 
+/// " = FORMULA", " ≈ FORMULA" where blocks of unequal size make a small difference, or nothing where the formula does
+/// not apply: links of several speeds, vectors shorter than their blocks.
+std::string formula_note(const ScheduleReport& report) {
+  if (!report.formula_seconds) {
+    return {};
+  }
+  const double difference = std::abs(report.formula_seconds->count - report.timing.seconds.count);
+  if (difference <= 1e-9 * report.timing.seconds.count) {
+    return " = " + report.formula;
+  }
+  return difference <= 0.02 * report.timing.seconds.count ? " ≈ " + report.formula : "";
+}
+
 std::string summary_text(const ScheduleReport& report, const Terminal& terminal) {
   const Traffic& traffic = report.traffic;
   std::string out;
   std::string cost = styled(to_text(report.timing.seconds), Style::Bold, terminal.colour);
-  if (!report.formula.empty()) {
-    cost += " = " + report.formula;
-  }
+  cost += formula_note(report);
   out += line("time", cost);
   out += line("", costs_text(report.costs));
   std::string bound = to_text(report.lower_bound);
@@ -301,8 +316,8 @@ ScheduleReport make_report(Schedule schedule, const Payload& payload, const Cost
   report.costs = costs;
   report.timing = time_schedule(report.schedule, report.payload, costs);
   report.traffic = count_traffic(report.schedule, report.payload);
-  report.lower_bound = lower_bound(report.schedule.operation, report.schedule.ranks,
-                                   {report.payload.elements * report.payload.element_bytes}, costs);
+  report.lower_bound =
+      lower_bound(report.schedule.operation, report.schedule.ranks, report.payload, costs);
   if (is_followable(report.schedule, report.traffic)) {
     report.verdict = verify(report.schedule);
     report.scratch_blocks = scratch_blocks(report.schedule);

@@ -28,7 +28,9 @@ struct ScheduleReport {
   std::optional<Verdict> verdict;       ///< nothing where it is too large to follow
   std::optional<Block> scratch_blocks;  ///< nothing where it is too large to follow
   std::string formula;                  ///< "" for a schedule that is not from the catalogue
-  std::string reason;                   ///< why this algorithm, where it was chosen
+  std::optional<Seconds>
+      formula_seconds;  ///< what the formula gives, for blocks of equal size and equal links
+  std::string reason;   ///< why this algorithm, where it was chosen
   std::optional<NetworkReport> network;
 };
 

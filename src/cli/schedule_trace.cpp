@@ -41,8 +41,7 @@ class Tracer {
 
   void add(const Message& m, std::size_t step) {
     const Schedule& schedule = report_.schedule;
-    const std::int64_t bytes =
-        element_count(schedule, report_.payload.elements, m.blocks) * report_.payload.element_bytes;
+    const std::int64_t bytes = message_bytes(schedule, report_.payload, m);
     const LinkLevel& link = report_.costs.between(m.from, m.to);
     const double moving = link.alpha.count + static_cast<double>(bytes) * link.beta.count;
     const bool combine = m.action == Action::Combine;

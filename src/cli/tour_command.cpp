@@ -54,6 +54,7 @@ std::string catalogue_report(Operation operation, Algorithm algorithm, Rank rank
   ScheduleReport report =
       make_report(build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
   report.formula = formula_text(operation, algorithm);
+  report.formula_seconds = formula(operation, algorithm, {.ranks = ranks}).at(1 << 20, kCosts);
   return report_text(report, terminal);
 }
 
@@ -103,6 +104,7 @@ void add_tour_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("tour", "A short tour of what there is to see");
   command->add_flag("--json", *json, "the numbers of the tour as one JSON object");
+  command->footer("Examples:\n  trireme tour\n  trireme tour --json | jq .comparison.crossovers");
   command->callback([json] { *json ? print_tour_json() : print_tour(standard_output()); });
 }
 

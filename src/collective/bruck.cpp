@@ -1,13 +1,17 @@
 // Algorithms that shift: in every round all ranks send the same distance, so any p works.
 //
 // Bruck all-gather, L = ceil(log2 p) rounds: in round k rank i sends the 2^k blocks from its own on
-// to rank i - 2^k (in the last round only those still missing).                                   L
-// alpha + (p-1)/p n beta Bruck all-to-all: a block that must travel distance j goes by the binary
-// digits of j: in round k everything whose digit k is 1 moves on by 2^k. Half of the data moves in
-// each round.         L alpha + (n/2) L beta   (p = 2^k) Pairwise all-to-all: in round t rank i
-// sends directly to rank i + t.        (p-1) alpha + (p-1)/p n beta Dissemination barrier: in round
-// k rank i tells rank i + 2^k all it has heard.                        L alpha Bruck, Ho, Kipnis,
-// Upfal, Weathersby, "Efficient algorithms for all-to-all communications", 1997.
+// to rank i - 2^k, in the last round only those still missing.
+//   L alpha + (p-1)/p n beta
+// Bruck all-to-all: a block that must travel distance j goes by the binary digits of j: in round k
+// everything whose digit k is 1 moves on by 2^k. Half of the data moves in each round.
+//   L alpha + (n/2) L beta   (p = 2^k)
+// Pairwise all-to-all: in round t rank i sends directly to rank i + t.
+//   (p-1) alpha + (p-1)/p n beta
+// Dissemination barrier: in round k rank i tells rank i + 2^k all it has heard.
+//   L alpha
+//
+// Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications", 1997.
 #include "collective/algorithms.h"
 
 namespace trireme {

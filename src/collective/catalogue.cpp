@@ -363,6 +363,11 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
   if (o.segments < 1 || o.segments > kMostSegments) {
     refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMostSegments));
   }
+  const bool in_segments = algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
+  if (in_segments && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
+    refuse(fmt::format("{} segments to {} ranks are more than {} messages; take fewer segments",
+                       o.segments, o.ranks, kMostPipelineMessages));
+  }
   if (algorithm == Algorithm::Naive && o.ranks > kMostNaiveRanks) {
     refuse(fmt::format("naive sends p(p-1) whole vectors; {} ranks are more than its limit of {}",
                        o.ranks, kMostNaiveRanks));

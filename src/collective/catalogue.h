@@ -13,6 +13,9 @@ namespace trireme {
 /// The naive exchange has p(p-1) explicit transfers; past this it is a mistake to ask for it.
 inline constexpr Rank kMostNaiveRanks = 2048;
 
+/// Chain and double-tree spell out a message for each segment and rank; this bounds their memory.
+inline constexpr std::int64_t kMostPipelineMessages = 1 << 22;
+
 struct CatalogueRow {
   Operation operation;
   Algorithm algorithm;

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
 #include "trireme/error.h"
 #include "trireme/schedule.h"
 
@@ -101,7 +100,9 @@ Transfer embedded_transfer(const Embedding& how, const Transfer& transfer) {
 
 /// A rule stays a rule: the renaming is linear in rows and columns.
 TurningRun embedded_turn(const Embedding& how, const TurningRun& turning) {
-  TRIREME_CHECK(turning.run_count == 1, "a rotation of single blocks");
+  if (turning.run_count != 1) {
+    throw Error(ErrorKind::Usage, "only rotations of single blocks can be embedded");
+  }
   TurningRun out = turning;
   out.run_count = how.run_count;
   out.run_stride = how.run_count == 1 ? 1 : how.run_stride;
@@ -111,9 +112,9 @@ TurningRun embedded_turn(const Embedding& how, const TurningRun& turning) {
     out.column_stride = turning.column_stride * how.row_stride;
     return out;
   }
-  TRIREME_CHECK(
-      turning.base == 0 && turning.row_stride == how.columns && turning.column_stride == 1,
-      "a rotation over pairs");
+  if (turning.base != 0 || turning.row_stride != how.columns || turning.column_stride != 1) {
+    throw Error(ErrorKind::Usage, "only a rotation over all pairs can be embedded with columns");
+  }
   out.base = how.base;
   out.row_stride = how.row_stride;
   out.column_stride = how.column_stride;
@@ -136,9 +137,12 @@ void append(Step& to, const Step& from) {
 }
 
 void require_same_frame(const Schedule& a, const Schedule& b) {
-  TRIREME_CHECK(a.ranks == b.ranks && a.blocks == b.blocks && a.layout == b.layout,
-                fmt::format("{} ranks and {} blocks beside {} ranks and {} blocks", a.ranks,
-                            a.blocks, b.ranks, b.blocks));
+  if (a.ranks != b.ranks || a.blocks != b.blocks || a.layout != b.layout) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("schedules that do not fit: {} ranks and {} blocks, {} ranks and {} blocks",
+                    a.ranks, a.blocks, b.ranks, b.blocks));
+  }
 }
 
 }  // namespace

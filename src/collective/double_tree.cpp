@@ -1,17 +1,18 @@
-// Double binary tree: two trees over the ranks besides the root, such that no rank is an inner node
-// of both. Each tree carries half of the vector in k segments. A rank then sends and receives one
-// segment in every step: full bandwidth at logarithmic depth. about (2 log2 p + 2k) (alpha + n/(2k)
-// beta) Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and
-// scan", 2009.
+// Double binary tree: two trees over the ranks besides the root, such that no rank is an inner node of
+// both. Each tree carries half of the vector in k segments. A rank then sends and receives one segment
+// in every step: full bandwidth at logarithmic depth.
+//   about (2 log2 p + 2k) (alpha + n/(2k) beta)
 //
-// The first tree is the in-order tree over places 1..m (m = p-1): odd places are leaves. The second
-// is the same tree with the places mirrored (m even) or moved on by one (m odd), which exchanges
-// leaves and inner nodes.
+// The first tree is the in-order tree over places 1..m (m = p-1): odd places are leaves. The second is
+// the same tree with the places mirrored (m even) or moved on by one (m odd), which exchanges leaves
+// and inner nodes.
 //
 // When is an edge used? Its colour, 0 or 1, is the parity of its steps. The two edges out of a rank
 // differ, and so do the two edges into a rank. An edge has at most one rival at either end, so the
-// rivals form paths and even cycles, and two colours always do. An edge sends segment s at its
-// first step + 2s.
+// rivals form paths and even cycles, and two colours always do. An edge sends segment s at its first
+// step + 2s.
+//
+// Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009.
 #include <array>
 
 #include "base/check.h"

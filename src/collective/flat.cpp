@@ -1,11 +1,10 @@
-// Everything through one rank, and the exchange that the source documents warn of.
+// Everything through one rank, and the exchange that teachers warn of.
 //
-// Flat: the root sends to all others in one step (a parameter server with one server). One wide
-// round; with one port
-//                                                                    (p-1) (alpha + n beta)
-// Naive all-reduce: one flat reduce after the other, a root each; whole vectors, p(p-1) of them:
-//                                                                    p (p-1) (alpha + n beta + n
-//                                                                    gamma)
+// Flat: the root sends to all others in one step (a parameter server with one server). One wide round;
+// with one port
+//   (p-1) (alpha + n beta)
+// Naive all-reduce: one flat reduce after the other, a root each; whole vectors, p(p-1) of them.
+//   p (p-1) (alpha + n beta + n gamma)
 #include "collective/algorithms.h"
 
 namespace trireme {

@@ -47,9 +47,24 @@ Terms lower_bound(Operation operation, Rank ranks) {
   return {};
 }
 
-Seconds lower_bound(Operation operation, Rank ranks, Bytes bytes, const CostModel& costs) {
-  return lower_bound(operation, ranks)
-      .at(static_cast<double>(bytes.count), costs.levels.front(), costs.gamma);
+Seconds lower_bound(Operation operation, Rank ranks, const Payload& payload,
+                    const CostModel& costs) {
+  LinkLevel fastest = costs.levels.front();
+  for (const LinkLevel& level : costs.levels) {
+    fastest.alpha = std::min(fastest.alpha, level.alpha);
+    fastest.beta = std::min(fastest.beta, level.beta);
+  }
+  const Terms terms = lower_bound(operation, ranks);
+  const auto bytes =
+      static_cast<double>(payload.elements) * static_cast<double>(payload.element_bytes);
+  Seconds bound = terms.at(bytes, fastest, costs.gamma);
+  if (operation == Operation::Scatter || operation == Operation::Gather) {
+    // The root's own block does not move, and it may be the one that is an element longer.
+    const std::int64_t moved = payload.elements - (payload.elements + ranks - 1) / ranks;
+    bound.count = terms.alpha * fastest.alpha.count +
+                  static_cast<double>(moved * payload.element_bytes) * fastest.beta.count;
+  }
+  return bound;
 }
 
 std::optional<double> crossover(const Terms& shorter, const Terms& longer, const CostModel& costs) {

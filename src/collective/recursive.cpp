@@ -1,17 +1,18 @@
 // Recursive doubling and halving: partners at distances 1, 2, 4, … exchange what they have.
 //
-//   all-gather by doubling, p = 2^k: what a rank holds doubles each round          k alpha +
-//   (p-1)/p n beta all-reduce by doubling ("butterfly"): whole vectors                            k
-//   (alpha + n beta + n gamma) all-reduce by halving and doubling: a reduce-scatter at distances
-//   p/2 … 1, then the all-gather back
-//                                                          2k alpha + 2(p-1)/p n beta + (p-1)/p n
-//                                                          gamma
-// Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur, Rabenseifner,
-// Gropp, 2005.
+// All-gather by doubling, p = 2^k: what a rank holds doubles each round.
+//   k alpha + (p-1)/p n beta
+// All-reduce by doubling (the butterfly): whole vectors.
+//   k (alpha + n beta + n gamma)
+// All-reduce by halving and doubling: a reduce-scatter at distances p/2 … 1, then the all-gather.
+//   2k alpha + 2(p-1)/p n beta + (p-1)/p n gamma
 //
-// p not a power of two: with q = 2^floor(log2 p), the surplus e = p - q ranks fold: each of the
-// ranks 1, 3, … 2e-1 hands its part to its left neighbour first and gets the result from it last
-// (two more rounds); the other q ranks, the core, do the rest among themselves.
+// p not a power of two: with q = 2^floor(log2 p), the surplus e = p - q ranks fold: each of the ranks
+// 1, 3, … 2e-1 hands its part to its left neighbour first and gets the result from it last (two more
+// rounds); the other q ranks, the core, do the rest among themselves.
+//
+// Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur, Rabenseifner, Gropp,
+// "Optimization of collective communication operations in MPICH", 2005.
 #include "collective/algorithms.h"
 
 namespace trireme {

@@ -1,16 +1,17 @@
 // Rings and chains: every rank talks to its two neighbours only, and all links carry something in
 // every step.
 //
-// Ring all-gather, p-1 steps: in step t rank i sends block i-t to rank i+1.        (p-1) alpha +
-// (p-1)/p n beta Ring all-reduce, 2(p-1) steps: the same pass round twice, first adding, then
-// copying. In step t of the first round rank i sends chunk i-t and afterwards owns the sum of chunk
-// i+1; in the second it sends chunk i+1-t.
-//                                                          2(p-1) alpha + 2(p-1)/p n beta + (p-1)/p
-//                                                          n gamma
-// Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+// Ring all-gather, p-1 steps: in step t rank i sends block i-t to rank i+1.
+//   (p-1) alpha + (p-1)/p n beta
+// Ring all-reduce, 2(p-1) steps: the same pass round twice, first adding, then copying. In step t of
+// the first pass rank i sends chunk i-t, and in the end owns the sum of chunk i+1; in the second it
+// sends chunk i+1-t.
+//   2(p-1) alpha + 2(p-1)/p n beta + (p-1)/p n gamma
+// Chain broadcast: the ranks stand in a line from the root on, the vector is cut into k segments; in
+// step s the rank at place j passes on segment s-j.
+//   (p-2+k) (alpha + n/k beta)
 //
-// Chain broadcast: the ranks stand in a line from the root on, the vector is cut into k segments;
-// in step s the rank at place j passes on segment s-j. (p-2+k) (alpha + n/k beta)
+// Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 #include "collective/algorithms.h"
 
 namespace trireme {

@@ -138,7 +138,18 @@ std::string malformed_rotation(const Schedule& schedule, const Rotation& rotatio
   return {};
 }
 
+/// A name must survive the text form and a terminal: one word of letters, digits, '-', '_' and '.'.
+bool is_plain_word(std::string_view word) {
+  return !word.empty() && word.size() <= 100 && std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
 std::string malformed_frame(const Schedule& schedule) {
+  if (!is_plain_word(schedule.algorithm)) {
+    return "the algorithm's name must be one word of letters, digits, '-', '_' and '.'";
+  }
   if (schedule.ranks < 1 || schedule.ranks > (1 << 24)) {
     return fmt::format("{} ranks; there must be 1 to {}", schedule.ranks, 1 << 24);
   }
@@ -224,12 +235,19 @@ std::int64_t element_count(const Schedule& schedule, std::int64_t elements,
       total += split_count(elements, schedule.blocks, run);
     } else if (schedule.layout == Layout::Replicas) {
       total += elements * run.count;
+    } else if (elements % schedule.ranks == 0) {
+      total += elements / schedule.ranks * run.count;
     } else {
       for_each_block({&run, 1},
                      [&](Block block) { total += block_extent(schedule, elements, block).length; });
     }
   }
   return total;
+}
+
+std::int64_t message_bytes(const Schedule& schedule, const Payload& payload,
+                           const Message& message) {
+  return element_count(schedule, payload.elements, message.blocks) * payload.element_bytes;
 }
 
 std::string find_malformed(const Schedule& schedule) {

@@ -8,10 +8,16 @@
 //   layout split
 //   blocks 9
 //   step
-//   copy 0+1*9 >> 1 : 0+1*[i+7]        every i of 9 places 0+1*i sends to place i+1 block 0 +
-//   1*((i+7) mod 9) copy 0+1*9 >> 1 but 3 5 : 0+1*[i+7]    the same, but places 3 and 5 send
-//   nothing step add 3 -> 4 : 0 2-5 1-9/4           one message; a block, blocks 2 to 5, blocks 1,
-//   5, 9 end
+//   copy 0+1*9 >> 1 : 0+1*[i+7]
+//   step
+//   copy 0+1*9 >> 1 but 3 5 : 0+1*[i+7]
+//   step
+//   add 3 -> 4 : 0 2-5 1-9/4
+//   end
+//
+// The first rule: of 9 places, place i (rank 0+1*i) sends to place i+1 block 0 + 1*((i+7) mod 9). The
+// second is the same, but places 3 and 5 send nothing. The last line is one message of block 0, blocks
+// 2 to 5, and blocks 1, 5 and 9, added at the receiver.
 #include <algorithm>
 #include <array>
 #include <iterator>

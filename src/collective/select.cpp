@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -36,8 +37,11 @@ CostModel slowest(const CostModel& costs) {
   return {{costs.levels.back()}, costs.gamma};
 }
 
-bool knows_levels(Algorithm algorithm) {
-  return algorithm == Algorithm::TwoLevel;
+/// Formulas are for links that are all alike, or for two levels that are the nodes of two-level.
+bool formula_holds(const CostModel& costs, const Choice& choice) {
+  const bool two_levels = choice.algorithm == Algorithm::TwoLevel && costs.levels.size() == 2 &&
+                          costs.levels.front().span == choice.options.ranks_per_node;
+  return costs.is_uniform() || two_levels;
 }
 
 }  // namespace
@@ -57,7 +61,8 @@ std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks,
                            (whole.beta * link.beta.count + whole.gamma * costs.gamma.count);
   const double per_segment =
       algorithm == Algorithm::Chain ? 1.0 : 2.0;  // beta of one segment is 1/per_segment a round
-  const std::int64_t most = std::min(bytes.count, kMostUsefulSegments);
+  const std::int64_t most = std::max<std::int64_t>(
+      1, std::min({bytes.count, kMostUsefulSegments, kMostPipelineMessages / (ranks - 1)}));
   if (latency <= 0) {
     return most;
   }
@@ -77,7 +82,7 @@ struct Selector::State {
   explicit State(CostModel model) : costs(std::move(model)) {}
 
   [[nodiscard]] Seconds predict(const Query& query, const Choice& choice) const {
-    if (costs.is_uniform() || knows_levels(choice.algorithm)) {
+    if (formula_holds(costs, choice)) {
       return formula(query.operation, choice.algorithm, choice.options)
           .at(static_cast<double>(query.bytes.count), costs);
     }
@@ -86,33 +91,51 @@ struct Selector::State {
         .seconds;
   }
 
-  /// The ranks of a node: the span of the closest links; 0 where all links are alike.
-  [[nodiscard]] Rank ranks_per_node() const { return costs.levels.front().span; }
-
-  /// Two-level is for two levels, and for nodes that come out even; naive has its limit.
-  [[nodiscard]] bool applies(Algorithm algorithm, Rank ranks) const {
-    if (algorithm == Algorithm::TwoLevel) {
-      const Rank d = ranks_per_node();
-      return costs.levels.size() == 2 && d > 0 && ranks > d && ranks % d == 0;
+  /// Where two-level could divide the ranks into equal nodes: the spans of all levels but the last.
+  [[nodiscard]] std::vector<Rank> node_sizes(Rank ranks) const {
+    std::vector<Rank> sizes;
+    for (const LinkLevel& level : costs.levels) {
+      if (level.span > 0 && level.span < ranks && ranks % level.span == 0) {
+        sizes.push_back(level.span);
+      }
     }
-    return algorithm != Algorithm::Naive || ranks <= kMostNaiveRanks;
+    return sizes;
+  }
+
+  /// The ways to build this algorithm that are worth a look.
+  [[nodiscard]] std::vector<BuildOptions> candidates(const Query& query,
+                                                     Algorithm algorithm) const {
+    BuildOptions options{.ranks = query.ranks, .root = query.root};
+    options.segments = best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
+    if (algorithm == Algorithm::Naive && query.ranks > kMostNaiveRanks) {
+      return {};
+    }
+    if (algorithm != Algorithm::TwoLevel) {
+      return {options};
+    }
+    std::vector<BuildOptions> all;
+    for (const Rank size : node_sizes(query.ranks)) {
+      options.ranks_per_node = size;
+      all.push_back(options);
+    }
+    return all;
   }
 
   [[nodiscard]] std::vector<Choice> evaluate(const Query& query) const {
     std::vector<Choice> choices;
     for (const Algorithm algorithm :
          query.among.empty() ? algorithms_for(query.operation) : query.among) {
-      if (!applies(algorithm, query.ranks)) {
-        continue;
+      std::optional<Choice> best;
+      for (const BuildOptions& options : candidates(query, algorithm)) {
+        Choice choice{.algorithm = algorithm, .options = options, .predicted = {}};
+        choice.predicted = predict(query, choice);
+        if (!best || choice.predicted < best->predicted) {
+          best = choice;
+        }
       }
-      Choice choice{.algorithm = algorithm,
-                    .options = {.ranks = query.ranks, .root = query.root},
-                    .predicted = {}};
-      choice.options.segments =
-          best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
-      choice.options.ranks_per_node = knows_levels(algorithm) ? ranks_per_node() : 0;
-      choice.predicted = predict(query, choice);
-      choices.push_back(choice);
+      if (best) {
+        choices.push_back(*best);
+      }
     }
     std::ranges::stable_sort(choices, {}, [](const Choice& choice) {
       return std::pair(!keeps_ranks_alike(choice.algorithm), choice.predicted.count);
@@ -183,7 +206,7 @@ std::string Selector::explain(const Query& query) {
   }
   const Choice& best = choices.front();
   std::string why = fmt::format("{} is predicted fastest: ", name(best.algorithm));
-  if (costs().is_uniform() || knows_levels(best.algorithm)) {
+  if (formula_holds(costs(), best)) {
     const Formula cost = formula(query.operation, best.algorithm, best.options);
     why += fmt::format("{}; {} dominates", formula_text(query.operation, best.algorithm),
                        dominant_term(cost, static_cast<double>(query.bytes.count), costs()));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trireme/collective_cost.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -73,26 +74,28 @@ double receive_time(double bytes, const LinkLevel& link, Action action, const Co
 
 /// The longest message of a step; where every rank sends and receives at most one, that is what the
 /// step takes.
-std::int64_t longest_message(const Schedule& schedule, const Step& step, const Payload& payload) {
+std::optional<std::int64_t> longest_message(const Schedule& schedule, const Step& step,
+                                            const Payload& payload) {
   if (const auto bytes = bytes_of_each(schedule, step, payload)) {
-    return *bytes;
+    return bytes;
   }
-  std::int64_t longest = 0;
+  std::optional<std::int64_t> longest;
   for_each_message(step, [&](const Message& m) {
-    longest = std::max(longest, element_count(schedule, payload.elements, m.blocks));
+    longest = std::max(longest.value_or(0), message_bytes(schedule, payload, m));
   });
-  return longest * payload.element_bytes;
+  return longest;
 }
 
 double step_time(const Schedule& schedule, const Step& step, const Payload& payload,
                  const CostModel& costs, Ports& ports) {
   if (costs.is_uniform() && step.transfers.empty() && step.rotations.size() == 1) {
-    const auto bytes = static_cast<double>(longest_message(schedule, step, payload));
-    return receive_time(bytes, costs.levels.front(), step.rotations.front().action, costs);
+    const std::optional<std::int64_t> bytes = longest_message(schedule, step, payload);
+    return bytes ? receive_time(static_cast<double>(*bytes), costs.levels.front(),
+                                step.rotations.front().action, costs)
+                 : 0.0;
   }
   for_each_message(step, [&](const Message& m) {
-    const auto bytes = static_cast<double>(element_count(schedule, payload.elements, m.blocks) *
-                                           payload.element_bytes);
+    const auto bytes = static_cast<double>(message_bytes(schedule, payload, m));
     const LinkLevel& link = costs.between(m.from, m.to);
     ports.add(m, send_time(bytes, link), receive_time(bytes, link, m.action, costs));
   });
@@ -160,10 +163,20 @@ class TrafficCounter {
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(schedule_.ranks); }
 
+  /// Everything else that is counted is at most the total.
+  void add_to_total(std::int64_t bytes, std::int64_t times = 1) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(bytes, times, &product) ||
+        __builtin_add_overflow(traffic_.bytes_total.count, product, &traffic_.bytes_total.count)) {
+      throw Error(ErrorKind::Usage,
+                  "the bytes over all links do not fit in 63 bits; take a smaller vector");
+    }
+  }
+
   void count_all_alike(std::int64_t bytes) {
+    add_to_total(bytes, schedule_.ranks);
     by_each_ += bytes;
     peak_ = std::max(peak_, bytes);
-    traffic_.bytes_total.count += bytes * schedule_.ranks;
     traffic_.messages += schedule_.ranks;
     traffic_.busy_senders.push_back(schedule_.ranks);
   }
@@ -173,14 +186,13 @@ class TrafficCounter {
     std::ranges::fill(in_, 0);
     std::vector<bool> sends(size());
     for_each_message(step, [&](const Message& m) {
-      const std::int64_t bytes =
-          element_count(schedule_, payload_.elements, m.blocks) * payload_.element_bytes;
+      const std::int64_t bytes = message_bytes(schedule_, payload_, m);
       const auto from = static_cast<std::size_t>(m.from);
       const auto to = static_cast<std::size_t>(m.to);
+      add_to_total(bytes);
       peak_ = std::max({peak_, out_[from] += bytes, in_[to] += bytes});
       traffic_.sent[from].count += bytes;
       traffic_.received[to].count += bytes;
-      traffic_.bytes_total.count += bytes;
       ++traffic_.messages;
       sends[from] = true;
     });

@@ -12,6 +12,8 @@
 namespace trireme {
 namespace {
 
+constexpr Rank kMostRoutedRanks = 512;
+
 /// Collects links and routes. Places are numbered: ranks first, switches after.
 class Network {
  public:
@@ -157,7 +159,7 @@ class StepTimer {
 
  private:
   [[nodiscard]] std::int64_t bytes_of(const Message& m) const {
-    return element_count(schedule_, payload_.elements, m.blocks) * payload_.element_bytes;
+    return message_bytes(schedule_, payload_, m);
   }
 
   [[nodiscard]] double link_time(int link, const StepLoad& load) const {
@@ -269,10 +271,10 @@ Topology node_cluster(Rank nodes, Rank devices, double slowdown) {
 }
 
 Topology parse_topology(std::string_view text, Rank ranks) {
-  if (ranks > 2048) {
+  if (ranks > kMostRoutedRanks) {
     refuse(fmt::format(
-        "a topology keeps a route for every pair; {} ranks are more than its limit of 2048",
-        ranks));
+        "a topology keeps a route for every pair; {} ranks are more than its limit of {}", ranks,
+        kMostRoutedRanks));
   }
   const Duplex duplex = text.ends_with(":half") ? Duplex::Half : Duplex::Full;
   const std::size_t colon = text.find(':');
@@ -297,7 +299,7 @@ Topology parse_topology(std::string_view text, Rank ranks) {
                           : torus_network(dimension(0), dimension(1));
   }
   if (kind == "fat-tree") {
-    require(n.size() == 2 && n[0] <= ranks, "fat-tree:RANKS_PER_LEAFxSPINES");
+    require(n.size() == 2 && n[0] <= ranks && n[1] <= ranks, "fat-tree:RANKS_PER_LEAFxSPINES");
     return fat_tree(ranks, dimension(0), dimension(1));
   }
   if (kind == "nodes") {

@@ -1,13 +1,13 @@
-// Two levels: p = m * d ranks on m nodes of d, fast links inside a node, slow ones between. The
-// slow links are crossed by as little as can be, and by all d ranks of a node at the same time.
+// Two levels: p = m * d ranks on m nodes of d, fast links inside a node, slow ones between. The slow
+// links are crossed by as little as can be, and by all d ranks of a node at the same time.
 //
-//   broadcast, scatter   between the nodes among the ranks at the root's place, then inside each
-//   node reduce-scatter       inside each node (d sums of n/d), then between ranks at the same
-//   place all-reduce           reduce-scatter inside, all-reduce of n/d between, all-gather inside:
-//   2 (m-1)/m n/d slow bytes a
-//                        rank instead of the flat ring's 2 (p-1)/p n
-//   all-to-all           inside each node everything for place j goes to place j, then between
-//   ranks at the same place barrier              inside, between the first ranks, inside
+//   broadcast, scatter  between the nodes among the ranks at the root's place, then inside each node
+//   reduce-scatter      inside each node (d sums of n/d), then between ranks at the same place
+//   all-reduce          reduce-scatter inside, all-reduce of n/d between, all-gather inside: a rank
+//                       sends 2 (m-1)/m n/d bytes over slow links, in a flat ring 2 (p-1)/p n
+//   all-to-all          inside each node everything for place j goes to place j, then between ranks
+//                       at the same place
+//   barrier             inside, between the first ranks, inside
 #include "collective/algorithms.h"
 
 namespace trireme {

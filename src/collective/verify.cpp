@@ -75,6 +75,7 @@ class Verifier {
     });
     // What each cell has taken in during this step: nothing may come twice.
     std::map<Cell, std::vector<std::uint64_t>> arrived;
+    copied_.clear();
     for_each_message(step, [&](const Message& m) {
       if (!full() && brings_nothing(m)) {
         complain_here(m, m.blocks.front().first, "the receiver has all of this message already");
@@ -118,7 +119,11 @@ class Verifier {
         complain_here(m, block, "the copy would lose contributions that the receiver holds");
       }
       arrived[cell].assign(incoming.begin(), incoming.end());
+      copied_.insert(cell);
       return;
+    }
+    if (copied_.contains(cell)) {
+      complain_here(m, block, "it is added to what another message of this step replaces");
     }
     std::vector<std::uint64_t>& taken = arrived[cell];
     if (taken.empty()) {
@@ -248,6 +253,7 @@ class Verifier {
   const Schedule& schedule_;  // outlives the Verifier, which lives for one call of verify()
   Holdings holdings_;
   Verdict verdict_;
+  std::set<Cell> copied_;  // what messages of the current step replace
   std::size_t now_ = 0;
 };
 

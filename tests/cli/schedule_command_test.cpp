@@ -32,8 +32,8 @@ Json json_of(const std::string& arguments) {
 
 // Bar 5.
 TEST(ScheduleCommand, RefusesBadInputInOneLine) {
-  expect_refused("schedule allreduce --ranks 0", {"0 ranks", "1 to"});
-  expect_refused("schedule broadcast --ranks 4 --root 4", {"root 4", "0 to 3"});
+  expect_refused("schedule allreduce --ranks 0", {"--ranks", "0 ranks", "1 to"});
+  expect_refused("schedule broadcast --ranks 4 --root 4", {"--root", "root 4", "0 to 3"});
   expect_refused("schedule broadcast --ranks 4 --root -1", {"root -1"});
   expect_refused("schedule allreduce --algorithm rign",
                  {"--algorithm", "rign", "did you mean ring"});
@@ -56,6 +56,13 @@ TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("schedule allreduce --compare --trace x.json", {"--compare", "--trace"});
   expect_refused("schedule allreduce --switching wormhole", {"--switching", "--topology"});
   expect_refused("schedule allreduce --algorithm chain --segments 0", {"--segments", "1 to"});
+  expect_refused("schedule allreduce --algorithm mst --segments 3", {"--segments", "chain"});
+  expect_refused("schedule allreduce --algorithm ring --per-node 2", {"--per-node", "two-level"});
+  expect_refused("schedule broadcast --algorithm chain --ranks 1000 --segments 1048576",
+                 {"1048576 segments"});
+  expect_refused("schedule allreduce --size 8000000TiB", {"--size", "1024 TiB"});
+  expect_refused("schedule allreduce --beta 1e300s", {"--beta"});
+  expect_refused("schedule allreduce --file x.schedule", {"--file", "allreduce"});
   expect_refused("shedule", {"'shedule' is no command", "did you mean schedule", "trireme --help"});
   expect_refused("nonsense", {"'nonsense' is no command", "cluster"});
   expect_refused("", {"trireme --help"});

@@ -133,6 +133,18 @@ TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
   EXPECT_EQ(ranking.size(), algorithms_for(Operation::Allreduce).size() - 1);  // all but two-level
 }
 
+TEST(Selector, ChoosesTwoLevelsOnThreeLevelsOfLinksToo) {
+  Selector selector({{{4, {1e-6}, {1e-11}}, {8, {5e-6}, {1e-10}}, {0, {1e-5}, {2e-10}}}, {1e-11}});
+  const Selector::Query query{.operation = Operation::Allreduce, .ranks = 16, .bytes = {256 << 20}};
+  EXPECT_EQ(selector.rank(query).front().algorithm, Algorithm::TwoLevel);
+  for (const Choice& choice : selector.rank(query)) {
+    const Schedule schedule = build(query.operation, choice.algorithm, choice.options);
+    const double timed =
+        time_schedule(schedule, {query.bytes.count}, selector.costs()).seconds.count;
+    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << name(choice.algorithm);
+  }
+}
+
 TEST(Selector, SaysWhy) {
   Selector selector(kCosts);
   const std::string why =

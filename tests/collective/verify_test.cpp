@@ -89,6 +89,17 @@ TEST(Verify, RefusesToCountAContributionTwice) {
   EXPECT_NE(first_error(reduce).find("counted twice"), std::string::npos) << first_error(reduce);
 }
 
+// All messages of a step happen at once, so no order of the lines may make a difference.
+TEST(Verify, RefusesACopyAndACombineIntoOneBlockInOneStepInAnyOrder) {
+  const Transfer copied = copy(1, 0);
+  const Transfer added{2, 0, Action::Combine, {BlockRun{}}};
+  for (const std::vector<Transfer>& order :
+       {std::vector<Transfer>{copied, added}, std::vector<Transfer>{added, copied}}) {
+    const Schedule race{Operation::Reduce, "race", 3, 0, Layout::Split, 1, {Step{order, {}}}};
+    EXPECT_FALSE(verify(race).ok());
+  }
+}
+
 TEST(Verify, RefusesMalformedSchedulesInsteadOfCrashing) {
   EXPECT_NE(first_error(two_rank_broadcast({Step{{copy(0, 3)}, {}}})).find("rank 3"),
             std::string::npos);

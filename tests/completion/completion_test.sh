@@ -1,50 +1,11 @@
 #!/usr/bin/env bash
 # Tests tools/completion/trireme.bash: completion_test.sh CASE COMPLETION_FILE PROGRAM
-# Most cases complete for a stand-in whose help text is written here; one does so for the real program.
+# All cases complete for the real program.
 set -uo pipefail
 case_name=$1
 program=$3
 # shellcheck source=tools/completion/trireme.bash
 source "$2"
-
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cat >"$folder/trireme" <<'STAND_IN'
-#!/usr/bin/env bash
-if [[ $1 == paint ]]; then
-  cat <<'HELP'
-Paints
-Usage: trireme paint [OPTIONS] what
-
-Positionals:
-  what TEXT:{wall,window} REQUIRED
-                              what to paint
-
-Options:
-  -h,--help                   Print this help message and exit
-  --json                      As JSON
-  -c,--color TEXT:{red,blue}  The color
-Cost model:
-  --coats INT                 How many
-
-Examples:
-  trireme paint wall --color red
-HELP
-else
-  cat <<'HELP'
-Usage: trireme [OPTIONS] SUBCOMMAND
-
-Options:
-  -h,--help                   Print this help message and exit
-  --version                   Version
-
-Subcommands:
-  paint                       Paints
-  plan                        Plans
-HELP
-fi
-STAND_IN
-chmod +x "$folder/trireme"
 
 # complete_line WORD…: what bash would offer for the last word, sorted, on one line.
 complete_line() {
@@ -66,28 +27,25 @@ expect() {
   fi
 }
 
-stand_in=$folder/trireme
 case $case_name in
   OffersSubcommands)
-    expect "paint plan" "$stand_in" ""
-    expect "plan" "$stand_in" "pl"
-    expect "paint" "$stand_in" --version "pai"
+    expect "schedule" "$program" "sch"
+    expect "tour" "$program" --version "to"
     ;;
   OffersOptions)
-    expect "--help --version" "$stand_in" "--"
-    expect "--coats --color --help --json" "$stand_in" paint "-"
-    expect "--coats --color" "$stand_in" paint wall --json "--co"
+    expect "--help --version" "$program" "--"
+    expect "--size --sizes" "$program" schedule allreduce --json "--siz"
     ;;
   OffersValues)
-    expect "wall window" "$stand_in" paint ""
-    expect "window" "$stand_in" paint --json "wi"
-    expect "blue red" "$stand_in" paint --color ""
-    expect "blue" "$stand_in" paint -c "b"
+    expect "allgather allreduce alltoall" "$program" schedule "all"
+    expect "allreduce" "$program" schedule --json "allr"
+    expect "binary-tree bruck" "$program" schedule allreduce --algorithm "b"
+    expect "recursive-doubling recursive-halving" "$program" schedule -a "re"
     ;;
   OffersNothingItDoesNotKnow)
-    expect "" "$stand_in" paint --coats ""
-    expect "" "$stand_in" "x"
-    expect "" "$folder/no-such-program" ""
+    expect "" "$program" schedule allreduce --ranks ""
+    expect "" "$program" "x"
+    expect "" "./no-such-program" ""
     ;;
   KnowsTheProgram)
     # "$program" prints its subcommands; each must be offered, and its --help option too.

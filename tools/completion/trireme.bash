@@ -9,8 +9,8 @@ _trireme_subcommands() { _trireme_section Subcommands | sed 's/^ *\([^ ]*\).*/\1
 
 _trireme_options() { grep '^  -' | grep -o -- '--[a-z][a-z-]*' | sort -u; }
 
-# The values in lines such as "  --level TEXT:{node,rack}   …".
-_trireme_values() { sed -n 's/^[^{]*:{\([^}]*\)}.*/\1/p' | tr ',' ' '; }
+# The values in lines such as "  --level VALUE   one of: node rack". Remarks in brackets are for people.
+_trireme_values() { sed -n 's/^.*one of: //p' | sed 's/([^)]*)//g'; }
 
 # _trireme_help PROGRAM: the help text of the subcommand that the words before the cursor lead to.
 _trireme_help() {

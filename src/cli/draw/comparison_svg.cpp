@@ -142,7 +142,7 @@ std::vector<Sample> bound_samples(const Comparison& comparison) {
   std::vector<Sample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const Seconds bound =
-        lower_bound(comparison.operation, comparison.ranks, row.bytes, comparison.costs);
+        lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
     if (row.bytes.count > 0 && bound.count > 0) {
       samples.push_back({static_cast<double>(row.bytes.count), bound.count});
     }

@@ -56,9 +56,9 @@ class ScheduleArtist {
         payload_(drawing.payload),
         timing_(time_schedule(schedule, drawing.payload, drawing.costs)),
         title_(title_text(schedule, bytes())),
-        subtitle_(
-            subtitle_text(schedule, timing_.seconds,
-                          lower_bound(schedule.operation, schedule.ranks, bytes(), drawing.costs))),
+        subtitle_(subtitle_text(
+            schedule, timing_.seconds,
+            lower_bound(schedule.operation, schedule.ranks, drawing.payload, drawing.costs))),
         grid_(lay_out_cells(schedule)),
         snapshots_(take_snapshots(schedule, shown_moments(schedule.steps.size()))),
         labels_(schedule, snapshots_,
