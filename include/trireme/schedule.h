@@ -10,6 +10,7 @@
 // data orders the ranks. One Transfer is one message, whatever the number of its blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -129,9 +130,27 @@ struct Message {
   return run.base + run.row_stride * turn(run.row_turn) + run.column_stride * turn(run.column_turn);
 }
 
-/// Calls visit(Message) for every message of the step, plain transfers first. Requires a
-/// well-formed step (turns and shift in [0, count)), which parse_schedule and find_malformed
-/// establish.
+/// Calls visit(Message) for what the rank at this place of a rotation sends, unless it is silent. `runs`
+/// is room to work in, so that a walk over many places allocates once.
+template <class Visitor>
+void visit_place(const Rotation& rotation, Rank place, std::vector<BlockRun>& runs,
+                 Visitor&& visit) {
+  if (std::ranges::binary_search(rotation.silent, place)) {
+    return;
+  }
+  runs.resize(rotation.blocks.size());
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    const TurningRun& turning = rotation.blocks[k];
+    runs[k] = {turned_block(turning, place, rotation.count), turning.run_count, turning.run_stride};
+  }
+  const auto target =
+      static_cast<Rank>((static_cast<Block>(place) + rotation.shift) % rotation.count);
+  visit(Message{rotation.first + rotation.stride * place, rotation.first + rotation.stride * target,
+                rotation.action, runs});
+}
+
+/// Calls visit(Message) for every message of the step, plain transfers first. Requires a well-formed
+/// step (turns and shift in [0, count)), which parse_schedule and find_malformed establish.
 template <class Visitor>
 void for_each_message(const Step& step, Visitor&& visit) {
   for (const Transfer& transfer : step.transfers) {
@@ -139,23 +158,31 @@ void for_each_message(const Step& step, Visitor&& visit) {
   }
   std::vector<BlockRun> runs;
   for (const Rotation& rotation : step.rotations) {
-    runs.resize(rotation.blocks.size());
-    auto silent = rotation.silent.begin();
     for (Rank place = 0; place < rotation.count; ++place) {
-      if (silent != rotation.silent.end() && *silent == place) {
-        ++silent;
-        continue;
-      }
-      for (std::size_t k = 0; k < runs.size(); ++k) {
-        const TurningRun& turning = rotation.blocks[k];
-        runs[k] = {turned_block(turning, place, rotation.count), turning.run_count,
-                   turning.run_stride};
-      }
-      const auto target =
-          static_cast<Rank>((static_cast<Block>(place) + rotation.shift) % rotation.count);
-      visit(Message{rotation.first + rotation.stride * place,
-                    rotation.first + rotation.stride * target, rotation.action, runs});
+      visit_place(rotation, place, runs, visit);
     }
+  }
+}
+
+/// Calls visit(Message) for every message of the step that `rank` sends or receives: what an executor
+/// of one rank needs. A rotation costs two looks, not one for each place. Requires the same.
+template <class Visitor>
+void for_each_message_of(const Step& step, Rank rank, Visitor&& visit) {
+  for (const Transfer& transfer : step.transfers) {
+    if (transfer.from == rank || transfer.to == rank) {
+      visit(Message{transfer.from, transfer.to, transfer.action, transfer.blocks});
+    }
+  }
+  std::vector<BlockRun> runs;
+  for (const Rotation& rotation : step.rotations) {
+    const Rank offset = rank - rotation.first;
+    if (offset < 0 || offset % rotation.stride != 0 || offset / rotation.stride >= rotation.count) {
+      continue;
+    }
+    const Rank place = offset / rotation.stride;
+    const Rank source = (place - rotation.shift + rotation.count) % rotation.count;
+    visit_place(rotation, place, runs, visit);   // what it sends
+    visit_place(rotation, source, runs, visit);  // what it receives
   }
 }
 

@@ -70,6 +70,24 @@ TEST(Formula, NeverBeatsTheLowerBound) {
   });
 }
 
+// The yardstick holds for the schedules themselves too, whatever the size of their blocks.
+TEST(Timing, IsNeverBelowTheLowerBound) {
+  for_every_schedule(2, 17, [](const Case& c, const Schedule& schedule) {
+    if (c.operation == Operation::Barrier) {
+      return;
+    }
+    for (const std::int64_t elements : {0, 1, c.options.ranks - 1, c.options.ranks + 1, 1009}) {
+      const Payload payload{elements, 4};
+      for (const double alpha : {0.0, 1e-6}) {
+        const CostModel costs = CostModel::uniform({alpha}, {1e-9}, {1e-10});
+        const double bound = lower_bound(c.operation, c.options.ranks, payload, costs).count;
+        EXPECT_GE(time_schedule(schedule, payload, costs).seconds.count, bound * (1 - 1e-12))
+            << c.text() << " elements=" << elements;
+      }
+    }
+  });
+}
+
 // 2.4, "Optimality ratios to assert".
 TEST(Formula, MeetsTheBoundsThatItShould) {
   for (Rank p = 2; p <= 33; ++p) {

@@ -1,5 +1,9 @@
 #include "trireme/schedule.h"
 
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "collective/every_schedule.h"
@@ -73,6 +77,38 @@ TEST(Rotation, KeepsARingOf1024RanksSmall) {
   }
   EXPECT_EQ(ring.steps.size(), 2046U);
   EXPECT_EQ(rules, 2046U);
+}
+
+// What one rank sees of a step is what the whole step holds for it.
+TEST(Rotation, ShowsEachRankItsOwnMessages) {
+  using Seen = std::vector<std::tuple<Rank, Rank, Action, std::vector<BlockRun>>>;
+  const auto note = [](Seen& seen) {
+    return [&seen](const Message& m) {
+      seen.emplace_back(m.from, m.to, m.action,
+                        std::vector<BlockRun>(m.blocks.begin(), m.blocks.end()));
+    };
+  };
+  for_every_schedule(2, 9, [&](const Case& c, const Schedule& schedule) {
+    for (const Step& step : schedule.steps) {
+      Seen all;
+      for_each_message(step, note(all));
+      for (Rank rank = 0; rank < schedule.ranks; ++rank) {
+        Seen own;
+        for_each_message_of(step, rank, note(own));
+        Seen expected;
+        std::ranges::copy_if(all, std::back_inserter(expected), [&](const auto& m) {
+          return std::get<0>(m) == rank || std::get<1>(m) == rank;
+        });
+        const auto order = [](const auto& a, const auto& b) {
+          return std::pair(std::get<0>(a), std::get<1>(a)) <
+                 std::pair(std::get<0>(b), std::get<1>(b));
+        };
+        std::ranges::stable_sort(own, order);
+        std::ranges::stable_sort(expected, order);
+        ASSERT_EQ(own, expected) << c.text() << " rank " << rank;
+      }
+    }
+  });
 }
 
 TEST(Schedule, OfOneRankHasNoSteps) {
