@@ -16,9 +16,9 @@ constexpr std::size_t kMostListed =
     12;  ///< messages of one step, where they do not fit into columns
 
 bool is_followable(const Schedule& schedule, const Traffic& traffic) {
-  const double words = (schedule.ranks + 63) / 64;  // of a set of contributions
-  const double state =
-      static_cast<double>(schedule.ranks) * static_cast<double>(schedule.blocks) * words * 8;
+  const std::int64_t words = (schedule.ranks + 63) / 64;  // of a set of contributions
+  const double state = static_cast<double>(schedule.ranks) * static_cast<double>(schedule.blocks) *
+                       static_cast<double>(words) * 8;
   return traffic.messages <= kMostFollowed && state < 256.0 * (1 << 20);
 }
 
