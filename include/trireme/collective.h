@@ -38,6 +38,8 @@ enum class Algorithm {
 /// Whether all ranks end an all-reduce of floating-point numbers with the same bits. Not so for
 /// naive and whole-ring: there each rank adds up the vectors by itself, in an order of its own.
 [[nodiscard]] bool keeps_ranks_alike(Algorithm algorithm);
+/// Whether the algorithm cuts the vector into BuildOptions::segments: chain and double-tree.
+[[nodiscard]] bool has_segments(Algorithm algorithm);
 /// The algorithms that do this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 

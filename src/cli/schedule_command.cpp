@@ -194,9 +194,7 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
       decision.build.ranks_per_node = costs.levels.front().span;
     }
   }
-  const bool pipelined =
-      decision.algorithm == Algorithm::Chain || decision.algorithm == Algorithm::DoubleTree;
-  if (options.segments != 0 && !pipelined) {
+  if (options.segments != 0 && !has_segments(decision.algorithm)) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--segments: {} has none; they are for chain and double-tree",
                             name(decision.algorithm)));
@@ -234,7 +232,7 @@ ScheduleReport report_from_catalogue(const Options& options, const Payload& payl
   report.formula = formula_text(operation, decision.algorithm);
   report.formula_seconds = formula(operation, decision.algorithm, decision.build)
                                .at(static_cast<double>(bytes.count), costs);
-  if (decision.algorithm == Algorithm::Chain || decision.algorithm == Algorithm::DoubleTree) {
+  if (has_segments(decision.algorithm)) {
     report.formula += fmt::format(", k = {}", decision.build.segments);
   }
   return report;

@@ -13,6 +13,9 @@ namespace trireme {
 [[nodiscard]] Schedule frame(Operation operation, Rank ranks, Layout layout, Block blocks,
                              Rank root = 0);
 
+/// value mod p in [0, p), for negative values too.
+[[nodiscard]] Rank wrapped(std::int64_t value, Rank p);
+
 /// ceil(log2 p): the rounds in which everybody can have heard of one rank.
 [[nodiscard]] int ceil_log2(Rank p);
 [[nodiscard]] int floor_log2(Rank p);

@@ -17,10 +17,6 @@
 namespace trireme {
 namespace {
 
-Rank wrapped(std::int64_t value, Rank p) {
-  return static_cast<Rank>((value % p + p) % p);
-}
-
 /// All ranks send by `shift`; the caller fills in the blocks.
 Rotation shift_by(Rank p, std::int64_t shift, Action action) {
   return {.first = 0,

@@ -320,6 +320,10 @@ bool keeps_ranks_alike(Algorithm algorithm) {
   return algorithm != Algorithm::Naive && algorithm != Algorithm::WholeRing;
 }
 
+bool has_segments(Algorithm algorithm) {
+  return algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
+}
+
 std::vector<Algorithm> algorithms_for(Operation operation) {
   std::vector<Algorithm> out;
   for (const CatalogueRow& row : kCatalogue) {
@@ -363,8 +367,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
   if (o.segments < 1 || o.segments > kMostSegments) {
     refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMostSegments));
   }
-  const bool in_segments = algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
-  if (in_segments && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
+  if (has_segments(algorithm) && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
     refuse(fmt::format("{} segments to {} ranks are more than {} messages; take fewer segments",
                        o.segments, o.ranks, kMostPipelineMessages));
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "collective/algorithms.h"
 #include "trireme/error.h"
 #include "trireme/schedule.h"
 
@@ -36,10 +37,6 @@ Operation dual(Operation operation) {
 /// What went out as a copy comes back as a contribution, where the reversed operation has any.
 Action dual_action(Operation reversed_operation) {
   return combines(reversed_operation) ? Action::Combine : Action::Copy;
-}
-
-Rank wrapped(Rank value, Rank count) {
-  return ((value % count) + count) % count;
 }
 
 /// The place that received, [i + shift], sends back to i. Named by the new sender j, i = [j -

@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::int64_t kMostUsefulSegments = 1 << 16;
 
-bool has_segments(Algorithm algorithm) {
-  return algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
-}
-
 /// The real number k that minimizes (c + s k)(A + B / (s k)): where s k = sqrt(c B / A).
 double ideal_segments(Algorithm algorithm, Rank ranks, double bandwidth_over_latency) {
   const bool chain = algorithm == Algorithm::Chain;

@@ -76,6 +76,10 @@ Schedule frame(Operation operation, Rank ranks, Layout layout, Block blocks, Ran
           .steps = {}};
 }
 
+Rank wrapped(std::int64_t value, Rank p) {
+  return static_cast<Rank>((value % p + p) % p);
+}
+
 int ceil_log2(Rank p) {
   return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(p - 1)));
 }
