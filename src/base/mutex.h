@@ -5,8 +5,11 @@
 //   …
 //   MutexLock lock(mutex_);
 //   ++count_;
+//   changed_.notify_all();  // a CondVar
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 #if defined(__clang__)
@@ -30,6 +33,7 @@ class TRIREME_CAPABILITY("mutex") Mutex {
   void unlock() TRIREME_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -43,6 +47,25 @@ class TRIREME_SCOPED_CAPABILITY MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+/// Where threads wait for what another thread changes under a Mutex.
+class CondVar {
+ public:
+  void notify_one() { condition_.notify_one(); }
+  void notify_all() { condition_.notify_all(); }
+
+  /// Lets go of the mutex, waits to be notified or for the deadline, and holds it again. May also
+  /// return for no reason: wait in a loop that looks at what is waited for.
+  void wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
+      TRIREME_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_until(lock, deadline);
+    lock.release();  // the caller goes on holding it
+  }
+
+ private:
+  std::condition_variable condition_;
 };
 
 }  // namespace trireme

@@ -1,0 +1,39 @@
+// Deadlines: every wait of this folder ends at one. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "trireme/units.h"
+
+namespace trireme::comm {
+
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+
+/// That long from now; a century at most, so that "for ever" may be written as infinity.
+[[nodiscard]] inline Deadline deadline_in(Seconds patience) {
+  constexpr double kCentury = 3.2e9;
+  const double seconds = std::clamp(patience.count, 0.0, kCentury);
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+[[nodiscard]] inline bool passed(Deadline deadline) {
+  return Clock::now() >= deadline;
+}
+
+/// For messages: how long ago that was.
+[[nodiscard]] inline Seconds since(Clock::time_point begin) {
+  return {std::chrono::duration<double>(Clock::now() - begin).count()};
+}
+
+/// What poll() wants to hear: milliseconds until the deadline, rounded up; an hour at most, so the
+/// caller looks at the clock again.
+[[nodiscard]] inline int poll_timeout(Deadline deadline) {
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(1);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kMost).count());
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,68 @@
+// What the program that started this process says about the job, in environment variables. Pure: the
+// caller gives the lookup, since libraries do not read the environment. Any thread.
+//
+//   launcher   rank, size                                  meeting point
+//   Trireme    TRIREME_RANK, TRIREME_SIZE                  TRIREME_STORE
+//   torchrun   RANK, WORLD_SIZE                            MASTER_ADDR, MASTER_PORT + 1
+//   Open MPI   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE  –
+//   MPICH      PMI_RANK (or PMI_ID), PMI_SIZE              –
+//   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS          SLURM_STEP_NODELIST, if of several nodes
+//              (or SLURM_NTASKS), with SLURM_STEP_ID
+//
+// TRIREME_STORE and TRIREME_SECRET hold whatever launched; then MASTER_ADDR and MASTER_PORT do.
+//
+// MASTER_PORT + 1: on MASTER_PORT itself torchrun's agent serves a store of its own, or PyTorch will
+// in the very process that uses Trireme. Always the next port, so that no rank has to know which.
+//
+// Slurm: SLURM_NTASKS and even SLURM_PROCID are also set in the batch script and in the shell of
+// salloc, which are no tasks; SLURM_STEP_ID is set only by srun. SLURM_LAUNCH_NODE_IPADDR is where
+// srun was called, which may be a login node; rank 0 runs on the first node of the step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "comm/rendezvous/secret.h"
+#include "comm/rendezvous/socket.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+enum class Launcher : std::uint8_t { Alone, Trireme, Torchrun, OpenMpi, Mpich, Slurm };
+/// "Open MPI".
+[[nodiscard]] std::string_view name(Launcher launcher);
+
+struct LaunchInfo {
+  Launcher launcher = Launcher::Alone;  ///< Alone: nobody says anything, a job of one rank
+  Rank rank = 0;
+  Rank size = 1;
+  std::optional<Rank> local_rank;  ///< among the ranks of this host
+  std::optional<Rank> local_size;
+  /// Where rank 0 serves the store and the others find it. Without one, ranks of one host can use a
+  /// meeting file (meeting.h).
+  std::optional<Address> store;
+  std::optional<Secret> secret;
+  /// The same on all ranks, and of no other job on this host now; "" if unknown.
+  std::string job;
+  /// Whether all ranks are on this host, if that is known.
+  std::optional<bool> one_host;
+
+  [[nodiscard]] bool serves_store() const { return rank == 0; }
+};
+
+/// The value of a variable, or nothing. An empty one counts as not set.
+using Lookup = std::function<std::optional<std::string>(const std::string&)>;
+
+/// Throws Error(Usage) that names the variables and their values if a number is none or out of
+/// range, if a rank comes without a size, or if two launchers disagree. They may disagree if one can
+/// have started the other: Slurm's tasks that run mpirun's or torchrun's daemons, or any that run
+/// `trireme launch`; then the outer one has fewer processes, and the inner one counts.
+[[nodiscard]] LaunchInfo find_launch(const Lookup& lookup);
+
+/// "node01" of "node[01-04,07],login". For the tests.
+[[nodiscard]] std::string first_host(std::string_view node_list);
+
+}  // namespace trireme::comm

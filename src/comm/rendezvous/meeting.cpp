@@ -1,0 +1,229 @@
+#include "comm/rendezvous/meeting.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::string_view kTitle = "trireme meeting 1";
+constexpr std::size_t kLongestFile = 1024;
+constexpr std::size_t kLongestName = 100;
+
+/// What is wrong with the file now, but may be better soon.
+using NotYet = std::string;
+
+[[noreturn]] void refuse(const std::string& path, std::string_view why) {
+  throw Error(ErrorKind::System, fmt::format("meeting file {}: {}", path, why));
+}
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
+}
+
+/// The job's id as a part of a file name; no two ids give the same.
+std::string file_part(const std::string& job) {
+  std::string out;
+  for (const char c : job) {
+    out += is_plain(c) ? std::string(1, c) : "%" + to_hex(bytes_of({&c, 1}));
+  }
+  if (out.size() <= kLongestName) {
+    return out;
+  }
+  return "%" + to_hex(hmac_sha256(bytes_of("meeting"), {bytes_of(job)}));
+}
+
+/// In a directory where others can rename our files, nothing in it can be trusted.
+void check_directory(const std::string& directory) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) {
+    throw_system(fmt::format("meeting directory {}", directory), errno);
+  }
+  const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  const bool sticky = (status.st_mode & S_ISVTX) != 0;
+  const bool ours = status.st_uid == ::geteuid() || status.st_uid == 0;
+  if (!S_ISDIR(status.st_mode) || !ours || (others_write && !sticky)) {
+    throw Error(ErrorKind::System,
+                fmt::format("meeting directory {}: mode {:o} of user {} lets others change what is "
+                            "in it; choose one of your own",
+                            directory, status.st_mode & 07777, status.st_uid));
+  }
+}
+
+/// The file if there is one; it is then this user's alone.
+Fd open_own_file(const std::string& path) {
+  Fd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) {
+    if (errno == ENOENT) {
+      return file;
+    }
+    if (errno == ELOOP) {
+      refuse(path, "it is a link; somebody else may have put it there: remove it");
+    }
+    throw_system(fmt::format("meeting file {}", path), errno);
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) {
+    throw_system(fmt::format("meeting file {}", path), errno);
+  }
+  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
+    refuse(path, fmt::format("mode {:o} of user {}, not 600 of user {}; somebody else may have put "
+                             "it there: remove it or choose another directory",
+                             status.st_mode & 07777, status.st_uid, ::geteuid()));
+  }
+  return file;
+}
+
+/// Whether the process that made the file is alive: it holds a lock.
+bool is_held(const Fd& file) {
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+    ::flock(file.get(), LOCK_UN);
+    return false;
+  }
+  if (errno != EWOULDBLOCK) {
+    throw_system("cannot ask for the lock of a meeting file", errno);
+  }
+  return true;
+}
+
+std::string read_text(const Fd& file, const std::string& path) {
+  std::array<char, kLongestFile> bytes{};
+  const ssize_t count = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  if (count < 0) {
+    throw_system(fmt::format("meeting file {}", path), errno);
+  }
+  std::string text(bytes.data(), static_cast<std::size_t>(count));
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  return text;
+}
+
+Meeting parse_meeting(const std::string& text, const std::string& path) {
+  const std::vector<std::string_view> lines = split(text, '\n');
+  if (lines.size() != 4 || lines[0] != kTitle || !lines[3].empty()) {
+    refuse(path, "this is not what this version of Trireme writes; run the same one on every rank");
+  }
+  return {.store = parse_address(lines[1]), .secret = Secret::from_hex(lines[2])};
+}
+
+std::variant<Meeting, NotYet> try_meeting(const std::string& path) {
+  const Fd file = open_own_file(path);
+  if (!file.valid()) {
+    return "it is not there";
+  }
+  if (!is_held(file)) {
+    return "it is left over from a dead job";
+  }
+  return parse_meeting(read_text(file, path), path);
+}
+
+void write_text(const Fd& file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      throw_system(fmt::format("cannot write {}", path), errno);
+    }
+    text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
+  }
+}
+
+/// Makes the file under another name, locks it, and gives it its name when it is whole.
+Fd publish(const std::string& path, const std::string& text) {
+  std::array<std::byte, 8> random{};
+  fill_random(random);
+  const std::string draft = fmt::format("{}.{}", path, to_hex(random));
+  Fd file(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    throw_system(fmt::format("cannot make {}", draft), errno);
+  }
+  try {
+    if (::fchmod(file.get(), 0600) != 0 || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      throw_system(fmt::format("cannot lock {}", draft), errno);
+    }
+    write_text(file, text, draft);
+    if (::rename(draft.c_str(), path.c_str()) != 0) {
+      throw_system(fmt::format("cannot rename {} to {}", draft, path), errno);
+    }
+  } catch (...) {
+    ::unlink(draft.c_str());
+    throw;
+  }
+  return file;
+}
+
+void check_place_is_free(const std::string& path, const std::string& job) {
+  const Fd old = open_own_file(path);
+  if (old.valid() && is_held(old)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("meeting file {} belongs to a job '{}' that is running; give this job "
+                            "another id",
+                            path, job));
+  }
+}
+
+}  // namespace
+
+std::string MeetingPlace::path() const {
+  return fmt::format("{}/trireme-{}-{}.meet", directory, ::geteuid(), file_part(job));
+}
+
+std::string job_of_parent() {
+  return fmt::format("parent-{}", ::getppid());
+}
+
+MeetingHost::MeetingHost(MeetingPlace place, Encryption encryption)
+    : place_(std::move(place)),
+      server_({.listen = {}, .secret = secret_, .encryption = encryption}),
+      meeting_{.store = server_.address(), .secret = secret_} {
+  const std::string path = place_.path();
+  check_directory(place_.directory);
+  check_place_is_free(path, place_.job);
+  std::string text =
+      fmt::format("{}\n{}\n{}\n", kTitle, to_text(meeting_.store), meeting_.secret.hex());
+  file_ = publish(path, text);
+  OPENSSL_cleanse(text.data(), text.size());
+}
+
+MeetingHost::~MeetingHost() {
+  struct stat ours {};
+  struct stat there {};
+  const std::string path = place_.path();
+  if (::fstat(file_.get(), &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+      ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) {
+    ::unlink(path.c_str());
+  }
+}
+
+Meeting await_meeting(const MeetingPlace& place, Deadline deadline) {
+  constexpr std::chrono::milliseconds kLongestPause(20);
+  const Clock::time_point begin = Clock::now();
+  const std::string path = place.path();
+  check_directory(place.directory);
+  for (std::chrono::milliseconds pause(1);; pause = std::min(pause * 2, kLongestPause)) {
+    std::variant<Meeting, NotYet> found = try_meeting(path);
+    if (Meeting* meeting = std::get_if<Meeting>(&found)) {
+      return std::move(*meeting);
+    }
+    if (Clock::now() + pause >= deadline) {
+      refuse(path, fmt::format("{}, after {}; is rank 0 running on this host, with job id '{}'?",
+                               std::get<NotYet>(found), trireme::to_text(since(begin)), place.job));
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,64 @@
+// Meeting files: how the ranks of one host find their store when the launcher gives no address. Rank
+// 0 serves the store on loopback and writes its address and a fresh secret to a file that only this
+// user can read; the others wait for the file. Functions may be called from any thread.
+//
+// The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600. It appears whole (written elsewhere, then
+// renamed), and rank 0 holds a lock on it that ends with its process: a file without the lock is
+// left over from a dead job, is not believed and may be replaced. In a directory that others can
+// write to, such as /tmp, a file or link that somebody else put there is refused.
+#pragma once
+
+#include <string>
+
+#include "comm/rendezvous/deadline.h"
+#include "comm/rendezvous/secret.h"
+#include "comm/rendezvous/socket.h"
+#include "comm/rendezvous/tcp_store_server.h"
+
+namespace trireme::comm {
+
+struct MeetingPlace {
+  std::string directory = "/tmp";
+  /// The same on all ranks and of no other job of this user now; see LaunchInfo::job. Any bytes.
+  std::string job;
+
+  /// "/tmp/trireme-1000-4711.0.meet".
+  [[nodiscard]] std::string path() const;
+};
+
+/// What a rank has to know to reach the store.
+struct Meeting {
+  Address store;
+  Secret secret;
+};
+
+/// A job id for ranks on one host whose launcher has none: their parent, by its process id.
+[[nodiscard]] std::string job_of_parent();
+
+/// Rank 0's side: the store's server and the file, for as long as the object lives.
+class MeetingHost {
+ public:
+  /// Throws Error(System) if the file cannot be made, also when somebody else's is in the way, and
+  /// Error(Usage) if a live job has the same id.
+  explicit MeetingHost(MeetingPlace place, Encryption encryption = Encryption::None);
+  /// Removes the file, if it is still this one, and stops the server.
+  ~MeetingHost();
+  MeetingHost(const MeetingHost&) = delete;
+  MeetingHost& operator=(const MeetingHost&) = delete;
+
+  [[nodiscard]] const Meeting& meeting() const { return meeting_; }
+  [[nodiscard]] const TcpStoreServer& server() const { return server_; }
+
+ private:
+  MeetingPlace place_;
+  Secret secret_ = Secret::random();
+  TcpStoreServer server_;
+  Meeting meeting_;
+  Fd file_;  ///< open for its lock
+};
+
+/// The other ranks' side: waits for the file of a live rank 0. Throws Error(System) at the deadline,
+/// and at once if the file is not this user's own or not what MeetingHost writes.
+[[nodiscard]] Meeting await_meeting(const MeetingPlace& place, Deadline deadline);
+
+}  // namespace trireme::comm

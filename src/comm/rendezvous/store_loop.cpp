@@ -1,0 +1,289 @@
+#include "comm/rendezvous/store_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+using Outcome = Transfer::Outcome;
+
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::size_t kMostRefusals = 64;
+/// A client that has this much to receive is not listened to until it has received it.
+constexpr std::size_t kMostBacklog = std::size_t{32} << 20;
+/// Chunks that one client may send before the others have their turn.
+constexpr int kTurn = 64;
+
+/// What an epoll event is about.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kStop = 1;
+constexpr std::uint64_t kFirstClient = 2;
+
+}  // namespace
+
+StoreLoop::StoreLoop(const TcpStoreServerOptions& options)
+    : options_(options),
+      listener_(listen_on(options.listen)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      chunk_(kChunk),
+      next_name_(kFirstClient) {
+  if (!epoll_.valid() || !stop_.valid()) {
+    throw_system("cannot make the store's epoll", errno);
+  }
+  watch(EPOLL_CTL_ADD, listener_.socket, kListener, EPOLLIN);
+  watch(EPOLL_CTL_ADD, stop_, kStop, EPOLLIN);
+}
+
+void StoreLoop::run() noexcept {
+  try {
+    while (serve_events()) {
+      drop_late_clients();
+    }
+  } catch (const std::exception& error) {  // the store is gone; its clients will say so
+    note(fmt::format("the store stopped: {}", error.what()));
+  }
+  clients_.clear();
+  listener_.socket.reset();
+}
+
+void StoreLoop::stop() noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
+}
+
+std::vector<std::string> StoreLoop::refusals() const {
+  const MutexLock lock(refusals_mutex_);
+  return {refusals_.begin(), refusals_.end()};
+}
+
+void StoreLoop::watch(int operation, const Fd& fd, std::uint64_t about, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = about;
+  if (::epoll_ctl(epoll_.get(), operation, fd.get(), &event) != 0) {
+    throw_system("cannot watch a socket of the store", errno);
+  }
+}
+
+/// When there is something to do even if nothing happens.
+Deadline StoreLoop::next_deadline() const {
+  Deadline next = listening_ ? deadline_in({3600.0}) : listen_again_;
+  if (!strangers_.empty()) {
+    next = std::min(next, clients_.at(strangers_.front()).handshake_by);
+  }
+  return next;
+}
+
+/// False when told to stop.
+bool StoreLoop::serve_events() {
+  std::array<epoll_event, 64> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 poll_timeout(next_deadline()));
+  if (count < 0 && errno != EINTR) {
+    throw_system("the store cannot wait for its clients", errno);
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t about = events.at(static_cast<std::size_t>(i)).data.u64;
+    if (about == kStop) {
+      return false;
+    }
+    if (about == kListener) {
+      accept_clients();
+    } else {
+      serve(about);
+    }
+  }
+  return true;
+}
+
+void StoreLoop::accept_clients() {
+  try {
+    while (std::optional<Fd> socket = accept_now(listener_.socket)) {
+      add_client(std::move(*socket));
+    }
+  } catch (const Error& error) {
+    // Descriptors ran out. Whoever holds one without having shown the secret goes first; without
+    // any, the listener rests, or epoll would report it over and over.
+    note(error.what());
+    if (!strangers_.empty()) {
+      return drop(strangers_.front(), "was dropped in the handshake, to make room");
+    }
+    watch(EPOLL_CTL_MOD, listener_.socket, kListener, 0);
+    listening_ = false;
+    listen_again_ = deadline_in({0.1});
+  }
+}
+
+void StoreLoop::add_client(Fd socket) {
+  const std::uint64_t name = next_name_++;
+  Channel channel(std::move(socket), {.side = Side::Server,
+                                      .purpose = Purpose::Store,
+                                      .secret = options_.secret,
+                                      .encryption = options_.encryption,
+                                      .peer = {}});
+  watch(EPOLL_CTL_ADD, channel.socket(), name, EPOLLIN);
+  clients_.emplace(name, Client{.channel = std::move(channel),
+                                .handshake_by = deadline_in(options_.handshake_patience),
+                                .reader = {},
+                                .out = {},
+                                .watched = EPOLLIN});
+  strangers_.push_back(name);
+  serve(name);
+}
+
+void StoreLoop::drop_late_clients() {
+  if (!listening_ && passed(listen_again_)) {
+    watch(EPOLL_CTL_MOD, listener_.socket, kListener, EPOLLIN);
+    listening_ = true;
+  }
+  // In the order in which they came, which is that of their deadlines.
+  while (!strangers_.empty() && passed(clients_.at(strangers_.front()).handshake_by)) {
+    drop(strangers_.front(),
+         fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
+                     trireme::to_text(options_.handshake_patience)));
+  }
+}
+
+/// Goes on with a client as far as possible. Whatever is wrong with it ends it alone.
+void StoreLoop::serve(std::uint64_t name) {
+  const auto at = clients_.find(name);
+  if (at == clients_.end()) {
+    return;  // dropped by an event before this one
+  }
+  try {
+    if (progress(name, at->second)) {
+      watch_for_more(name, at->second);
+    } else {
+      forget(name);
+    }
+  } catch (const std::exception& error) {
+    refuse(name, at->second, error.what());
+  }
+}
+
+/// False if the client has left.
+bool StoreLoop::progress(std::uint64_t name, Client& client) {
+  if (!client.channel.is_open()) {
+    if (!client.channel.advance()) {
+      return true;
+    }
+    std::erase(strangers_, name);
+  }
+  for (int turn = 0; turn < kTurn; ++turn) {
+    if (!answer_frames(name, client)) {
+      return false;
+    }
+    if (client.backlog() > kMostBacklog) {
+      return true;
+    }
+    const Transfer received = client.channel.read(chunk_);
+    if (received.outcome != Outcome::Moved) {
+      return received.outcome != Outcome::Closed;
+    }
+    client.reader.add(std::span(chunk_).first(received.bytes));
+  }
+  return answer_frames(name, client);
+}
+
+/// Answers all requests that are there, unless the client has much to receive. Last it sends, so
+/// the channel knows what it waits for. False if the client has left.
+bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
+  for (;;) {
+    bool all = false;
+    while (!all && client.backlog() <= kMostBacklog) {
+      const std::optional<std::string> frame = client.reader.next();
+      all = !frame;
+      if (frame) {
+        deliver(name, service_.handle(name, decode_request(*frame)));
+      }
+    }
+    if (!client.flush()) {
+      return false;
+    }
+    if (all || client.backlog() > kMostBacklog) {
+      return true;
+    }
+  }
+}
+
+/// Queues the answers to a request of `asker`.
+void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers) {
+  for (const Answer& answer : answers) {
+    Client& client = clients_.at(answer.client);
+    client.out += answer.frame;
+    if (answer.client != asker && client.watched != (EPOLLIN | EPOLLOUT)) {
+      // Not sent from here, in the midst of serving another: epoll will bring it up.
+      client.watched = EPOLLIN | EPOLLOUT;
+      watch(EPOLL_CTL_MOD, client.channel.socket(), answer.client, client.watched);
+    }
+  }
+}
+
+void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
+  const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
+  const std::uint32_t out = client.channel.wants_write() ? EPOLLOUT : 0U;
+  if (client.watched != (in | out)) {
+    client.watched = in | out;
+    watch(EPOLL_CTL_MOD, client.channel.socket(), name, client.watched);
+  }
+}
+
+bool StoreLoop::Client::flush() {
+  while (backlog() > 0) {
+    const Transfer sent = channel.write(bytes_of(out).subspan(out_sent));
+    if (sent.outcome != Outcome::Moved) {
+      return sent.outcome != Outcome::Closed;
+    }
+    out_sent += sent.bytes;
+  }
+  out = {};
+  out_sent = 0;
+  return true;
+}
+
+void StoreLoop::forget(std::uint64_t name) {
+  std::erase(strangers_, name);
+  clients_.erase(name);
+  service_.forget(name);
+}
+
+void StoreLoop::refuse(std::uint64_t name, Client& client, const std::string& why) {
+  if (client.channel.is_open()) {
+    note(fmt::format("{}: {}", client.channel.peer(), why));
+    try {
+      client.out += encode(0, Reply::Status::Refused, why);
+      (void)client.flush();
+    } catch (const std::exception&) {  // it is not worth a second error
+    }
+    client.channel.close();
+  } else {
+    note(why);  // the handshake's errors have the name in them
+  }
+  forget(name);
+}
+
+void StoreLoop::drop(std::uint64_t name, std::string_view why) {
+  note(fmt::format("{} {}", clients_.at(name).channel.peer(), why));
+  forget(name);
+}
+
+void StoreLoop::note(std::string refusal) {
+  const MutexLock lock(refusals_mutex_);
+  refusals_.push_back(std::move(refusal));
+  if (refusals_.size() > kMostRefusals) {
+    refusals_.pop_front();
+  }
+}
+
+}  // namespace trireme::comm

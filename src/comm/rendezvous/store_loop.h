@@ -1,0 +1,81 @@
+// StoreLoop: the event loop behind TcpStoreServer. One thread and epoll; no client can make it wait.
+// run() belongs to one thread; stop(), address() and refusals() may be called from any.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/rendezvous/channel.h"
+#include "comm/rendezvous/store_service.h"
+#include "comm/rendezvous/store_wire.h"
+#include "comm/rendezvous/tcp_store_server.h"
+
+namespace trireme::comm {
+
+/// Each connection is a Channel, a FrameReader for what arrives and a text of what is still to be
+/// sent. What to answer is StoreService's affair.
+class StoreLoop {
+ public:
+  /// Listens when it returns. Throws Error(System).
+  explicit StoreLoop(const TcpStoreServerOptions& options);
+
+  /// Serves until stop(); then closes everything.
+  void run() noexcept;
+  void stop() noexcept;
+  [[nodiscard]] const Address& address() const { return listener_.address; }
+  [[nodiscard]] std::vector<std::string> refusals() const;
+
+ private:
+  struct Client {
+    Channel channel;
+    Deadline handshake_by;
+    FrameReader reader;
+    std::string out;
+    std::size_t out_sent = 0;
+    std::uint32_t watched = 0;
+
+    [[nodiscard]] std::size_t backlog() const { return out.size() - out_sent; }
+    /// Sends what can be sent now; false if the client has left.
+    [[nodiscard]] bool flush();
+  };
+
+  void watch(int operation, const Fd& fd, std::uint64_t about, std::uint32_t events);
+  [[nodiscard]] Deadline next_deadline() const;
+  [[nodiscard]] bool serve_events();
+
+  void accept_clients();
+  void add_client(Fd socket);
+  void drop_late_clients();
+
+  void serve(std::uint64_t name);
+  [[nodiscard]] bool progress(std::uint64_t name, Client& client);
+  [[nodiscard]] bool answer_frames(std::uint64_t name, Client& client);
+  void deliver(std::uint64_t asker, const std::vector<Answer>& answers);
+  void watch_for_more(std::uint64_t name, Client& client);
+
+  void forget(std::uint64_t name);
+  void refuse(std::uint64_t name, Client& client, const std::string& why);
+  void drop(std::uint64_t name, std::string_view why);
+  void note(std::string refusal);
+
+  const TcpStoreServerOptions options_;
+  Listener listener_;
+  Fd epoll_;
+  Fd stop_;
+  bool listening_ = true;
+  Deadline listen_again_{};  ///< if not listening_
+  std::vector<std::byte> chunk_;
+  std::uint64_t next_name_;
+  std::map<std::uint64_t, Client> clients_;
+  std::deque<std::uint64_t> strangers_;  ///< clients in the handshake, oldest first
+  StoreService service_;
+  mutable Mutex refusals_mutex_;
+  std::deque<std::string> refusals_ TRIREME_GUARDED_BY(refusals_mutex_);
+};
+
+}  // namespace trireme::comm

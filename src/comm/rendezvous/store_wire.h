@@ -1,0 +1,60 @@
+// What a store's client and server say to one another, after the handshake. Pure; one thread at a
+// time.
+//
+//   frame    length of the rest (u32), rest
+//   request  id (u32), what (u8), length of the key (u32), key, value or number (i64) or nothing
+//   reply    id (u32), status (u8), value or number (i64) or nothing or a sentence
+//
+// All numbers are little endian. Replies may come in any order; a Cancel has none. A reply to id 0 is
+// the server's last sentence before it closes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme::comm {
+
+struct Request {
+  enum class What : std::uint8_t { Set = 1, Get = 2, Add = 3, Cancel = 4 };
+  std::uint32_t id = 0;  ///< chosen by the client, not 0; of a Cancel: the Get that is given up
+  What what = What::Get;
+  std::string key;
+  std::string value;       ///< of a Set
+  std::int64_t delta = 0;  ///< of an Add
+};
+
+struct Reply {
+  enum class Status : std::uint8_t { Done = 0, Refused = 1 };
+  std::uint32_t id = 0;
+  Status status = Status::Done;
+  std::string body;  ///< the value or number; of a refusal the reason
+};
+
+/// Each gives a whole frame.
+[[nodiscard]] std::string encode(const Request& request);
+[[nodiscard]] std::string encode(std::uint32_t id, Reply::Status status, std::string_view body);
+[[nodiscard]] std::string encode_number(std::int64_t number);
+
+/// Each takes the rest of a frame and throws Error(Input) that says what is wrong with it.
+[[nodiscard]] Request decode_request(std::string_view rest);
+[[nodiscard]] Reply decode_reply(std::string_view rest);
+[[nodiscard]] std::int64_t decode_number(std::string_view body);
+
+/// Cuts a stream of bytes into frames. Holds what has arrived, never what was merely announced.
+class FrameReader {
+ public:
+  void add(std::span<const std::byte> bytes);
+  /// The rest of the next frame, once all of it is there. Throws Error(Input) if it is announced to
+  /// be longer than any request or reply can be.
+  [[nodiscard]] std::optional<std::string> next();
+
+ private:
+  std::string held_;
+  std::size_t used_ = 0;  ///< of held_, from its beginning
+};
+
+}  // namespace trireme::comm

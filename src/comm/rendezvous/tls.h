@@ -1,0 +1,35 @@
+// TLS 1.3 over a connected socket, keyed with a pre-shared key and nothing else: no certificates.
+// Part of channel.h. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "comm/rendezvous/handshake.h"
+#include "comm/rendezvous/socket.h"
+
+namespace trireme::comm {
+
+/// The encrypted side of a socket. The negotiation is done by the first reads and writes.
+class Tls {
+ public:
+  /// Does not own the socket, which must outlive it. Throws Error(System) if OpenSSL has no TLS 1.3.
+  Tls(const Fd& socket, Side side, const Digest& key);
+  ~Tls();
+  Tls(const Tls&) = delete;
+  Tls& operator=(const Tls&) = delete;
+
+  // As receive_some and send_some. After a write that has to wait, the next write begins with the
+  // same bytes. Throw Error(Peer) if what arrives is not TLS with this key.
+  [[nodiscard]] Transfer read(std::span<std::byte> into);
+  [[nodiscard]] Transfer write(std::span<const std::byte> data);
+  /// Tells the other side that no more comes, if that is possible at once.
+  void close() noexcept;
+
+ private:
+  struct State;
+  [[nodiscard]] Transfer failed(int result, std::string_view what);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme::comm
