@@ -1,0 +1,57 @@
+// The loops over data: copying and combining, vectorized for the machine at hand. Any thread; no
+// state but the instruction set found at first use.
+//
+// The same bits come out whatever the instruction set. Every two-operand reduction is commutative
+// to the bit, so two ranks that combine the same two buffers agree whichever they put first:
+// - integers wrap around; Average divides the wrapped sum and rounds towards zero;
+// - f16 and bf16 are combined (and divided) in f32 and rounded once at the end;
+// - Min and Max are IEEE 754-2019 minimum and maximum: a NaN wins, and -0 is less than +0;
+// - a NaN that comes out of combining or dividing is the positive quiet one with no payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trireme/comm_call.h"
+#include "trireme/tensor.h"
+
+namespace trireme::comm {
+
+/// Where results go: through the caches, or past them straight to memory. Past is faster for data
+/// larger than the caches, that nobody reads soon.
+enum class Stores : std::uint8_t { Cached, Streaming };
+
+/// What is done to elements.
+struct Combine {
+  DType dtype = DType::F32;
+  Reduction reduction = Reduction::Sum;  ///< Average adds up, like Sum: see divide_by
+  const UserReduction* user = nullptr;   ///< instead of `reduction`
+  Order order = Order::Any;
+  /// Results are divided by this before they are rounded and stored. For the last step of an
+  /// Average: the number of ranks. At least 1; stays 1 with `user`.
+  std::int64_t divide_by = 1;
+};
+
+/// Copies. The two do not overlap. Streaming stores are fenced before it returns.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
+
+/// targets[k][i] = inputs[0][i] (+) inputs[1][i] (+) … for every target k and i in [0, count): one
+/// pass, each input read once. Contributions are combined from the first to the last, or (Order
+/// Fixed) by the balanced tree: the first half (rounded up) with the second half, each likewise. One
+/// input is copied bit for bit unless it is divided. A target may be the same memory as an input,
+/// from its first element on; otherwise they do not overlap. Data is aligned to its elements. At
+/// least one input and one target. Streaming stores are fenced before it returns.
+void combine_many(const Combine& how, std::span<const std::byte* const> inputs,
+                  std::span<std::byte* const> targets, std::int64_t count, Stores stores);
+
+/// data[i] = data[i] / ranks, for the end of an Average by messages.
+void divide(DType dtype, std::byte* data, std::int64_t count, std::int64_t ranks);
+
+/// Why this combination cannot be (bitwise reductions of floats), or "".
+[[nodiscard]] const char* refuse_reduction(DType dtype, Reduction reduction);
+
+/// "avx512", "avx2" or "baseline": what the loops were compiled for here.
+[[nodiscard]] const char* instruction_set();
+
+}  // namespace trireme::comm
