@@ -11,6 +11,7 @@ enum class ErrorKind {
   Usage,   ///< the caller asked for something that does not exist or cannot be: root 9 of 4 ranks
   Input,   ///< a file or text is malformed; the message has the line
   System,  ///< the machine refused: a file cannot be opened, memory is short
+  Peer,    ///< another rank is at fault: it died, stopped or called something else (see comm.h)
 };
 
 /// Thrown on misuse or when the world fails. what() is one line that names the thing, the numbers

@@ -1,0 +1,103 @@
+// What ranks of one host keep in memory that all of them see: a page for each rank, and an area for
+// each rank in each group. Only the owner writes, but for the bell and the verdict.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "comm/bell.h"
+#include "comm/record.h"
+
+namespace trireme::comm {
+
+/// Whether a rank is there.
+enum class Presence : std::uint32_t { Joining, Here, Left };
+
+/// One for each rank; at the start of its heap.
+struct RankPage {
+  Bell bell;
+  alignas(64) std::atomic<std::uint64_t> beats{0};  ///< goes up while the process runs
+  std::atomic<Presence> presence{Presence::Joining};
+  /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a
+  /// rank that wakes up later learns that it has been given up.
+  std::atomic<std::uint32_t> verdict{0};
+};
+
+/// Bytes that travel in the slot itself, on the cache line of the stamp.
+inline constexpr std::size_t kInlineBytes = 48;
+/// Staging memory of a rank in a group. A shot holds a whole small input; there are two, used in turn
+/// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go through a
+/// pipeline of two halves, and what was combined of them through another two.
+inline constexpr std::size_t kShotBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kTableBytes = std::size_t{16} << 10;
+inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
+
+/// Ranks of a group that direct operations can have: what fits the tables.
+inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
+
+/// What peers find at a slot's input.
+enum class Offer : std::uint32_t {
+  Nothing,  ///< peers cannot see it, or it is not for them
+  Copy,     ///< a copy, made for them; the owner does not wait for its readers
+  Buffer,   ///< the caller's own buffer; the owner waits
+};
+
+/// What a rank says at the beginning of an operation. There are two, used in turn: a rank that
+/// begins operation n + 2 has seen everyone begin n + 1, so everyone is done with n.
+struct Slot {
+  alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
+  std::uint64_t fingerprint = 0;
+  std::array<std::byte, kInlineBytes> data{};
+  alignas(64) std::uint64_t input = 0;
+  std::uint64_t output = 0;
+  Offer input_offer = Offer::Nothing;
+  Offer output_offer = Offer::Nothing;
+  Record record;
+};
+
+/// How far a rank is in an operation, in chunks: (sequence << kChunkBits) + chunks done. An operation
+/// has up to three stages for each chunk.
+enum Stage : std::uint8_t { kStaged, kWorked, kTaken, kStages };
+inline constexpr unsigned kChunkBits = 24;
+
+/// One for each rank in each group; its staging memory follows.
+struct Area {
+  std::array<Slot, 2> slots;
+  alignas(64) std::array<std::atomic<std::uint64_t>, kStages> clocks{};
+  /// The last operation that this rank is through with: it reads no peer's area for it any more.
+  std::atomic<std::uint64_t> finished{0};
+  /// Set when this rank gives the group up, after the reason: culprit << 8 | CommFault + 1.
+  std::atomic<std::uint64_t> failed{0};
+  alignas(64) std::array<char, 2048> why{};  ///< ends with 0
+
+  [[nodiscard]] std::byte* shot(std::uint64_t sequence) {
+    return memory() + (sequence % 2) * (kShotBytes + kTableBytes);
+  }
+  /// What this rank sends to each, and what it expects of each, where every pair has its own size.
+  [[nodiscard]] Extent* sends(std::uint64_t sequence) {
+    return reinterpret_cast<Extent*>(shot(sequence) + kShotBytes);
+  }
+  [[nodiscard]] Extent* receives(std::uint64_t sequence) {
+    return sends(sequence) + kMostDirectRanks;
+  }
+  [[nodiscard]] std::byte* chunk(std::int64_t number) {
+    return chunks() + static_cast<std::size_t>(number % 2) * kChunkBytes;
+  }
+  [[nodiscard]] std::byte* result(std::int64_t number) {
+    return chunks() + static_cast<std::size_t>(2 + number % 2) * kChunkBytes;
+  }
+
+ private:
+  [[nodiscard]] std::byte* chunks() { return memory() + 2 * (kShotBytes + kTableBytes); }
+  [[nodiscard]] std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+inline constexpr std::size_t kAreaBytes =
+    sizeof(Area) + 2 * (kShotBytes + kTableBytes) + 4 * kChunkBytes;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::is_trivially_copyable_v<Record>);
+
+}  // namespace trireme::comm

@@ -1,0 +1,38 @@
+// Bell: how a rank sleeps until a peer has something for it, and costs nothing meanwhile.
+//
+// The two words lie in memory that all ranks of the host share. A rank that is about to sleep
+// announces it, looks once more whether its wait is over, and only then sleeps; a peer first stores
+// what it has to say, then looks whether anyone announced. Both with sequentially consistent
+// operations, so one of the two always sees the other: no wake-up is lost, and a peer whose reader is
+// awake pays for one load of a line that it has in its cache.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace trireme::comm {
+
+struct alignas(64) Bell {
+  std::atomic<std::uint32_t> rings{0};
+  std::atomic<std::uint32_t> sleepers{0};
+
+  /// Wakes everyone who sleeps here, if anyone does. Call it after the store that they wait for;
+  /// that store must be seq_cst.
+  void ring() {
+    if (sleepers.load(std::memory_order_seq_cst) != 0) {
+      ring_loudly();
+    }
+  }
+  /// Wakes everyone, without looking.
+  void ring_loudly();
+
+  /// "I will sleep": returns what sleep() needs. Check the condition again before sleeping.
+  [[nodiscard]] std::uint32_t announce();
+  /// Sleeps until a ring that came after `token`, or the time is over.
+  void sleep(std::uint32_t token, std::chrono::nanoseconds at_most);
+  /// Ends what announce() began.
+  void withdraw() { sleepers.fetch_sub(1, std::memory_order_seq_cst); }
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,105 @@
+// The names of what a call is made of, and the variants with counts.
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/comm.h"
+#include "trireme/comm_call.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<std::pair<Reduction, std::string_view>, 8> kReductions{{
+    {Reduction::Sum, "sum"},
+    {Reduction::Product, "product"},
+    {Reduction::Min, "min"},
+    {Reduction::Max, "max"},
+    {Reduction::Average, "average"},
+    {Reduction::BitAnd, "and"},
+    {Reduction::BitOr, "or"},
+    {Reduction::BitXor, "xor"},
+}};
+
+constexpr std::array<std::pair<TransportKind, std::string_view>, 5> kTransports{{
+    {TransportKind::Automatic, "automatic"},
+    {TransportKind::InProcess, "in-process"},
+    {TransportKind::SharedMemory, "shm"},
+    {TransportKind::Tcp, "tcp"},
+    {TransportKind::Ucx, "ucx"},
+}};
+
+template <class Table, class Value>
+std::string_view look_up(const Table& table, Value value) {
+  for (const auto& [key, text] : table) {
+    if (key == value) {
+      return text;
+    }
+  }
+  return "?";
+}
+
+template <class Table>
+auto look_up_name(const Table& table, std::string_view text, std::string_view what) {
+  std::vector<std::string> names;
+  for (const auto& [value, known] : table) {
+    if (known == text) {
+      return value;
+    }
+    names.emplace_back(known);
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no {}; use {}", text, what, list_words(names, "or")));
+}
+
+}  // namespace
+
+std::string_view name(Reduction reduction) {
+  return look_up(kReductions, reduction);
+}
+Reduction parse_reduction(std::string_view text) {
+  return look_up_name(kReductions, text, "reduction");
+}
+
+std::string_view name(TransportKind kind) {
+  return look_up(kTransports, kind);
+}
+TransportKind parse_transport(std::string_view text) {
+  return look_up_name(kTransports, text, "transport");
+}
+
+std::string_view name(const Method& method) {
+  if (method.kind == Method::Kind::Scheduled) {
+    return name(method.algorithm);
+  }
+  return method.kind == Method::Kind::Direct ? "direct" : "automatic";
+}
+Method parse_method(std::string_view text) {
+  if (text == "direct") {
+    return Method::direct();
+  }
+  return text == "automatic" ? Method{} : Method::scheduled(parse_algorithm(text));
+}
+
+Call with_counts(Call call, std::vector<std::int64_t> counts) {
+  call.counts = std::move(counts);
+  return call;
+}
+
+Call with_counts(Call call, std::vector<std::int64_t> send, std::vector<std::int64_t> receive) {
+  call.counts = std::move(send);
+  call.receive_counts = std::move(receive);
+  return call;
+}
+
+std::vector<std::int64_t> even_counts(std::int64_t elements, Rank ranks) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), elements / ranks);
+  for (std::int64_t r = 0; r < elements % ranks; ++r) {
+    ++counts[static_cast<std::size_t>(r)];
+  }
+  return counts;
+}
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+// Control: short messages between worlds themselves, and the exchange by which ranks make a group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/op.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+class WorldCore;
+
+enum class ControlKind : std::uint64_t {
+  Inquiry = 1,  ///< "I wait in this call": a Record; answered if the answer differs
+  Answer,       ///< a Record
+  Fail,         ///< "I give this group up": why
+  Goodbye,      ///< "I leave the world"
+  Exchange,     ///< a contribution to an exchange
+  Beat,         ///< "I live"
+};
+
+/// Contributions that have arrived, until someone asks for them. Any thread.
+class Exchanges {
+ public:
+  using Bytes = std::vector<std::byte>;
+  void put(std::uint64_t context, std::uint64_t round, Rank from, Bytes data);
+  [[nodiscard]] std::optional<Bytes> take(std::uint64_t context, std::uint64_t round, Rank from);
+
+ private:
+  Mutex mutex_;
+  std::map<std::tuple<std::uint64_t, std::uint64_t, Rank>, Bytes> data_ TRIREME_GUARDED_BY(mutex_);
+};
+
+/// All of some ranks tell each other something, by messages.
+class ExchangeOp : public Op {
+ public:
+  struct Options {
+    std::uint64_t context = 0;  ///< the same on all of them, and new for every exchange
+    std::uint64_t round = 0;
+    std::vector<Rank> ranks{};  ///< of the world, with this one
+    std::span<const std::byte> mine{};
+    /// A rank that dies, stops or leaves before it spoke: left out, or an error.
+    enum class Lost { LeaveOut, Throw } lost = Lost::Throw;
+    Seconds patience{};
+  };
+  ExchangeOp(WorldCore& world, Options options);
+
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+
+  /// By place in `ranks`; nothing for those that were lost. Once done.
+  [[nodiscard]] const std::vector<std::optional<Exchanges::Bytes>>& heard() const { return heard_; }
+
+ private:
+  WorldCore& world_;
+  Options options_;
+  bool told_ = false;
+  std::vector<std::optional<Exchanges::Bytes>> heard_;
+  std::vector<bool> lost_;
+};
+
+}  // namespace trireme::comm

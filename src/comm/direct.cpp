@@ -1,0 +1,619 @@
+#include "comm/direct.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "comm/world_core.h"
+
+namespace trireme::comm {
+namespace {
+
+/// Inputs up to this long are copied even where peers could see them: one wait instead of two.
+constexpr std::int64_t kCopyAnyway = 4096;
+/// Combinations up to this long are done by every rank for itself.
+constexpr std::int64_t kCombineAlone = 16384;
+/// Results longer than this pass by the caches.
+constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
+
+constexpr std::int64_t kLine = 64;
+
+}  // namespace
+
+DirectOp::DirectOp(GroupCore& group, const Call& call, const Geometry& geometry,
+                   const Record& record)
+    : group_(group),
+      call_(call),
+      geometry_(geometry),
+      record_(record),
+      me_(group.rank()),
+      ranks_(group.size()) {}
+
+Progress DirectOp::advance() {
+  const Progress progress = go_on();
+  if (progress == Progress::Done) {
+    group_.finish(record_.sequence);
+  }
+  return progress;
+}
+
+Progress DirectOp::go_on() {
+  switch (state_) {
+    case State::Begin:
+      announce();
+      state_ = State::Gathering;
+      [[fallthrough]];
+    case State::Gathering:
+      return all_here() ? begin_work() : Progress::Stuck;
+    case State::Pipeline:
+      return advance_pipeline();
+    case State::Leaving:
+      return may_leave() ? Progress::Done : Progress::Stuck;
+  }
+  return Progress::Stuck;
+}
+
+// Who depends on whom.
+
+bool DirectOp::is_combined_vector() const {
+  return call_.operation == Operation::Allreduce || call_.operation == Operation::Reduce;
+}
+
+/// Whether this rank has data for others.
+bool DirectOp::offers() const {
+  switch (call_.operation) {
+    case Operation::Broadcast:
+    case Operation::Scatter:
+      return me_ == call_.root;
+    case Operation::Gather:
+      return me_ != call_.root;
+    case Operation::Barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool DirectOp::reads_from(Rank peer) const {
+  switch (call_.operation) {
+    case Operation::Broadcast:
+    case Operation::Scatter:
+      return peer == call_.root;
+    case Operation::Gather:
+      return me_ == call_.root;
+    case Operation::Barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool DirectOp::is_read_by(Rank peer) const {
+  switch (call_.operation) {
+    case Operation::Broadcast:
+    case Operation::Scatter:
+      return me_ == call_.root;
+    case Operation::Gather:
+      return peer == call_.root;
+    case Operation::Barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool DirectOp::wants_result() const {
+  return call_.operation == Operation::Allreduce || me_ == call_.root;
+}
+
+// Beginning: say what this rank called and where its data is; see what the others say.
+
+Slot& DirectOp::slot(Rank rank) const {
+  return group_.area(rank).slots[record_.sequence % 2];
+}
+
+void DirectOp::announce() {
+  Slot& mine = slot(me_);
+  mine.fingerprint = record_.fingerprint;
+  mine.record = record_;
+  mine.input_offer = Offer::Nothing;
+  mine.output_offer = Offer::Nothing;
+  if (offers()) {
+    offer_input(mine);
+  }
+  if (is_combined_vector() && wants_result()) {
+    offer_output(mine);
+  }
+  if (!geometry_.received.empty()) {
+    std::ranges::copy(geometry_.listed, group_.area(me_).sends(record_.sequence));
+    std::ranges::copy(geometry_.received, group_.area(me_).receives(record_.sequence));
+  }
+  mine.stamp.store(record_.sequence, std::memory_order_seq_cst);
+  group_.ring_members();
+}
+
+void DirectOp::offer_input(Slot& mine) {
+  const auto bytes = static_cast<std::int64_t>(call_.input.size());
+  // Peers read what this rank would overwrite: an all-to-all in place needs a copy first.
+  const bool clobbers =
+      call_.operation == Operation::Alltoall && call_.input.data() == call_.output.data();
+  if (bytes > kCopyAnyway && !clobbers) {
+    const auto place = group_.world().memory().place_of(call_.input.data(), call_.input.size());
+    if (place && !(is_combined_vector() && bytes <= kCombineAlone)) {
+      mine.input = *place;
+      mine.input_offer = Offer::Buffer;
+      return;
+    }
+  }
+  if (bytes <= static_cast<std::int64_t>(kShotBytes)) {
+    offer_copy(mine);
+  }
+}
+
+void DirectOp::offer_copy(Slot& mine) {
+  std::byte* copy = call_.input.size() <= kInlineBytes ? mine.data.data()
+                                                       : group_.area(me_).shot(record_.sequence);
+  if (!call_.input.empty()) {
+    std::memcpy(copy, call_.input.data(), call_.input.size());
+  }
+  mine.input_offer = Offer::Copy;
+}
+
+void DirectOp::offer_output(Slot& mine) {
+  const auto place = group_.world().memory().place_of(call_.output.data(), call_.output.size());
+  if (place) {
+    mine.output = *place;
+    mine.output_offer = Offer::Buffer;
+  }
+}
+
+bool DirectOp::all_here() {
+  for (; seen_ < ranks_; ++seen_) {
+    if (seen_ != me_ && slot(seen_).stamp.load(std::memory_order_acquire) != record_.sequence) {
+      return false;
+    }
+  }
+  agree();
+  return true;
+}
+
+/// Throws if a rank called something else.
+void DirectOp::agree() {
+  bool equal = true;
+  for (Rank r = 0; r < ranks_; ++r) {
+    equal = equal && slot(r).fingerprint == record_.fingerprint;
+  }
+  if (!equal) {
+    std::vector<Witness> witnesses;
+    for (Rank r = 0; r < ranks_; ++r) {
+      witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], true, slot(r).record});
+    }
+    group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
+                mismatch_text(record_.sequence, witnesses));
+  }
+  if (!geometry_.received.empty()) {
+    check_tables();
+  }
+}
+
+/// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
+void DirectOp::check_tables() const {
+  const auto world = [&](Rank r) { return group_.members()[static_cast<std::size_t>(r)]; };
+  for (Rank from = 0; from < ranks_; ++from) {
+    for (Rank to = 0; to < ranks_; ++to) {
+      const std::int64_t sent = group_.area(from).sends(record_.sequence)[to].length;
+      const std::int64_t expected = group_.area(to).receives(record_.sequence)[from].length;
+      if (sent != expected) {
+        group_.fail(CommFault::Mismatch, {world(from), world(to)},
+                    fmt::format("call #{}: alltoall: rank {} sends {} elements to rank {}, which "
+                                "expects {}",
+                                record_.sequence, world(from), sent, world(to), expected));
+      }
+    }
+  }
+}
+
+DirectOp::Way DirectOp::choose_way() const {
+  bool all_offered = true;
+  bool all_copies = true;
+  bool all_outputs = true;
+  for (Rank r = 0; r < ranks_; ++r) {
+    const Slot& s = slot(r);
+    const bool must_offer = !has_root(call_.operation) || call_.operation == Operation::Reduce ||
+                            (call_.operation == Operation::Gather) == (r != call_.root);
+    all_offered = all_offered && (!must_offer || s.input_offer != Offer::Nothing);
+    all_copies = all_copies && s.input_offer == Offer::Copy;
+    const bool has_result = call_.operation == Operation::Allreduce || r == call_.root;
+    all_outputs = all_outputs && (!has_result || s.output_offer == Offer::Buffer);
+  }
+  if (call_.operation == Operation::Barrier) {
+    return Way::Read;
+  }
+  if (!is_combined_vector()) {
+    return all_offered ? Way::Read : Way::Chunked;
+  }
+  if (all_offered && all_copies) {
+    return Way::Read;
+  }
+  return all_offered && all_outputs ? Way::Share : Way::Chunked;
+}
+
+void DirectOp::cut_windows() {
+  unit_ = geometry_.form == Form::Vector ? geometry_.count : geometry_.longest_block(ranks_);
+  if (!geometry_.received.empty()) {
+    for (Rank r = 0; r < ranks_; ++r) {
+      for (Rank d = 0; d < ranks_; ++d) {
+        unit_ = std::max(unit_, group_.area(r).sends(record_.sequence)[d].length);
+      }
+    }
+  }
+  window_length_ = unit_;
+  if (way_ == Way::Chunked) {
+    const bool many_blocks = call_.operation == Operation::Scatter ||
+                             call_.operation == Operation::ReduceScatter ||
+                             call_.operation == Operation::Alltoall;
+    const std::int64_t room = static_cast<std::int64_t>(kChunkBytes) / (many_blocks ? ranks_ : 1);
+    window_length_ = std::max<std::int64_t>(1, room / kLine * kLine / geometry_.element_bytes);
+  }
+  windows_ = unit_ == 0 ? 0 : (unit_ + window_length_ - 1) / window_length_;
+}
+
+Progress DirectOp::begin_work() {
+  way_ = choose_way();
+  cut_windows();
+  stores_ = geometry_.element_bytes * unit_ > kStreamAbove ? Stores::Streaming : Stores::Cached;
+  if (way_ == Way::Chunked) {
+    state_ = State::Pipeline;
+    return advance_pipeline();
+  }
+  for (Rank r = 0; r < ranks_; ++r) {
+    someone_waits_ = someone_waits_ || slot(r).input_offer == Offer::Buffer;
+  }
+  if (windows_ > 0) {
+    work(window(0));
+  }
+  if (!someone_waits_) {
+    return Progress::Done;
+  }
+  tell(kWorked, 1);
+  state_ = State::Leaving;
+  return may_leave() ? Progress::Done : Progress::Stuck;
+}
+
+bool DirectOp::may_leave() const {
+  if (way_ == Way::Share) {
+    for (Rank r = 0; r < ranks_; ++r) {
+      if (!reached(r, kWorked, 1)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  return slot(me_).input_offer != Offer::Buffer || all_reached(&DirectOp::is_read_by, kWorked, 1);
+}
+
+// The pipeline of chunks. Chunk k may be staged once everyone who reads it is done with chunk k - 2,
+// worked on once it is staged everywhere, and its results taken once all have worked on it.
+
+Progress DirectOp::advance_pipeline() {
+  bool moved = false;
+  if (staged_ < windows_ && all_reached(&DirectOp::is_read_by, kWorked, staged_ - 1)) {
+    if (offers()) {
+      stage(window(staged_));
+    }
+    tell(kStaged, ++staged_);
+    moved = true;
+  }
+  const bool results = is_combined_vector();
+  if (worked_ < staged_ && all_reached(&DirectOp::reads_from, kStaged, worked_ + 1) &&
+      (!results || all_reached(&DirectOp::is_read_by, kTaken, worked_ - 1))) {
+    work(window(worked_));
+    tell(kWorked, ++worked_);
+    moved = true;
+  }
+  if (results && taken_ < worked_ && all_reached(&DirectOp::reads_from, kWorked, taken_ + 1)) {
+    if (wants_result()) {
+      take(window(taken_));
+    }
+    tell(kTaken, ++taken_);
+    moved = true;
+  }
+  const std::int64_t finished = results ? taken_ : worked_;
+  if (finished == windows_) {
+    return Progress::Done;
+  }
+  return moved ? Progress::Moved : Progress::Stuck;
+}
+
+bool DirectOp::reached(Rank peer, Stage stage, std::int64_t chunks) const {
+  return chunks <= 0 || group_.area(peer).clocks[stage].load(std::memory_order_acquire) >=
+                            (record_.sequence << kChunkBits) + static_cast<std::uint64_t>(chunks);
+}
+
+bool DirectOp::all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
+                           std::int64_t chunks) const {
+  for (Rank r = 0; r < ranks_; ++r) {
+    if (r != me_ && (this->*which)(r) && !reached(r, stage, chunks)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void DirectOp::tell(Stage stage, std::int64_t chunks) {
+  group_.area(me_).clocks[stage].store(
+      (record_.sequence << kChunkBits) + static_cast<std::uint64_t>(chunks),
+      std::memory_order_seq_cst);
+  group_.ring_members();
+}
+
+// Where data is.
+
+DirectOp::Window DirectOp::window(std::int64_t number) const {
+  const std::int64_t begin = number * window_length_;
+  return {begin, std::min(unit_, begin + window_length_), number};
+}
+
+/// The part of the window that `rank` combines: cut at cache lines, so that no two ranks write to
+/// one.
+Extent DirectOp::share_of(const Window& window, Rank rank) const {
+  const std::int64_t line = std::max<std::int64_t>(1, kLine / geometry_.element_bytes);
+  const std::int64_t lines = (window.length() + line - 1) / line;
+  const auto edge = [&](std::int64_t r) {
+    return window.begin + std::min(window.length(), lines * r / ranks_ * line);
+  };
+  return {edge(rank), edge(rank + 1) - edge(rank)};
+}
+
+std::byte* DirectOp::output_at(std::int64_t element) const {
+  return call_.output.data() + element * geometry_.element_bytes;
+}
+
+const std::byte* DirectOp::input_at(std::int64_t element) const {
+  return call_.input.data() + element * geometry_.element_bytes;
+}
+
+/// Where in `from`'s input the elements for this rank begin.
+std::int64_t DirectOp::offered_offset(Rank from) const {
+  switch (call_.operation) {
+    case Operation::Scatter:
+    case Operation::ReduceScatter:
+      return geometry_.block(me_).offset;
+    case Operation::Alltoall:
+      return geometry_.received.empty() ? geometry_.block(me_).offset
+                                        : group_.area(from).sends(record_.sequence)[me_].offset;
+    default:
+      return 0;
+  }
+}
+
+/// The first byte of what `from` has for this rank in the window.
+const std::byte* DirectOp::source(Rank from, const Window& window) const {
+  const std::int64_t offset = (offered_offset(from) + window.begin) * geometry_.element_bytes;
+  if (from == me_) {
+    return call_.input.data() + offset;
+  }
+  if (way_ == Way::Chunked) {
+    const bool many_blocks = offered_offset(from) != 0 || geometry_.form == Form::Pairs ||
+                             call_.operation == Operation::Scatter ||
+                             call_.operation == Operation::ReduceScatter;
+    return group_.area(from).chunk(window.number) +
+           (many_blocks ? me_ * window_length_ * geometry_.element_bytes : 0);
+  }
+  Slot& theirs = slot(from);
+  if (theirs.input_offer == Offer::Buffer) {
+    const Rank world_rank = group_.members()[static_cast<std::size_t>(from)];
+    return group_.world().memory().view(world_rank, theirs.input) + offset;
+  }
+  // How long the peer's whole input is decides where its copy lies; all ranks' inputs are alike, but
+  // for all-to-all with sizes of their own.
+  std::int64_t whole = geometry_.bytes();
+  if (call_.operation == Operation::Allgather || call_.operation == Operation::Gather) {
+    whole = geometry_.block(from).length * geometry_.element_bytes;
+  } else if (!geometry_.received.empty()) {
+    const Extent last = group_.area(from).sends(record_.sequence)[ranks_ - 1];
+    whole = (last.offset + last.length) * geometry_.element_bytes;
+  }
+  const std::byte* copy = whole <= static_cast<std::int64_t>(kInlineBytes)
+                              ? theirs.data.data()
+                              : group_.area(from).shot(record_.sequence);
+  return copy + offset;
+}
+
+// The work.
+
+void DirectOp::copy(std::byte* to, const std::byte* from, std::int64_t elements) const {
+  if (elements > 0 && to != from) {
+    copy_bytes(to, from, static_cast<std::size_t>(elements * geometry_.element_bytes), stores_);
+  }
+}
+
+void DirectOp::stage(const Window& window) {
+  std::byte* chunk = group_.area(me_).chunk(window.number);
+  const auto put = [&](std::int64_t first, std::int64_t length, std::byte* to) {
+    if (length > 0) {
+      std::memcpy(to, input_at(first), static_cast<std::size_t>(length * geometry_.element_bytes));
+    }
+  };
+  switch (call_.operation) {
+    case Operation::Scatter:
+    case Operation::ReduceScatter:
+    case Operation::Alltoall:
+      for (Rank d = 0; d < ranks_; ++d) {
+        const Extent block = geometry_.block(d);
+        if (d != me_ || call_.operation == Operation::Alltoall) {
+          put(block.offset + window.begin, std::min(window.end, block.length) - window.begin,
+              chunk + d * window_length_ * geometry_.element_bytes);
+        }
+      }
+      return;
+    case Operation::Allreduce:
+    case Operation::Reduce: {
+      const Extent mine = share_of(window, me_);
+      put(window.begin, mine.offset - window.begin, chunk);
+      const std::int64_t after = mine.offset + mine.length;
+      put(after, window.end - after, chunk + (after - window.begin) * geometry_.element_bytes);
+      return;
+    }
+    case Operation::Broadcast:
+      put(window.begin, window.length(), chunk);
+      return;
+    default:  // a block of this rank's own
+      put(window.begin, std::min(window.end, geometry_.block(me_).length) - window.begin, chunk);
+  }
+}
+
+void DirectOp::work(const Window& window) {
+  switch (call_.operation) {
+    case Operation::Allreduce:
+    case Operation::Reduce:
+      if (way_ == Way::Read) {
+        combine_whole();
+      } else {
+        combine_share(window);
+      }
+      return;
+    case Operation::ReduceScatter:
+      combine_blocks(window);
+      return;
+    case Operation::Barrier:
+      return;
+    default:
+      pull(window);
+  }
+}
+
+void DirectOp::combine(std::int64_t count) {
+  if (count <= 0) {
+    return;
+  }
+  const Combine how{.dtype = call_.dtype,
+                    .reduction = call_.options.reduction,
+                    .user = call_.options.user,
+                    .order = call_.options.order,
+                    .divide_by = divisor(call_.options, ranks_)};
+  combine_many(how, group_.inputs, group_.targets, count, stores_);
+}
+
+/// Everything, by this rank for itself.
+void DirectOp::combine_whole() {
+  if (!wants_result()) {
+    return;
+  }
+  const Window all{0, unit_, 0};
+  group_.inputs.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
+    group_.inputs.push_back(source(r, all));
+  }
+  group_.targets.assign(1, call_.output.data());
+  combine(unit_);
+}
+
+/// This rank's share of the window, for all who want it.
+void DirectOp::combine_share(const Window& window) {
+  const Extent share = share_of(window, me_);
+  const Window mine{share.offset, share.offset + share.length, window.number};
+  group_.inputs.clear();
+  group_.targets.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
+    const std::byte* from = source(r, way_ == Way::Chunked && r != me_ ? window : mine);
+    const std::int64_t within =
+        way_ == Way::Chunked && r != me_ ? (share.offset - window.begin) : 0;
+    group_.inputs.push_back(from + within * geometry_.element_bytes);
+  }
+  if (way_ == Way::Chunked) {
+    const bool alone = call_.operation == Operation::Reduce && me_ == call_.root;
+    if (!alone) {
+      group_.targets.push_back(group_.area(me_).result(window.number) +
+                               (share.offset - window.begin) * geometry_.element_bytes);
+    }
+    if (wants_result()) {
+      group_.targets.push_back(output_at(share.offset));
+    }
+  } else {
+    for (Rank r = 0; r < ranks_; ++r) {
+      if (call_.operation == Operation::Allreduce || r == call_.root) {
+        const Rank world_rank = group_.members()[static_cast<std::size_t>(r)];
+        group_.targets.push_back(group_.world().memory().view(world_rank, slot(r).output) +
+                                 share.offset * geometry_.element_bytes);
+      }
+    }
+  }
+  combine(share.length);
+}
+
+void DirectOp::combine_blocks(const Window& window) {
+  const std::int64_t end = std::min(window.end, geometry_.block(me_).length);
+  group_.inputs.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
+    group_.inputs.push_back(source(r, window));
+  }
+  group_.targets.assign(1, output_at(window.begin));
+  combine(end - window.begin);
+}
+
+/// Results that others made, from their staging memory.
+void DirectOp::take(const Window& window) {
+  for (Rank r = 0; r < ranks_; ++r) {
+    if (r != me_) {
+      const Extent share = share_of(window, r);
+      copy(output_at(share.offset),
+           group_.area(r).result(window.number) +
+               (share.offset - window.begin) * geometry_.element_bytes,
+           share.length);
+    }
+  }
+}
+
+void DirectOp::pull(const Window& window) {
+  switch (call_.operation) {
+    case Operation::Broadcast:
+      if (me_ != call_.root) {
+        copy(output_at(window.begin), source(call_.root, window), window.length());
+      }
+      return;
+    case Operation::Scatter:
+      pull_block(window, call_.root, {0, geometry_.block(me_).length});
+      return;
+    case Operation::Gather:
+      if (me_ != call_.root) {
+        return;
+      }
+      break;
+    default:
+      break;
+  }
+  // Each rank begins with another peer, so that they do not all read the same memory at once.
+  for (Rank k = 0; k < ranks_; ++k) {
+    const Rank from = (me_ + k) % ranks_;
+    pull_block(
+        window, from,
+        geometry_.form == Form::Pairs ? geometry_.receive_block(from) : geometry_.block(from));
+  }
+}
+
+/// What `from` has for this rank, to these elements of the output.
+void DirectOp::pull_block(const Window& window, Rank from, Extent into) {
+  const std::int64_t end = std::min(window.end, into.length);
+  if (end > window.begin) {
+    copy(output_at(into.offset + window.begin), source(from, window), end - window.begin);
+  }
+}
+
+void DirectOp::check(Seconds stuck) {
+  group_.check_members(
+      [this](Rank r) {
+        if (r == me_) {
+          return false;
+        }
+        if (state_ == State::Gathering) {
+          return slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
+        }
+        const Stage last = state_ == State::Pipeline && is_combined_vector() ? kTaken : kWorked;
+        return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
+      },
+      stuck, [this] { return fmt::format("call #{}, {}", record_.sequence, to_text(record_)); });
+}
+
+}  // namespace trireme::comm

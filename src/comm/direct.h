@@ -1,0 +1,119 @@
+// Direct: collectives of ranks that see one another's memory. No messages: each rank says where its
+// buffers are, waits until all have said so, and reads (or writes) its peers' memory itself.
+//
+// Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
+// else a copy in staging memory if it is small (the smallest on the very cache line of the stamp).
+// Then, by what was offered (n is the vector, p the ranks):
+//
+//   read      Every rank takes what it needs from all offers; for a small combination it combines all p
+//             inputs itself. One wait; a second one for those who offered their own buffer.
+//   share     A large combination of buffers that all can see: each rank makes 1/p of the result and
+//             writes it into all outputs. Two waits. Memory sees each input read once and each output
+//             written once, 2pn bytes for an all-reduce: with these buffers none can do with less.
+//   chunked   Buffers that peers cannot see, longer than a copy. In chunks that pass through staging
+//             memory small enough to stay in the cache: each rank stages a chunk, works on the staged
+//             chunks of all, takes results that others made. Each byte crosses memory as often as
+//             above; the extra copies hit the cache. Two chunks are under way at a time.
+//
+// Every way begins with all ranks seeing all others' records, so a disagreement is found before any
+// data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/area.h"
+#include "comm/geometry.h"
+#include "comm/group_core.h"
+#include "comm/kernels.h"
+#include "comm/op.h"
+#include "trireme/comm_call.h"
+
+namespace trireme::comm {
+
+class DirectOp : public Op {
+ public:
+  /// The group, the call and its buffers must live until it is done.
+  DirectOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record);
+
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+
+ private:
+  enum class Way : std::uint8_t { Read, Share, Chunked };
+  enum class State : std::uint8_t { Begin, Gathering, Pipeline, Leaving };
+
+  /// A range of the operation's unit: elements of the vector, or of each block.
+  struct Window {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t number = 0;  ///< which chunk
+    [[nodiscard]] std::int64_t length() const { return end - begin; }
+  };
+
+  [[nodiscard]] Progress go_on();
+
+  // Beginning.
+  void announce();
+  void offer_input(Slot& slot);
+  void offer_copy(Slot& slot);
+  void offer_output(Slot& slot);
+  [[nodiscard]] bool all_here();
+  void agree();
+  void check_tables() const;
+  [[nodiscard]] Way choose_way() const;
+  void cut_windows();
+  [[nodiscard]] Progress begin_work();
+  [[nodiscard]] Progress advance_pipeline();
+  [[nodiscard]] bool may_leave() const;
+
+  // Who depends on whom.
+  [[nodiscard]] bool offers() const;
+  [[nodiscard]] bool reads_from(Rank peer) const;
+  [[nodiscard]] bool is_read_by(Rank peer) const;
+  [[nodiscard]] bool wants_result() const;
+  [[nodiscard]] bool is_combined_vector() const;
+
+  // The work on one window.
+  void stage(const Window& window);
+  void work(const Window& window);
+  void take(const Window& window);
+  void combine_whole();
+  void combine_share(const Window& window);
+  void combine_blocks(const Window& window);
+  void pull(const Window& window);
+  void pull_block(const Window& window, Rank from, Extent into);
+  void combine(std::int64_t count);
+  void copy(std::byte* to, const std::byte* from, std::int64_t elements) const;
+
+  [[nodiscard]] Window window(std::int64_t number) const;
+  [[nodiscard]] Extent share_of(const Window& window, Rank rank) const;
+  [[nodiscard]] const std::byte* source(Rank from, const Window& window) const;
+  [[nodiscard]] std::int64_t offered_offset(Rank from) const;
+  [[nodiscard]] std::byte* output_at(std::int64_t element) const;
+  [[nodiscard]] const std::byte* input_at(std::int64_t element) const;
+  [[nodiscard]] Slot& slot(Rank rank) const;
+  [[nodiscard]] bool reached(Rank peer, Stage stage, std::int64_t chunks) const;
+  [[nodiscard]] bool all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
+                                 std::int64_t chunks) const;
+  void tell(Stage stage, std::int64_t chunks);
+
+  GroupCore& group_;
+  const Call& call_;
+  const Geometry& geometry_;
+  const Record& record_;
+  const Rank me_;
+  const Rank ranks_;
+  State state_ = State::Begin;
+  Way way_ = Way::Read;
+  Stores stores_ = Stores::Cached;
+  bool someone_waits_ = false;  ///< a rank offered its own buffer
+  Rank seen_ = 0;               ///< ranks below this one are here
+  std::int64_t unit_ = 0;       ///< elements of the vector, or of the longest block
+  std::int64_t window_length_ = 0;
+  std::int64_t windows_ = 0;
+  std::int64_t staged_ = 0;
+  std::int64_t worked_ = 0;
+  std::int64_t taken_ = 0;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,118 @@
+// Engine: what drives operations. A blocking call is driven by the caller's own thread; what was
+// started is driven by the lane, a thread that exists once something has been started.
+//
+// Waiting goes in three stages: spin (a peer on another core answers in a fraction of a microsecond),
+// yield (the peer may need this very core), sleep on the bell (an idle rank costs nothing). Where
+// ranks outnumber cores the first stage is short.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/bell.h"
+#include "comm/op.h"
+
+namespace trireme::comm {
+
+/// Something a thread sleeps on while it waits for peers.
+class Idle {
+ public:
+  Idle() = default;
+  virtual ~Idle() = default;
+  Idle(const Idle&) = delete;
+  Idle& operator=(const Idle&) = delete;
+  [[nodiscard]] virtual std::uint32_t announce() = 0;
+  virtual void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) = 0;
+  virtual void withdraw() = 0;
+  /// Wakes all threads of this rank that sleep here.
+  virtual void wake() = 0;
+};
+
+/// How long each stage of waiting is.
+struct Waiting {
+  int spins = 2000;
+  int yields = 100;
+};
+
+/// One wait: call pause() each time there was nothing to do, reset() each time there was.
+class Backoff {
+ public:
+  Backoff(Idle& idle, const Waiting& waiting) : idle_(idle), waiting_(waiting) {}
+  ~Backoff();
+  Backoff(const Backoff&) = delete;
+  Backoff& operator=(const Backoff&) = delete;
+
+  /// Waits a little, longer each time. True if it is time to check that the peers are alive.
+  [[nodiscard]] bool pause();
+  void reset();
+  /// How long it is since the last reset.
+  [[nodiscard]] Seconds stuck() const;
+
+ private:
+  Idle& idle_;
+  Waiting waiting_;
+  int count_ = 0;
+  bool announced_ = false;
+  std::uint32_t token_ = 0;
+  std::chrono::steady_clock::time_point since_{};
+};
+
+/// Something that was started: an operation and how it ended.
+struct Job {
+  std::shared_ptr<void> keeps;  ///< what the operation refers to
+  std::unique_ptr<Op> op;
+  const void* line = nullptr;  ///< jobs of one line are done one after the other; none: at once
+  std::atomic<bool> done{false};
+  std::exception_ptr error;  ///< set before done
+  std::mutex mutex;
+  std::condition_variable changed;
+
+  void finish(std::exception_ptr how);
+  /// False if the time was over first.
+  bool wait(std::chrono::nanoseconds at_most);
+};
+
+class Engine {
+ public:
+  Engine(Idle& idle, const Waiting& waiting);
+  /// Ends the lane; jobs that are not done end with an error. Never throws.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Drives the operation to its end, on this thread. Throws what it throws.
+  void run(Op& op);
+  /// Hands it to the lane.
+  void submit(std::shared_ptr<Job> job);
+  /// Whether a job of this line is not done yet.
+  [[nodiscard]] bool is_busy(const void* line) const;
+
+ private:
+  void drive_lane();
+  [[nodiscard]] bool advance_jobs(bool check, Seconds stuck);
+  void accept_jobs();
+
+  Idle& idle_;
+  Waiting waiting_;
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<Job>> incoming_ TRIREME_GUARDED_BY(mutex_);
+  std::atomic<bool> has_incoming_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::int64_t> unfinished_{0};
+  std::vector<const void*> lines_ TRIREME_GUARDED_BY(mutex_);  ///< of unfinished jobs
+  std::list<std::shared_ptr<Job>> jobs_;                       ///< the lane's own
+  std::thread lane_;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,189 @@
+// The public Group and Pending.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "comm/direct.h"
+#include "comm/make_op.h"
+#include "comm/message_op.h"
+#include "comm/scheduled.h"
+#include "comm/world_core.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+
+using comm::GroupCore;
+using comm::Job;
+
+// Pending.
+
+Pending::Pending(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+
+Pending::~Pending() {
+  while (job_ && !job_->wait(std::chrono::seconds(1))) {
+  }
+}
+
+Pending::Pending(Pending&&) noexcept = default;
+
+Pending& Pending::operator=(Pending&& other) noexcept {
+  std::swap(job_, other.job_);
+  return *this;
+}
+
+bool Pending::done() const {
+  return !job_ || job_->done.load(std::memory_order_acquire);
+}
+
+void Pending::wait() {
+  while (!wait(Seconds{1})) {
+  }
+}
+
+bool Pending::wait(Seconds at_most) {
+  if (!job_) {
+    return true;
+  }
+  if (!job_->wait(std::chrono::nanoseconds(static_cast<std::int64_t>(at_most.count * 1e9)))) {
+    return false;
+  }
+  const std::shared_ptr<Job> job = std::move(job_);
+  job_.reset();
+  if (job->error) {
+    std::rethrow_exception(job->error);
+  }
+  return true;
+}
+
+// Calls.
+
+namespace {
+
+/// A call under way, with all it refers to.
+class CallOp : public comm::Op {
+ public:
+  /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
+  CallOp(GroupCore& group, const Call& call)
+      : call_(call), geometry_(comm::make_geometry(call_, group.rank(), group.size())) {
+    const Method method = group.choose(call_, geometry_);
+    record_ = comm::make_record(call_, geometry_.count, method, group.next_sequence());
+    if (!group.sees_memory()) {
+      group.remember(record_);
+    }
+    op_ = comm::make_op(group, call_, geometry_, record_);
+  }
+  [[nodiscard]] comm::Progress advance() override { return op_->advance(); }
+  void check(Seconds stuck) override { op_->check(stuck); }
+
+ private:
+  Call call_;
+  comm::Geometry geometry_;
+  comm::Record record_;
+  std::unique_ptr<comm::Op> op_;
+};
+
+}  // namespace
+
+Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
+
+Rank Group::rank() const {
+  return core_->rank();
+}
+Rank Group::size() const {
+  return core_->size();
+}
+const std::vector<Rank>& Group::world_ranks() const {
+  return core_->members();
+}
+
+void Group::run(const Call& call) {
+  core_->require_alive();
+  comm::Engine& engine = core_->world().engine();
+  if (engine.is_busy(core_.get())) {
+    start(call).wait();
+    return;
+  }
+  const comm::Geometry geometry = comm::make_geometry(call, core_->rank(), core_->size());
+  const Method method = core_->choose(call, geometry);
+  const comm::Record record =
+      comm::make_record(call, geometry.count, method, core_->next_sequence());
+  if (method.kind == Method::Kind::Direct) {
+    comm::DirectOp op(*core_, call, geometry, record);  // the short way allocates nothing
+    engine.run(op);
+    return;
+  }
+  core_->remember(record);
+  const std::unique_ptr<comm::Op> op = comm::make_op(*core_, call, geometry, record);
+  engine.run(*op);
+}
+
+Pending Group::start(const Call& call) {
+  core_->require_alive();
+  auto job = std::make_shared<Job>();
+  job->op = std::make_unique<CallOp>(*core_, call);
+  job->line = core_.get();
+  job->keeps = core_;
+  core_->world().engine().submit(job);
+  return Pending(std::move(job));
+}
+
+void Group::barrier() {
+  run(Call{});
+}
+
+std::string Group::method_of(const Call& call) const {
+  const comm::Geometry geometry = comm::make_geometry(call, core_->rank(), core_->size());
+  return std::string(name(core_->choose(call, geometry)));
+}
+
+// Messages.
+
+namespace {
+
+void check_peer(const GroupCore& group, Rank peer, const char* what) {
+  if (peer < 0 || peer >= group.size() || peer == group.rank()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} rank {}: in a group of {} rank {} can reach the others, 0 to {}",
+                            what, peer, group.size(), group.rank(), group.size() - 1));
+  }
+}
+
+}  // namespace
+
+Pending Group::start_send(std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag) {
+  core_->require_alive();
+  check_peer(*core_, to, "send to");
+  auto job = std::make_shared<Job>();
+  job->op = std::make_unique<comm::SendOp>(*core_, data, dtype, to, tag);
+  job->keeps = core_;
+  core_->world().engine().submit(job);
+  return Pending(std::move(job));
+}
+
+Pending Group::start_receive(std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag) {
+  core_->require_alive();
+  check_peer(*core_, from, "receive from");
+  auto job = std::make_shared<Job>();
+  job->op = std::make_unique<comm::ReceiveOp>(*core_, data, dtype, from, tag);
+  job->keeps = core_;
+  core_->world().engine().submit(job);
+  return Pending(std::move(job));
+}
+
+void Group::send_bytes(std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag) {
+  core_->require_alive();
+  check_peer(*core_, to, "send to");
+  comm::SendOp op(*core_, data, dtype, to, tag);
+  core_->world().engine().run(op);
+}
+
+void Group::receive_bytes(std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag) {
+  core_->require_alive();
+  check_peer(*core_, from, "receive from");
+  comm::ReceiveOp op(*core_, data, dtype, from, tag);
+  core_->world().engine().run(op);
+}
+
+}  // namespace trireme

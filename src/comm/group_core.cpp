@@ -1,0 +1,360 @@
+#include "comm/group_core.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "comm/world_core.h"
+#include "trireme/collective_cost.h"
+
+namespace trireme::comm {
+namespace {
+
+/// How long an operation waits for a rank that lives but does not come, in deadlines.
+constexpr double kPatience = 30;
+/// A rank that has waited this long tells the others what it waits in.
+constexpr Seconds kAskAfter{0.05};
+/// How long ranks that disagree wait for everyone's word before they give up.
+constexpr std::chrono::milliseconds kHearing{200};
+
+std::string_view fault_text(CommFault fault) {
+  switch (fault) {
+    case CommFault::Mismatch:
+      return "called something else";
+    case CommFault::Died:
+      return "died";
+    case CommFault::Stopped:
+      return "stopped";
+    case CommFault::Left:
+      return "left the world";
+    case CommFault::Late:
+      return "did not come";
+    case CommFault::Corrupt:
+      return "sent damaged data";
+    case CommFault::Dead:
+      return "gave up";
+  }
+  return "failed";
+}
+
+constexpr std::uint64_t failure_code(CommFault fault, Rank culprit) {
+  return static_cast<std::uint64_t>(culprit) << 8 | (static_cast<std::uint64_t>(fault) + 1);
+}
+
+}  // namespace
+
+GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> members,
+                     std::vector<Area*> areas, std::uint64_t first_sequence)
+    : world_(world),
+      context_(context),
+      members_(std::move(members)),
+      areas_(std::move(areas)),
+      sequence_(first_sequence) {
+  for (std::size_t place = 0; place < members_.size(); ++place) {
+    const Rank rank = members_[place];
+    if (rank == world_.rank()) {
+      me_ = static_cast<Rank>(place);
+    } else if (RankPage* page = world_.page(rank); page != nullptr) {
+      bells_.push_back(&page->bell);
+    }
+  }
+}
+
+GroupCore::~GroupCore() {
+  world_.mailbox().forget(context_);
+  if (!areas_.empty()) {
+    world_.retire_area(areas_[static_cast<std::size_t>(me_)], areas_, sequence_);
+  }
+}
+
+void GroupCore::ring_members() const {
+  for (Bell* bell : bells_) {
+    bell->ring();
+  }
+}
+
+// What does a call.
+
+Method GroupCore::choose(const Call& call, const Geometry& geometry) {
+  const Method& asked = call.options.method;
+  if (asked.kind == Method::Kind::Direct && !sees_memory() && size() > 1) {
+    throw Error(
+        ErrorKind::Usage,
+        "direct operations need all ranks of the group on one host; ask for an algorithm, or "
+        "leave the choice open");
+  }
+  if (asked.kind != Method::Kind::Automatic) {
+    return asked;
+  }
+  if (sees_memory()) {
+    return Method::direct();
+  }
+  if (call.operation == Operation::Alltoall) {
+    return Method::scheduled(Algorithm::Pairwise);
+  }
+  Selector::Query query{.operation = call.operation,
+                        .ranks = size(),
+                        .root = has_root(call.operation) ? call.root : 0,
+                        .bytes = {std::max<std::int64_t>(geometry.bytes(), 1)}};
+  for (const Choice& choice : world_.selector().rank(query)) {
+    const bool blocks_alike = geometry.listed.empty() || !has_segments(choice.algorithm);
+    if (blocks_alike) {
+      return Method::scheduled(choice.algorithm);
+    }
+  }
+  return Method::scheduled(Algorithm::Flat);
+}
+
+std::int64_t GroupCore::segments(Operation operation, Algorithm algorithm,
+                                 std::int64_t bytes) const {
+  return best_segments(operation, algorithm, size(), {bytes}, world_.selector().costs());
+}
+
+const Schedule& GroupCore::schedule(Operation operation, Algorithm algorithm, Rank root,
+                                    std::int64_t segments) {
+  const auto key = std::tuple(operation, algorithm, root, segments);
+  const auto it = schedules_.find(key);
+  if (it != schedules_.end()) {
+    return it->second;
+  }
+  return schedules_
+      .emplace(key,
+               build(operation, algorithm, {.ranks = size(), .root = root, .segments = segments}))
+      .first->second;
+}
+
+// Failures.
+
+void GroupCore::require_alive() const {
+  if (is_dead()) {
+    MutexLock lock(mutex_);
+    throw CommError(
+        CommFault::Dead, {},
+        fmt::format("the group is dead; shrink() it to go on. It failed with: {}", reason_));
+  }
+}
+
+void GroupCore::die(const std::string& reason) {
+  {
+    MutexLock lock(mutex_);
+    if (reason_.empty()) {
+      reason_ = reason;
+    }
+  }
+  dead_.store(true, std::memory_order_release);
+  finish(sequence_);
+}
+
+void GroupCore::fail(CommFault fault, std::vector<Rank> culprits, const std::string& message) {
+  const std::uint64_t code = failure_code(fault, culprits.empty() ? -1 : culprits.front());
+  die(message);
+  if (sees_memory()) {
+    Area& mine = area(me_);
+    const std::size_t length = std::min(message.size(), mine.why.size() - 1);
+    std::copy_n(message.begin(), length, mine.why.begin());
+    mine.why[length] = '\0';
+    mine.failed.store(code, std::memory_order_seq_cst);
+    ring_members();
+  } else {
+    std::vector<std::byte> data(sizeof(code) + message.size());
+    std::memcpy(data.data(), &code, sizeof(code));
+    std::memcpy(data.data() + sizeof(code), message.data(), message.size());
+    for (const Rank member : members_) {
+      if (member != world_.rank() && !world_.trouble(member)) {
+        world_.post_control(member, ControlKind::Fail, context_, data);
+      }
+    }
+  }
+  throw CommError(fault, std::move(culprits), message);
+}
+
+/// What a member did last, as far as this host can see.
+std::string GroupCore::last_seen(Rank place) const {
+  if (!sees_memory()) {
+    return {};
+  }
+  const Area& theirs = area(place);
+  const std::uint64_t first = theirs.slots[0].stamp.load(std::memory_order_acquire);
+  const std::uint64_t second = theirs.slots[1].stamp.load(std::memory_order_acquire);
+  const Slot& slot = theirs.slots[first >= second ? 0 : 1];
+  const std::uint64_t last = std::max(first, second);
+  if (last == 0) {
+    return "; it had called nothing in this group";
+  }
+  std::uint64_t chunk = 0;
+  for (const auto& clock : theirs.clocks) {
+    const std::uint64_t time = clock.load(std::memory_order_acquire);
+    if (time >> kChunkBits == last) {
+      chunk = std::max(chunk, time & ((std::uint64_t{1} << kChunkBits) - 1));
+    }
+  }
+  return fmt::format("; its last call was #{}, {}, {}", last, to_text(slot.record),
+                     theirs.finished.load() >= last ? "which it had finished"
+                                                    : fmt::format("in step {}", chunk + 1));
+}
+
+void GroupCore::fail_for(Rank place, CommFault fault, const std::string& why,
+                         const std::string& what) {
+  const Rank rank = members_[static_cast<std::size_t>(place)];
+  fail(fault, {rank},
+       fmt::format("{}: rank {} on host {} {}{}{}", what, rank,
+                   world_.host(rank).substr(0, world_.host(rank).find('/')), fault_text(fault),
+                   why.empty() ? "" : " (" + why + ")", last_seen(place)));
+}
+
+/// Members that gave the group up: this rank gives it up for the same reason.
+void GroupCore::check_failures() {
+  std::uint64_t code = 0;
+  std::string why;
+  if (sees_memory()) {
+    for (Rank place = 0; place < size() && code == 0; ++place) {
+      code = place == me_ ? 0 : area(place).failed.load(std::memory_order_acquire);
+      why = code == 0 ? "" : area(place).why.data();
+    }
+  } else {
+    MutexLock lock(mutex_);
+    if (notice_) {
+      code = notice_->code;
+      why = notice_->text;
+    }
+  }
+  if (code != 0) {
+    fail(static_cast<CommFault>((code & 0xFF) - 1),
+         {static_cast<Rank>(static_cast<std::int64_t>(code) >> 8)}, why);
+  }
+}
+
+/// What a rank sent before it left may not have been looked at yet: true from the second time on, and
+/// after a while for what crosses a network.
+bool GroupCore::is_final(Rank place, bool network) {
+  constexpr std::chrono::milliseconds kStillOnTheWay{50};
+  const auto now = std::chrono::steady_clock::now();
+  const auto [it, first] = left_.emplace(place, now);
+  return !first && (!network || now - it->second > kStillOnTheWay);
+}
+
+void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
+                              const std::function<std::string()>& what) {
+  for (Rank place = 0; place < size(); ++place) {
+    const Rank rank = members_[static_cast<std::size_t>(place)];
+    const RankPage* page = place == me_ ? nullptr : world_.page(rank);
+    const auto trouble = world_.has_trouble() ? world_.trouble(rank) : std::nullopt;
+    if (trouble && trouble->fault != CommFault::Left) {
+      fail_for(place, trouble->fault, trouble->text, what());
+    }
+    const bool left = trouble || (page != nullptr &&
+                                  page->presence.load(std::memory_order_acquire) == Presence::Left);
+    if (left && missing(place) && is_final(place, page == nullptr)) {
+      fail_for(place, CommFault::Left, "", what());
+    }
+  }
+  check_failures();
+  check_dispute();
+  if (stuck.count > kPatience * world_.options().deadline.count) {
+    std::vector<Rank> late;
+    std::string names;
+    std::string seen;
+    for (Rank place = 0; place < size(); ++place) {
+      if (place != me_ && missing(place)) {
+        late.push_back(members_[static_cast<std::size_t>(place)]);
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", late.back());
+        seen = seen.empty() ? last_seen(place) : seen;
+      }
+    }
+    fail(CommFault::Late, late,
+         fmt::format("{}: rank {} waited {:.1f} s for rank {}, which lives but did not come{}",
+                     what(), world_.rank(), stuck.count, names, seen));
+  }
+}
+
+// Disagreements found by messages.
+
+void GroupCore::remember(const Record& record) {
+  MutexLock lock(mutex_);
+  remembered_[record.sequence % kRemembered] = record;
+}
+
+void GroupCore::inquire(const Record& record, Seconds stuck) {
+  if (!sees_memory() && stuck > kAskAfter && asked_ != record.sequence) {
+    asked_ = record.sequence;
+    for (const Rank member : members_) {
+      if (member != world_.rank()) {
+        world_.post_control(member, ControlKind::Inquiry, context_,
+                            std::as_bytes(std::span(&record, 1)));
+      }
+    }
+  }
+}
+
+void GroupCore::dispute(const Record& record) {
+  inquire(record, Seconds{1});
+  MutexLock lock(mutex_);
+  if (disputed_ == 0) {
+    disputed_ = record.sequence;
+    disputed_since_ = std::chrono::steady_clock::now();
+  }
+  has_dispute_.store(true);
+}
+
+void GroupCore::hear(Rank world_rank, const Record& record, bool is_question) {
+  const auto place = std::ranges::find(members_, world_rank) - members_.begin();
+  Record mine;
+  {
+    MutexLock lock(mutex_);
+    mine = remembered_[record.sequence % kRemembered];
+    if (mine.sequence == record.sequence && mine.fingerprint != record.fingerprint &&
+        disputed_ == 0) {
+      disputed_ = record.sequence;
+      disputed_since_ = std::chrono::steady_clock::now();
+      has_dispute_.store(true);
+    }
+    if (witnesses_.empty() || witnesses_.front().record.sequence != record.sequence) {
+      witnesses_.assign(members_.size(), Witness{});
+      for (std::size_t i = 0; i < members_.size(); ++i) {
+        witnesses_[i].world_rank = members_[i];
+        witnesses_[i].record.sequence = record.sequence;
+      }
+    }
+    witnesses_[static_cast<std::size_t>(place)] = {world_rank, true, record};
+  }
+  if (is_question && mine.sequence == record.sequence) {
+    world_.post_control(world_rank, ControlKind::Answer, context_,
+                        std::as_bytes(std::span(&mine, 1)));
+    if (mine.fingerprint != record.fingerprint) {
+      inquire(mine, Seconds{1});  // so that all hear all
+    }
+  }
+}
+
+void GroupCore::hear_failure(std::uint64_t code, const std::string& text) {
+  MutexLock lock(mutex_);
+  if (!notice_) {
+    notice_ = Notice{code, text};
+  }
+}
+
+void GroupCore::check_dispute() {
+  if (!has_dispute_.load()) {
+    return;
+  }
+  std::vector<Witness> witnesses;
+  std::uint64_t sequence = 0;
+  {
+    MutexLock lock(mutex_);
+    sequence = disputed_;
+    const Record& mine = remembered_[sequence % kRemembered];
+    if (!witnesses_.empty() && mine.sequence == sequence) {
+      witnesses_[static_cast<std::size_t>(me_)] = {world_.rank(), true, mine};
+    }
+    const bool all = !witnesses_.empty() &&
+                     std::ranges::all_of(witnesses_, [](const Witness& w) { return w.known; });
+    if (!all && std::chrono::steady_clock::now() - disputed_since_ < kHearing) {
+      return;
+    }
+    witnesses = witnesses_;
+  }
+  fail(CommFault::Mismatch, mismatch_culprits(witnesses), mismatch_text(sequence, witnesses));
+}
+
+}  // namespace trireme::comm

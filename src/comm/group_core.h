@@ -1,0 +1,137 @@
+// GroupCore: what a Group is made of. The caller's thread and the World's lane use it, one operation
+// at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/area.h"
+#include "comm/geometry.h"
+#include "comm/op.h"
+#include "comm/record.h"
+#include "trireme/collective.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+
+class WorldCore;
+
+class GroupCore {
+ public:
+  /// `members` are world ranks, by place; this rank is among them. `areas` are the ranks' areas where
+  /// all are on one host, else empty. The world must live as long.
+  /// Calls are numbered from `first_sequence` + 1: areas are used again, and their numbers only go up.
+  GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> members,
+            std::vector<Area*> areas, std::uint64_t first_sequence);
+  ~GroupCore();
+  GroupCore(const GroupCore&) = delete;
+  GroupCore& operator=(const GroupCore&) = delete;
+
+  [[nodiscard]] WorldCore& world() const { return world_; }
+  [[nodiscard]] std::uint64_t context() const { return context_; }
+  [[nodiscard]] Rank rank() const { return me_; }
+  [[nodiscard]] Rank size() const { return static_cast<Rank>(members_.size()); }
+  [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
+  [[nodiscard]] bool sees_memory() const { return !areas_.empty(); }
+  [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
+
+  /// The number of the next call.
+  [[nodiscard]] std::uint64_t next_sequence() { return ++sequence_; }
+  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+
+  /// This rank is through with that call.
+  void finish(std::uint64_t sequence) const {
+    if (!areas_.empty()) {
+      area(me_).finished.store(sequence, std::memory_order_release);
+    }
+  }
+
+  /// How often this was asked before with the same number: the turn of a new group of the same ranks.
+  [[nodiscard]] std::uint64_t count_subset(std::uint64_t number) { return subsets_[number]++; }
+
+  /// Wakes the members that sleep. After a seq_cst store that they wait for.
+  void ring_members() const;
+
+  /// What the call will be done by; the same on all ranks if the calls are.
+  [[nodiscard]] Method choose(const Call& call, const Geometry& geometry);
+  /// A schedule of the catalogue, built once.
+  [[nodiscard]] const Schedule& schedule(Operation operation, Algorithm algorithm, Rank root,
+                                         std::int64_t segments);
+  /// The segments of chain and double-tree for this size.
+  [[nodiscard]] std::int64_t segments(Operation operation, Algorithm algorithm,
+                                      std::int64_t bytes) const;
+
+  // Ranks that do not see one another's memory find a disagreement by messages: each remembers what it
+  // called, and a rank that waits long, or gets a message of another call, asks the others.
+  void remember(const Record& record);
+  /// Asks all members once, if the call has waited for long.
+  void inquire(const Record& record, Seconds stuck);
+  /// Asks all members now: a message showed that someone called something else.
+  void dispute(const Record& record);
+  /// What a member says of a call. `is_question`: it wants to hear what this rank called.
+  void hear(Rank world_rank, const Record& record, bool is_question);
+  /// A member gives the group up.
+  void hear_failure(std::uint64_t code, const std::string& text);
+
+  /// Throws CommError if a member that `missing` says is needed has died, stopped or left, or if
+  /// `stuck` is longer than an operation waits. `what` names the operation for the message.
+  void check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
+                     const std::function<std::string()>& what);
+  /// Marks the group dead and throws.
+  [[noreturn]] void fail(CommFault fault, std::vector<Rank> culprits, const std::string& message);
+  /// Marks it dead, with the reason that later calls give.
+  void die(const std::string& reason);
+  /// Throws CommError(Dead) if the group is.
+  void require_alive() const;
+  [[nodiscard]] bool is_dead() const { return dead_.load(std::memory_order_acquire); }
+
+  /// Room for pointers, kept between calls so that a small one allocates nothing.
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> targets;
+
+ private:
+  [[nodiscard]] std::string last_seen(Rank place) const;
+  [[noreturn]] void fail_for(Rank place, CommFault fault, const std::string& why,
+                             const std::string& what);
+  [[nodiscard]] bool is_final(Rank place, bool network);
+  void check_failures();
+  void check_dispute();
+
+  WorldCore& world_;
+  std::uint64_t context_;
+  std::vector<Rank> members_;
+  std::vector<Area*> areas_;
+  std::vector<Bell*> bells_;  ///< of the others on this host
+  Rank me_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::atomic<bool> dead_{false};
+  mutable Mutex mutex_;
+  std::string reason_ TRIREME_GUARDED_BY(mutex_);
+  static constexpr std::size_t kRemembered = 16;
+  std::array<Record, kRemembered> remembered_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
+  std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
+  std::chrono::steady_clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
+  std::atomic<bool> has_dispute_{false};
+  struct Notice {
+    std::uint64_t code = 0;
+    std::string text{};
+  };
+  std::optional<Notice> notice_ TRIREME_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::uint64_t> subsets_;
+  std::map<Rank, std::chrono::steady_clock::time_point> left_;  ///< places, and when that was seen
+  std::uint64_t asked_ = 0;  ///< the last call that was inquired about
+  std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_;
+};
+
+}  // namespace trireme::comm

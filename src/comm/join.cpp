@@ -1,0 +1,188 @@
+#include "comm/join.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+/// What a rank publishes.
+struct Card {
+  std::string host;
+  std::string shm;
+  std::uint64_t area = 0;
+  std::string tcp;
+};
+
+std::string to_text(const Card& card) {
+  return fmt::format("{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.tcp);
+}
+
+Card parse_card(const std::string& text) {
+  const auto lines = split(text, '\n');
+  if (lines.size() != 4) {
+    throw Error(ErrorKind::Peer, "a rank published an address of another version");
+  }
+  return {std::string(lines[0]), std::string(lines[1]),
+          static_cast<std::uint64_t>(parse_integer(lines[2]).value_or(0)), std::string(lines[3])};
+}
+
+std::string link_text(const char* path) {
+  std::array<char, 256> buffer{};
+  const ssize_t length = readlink(path, buffer.data(), buffer.size());
+  return length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "?";
+}
+
+/// Ranks with equal names can share memory: one boot of one machine, one network namespace (which
+/// stands for a host in tests), one set of process numbers. The machine's own name comes first, for
+/// people.
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{}/{}/{}/{}", name.data(), boot, link_text("/proc/self/ns/net"),
+                     link_text("/proc/self/ns/pid"));
+}
+
+std::string key_of(Rank rank) {
+  return fmt::format("world/rank/{}", rank);
+}
+
+class Joining {
+ public:
+  explicit Joining(const JoinParts& parts)
+      : parts_(parts), deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})) {}
+
+  std::unique_ptr<WorldCore> run() {
+    make_transports();
+    publish();
+    meet();
+    connect();
+    wait_for_all();
+    return std::make_unique<WorldCore>(std::move(world_));
+  }
+
+ private:
+  [[nodiscard]] bool uses_memory() const {
+    return parts_.options.transport != TransportKind::Tcp &&
+           parts_.options.transport != TransportKind::Ucx;
+  }
+  [[nodiscard]] bool uses_network() const {
+    return !parts_.house && parts_.options.transport != TransportKind::SharedMemory &&
+           (parts_.size > 1 || !uses_memory());
+  }
+
+  void make_transports() {
+    if (parts_.house) {
+      world_.transports.push_back(make_inprocess_transport(parts_.house, parts_.rank));
+    } else if (uses_memory()) {
+      world_.transports.push_back(make_shm_transport(parts_.rank, parts_.size));
+    }
+    if (uses_network()) {
+      world_.transports.push_back(
+          make_tcp_transport({parts_.rank, parts_.size, parts_.options, parts_.secret}));
+    }
+  }
+
+  void publish() {
+    Card card;
+    card.host = parts_.house ? "this process" : host_name();
+    for (const auto& transport : world_.transports) {
+      if (HostMemory* memory = transport->memory(); memory != nullptr) {
+        card.shm = transport->address();
+        world_.first_area = new (memory->allocate(static_cast<std::int64_t>(kAreaBytes))) Area();
+        card.area = *memory->place_of(world_.first_area, sizeof(Area));
+      } else {
+        card.tcp = transport->address();
+      }
+    }
+    parts_.store.set(key_of(parts_.rank), to_text(card));
+  }
+
+  void meet() {
+    for (Rank r = 0; r < parts_.size; ++r) {
+      try {
+        cards_.push_back(parse_card(parts_.store.get(key_of(r), deadline_)));
+      } catch (const Error& error) {
+        throw Error(error.kind(), fmt::format("rank {} of {} waits for rank {} to join: {}",
+                                              parts_.rank, parts_.size, r, error.what()));
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_neighbour(Rank r) const {
+    return uses_memory() && cards_[static_cast<std::size_t>(r)].host ==
+                                cards_[static_cast<std::size_t>(parts_.rank)].host;
+  }
+
+  void connect() {
+    world_.rank = parts_.rank;
+    world_.size = parts_.size;
+    world_.options = parts_.options;
+    world_.reach.assign(static_cast<std::size_t>(parts_.size), world_.transports.front().get());
+    std::vector<PeerAddress> near;
+    std::vector<PeerAddress> far;
+    for (Rank r = 0; r < parts_.size; ++r) {
+      const Card& card = cards_[static_cast<std::size_t>(r)];
+      world_.hosts.push_back(card.host);
+      world_.area_places.push_back(card.area);
+      if (r == parts_.rank) {
+        continue;
+      }
+      if (!is_neighbour(r) && card.tcp.empty()) {
+        throw Error(ErrorKind::Usage,
+                    fmt::format("rank {} is on another host than rank {}, but only shared memory "
+                                "was asked for",
+                                r, parts_.rank));
+      }
+      (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.tcp});
+      world_.reach[static_cast<std::size_t>(r)] =
+          is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
+    }
+    if (!near.empty()) {
+      world_.transports.front()->connect(near, deadline_);
+    }
+    if (!far.empty()) {
+      world_.transports.back()->connect(far, deadline_);
+    }
+  }
+
+  /// Nobody goes on, and perhaps ends, before all are connected.
+  void wait_for_all() {
+    if (parts_.store.add("world/connected", 1) == parts_.size) {
+      parts_.store.set("world/complete", "yes");
+    }
+    try {
+      (void)parts_.store.get("world/complete", deadline_);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("rank {} of {} waits for all to connect: {}",
+                                            parts_.rank, parts_.size, error.what()));
+    }
+  }
+
+  const JoinParts& parts_;
+  Deadline deadline_;
+  WorldParts world_;
+  std::vector<Card> cards_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+  if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
+    throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
+                                              parts.size, parts.size - 1));
+  }
+  return Joining(parts).run();
+}
+
+}  // namespace trireme::comm

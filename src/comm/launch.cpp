@@ -1,0 +1,179 @@
+// Ranks as processes forked from this one.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/join.h"
+#include "comm/rendezvous/tcp_store.h"
+#include "comm/rendezvous/tcp_store_server.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using comm::Fd;
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    comm::throw_system("cannot make a pipe", errno);
+  }
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+/// The line that the parent writes once its store listens.
+std::string read_line(const Fd& fd) {
+  std::string line;
+  char letter = 0;
+  while (read(fd.get(), &letter, 1) == 1 && letter != '\n') {
+    line += letter;
+  }
+  return line;
+}
+
+int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
+              const WorldOptions& options, const comm::Secret& secret, const Fd& address) {
+  try {
+    const std::string store_address = read_line(address);
+    comm::TcpStore store({.server = comm::parse_address(store_address), .secret = secret},
+                         comm::deadline_in({5 * options.deadline.count}));
+    World world(comm::join({rank, ranks, options, store, nullptr, secret}));
+    body(world);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "rank {}: {}\n", rank, error.what());
+    return 1;
+  }
+}
+
+/// The ranks that were started. Looks only after its own: the program may have other children.
+class Children {
+ public:
+  void add(pid_t child) {
+    children_.push_back({child, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
+  }
+
+  void kill_all() const {
+    for (const Child& child : children_) {
+      kill(child.pid, SIGKILL);
+    }
+  }
+
+  /// Waits for all. Once one has failed, or all that are left are stopped, the others get `grace` to
+  /// end by themselves. 0 if all ended well.
+  int wait(Seconds grace) {
+    std::optional<comm::Deadline> give_up;
+    while (!children_.empty()) {
+      await_change();
+      look();
+      if (give_up && comm::passed(*give_up)) {
+        kill_all();
+      } else if (!give_up && (failed_ || all_stopped())) {
+        give_up = comm::deadline_in(grace);
+      } else if (give_up && !failed_ && !all_stopped()) {
+        give_up.reset();
+      }
+    }
+    return failed_ ? 1 : 0;
+  }
+
+ private:
+  struct Child {
+    pid_t pid = 0;
+    Fd end;  ///< readable when it has ended
+    bool stopped = false;
+  };
+
+  [[nodiscard]] bool all_stopped() const {
+    return std::ranges::all_of(children_, [](const Child& child) { return child.stopped; });
+  }
+
+  /// Until one ends; a stop is only seen by looking now and then.
+  void await_change() const {
+    constexpr int kLookMilliseconds = 50;
+    std::vector<pollfd> ends;
+    for (const Child& child : children_) {
+      ends.push_back({child.end.get(), POLLIN, 0});
+    }
+    poll(ends.data(), ends.size(), kLookMilliseconds);
+  }
+
+  void look() {
+    for (auto it = children_.begin(); it != children_.end();) {
+      int status = 0;
+      const pid_t changed = waitpid(it->pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
+      if (changed == it->pid && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+        it->stopped = WIFSTOPPED(status);
+      } else if (changed == it->pid) {
+        failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+        it = children_.erase(it);
+        continue;
+      }
+      ++it;
+    }
+  }
+
+  std::vector<Child> children_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
+  if (ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("{} ranks; there must be at least one", ranks));
+  }
+  std::fflush(nullptr);
+  const comm::Secret secret = comm::Secret::random();
+  std::vector<Pipe> pipes(static_cast<std::size_t>(ranks));
+  Children children;
+  const pid_t parent = getpid();
+  for (Rank r = 0; r < ranks; ++r) {
+    Pipe& pipe = pipes[static_cast<std::size_t>(r)];
+    pipe = make_pipe();
+    const pid_t child = fork();
+    if (child < 0) {
+      children.kill_all();
+      comm::throw_system(fmt::format("cannot start rank {}", r), errno);
+    }
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) {
+        _exit(1);
+      }
+      pipe.write.reset();
+      const int code = run_child(r, ranks, body, options, secret, pipe.read);
+      std::fflush(nullptr);
+      _exit(code);
+    }
+    children.add(child);
+    pipe.read.reset();
+  }
+  const comm::TcpStoreServer server({.listen = {}, .secret = secret});
+  const std::string line = to_text(server.address()) + "\n";
+  for (const Pipe& pipe : pipes) {
+    (void)!write(pipe.write.get(), line.data(), line.size());
+  }
+  return children.wait({4 * options.deadline.count});
+}
+
+}  // namespace trireme

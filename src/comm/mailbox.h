@@ -1,0 +1,155 @@
+// Mailbox: messages over streams. Cuts them into pieces with headers, spreads long ones over several
+// streams, checks what arrives, and brings each message to the receive that waits for it.
+//
+// A message that nobody waits for yet is kept, if it is short or stands in the way for long; else its
+// stream waits. Any thread may call; work is done by whoever calls progress().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/kernels.h"
+#include "comm/stream.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+enum class Topic : std::uint16_t { Collective, Message, Control };
+
+/// What a message is for. Messages of one source and one key arrive in the order they were sent.
+struct Key {
+  std::uint64_t context = 0;  ///< the group
+  std::uint64_t number = 0;   ///< collective: sequence and step; message: tag
+  Topic topic = Topic::Collective;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+/// In front of every piece, as it travels. Little-endian, as all machines that we run on.
+struct PieceHeader {
+  std::uint32_t magic = 0;
+  Topic topic = Topic::Collective;
+  std::uint16_t padding = 0;
+  std::uint64_t context = 0;
+  std::uint64_t number = 0;
+  std::uint64_t fingerprint = 0;  ///< of the call, so that a message of another call is found out
+  std::uint64_t total = 0;        ///< bytes of the message
+  std::uint64_t offset = 0;       ///< of this piece in it
+  std::uint32_t length = 0;       ///< of this piece
+  std::uint32_t serial = 0;       ///< of the message, among those of its sender to this rank
+  std::uint64_t checksum = 0;     ///< of header (with 0 here) and data; 0 if switched off
+};
+static_assert(sizeof(PieceHeader) == 64);
+
+/// A message on its way out. Belongs to the caller, with its data, until it is done or cancelled.
+struct Outgoing {
+  Rank to = 0;
+  Key key{};
+  std::uint64_t fingerprint = 0;
+  std::vector<std::span<const std::byte>> parts{};
+  std::atomic<bool> done{false};
+};
+
+/// Where a part of a message goes: to `data`, combined with what is at `base`.
+struct Landing {
+  std::byte* data = nullptr;
+  const std::byte* base = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// A message that is waited for.
+struct Incoming {
+  Rank from = 0;
+  Key key{};
+  std::uint64_t fingerprint = 0;
+  std::vector<Landing> parts{};
+  const Combine* combine = nullptr;  ///< nothing: copied
+  std::atomic<bool> done{false};
+  /// What came instead of what was expected; then it is done too.
+  enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
+  std::uint64_t wrong_length = 0;
+};
+
+class Mailbox {
+ public:
+  /// `control` gets every message of the control topic, on the thread that makes progress, which may
+  /// call the mailbox. The others must not.
+  /// `lost` is told, once, that a peer's streams are broken, and why.
+  struct Handlers {
+    std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
+    std::function<void(Rank peer, const std::string& why)> lost;
+    std::function<void()> completed;  ///< something is done; other threads may wait for it
+  };
+  Mailbox(Rank ranks, Handlers handlers);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// The streams to a peer; the first carries all short messages.
+  void connect(Rank peer, std::vector<std::unique_ptr<Stream>> streams, bool checksums);
+
+  void send(Outgoing& message);
+  void receive(Incoming& message);
+  /// Afterwards the mailbox knows nothing of the message any more. What is half sent is finished
+  /// from a copy.
+  void cancel(Outgoing& message);
+  void cancel(Incoming& message);
+  /// Sends a copy of `data` when there is room; nobody waits for it.
+  void post(Rank to, const Key& key, std::uint64_t fingerprint, std::span<const std::byte> data);
+  /// Throws away what has come and will come for a group that is dead.
+  void forget(std::uint64_t context);
+
+  /// Moves what can be moved. True if something moved. If another thread is at it: false, at once.
+  bool progress();
+
+ private:
+  struct Peer;
+  struct Line;
+  struct Stored;
+  struct Sending;
+
+  void push_out(Rank to, Peer& peer);
+  bool progress_out(Peer& peer);
+  bool write_some(Line& line);
+  void prepare_piece(Line& line);
+  bool progress_in(Rank from, Peer& peer);
+  bool read_line(Rank from, Peer& peer, Line& line);
+  bool read_header(Rank from, Peer& peer, Line& line);
+  void check_header(Rank from, const PieceHeader& header) const;
+  bool bind(Rank from, Peer& peer, Line& line);
+  bool bind_first_piece(Rank from, Peer& peer, Line& line);
+  void keep(Peer& peer, Line& line);
+  bool read_body(Rank from, Peer& peer, Line& line);
+  void finish_piece(Rank from, Peer& peer, Line& line);
+  void land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const;
+  void complete(Incoming& message);
+  void break_peer(Rank from, Peer& peer, const std::string& why);
+  bool try_stored(Peer& peer, Incoming& message);
+
+  Handlers handlers_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::set<std::uint64_t> forgotten_;
+  struct ControlMessage {
+    Rank from = 0;
+    PieceHeader header{};
+    std::vector<std::byte> data{};
+  };
+  std::vector<ControlMessage> controls_;
+  std::vector<std::pair<Rank, std::string>> lost_;
+  bool completed_ = false;
+};
+
+}  // namespace trireme::comm

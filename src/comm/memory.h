@@ -1,0 +1,30 @@
+// HostMemory: memory of this rank that the other ranks of its host can read and write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+class HostMemory {
+ public:
+  HostMemory() = default;
+  virtual ~HostMemory() = default;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  /// Zeroed, aligned to a page. Any thread. Throws Error(System) if there is none left.
+  [[nodiscard]] virtual std::byte* allocate(std::int64_t bytes) = 0;
+  /// Takes back what allocate() gave. Any thread.
+  virtual void release(void* memory) noexcept = 0;
+  /// By which number peers find these bytes, or nothing if they cannot see them.
+  [[nodiscard]] virtual std::optional<std::uint64_t> place_of(const void* memory,
+                                                              std::size_t bytes) const = 0;
+  /// The bytes of a peer on this host (by world rank) that it calls by this number.
+  [[nodiscard]] virtual std::byte* view(Rank peer, std::uint64_t place) const = 0;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,108 @@
+#include "comm/message_op.h"
+
+#include <fmt/format.h>
+
+#include "comm/world_core.h"
+
+namespace trireme::comm {
+namespace {
+
+/// Both sides must mean the same type.
+std::uint64_t fingerprint_of(DType dtype) {
+  return 0x6D73670000000000 + static_cast<std::uint64_t>(dtype);
+}
+
+Key key_of(const GroupCore& group, std::int32_t tag) {
+  return {group.context(), static_cast<std::uint32_t>(tag), Topic::Message};
+}
+
+}  // namespace
+
+SendOp::SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to,
+               std::int32_t tag)
+    : group_(group), to_(to), tag_(tag) {
+  message_.to = group.members()[static_cast<std::size_t>(to)];
+  message_.key = key_of(group, tag);
+  message_.fingerprint = fingerprint_of(dtype);
+  message_.parts.push_back(data);
+}
+
+SendOp::~SendOp() {
+  if (posted_ && !message_.done.load()) {
+    group_.world().mailbox().cancel(message_);
+  }
+}
+
+Progress SendOp::advance() {
+  bool moved = false;
+  if (!posted_) {
+    group_.world().mailbox().send(message_);
+    posted_ = true;
+    moved = true;
+  }
+  if (message_.done.load(std::memory_order_acquire)) {
+    return Progress::Done;
+  }
+  moved = group_.world().progress() || moved;
+  if (message_.done.load(std::memory_order_acquire)) {
+    return Progress::Done;
+  }
+  return moved ? Progress::Moved : Progress::Stuck;
+}
+
+void SendOp::check(Seconds stuck) {
+  group_.check_members([this](Rank place) { return place == to_; }, stuck,
+                       [this] {
+                         return fmt::format("send of {} bytes to rank {}, tag {}",
+                                            message_.parts[0].size(), message_.to, tag_);
+                       });
+}
+
+ReceiveOp::ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from,
+                     std::int32_t tag)
+    : group_(group), from_(from), tag_(tag), bytes_(data.size()) {
+  message_.from = group.members()[static_cast<std::size_t>(from)];
+  message_.key = key_of(group, tag);
+  message_.fingerprint = fingerprint_of(dtype);
+  message_.parts.push_back({data.data(), nullptr, data.size()});
+}
+
+ReceiveOp::~ReceiveOp() {
+  if (posted_ && !message_.done.load()) {
+    group_.world().mailbox().cancel(message_);
+  }
+}
+
+Progress ReceiveOp::advance() {
+  bool moved = false;
+  if (!posted_) {
+    group_.world().mailbox().receive(message_);
+    posted_ = true;
+    moved = true;
+  }
+  if (!message_.done.load(std::memory_order_acquire)) {
+    moved = group_.world().progress() || moved;
+  }
+  if (!message_.done.load(std::memory_order_acquire)) {
+    return moved ? Progress::Moved : Progress::Stuck;
+  }
+  if (message_.wrong != Incoming::Wrong::Nothing) {
+    group_.fail(CommFault::Mismatch, {message_.from},
+                message_.wrong == Incoming::Wrong::Call
+                    ? fmt::format("receive from rank {}, tag {}: what was sent is of another type",
+                                  message_.from, tag_)
+                    : fmt::format("receive from rank {}, tag {}: {} bytes were sent, {} expected",
+                                  message_.from, tag_, message_.wrong_length, bytes_));
+  }
+  return Progress::Done;
+}
+
+void ReceiveOp::check(Seconds stuck) {
+  group_.check_members([this](Rank place) { return place == from_; }, stuck,
+                       [this] {
+                         return fmt::format("receive of {} bytes from rank {}, tag {}", bytes_,
+                                            message_.from, tag_);
+                       });
+}
+
+}  // namespace trireme::comm

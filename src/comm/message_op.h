@@ -1,0 +1,46 @@
+// Messages between two ranks, as operations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/group_core.h"
+#include "comm/mailbox.h"
+#include "comm/op.h"
+
+namespace trireme::comm {
+
+class SendOp : public Op {
+ public:
+  /// The group and the data must live until it is done.
+  SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag);
+  ~SendOp() override;
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+
+ private:
+  GroupCore& group_;
+  Rank to_;
+  std::int32_t tag_;
+  Outgoing message_;
+  bool posted_ = false;
+};
+
+class ReceiveOp : public Op {
+ public:
+  ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag);
+  ~ReceiveOp() override;
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+
+ private:
+  GroupCore& group_;
+  Rank from_;
+  std::int32_t tag_;
+  std::size_t bytes_;
+  Incoming message_;
+  bool posted_ = false;
+};
+
+}  // namespace trireme::comm

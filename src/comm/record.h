@@ -1,0 +1,53 @@
+// Record: what a rank says of its call to the others, so that a disagreement is found and told.
+// Plain data that lies in shared memory and travels in frames.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/comm_call.h"
+
+namespace trireme::comm {
+
+/// The facts of a call in which all ranks must agree, and where it was made.
+struct Record {
+  std::uint64_t sequence = 0;
+  std::uint64_t fingerprint = 0;  ///< of all fields below but the site
+  std::int64_t count = 0;         ///< elements of the vector that is whole (see plan.h)
+  std::uint64_t counts_hash = 0;  ///< of the sizes of blocks, where they were given
+  std::uint64_t user_hash = 0;    ///< of the name of the user's reduction
+  Rank root = 0;
+  Operation operation = Operation::Barrier;
+  DType dtype = DType::U8;
+  Reduction reduction = Reduction::Sum;
+  Order order = Order::Any;
+  Method::Kind method = Method::Kind::Automatic;
+  Algorithm algorithm = Algorithm::Ring;
+  char site[48] = {};  ///< cut from the left if longer; ends with 0
+};
+
+/// The record of a call; `count` is the number of elements as all ranks see it, `method` what was
+/// chosen.
+[[nodiscard]] Record make_record(const Call& call, std::int64_t count, const Method& method,
+                                 std::uint64_t sequence);
+
+/// "all-reduce of 1000 f32, sum, by ring, at train.cpp:12".
+[[nodiscard]] std::string to_text(const Record& record);
+
+/// What one rank of a group is known to have called.
+struct Witness {
+  Rank world_rank = 0;
+  bool known = false;
+  Record record{};
+};
+
+/// The message of a mismatch: one line that says in what they differ, then who called what, ranks
+/// that agree in one row.
+[[nodiscard]] std::string mismatch_text(std::uint64_t sequence,
+                                        const std::vector<Witness>& witnesses);
+
+/// The world ranks outside the largest set of ranks that agree; all of them if there is none.
+[[nodiscard]] std::vector<Rank> mismatch_culprits(const std::vector<Witness>& witnesses);
+
+}  // namespace trireme::comm

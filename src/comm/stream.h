@@ -1,0 +1,36 @@
+// Stream: bytes in order, both ways, between this rank and one peer. Never waits.
+//
+// One thread at a time (the mailbox sees to that).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "trireme/error.h"
+
+namespace trireme::comm {
+
+/// The peer has closed the stream, and everything it sent was read.
+class Closed : public Error {
+ public:
+  explicit Closed(const std::string& why) : Error(ErrorKind::Peer, why) {}
+};
+
+class Stream {
+ public:
+  Stream() = default;
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. Throws
+  /// Error(Peer) if the peer is gone.
+  [[nodiscard]] virtual std::size_t write(std::span<const std::byte> head,
+                                          std::span<const std::byte> body) = 0;
+  /// Fills `into` with what has arrived; returns how many bytes that were. Throws Closed, or
+  /// Error(Peer) if what comes cannot be right.
+  [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
+};
+
+}  // namespace trireme::comm

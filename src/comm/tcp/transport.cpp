@@ -1,0 +1,236 @@
+// TCP: ranks on different hosts, or on one when asked for. To each peer several connections, so that
+// long messages are not held to the pace of one; each connection is authenticated before anything is
+// read from it.
+#include "comm/transport.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "comm/rendezvous/channel.h"
+#include "comm/rendezvous/socket.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+/// What is read at once; what a message needs beyond it is read straight to its place.
+constexpr std::size_t kReadAhead = std::size_t{64} << 10;
+
+/// Sent first on a new connection, after the handshake: who calls, and which of its connections.
+struct Introduction {
+  std::int32_t rank = 0;
+  std::int32_t connection = 0;
+};
+
+class TcpStream : public Stream {
+ public:
+  TcpStream(Channel channel, Rank peer) : channel_(std::move(channel)), peer_(peer) {
+    buffer_.resize(kReadAhead);
+  }
+
+  [[nodiscard]] std::size_t write(std::span<const std::byte> head,
+                                  std::span<const std::byte> body) override {
+    std::array<iovec, 2> parts{};
+    int count = 0;
+    for (const std::span<const std::byte> part : {head, body}) {
+      if (!part.empty()) {
+        parts[static_cast<std::size_t>(count++)] = {
+            const_cast<std::byte*>(part.data()),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+            part.size()};
+      }
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = static_cast<std::size_t>(count);
+    const ssize_t sent = sendmsg(channel_.socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      return static_cast<std::size_t>(sent);
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+      return 0;
+    }
+    throw Error(ErrorKind::Peer,
+                fmt::format("the connection to rank {} broke: {}", peer_, error_text(errno)));
+  }
+
+  [[nodiscard]] std::size_t read(std::span<std::byte> into) override {
+    std::size_t done = take_buffered(into);
+    if (done == into.size()) {
+      return done;
+    }
+    // Long: straight to its place. Short: a bufferful, of which this is the beginning.
+    const std::span<std::byte> rest = into.subspan(done);
+    if (rest.size() >= kReadAhead) {
+      return done + receive(rest);
+    }
+    begin_ = 0;
+    end_ = receive(buffer_);
+    return done + take_buffered(rest);
+  }
+
+ private:
+  std::size_t take_buffered(std::span<std::byte> into) {
+    const std::size_t length = std::min(into.size(), end_ - begin_);
+    if (length > 0) {
+      std::memcpy(into.data(), buffer_.data() + begin_, length);
+      begin_ += length;
+    }
+    return length;
+  }
+
+  std::size_t receive(std::span<std::byte> into) {
+    const ssize_t got = recv(channel_.socket().get(), into.data(), into.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      return static_cast<std::size_t>(got);
+    }
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+      return 0;
+    }
+    throw Closed(got == 0 ? std::string("its connection closed")
+                          : fmt::format("its connection broke: {}", error_text(errno)));
+  }
+
+  Channel channel_;
+  Rank peer_;
+  std::vector<std::byte> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+class TcpTransport : public Transport {
+ public:
+  explicit TcpTransport(const TcpParts& parts)
+      : parts_(parts), listener_(listen_on({parts.options.bind, 0})) {
+    if (!parts_.secret) {
+      throw Error(ErrorKind::Usage, "connections between ranks need the job's secret");
+    }
+  }
+
+  [[nodiscard]] TransportKind kind() const override { return TransportKind::Tcp; }
+  [[nodiscard]] std::string address() const override { return to_text(listener_.address); }
+  [[nodiscard]] std::vector<int> sockets() const override { return sockets_; }
+
+  /// Lower ranks call higher ones. All calls are made before any is answered: a listening socket
+  /// takes them meanwhile.
+  void connect(const std::vector<PeerAddress>& peers, Deadline deadline) override {
+    std::size_t expected = 0;
+    std::vector<std::pair<Rank, Channel>> calls;
+    for (const PeerAddress& peer : peers) {
+      if (peer.rank < parts_.rank) {
+        expected += static_cast<std::size_t>(parts_.options.connections);
+        continue;
+      }
+      for (int k = 0; k < parts_.options.connections; ++k) {
+        Channel channel(connect_to(parse_address(peer.address), deadline),
+                        options_for(Side::Client));
+        calls.emplace_back(peer.rank, std::move(channel));
+      }
+    }
+    // Answering and calling take turns, as two ranks may be waiting for each other's answer.
+    std::vector<Channel> answers;
+    std::size_t introduced = 0;
+    std::size_t open_calls = 0;
+    std::vector<bool> called(calls.size(), false);
+    while (introduced < expected || open_calls < calls.size()) {
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (!called[i] && calls[i].second.advance()) {
+          called[i] = true;
+          ++open_calls;
+          const Introduction me{
+              parts_.rank,
+              static_cast<std::int32_t>(i % static_cast<std::size_t>(parts_.options.connections))};
+          send_all(calls[i].second, std::as_bytes(std::span(&me, 1)), deadline);
+        }
+      }
+      introduced += answer(answers);
+      if (passed(deadline)) {
+        throw Error(ErrorKind::Peer,
+                    fmt::format("rank {}: {} of {} connections to other ranks were made in time",
+                                parts_.rank, introduced + open_calls, expected + calls.size()));
+      }
+      (void)wait_for(listener_.socket, Ready::Read, std::min(deadline, deadline_in({0.001})));
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      add(calls[i].first,
+          static_cast<std::int32_t>(i % static_cast<std::size_t>(parts_.options.connections)),
+          std::move(calls[i].second));
+    }
+    listener_.socket.reset();
+  }
+
+  [[nodiscard]] std::vector<std::unique_ptr<Stream>> streams(Rank peer) override {
+    std::vector<std::unique_ptr<Stream>> out;
+    for (auto& [connection, channel] : channels_[peer]) {
+      out.push_back(std::make_unique<TcpStream>(std::move(channel), peer));
+    }
+    channels_.erase(peer);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] HandshakeOptions options_for(Side side) const {
+    return {.side = side, .purpose = Purpose::Data, .secret = *parts_.secret, .peer = {}};
+  }
+
+  void add(Rank peer, std::int32_t connection, Channel channel) {
+    sockets_.push_back(channel.socket().get());
+    channels_[peer].emplace(connection, std::move(channel));
+  }
+
+  /// Goes on with those who called; how many of them said who they are. One who cannot prove that it
+  /// belongs to the job is dropped.
+  std::size_t answer(std::vector<Channel>& answers) {
+    while (auto socket = accept_now(listener_.socket)) {
+      answers.emplace_back(std::move(*socket), options_for(Side::Server));
+    }
+    std::size_t introduced = 0;
+    for (std::size_t i = 0; i < answers.size();) {
+      bool drop = false;
+      try {
+        if (!answers[i].is_open() && !answers[i].advance()) {
+          ++i;
+          continue;
+        }
+        Introduction who;
+        const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&who, 1));
+        const Transfer got = answers[i].read(bytes);
+        if (got.outcome == Transfer::Outcome::WaitRead) {
+          ++i;
+          continue;
+        }
+        drop = got.bytes != bytes.size() || who.rank < 0 || who.rank >= parts_.rank;
+        if (!drop) {
+          add(who.rank, who.connection, std::move(answers[i]));
+          ++introduced;
+          drop = true;
+        }
+      } catch (const Error&) {
+        drop = true;  // refused; the others go on
+      }
+      if (drop) {
+        answers.erase(answers.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    return introduced;
+  }
+
+  TcpParts parts_;
+  Listener listener_;
+  std::vector<int> sockets_;
+  std::map<Rank, std::map<std::int32_t, Channel>> channels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(const TcpParts& parts) {
+  return std::make_unique<TcpTransport>(parts);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,69 @@
+// Transport: one way for ranks to reach one another. Each lives in a folder of its own, with the same
+// file names.
+//
+// A world publishes every rank's address through the rendezvous, then connects the pairs. A transport
+// whose ranks see one another's memory has a HostMemory; collectives then need no messages.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/area.h"
+#include "comm/engine.h"
+#include "comm/memory.h"
+#include "comm/rendezvous/deadline.h"
+#include "comm/rendezvous/secret.h"
+#include "comm/stream.h"
+#include "trireme/comm.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+struct PeerAddress {
+  Rank rank = 0;
+  std::string address{};
+};
+
+class Transport {
+ public:
+  Transport() = default;
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  [[nodiscard]] virtual TransportKind kind() const = 0;
+  /// What a peer needs to reach this rank.
+  [[nodiscard]] virtual std::string address() const = 0;
+  /// Connects to these peers, which do the same. Throws Error(System) or Error(Peer) at the deadline.
+  virtual void connect(const std::vector<PeerAddress>& peers, Deadline deadline) = 0;
+  /// The streams to a connected peer. Called once for each.
+  [[nodiscard]] virtual std::vector<std::unique_ptr<Stream>> streams(Rank peer) = 0;
+  /// Nothing if peers do not see one another's memory.
+  [[nodiscard]] virtual HostMemory* memory() { return nullptr; }
+  /// The page of a connected peer, or of this rank; only with memory().
+  [[nodiscard]] virtual RankPage* page(Rank /*rank*/) { return nullptr; }
+  /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end
+  /// alone.
+  [[nodiscard]] virtual int death_watch(Rank /*peer*/) { return -1; }
+  /// The descriptors to wait on for streams, if there are any.
+  [[nodiscard]] virtual std::vector<int> sockets() const { return {}; }
+};
+
+/// Ranks that are threads of one process meet in a house.
+class House;
+[[nodiscard]] std::shared_ptr<House> make_house(Rank ranks);
+[[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<House> house,
+                                                                  Rank rank);
+[[nodiscard]] std::unique_ptr<Transport> make_shm_transport(Rank rank, Rank ranks);
+
+struct TcpParts {
+  Rank rank = 0;
+  Rank ranks = 1;
+  WorldOptions options{};
+  std::optional<Secret> secret{};
+};
+[[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(const TcpParts& parts);
+
+}  // namespace trireme::comm

@@ -1,0 +1,330 @@
+#include "comm/world_core.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+namespace trireme::comm {
+namespace {
+
+/// How long each stage of waiting is: long spinning only where every rank of the host has a core.
+Waiting waiting_for(std::size_t ranks_here) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  if (ranks_here <= cores) {
+    return {.spins = 4000, .yields = 200};
+  }
+  return {.spins = 10, .yields = 400};
+}
+
+/// What the selector believes of a network until it has been measured: loopback TCP.
+CostModel default_costs() {
+  return CostModel::uniform({8e-6}, {4e-10}, {1e-10});
+}
+
+}  // namespace
+
+/// Sleeping: on the rank's bell; where there are sockets, on those and an event of this process.
+class WorldCore::WorldIdle : public Idle {
+ public:
+  /// Sockets tell of changes (edges): whoever is about to sleep has just read and written all it
+  /// could, so anything that becomes possible afterwards is a change.
+  WorldIdle(Bell& bell, const std::vector<int>& sockets, bool has_neighbours)
+      : bell_(bell), has_neighbours_(has_neighbours) {
+    if (sockets.empty()) {
+      return;
+    }
+    poll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    add(event_.get(), EPOLLIN);
+    for (const int socket : sockets) {
+      add(socket, EPOLLIN | EPOLLOUT | EPOLLET);
+    }
+  }
+
+  [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
+  void withdraw() override { bell_.withdraw(); }
+  void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
+    if (!poll_.valid()) {
+      bell_.sleep(token, at_most);
+      return;
+    }
+    // A peer of this host rings the bell, which epoll does not hear: look at it often.
+    constexpr std::chrono::milliseconds kLook{1};
+    const auto limit =
+        std::min<std::chrono::nanoseconds>(at_most, has_neighbours_ ? kLook : at_most);
+    epoll_event event{};
+    const int ready =
+        epoll_wait(poll_.get(), &event, 1,
+                   static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
+    if (ready > 0 && event.data.fd == event_.get()) {
+      eventfd_t count = 0;
+      eventfd_read(event_.get(), &count);
+    }
+  }
+  void wake() override {
+    bell_.ring_loudly();
+    if (event_.valid()) {
+      eventfd_write(event_.get(), 1);
+    }
+  }
+
+ private:
+  void add(int fd, std::uint32_t events) {
+    epoll_event event{.events = events, .data = {.fd = fd}};
+    epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+
+  Bell& bell_;
+  bool has_neighbours_;
+  Fd poll_;
+  Fd event_;
+};
+
+WorldCore::WorldCore(WorldParts parts)
+    : parts_(std::move(parts)),
+      mailbox_(parts_.size,
+               {.control =
+                    [this](Rank from, const PieceHeader& header, std::span<const std::byte> data) {
+                      handle_control(from, header, data);
+                    },
+                .lost = [this](Rank peer,
+                               const std::string& why) { report(peer, CommFault::Died, why); },
+                .completed = [this] { idle_->wake(); }}),
+      troubles_(static_cast<std::size_t>(parts_.size)),
+      heard_(static_cast<std::size_t>(parts_.size)) {
+  std::map<std::string, std::vector<Rank>> hosts;
+  for (Rank r = 0; r < parts_.size; ++r) {
+    hosts[parts_.hosts[static_cast<std::size_t>(r)]].push_back(r);
+  }
+  for (auto& [name, ranks] : hosts) {
+    by_host_.push_back(ranks);
+  }
+  std::ranges::sort(by_host_);
+  std::vector<int> sockets;
+  for (const auto& transport : parts_.transports) {
+    memory_ = memory_ == nullptr ? transport->memory() : memory_;
+    const std::vector<int> more = transport->sockets();
+    sockets.insert(sockets.end(), more.begin(), more.end());
+  }
+  RankPage* mine = page(rank());
+  const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
+  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, sockets,
+                                      mine != nullptr && here.size() > 1);
+  engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size()));
+  selector_ = std::make_unique<Selector>(default_costs());
+  std::vector<Watched> watched;
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank()) {
+      continue;
+    }
+    Transport& transport = reach(r);
+    const bool network = transport.memory() == nullptr;
+    mailbox_.connect(r, transport.streams(r),
+                     options().checksums == WorldOptions::Checksums::All ||
+                         (network && options().checksums == WorldOptions::Checksums::Network));
+    watched.push_back({r, page(r), transport.death_watch(r)});
+  }
+  make_all_group();
+  if (mine != nullptr) {
+    mine->presence.store(Presence::Here);
+  }
+  const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
+  if (!alone && size() > 1) {
+    watch_ = std::make_unique<Watch>(
+        mine, std::move(watched), options().deadline,
+        Watch::Handlers{.report = [this](Rank r, CommFault fault,
+                                         const std::string& text) { report(r, fault, text); },
+                        .tick = [this] { tick(); }});
+  }
+}
+
+WorldCore::~WorldCore() {
+  watch_.reset();
+  engine_.reset();
+  all_.reset();
+  say_goodbye();
+}
+
+void WorldCore::say_goodbye() {
+  if (RankPage* mine = page(rank()); mine != nullptr) {
+    mine->presence.store(Presence::Left, std::memory_order_seq_cst);
+  }
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank()) {
+      continue;
+    }
+    if (RankPage* theirs = page(r); theirs != nullptr) {
+      theirs->bell.ring_loudly();
+    } else if (!trouble(r)) {
+      post_control(r, ControlKind::Goodbye, 0, {});
+    }
+  }
+  // What was posted may need a moment to leave; a peer that does not read is not waited for.
+  for (int i = 0; i < 10 && progress(); ++i) {
+  }
+}
+
+void WorldCore::make_all_group() {
+  std::vector<Rank> everyone(static_cast<std::size_t>(size()));
+  std::vector<Area*> areas;
+  for (Rank r = 0; r < size(); ++r) {
+    everyone[static_cast<std::size_t>(r)] = r;
+  }
+  if (share_memory(everyone) && everyone.size() <= kMostDirectRanks) {
+    for (Rank r = 0; r < size(); ++r) {
+      areas.push_back(r == rank() ? parts_.first_area
+                                  : reinterpret_cast<Area*>(memory().view(
+                                        r, parts_.area_places[static_cast<std::size_t>(r)])));
+    }
+  }
+  all_ = std::make_unique<Group>(make_group(1, std::move(everyone), std::move(areas), 0));
+}
+
+RankPage* WorldCore::page(Rank rank) {
+  Transport& transport = reach(rank);
+  return transport.memory() == nullptr ? nullptr : transport.page(rank);
+}
+
+bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
+  return has_memory() && std::ranges::all_of(ranks, [&](Rank r) {
+           return r == rank() || reach(r).memory() != nullptr;
+         });
+}
+
+bool WorldCore::progress() {
+  return mailbox_.progress();
+}
+
+void WorldCore::report(Rank rank, CommFault fault, const std::string& text) {
+  {
+    MutexLock lock(mutex_);
+    std::optional<Trouble>& trouble = troubles_[static_cast<std::size_t>(rank)];
+    if (trouble) {
+      return;
+    }
+    trouble = Trouble{fault, text};
+  }
+  troubles_seen_.store(true, std::memory_order_release);
+  idle_->wake();
+}
+
+std::optional<Trouble> WorldCore::trouble(Rank rank) const {
+  MutexLock lock(mutex_);
+  return troubles_[static_cast<std::size_t>(rank)];
+}
+
+Area* WorldCore::take_area() {
+  {
+    MutexLock lock(mutex_);
+    for (auto it = retired_.begin(); it != retired_.end(); ++it) {
+      const bool free = std::ranges::all_of(
+          it->peers, [&](const Area* peer) { return peer->finished.load() >= it->last; });
+      if (free) {
+        Area* area = it->area;
+        retired_.erase(it);
+        area->failed.store(0);
+        return area;
+      }
+    }
+  }
+  return new (memory().allocate(static_cast<std::int64_t>(kAreaBytes))) Area();
+}
+
+void WorldCore::retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last) {
+  area->finished.store(std::max(area->finished.load(), last), std::memory_order_release);
+  MutexLock lock(mutex_);
+  retired_.push_back({area, std::move(peers), last});
+}
+
+std::shared_ptr<GroupCore> WorldCore::make_group(std::uint64_t context, std::vector<Rank> members,
+                                                 std::vector<Area*> areas,
+                                                 std::uint64_t first_sequence) {
+  auto group = std::make_shared<GroupCore>(*this, context, std::move(members), std::move(areas),
+                                           first_sequence);
+  MutexLock lock(mutex_);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  groups_[context] = group;
+  return group;
+}
+
+/// Every heartbeat: peers behind a network hear that this rank lives, and are listened to.
+void WorldCore::tick() {
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const auto deadline = static_cast<std::int64_t>(options().deadline.count * 1e9);
+  const bool was_away = now - last_tick_ > deadline / 2;  // or it is the first time
+  last_tick_ = now;
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank() || page(r) != nullptr || trouble(r)) {
+      continue;
+    }
+    post_control(r, ControlKind::Beat, 0, {});
+    std::atomic<std::int64_t>& heard = heard_[static_cast<std::size_t>(r)];
+    if (was_away) {
+      heard.store(now);
+    } else if (now - heard.load() > deadline) {
+      report(r, CommFault::Stopped,
+             fmt::format("no sign of life for {:.1f} s",
+                         static_cast<double>(now - heard.load()) * 1e-9));
+    }
+  }
+  progress();
+}
+
+void WorldCore::handle_control(Rank from, const PieceHeader& header,
+                               std::span<const std::byte> data) {
+  std::shared_ptr<GroupCore> group;
+  {
+    MutexLock lock(mutex_);
+    if (const auto it = groups_.find(header.context); it != groups_.end()) {
+      group = it->second.lock();
+    }
+  }
+  switch (static_cast<ControlKind>(header.number)) {
+    case ControlKind::Inquiry:
+    case ControlKind::Answer:
+      if (group && data.size() == sizeof(Record)) {
+        Record record;
+        std::memcpy(&record, data.data(), sizeof(record));
+        group->hear(from, record, static_cast<ControlKind>(header.number) == ControlKind::Inquiry);
+      }
+      break;
+    case ControlKind::Fail:
+      if (group && data.size() >= sizeof(std::uint64_t)) {
+        std::uint64_t code = 0;
+        std::memcpy(&code, data.data(), sizeof(code));
+        group->hear_failure(code,
+                            std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
+                                        data.size() - sizeof(code)));
+      }
+      break;
+    case ControlKind::Exchange:
+      if (data.size() >= sizeof(std::uint64_t)) {
+        std::uint64_t round = 0;
+        std::memcpy(&round, data.data(), sizeof(round));
+        const auto rest = data.subspan(sizeof(round));
+        exchanges_.put(header.context, round, from, {rest.begin(), rest.end()});
+      }
+      break;
+    case ControlKind::Goodbye:
+      report(from, CommFault::Left, "");
+      break;
+    case ControlKind::Beat:
+      heard_[static_cast<std::size_t>(from)].store(
+          std::chrono::steady_clock::now().time_since_epoch().count());
+      break;
+  }
+  idle_->wake();
+}
+
+void WorldCore::post_control(Rank to, ControlKind kind, std::uint64_t context,
+                             std::span<const std::byte> data) {
+  mailbox_.post(to, {context, static_cast<std::uint64_t>(kind), Topic::Control}, 0, data);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,132 @@
+// WorldCore: what a World is made of: the transports to each peer, the mailbox over them, the engine,
+// and the watch over the peers' lives.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/area.h"
+#include "comm/control.h"
+#include "comm/engine.h"
+#include "comm/group_core.h"
+#include "comm/mailbox.h"
+#include "comm/memory.h"
+#include "comm/transport.h"
+#include "comm/watch.h"
+#include "trireme/collective_cost.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+
+/// What is wrong with a rank.
+struct Trouble {
+  CommFault fault = CommFault::Died;
+  std::string text{};
+};
+
+/// What a world is built from.
+struct WorldParts {
+  Rank rank = 0;
+  Rank size = 1;
+  WorldOptions options{};
+  std::vector<std::string> hosts{};  ///< by rank: the name of its host
+  std::vector<Transport*> reach{};   ///< by rank: the transport to it; this rank: any
+  std::vector<std::unique_ptr<Transport>> transports{};
+  Area* first_area = nullptr;                ///< for the group of all, where all are on one host
+  std::vector<std::uint64_t> area_places{};  ///< of all ranks' first areas
+};
+
+class WorldCore {
+ public:
+  explicit WorldCore(WorldParts parts);
+  ~WorldCore();
+  WorldCore(const WorldCore&) = delete;
+  WorldCore& operator=(const WorldCore&) = delete;
+
+  [[nodiscard]] Rank rank() const { return parts_.rank; }
+  [[nodiscard]] Rank size() const { return parts_.size; }
+  [[nodiscard]] const WorldOptions& options() const { return parts_.options; }
+  [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+  [[nodiscard]] Engine& engine() { return *engine_; }
+  /// Requires has_memory().
+  [[nodiscard]] HostMemory& memory() { return *memory_; }
+  [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
+  [[nodiscard]] Transport& reach(Rank peer) {
+    return *parts_.reach[static_cast<std::size_t>(peer)];
+  }
+  [[nodiscard]] const std::string& host(Rank rank) const {
+    return parts_.hosts[static_cast<std::size_t>(rank)];
+  }
+  /// The page of a rank of this host, or nothing.
+  [[nodiscard]] RankPage* page(Rank rank);
+  /// Whether all these ranks see this rank's memory, and it theirs.
+  [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
+  [[nodiscard]] Group& all() { return *all_; }
+  [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
+  [[nodiscard]] Selector& selector() { return *selector_; }
+
+  /// Moves messages. True if something moved.
+  bool progress();
+
+  // Trouble: found by the watch or by a broken stream; read by whoever waits.
+  void report(Rank rank, CommFault fault, const std::string& text);
+  [[nodiscard]] std::optional<Trouble> trouble(Rank rank) const;
+  [[nodiscard]] bool has_trouble() const { return troubles_seen_.load(std::memory_order_acquire); }
+
+  // Areas. One that a group no longer needs is used again when no peer can still be reading it.
+  [[nodiscard]] Area* take_area();
+  void retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last);
+
+  /// A group, which messages that are about it find.
+  [[nodiscard]] std::shared_ptr<GroupCore> make_group(std::uint64_t context,
+                                                      std::vector<Rank> members,
+                                                      std::vector<Area*> areas,
+                                                      std::uint64_t first_sequence);
+  [[nodiscard]] Exchanges& exchanges() { return exchanges_; }
+  void post_control(Rank to, ControlKind kind, std::uint64_t context,
+                    std::span<const std::byte> data);
+
+ private:
+  class WorldIdle;
+  struct Retired {
+    Area* area;
+    std::vector<Area*> peers;
+    std::uint64_t last;
+  };
+
+  void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
+  void make_all_group();
+  void tick();
+  void say_goodbye();
+
+  WorldParts parts_;
+  HostMemory* memory_ = nullptr;
+  std::vector<std::vector<Rank>> by_host_;
+  Bell own_bell_;  ///< where no page is shared
+  std::unique_ptr<WorldIdle> idle_;
+  Mailbox mailbox_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Selector> selector_;
+  Exchanges exchanges_;
+
+  mutable Mutex mutex_;
+  std::vector<std::optional<Trouble>> troubles_ TRIREME_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::weak_ptr<GroupCore>> groups_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
+  std::atomic<bool> troubles_seen_{false};
+  /// When each peer behind a network was last heard of, in nanoseconds of the steady clock.
+  std::vector<std::atomic<std::int64_t>> heard_;
+  std::int64_t last_tick_ = 0;
+
+  std::unique_ptr<Group> all_;
+  std::unique_ptr<Watch> watch_;  ///< last: it calls the rest
+};
+
+}  // namespace trireme::comm
