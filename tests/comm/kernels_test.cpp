@@ -1,0 +1,615 @@
+// The loops of every instruction set that this machine has, against a plain reference, bit for bit.
+#include "comm/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/check.h"
+#include "comm/kernels/loops.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::array kReductions{Reduction::Sum,   Reduction::Product, Reduction::Min,
+                                 Reduction::Max,   Reduction::Average, Reduction::BitAnd,
+                                 Reduction::BitOr, Reduction::BitXor};
+constexpr std::array kOrders{Order::Any, Order::Fixed};
+constexpr std::array<std::size_t, 17> kCounts{0,  1,  2,  3,  7,  8,   15,   16,  17,
+                                              31, 33, 63, 64, 65, 127, 1000, 4099};
+constexpr std::size_t kLongest = 4099;
+constexpr std::size_t kMostInputs = 9;
+constexpr std::size_t kMostTargets = 3;
+
+// The reference.
+
+template <class T>
+constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+template <class T>
+using Wide = std::conditional_t<kIsHalf<T>, float, T>;
+
+template <class T>
+Wide<T> widen(T value) {
+  if constexpr (kIsHalf<T>) {
+    return to_f32(value);
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+T narrow(Wide<T> value) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return to_f16(value);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return to_bf16(value);
+  } else {
+    return value;
+  }
+}
+
+template <class W>
+W plain_min(W a, W b) {
+  if constexpr (std::is_floating_point_v<W>) {
+    if (std::isnan(a) || std::isnan(b)) {
+      return std::numeric_limits<W>::quiet_NaN();
+    }
+    if (a == b) {
+      return std::signbit(a) ? a : b;
+    }
+  }
+  return a < b ? a : b;
+}
+
+template <class W>
+W plain_max(W a, W b) {
+  if constexpr (std::is_floating_point_v<W>) {
+    return -plain_min(-a, -b);
+  } else {
+    return a > b ? a : b;
+  }
+}
+
+template <class W>
+W plain_float(Reduction reduction, W a, W b) {
+  return reduction == Reduction::Product ? a * b : a + b;
+}
+
+template <class W>
+W plain_integer(Reduction reduction, W a, W b) {
+  const std::uint64_t x = static_cast<std::make_unsigned_t<W>>(a);
+  const std::uint64_t y = static_cast<std::make_unsigned_t<W>>(b);
+  switch (reduction) {
+    case Reduction::Product:
+      return static_cast<W>(x * y);
+    case Reduction::BitAnd:
+      return static_cast<W>(x & y);
+    case Reduction::BitOr:
+      return static_cast<W>(x | y);
+    case Reduction::BitXor:
+      return static_cast<W>(x ^ y);
+    default:
+      return static_cast<W>(x + y);
+  }
+}
+
+template <class W>
+W plain_combine(Reduction reduction, W a, W b) {
+  if (reduction == Reduction::Min) {
+    return plain_min(a, b);
+  }
+  if (reduction == Reduction::Max) {
+    return plain_max(a, b);
+  }
+  if constexpr (std::is_floating_point_v<W>) {
+    return plain_float(reduction, a, b);
+  } else {
+    return plain_integer(reduction, a, b);
+  }
+}
+
+template <class W, class Function>
+W plain_fold(Order order, std::span<const W> values, const Function& combine) {
+  if (values.size() == 1) {
+    return values[0];
+  }
+  const std::size_t first = order == Order::Fixed ? (values.size() + 1) / 2 : values.size() - 1;
+  return combine(plain_fold(order, values.first(first), combine),
+                 plain_fold(order, values.subspan(first), combine));
+}
+
+template <class W>
+W plain_divide(W value, std::int64_t by) {
+  if constexpr (std::is_floating_point_v<W>) {
+    return value / static_cast<W>(by);
+  } else {
+    return static_cast<W>(static_cast<std::int64_t>(value) / by);
+  }
+}
+
+template <class T>
+T plain_result(const Combine& how, std::span<const T> column) {
+  if (column.size() == 1 && how.divide_by == 1) {
+    return column[0];
+  }
+  std::vector<Wide<T>> values(column.size());
+  std::ranges::transform(column, values.begin(), [](T value) { return widen(value); });
+  Wide<T> result = plain_fold<Wide<T>>(
+      how.order, values, [&](Wide<T> a, Wide<T> b) { return plain_combine(how.reduction, a, b); });
+  result = plain_divide(result, how.divide_by);
+  if constexpr (std::is_floating_point_v<Wide<T>>) {
+    result = std::isnan(result) ? std::numeric_limits<Wide<T>>::quiet_NaN() : result;
+  }
+  return narrow<T>(result);
+}
+
+template <class T>
+std::vector<T> plain_results(const Combine& how, std::span<const std::span<const T>> inputs) {
+  std::vector<T> results(inputs.front().size());
+  std::vector<T> column(inputs.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      column[j] = inputs[j][i];
+    }
+    results[i] = plain_result<T>(how, column);
+  }
+  return results;
+}
+
+// The data.
+
+template <class T>
+T from_bits(std::uint64_t bits) {
+  if constexpr (kIsHalf<T>) {
+    return {static_cast<std::uint16_t>(bits)};
+  } else {
+    T value;
+    std::memcpy(&value, &bits, sizeof(T));
+    return value;
+  }
+}
+
+/// Zeros of both signs, infinities, quiet and signalling NaNs with payloads, the ends of the
+/// subnormals.
+template <class T>
+T special_value(std::uint64_t random) {
+  constexpr std::uint64_t kSign = std::uint64_t{1} << (8 * sizeof(T) - 1);
+  constexpr int kFraction = std::is_same_v<T, double>     ? 52
+                            : std::is_same_v<T, float>    ? 23
+                            : std::is_same_v<T, BFloat16> ? 7
+                                                          : 10;
+  constexpr std::uint64_t kNormal = std::uint64_t{1} << kFraction;
+  constexpr std::uint64_t kInfinity = (kSign - 1) & ~(kNormal - 1);
+  constexpr std::array kMagnitudes{std::uint64_t{0}, kInfinity,        kInfinity + 1,
+                                   kSign - 1,        std::uint64_t{1}, kNormal - 1,
+                                   kNormal,          kInfinity - 1,    kInfinity + kNormal / 2};
+  return from_bits<T>(kMagnitudes.at(random / 2 % kMagnitudes.size()) | (random % 2 * kSign));
+}
+
+template <class T>
+T number(std::uint64_t random) {
+  const auto value = static_cast<Wide<T>>(static_cast<double>(random % 2001) / 64 - 15);
+  return narrow<T>(value);
+}
+
+/// Mostly numbers near 1, so that many of them combine to something that is neither infinite nor
+/// no number; and a few of everything else.
+template <class T>
+T random_value(std::mt19937_64& random) {
+  const std::uint64_t kind = random() % 64;
+  if constexpr (!std::is_integral_v<T>) {
+    if (kind == 0) {
+      return special_value<T>(random());
+    }
+    if (kind < 48) {
+      return number<T>(random());
+    }
+  }
+  return from_bits<T>(random());
+}
+
+/// Elements that begin `shift` elements after an address aligned to 64 bytes, with bytes on both
+/// sides that must not change.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t shift) : memory_(DType::U8, kBytes), shift_(kMargin + shift) {
+    std::ranges::fill(memory_.raw(), kUntouched);
+  }
+
+  [[nodiscard]] std::byte* data() { return memory_.raw().data() + shift_ * sizeof(T); }
+  [[nodiscard]] std::span<T> elements() { return {reinterpret_cast<T*>(data()), kLongest}; }
+
+  /// Whether all but the first `count` elements is as it was at first.
+  [[nodiscard]] bool untouched_but(std::size_t count) {
+    const auto outside = [](std::span<const std::byte> bytes) {
+      return std::ranges::all_of(bytes, [](std::byte byte) { return byte == kUntouched; });
+    };
+    const std::size_t end = (shift_ + count) * sizeof(T);
+    const std::size_t watched = std::min(memory_.raw().size() - end, kMargin * sizeof(T));
+    return outside(memory_.raw().first(shift_ * sizeof(T))) &&
+           outside(memory_.raw().subspan(end, watched));
+  }
+  void clear(std::size_t count) {
+    std::memset(data(), static_cast<int>(kUntouched), count * sizeof(T));
+  }
+
+ private:
+  static constexpr std::byte kUntouched{0xa5};
+  static constexpr std::size_t kMargin = 64;
+  static constexpr auto kBytes = static_cast<std::int64_t>((kLongest + 4 * kMargin) * sizeof(T));
+  HostBuffer memory_;
+  std::size_t shift_;
+};
+
+template <class T>
+std::vector<Buffer<T>> random_buffers(std::size_t count, std::size_t shift_step) {
+  std::mt19937_64 random(7);
+  std::vector<Buffer<T>> buffers;
+  for (std::size_t i = 0; i < count; ++i) {
+    buffers.emplace_back(i * shift_step % 64);
+    std::ranges::generate(buffers.back().elements(), [&] { return random_value<T>(random); });
+  }
+  return buffers;
+}
+
+template <class T>
+std::vector<std::span<const T>> spans_of(std::vector<Buffer<T>>& buffers, std::size_t count) {
+  std::vector<std::span<const T>> spans;
+  for (std::size_t i = 0; i < count; ++i) {
+    spans.emplace_back(buffers[i].elements());
+  }
+  return spans;
+}
+
+// The comparison.
+
+/// One way to call combine_many: all that must not change what comes out.
+struct Manner {
+  const Loops* loops;
+  std::size_t count;
+  std::size_t targets;
+  std::size_t variant;  ///< counts up; alignment, aliasing and stores follow from it
+};
+
+std::string describe(const Combine& how, std::size_t inputs, const Manner& manner) {
+  return std::string(manner.loops->name) + " " + std::string(to_text(how.dtype)) + " reduction " +
+         std::to_string(static_cast<int>(how.reduction)) + " order " +
+         std::to_string(static_cast<int>(how.order)) + " divided by " +
+         std::to_string(how.divide_by) + ", " + std::to_string(inputs) + " inputs, " +
+         std::to_string(manner.targets) + " targets, " + std::to_string(manner.count) +
+         " elements, variant " + std::to_string(manner.variant);
+}
+
+/// Inputs that start at cache lines and ones that do not, and targets that start anywhere.
+template <class T>
+struct Fixture {
+  std::vector<Buffer<T>> aligned = random_buffers<T>(kMostInputs, 0);
+  std::vector<Buffer<T>> shifted = random_buffers<T>(kMostInputs, 5);
+  std::vector<std::vector<Buffer<T>>> targets = target_sets();
+  std::size_t variant = 0;  ///< the last one tried
+
+  static std::vector<std::vector<Buffer<T>>> target_sets() {
+    std::vector<std::vector<Buffer<T>>> sets;
+    for (const std::size_t step : {0, 1, 16, 3}) {
+      std::vector<Buffer<T>> set;
+      for (std::size_t k = 0; k < kMostTargets; ++k) {
+        set.emplace_back(step * (k + 1) % 64);
+      }
+      sets.push_back(std::move(set));
+    }
+    return sets;
+  }
+};
+
+template <class T>
+void check_manner(Fixture<T>& fixture, const Combine& how, std::size_t input_count,
+                  const Manner& manner, std::span<const T> expected) {
+  auto& source = manner.variant % 2 == 0 ? fixture.aligned : fixture.shifted;
+  auto& targets = fixture.targets.at(manner.variant / 2 % fixture.targets.size());
+  const Stores stores = manner.variant / 8 % 2 == 0 ? Stores::Cached : Stores::Streaming;
+  const std::size_t aliases = manner.variant % 3;  // how many targets are inputs
+  std::vector<const std::byte*> in;
+  for (std::size_t j = 0; j < input_count; ++j) {
+    in.push_back(source[j].data());
+  }
+  std::vector<std::byte*> out;
+  for (std::size_t k = 0; k < manner.targets; ++k) {
+    out.push_back(targets[k].data());
+    if (k < std::min(aliases, input_count)) {
+      const std::size_t j = (manner.variant + k) % input_count;
+      std::memcpy(out[k], source[j].data(), manner.count * sizeof(T));
+      in[j] = out[k];
+    }
+  }
+  combine_many_with(*manner.loops, how, in, out, static_cast<std::int64_t>(manner.count), stores);
+  for (std::size_t k = 0; k < manner.targets; ++k) {
+    ASSERT_EQ(std::memcmp(out[k], expected.data(), manner.count * sizeof(T)), 0)
+        << describe(how, input_count, manner) << ", target " << k;
+    ASSERT_TRUE(targets[k].untouched_but(manner.count)) << describe(how, input_count, manner);
+    targets[k].clear(manner.count);
+  }
+}
+
+template <class T>
+void check_all_manners(Fixture<T>& fixture, const Combine& how, std::size_t input_count) {
+  const auto inputs = spans_of(fixture.aligned, input_count);
+  const std::vector<T> expected = plain_results<T>(how, inputs);
+  for (const Loops* loops : available_loops()) {
+    for (const std::size_t count : kCounts) {
+      for (std::size_t targets = 1; targets <= kMostTargets; ++targets) {
+        // 7 has no factor in common with the 48 variants: all of them get their turn.
+        fixture.variant += 7;
+        const Manner manner{loops, count, targets, fixture.variant};
+        ASSERT_NO_FATAL_FAILURE(check_manner<T>(fixture, how, input_count, manner, expected));
+      }
+    }
+  }
+}
+
+template <class T>
+void check_type() {
+  Fixture<T> fixture;
+  for (const Reduction reduction : kReductions) {
+    if (*refuse_reduction(kDTypeOf<T>, reduction) != '\0') {
+      continue;
+    }
+    for (const Order order : kOrders) {
+      for (std::size_t inputs = 1; inputs <= kMostInputs; ++inputs) {
+        Combine how{.dtype = kDTypeOf<T>, .reduction = reduction, .order = order};
+        ASSERT_NO_FATAL_FAILURE(check_all_manners(fixture, how, inputs));
+        if (reduction == Reduction::Average) {
+          how.divide_by = inputs == 5 ? 300 : static_cast<std::int64_t>(inputs) + 1;
+          ASSERT_NO_FATAL_FAILURE(check_all_manners(fixture, how, inputs));
+        }
+      }
+    }
+  }
+}
+
+TEST(Kernels, CombineF32LikeTheReference) {
+  check_type<float>();
+}
+TEST(Kernels, CombineF64LikeTheReference) {
+  check_type<double>();
+}
+TEST(Kernels, CombineF16LikeTheReference) {
+  check_type<Float16>();
+}
+TEST(Kernels, CombineBF16LikeTheReference) {
+  check_type<BFloat16>();
+}
+TEST(Kernels, CombineI8LikeTheReference) {
+  check_type<std::int8_t>();
+}
+TEST(Kernels, CombineU8LikeTheReference) {
+  check_type<std::uint8_t>();
+}
+TEST(Kernels, CombineI32LikeTheReference) {
+  check_type<std::int32_t>();
+}
+TEST(Kernels, CombineI64LikeTheReference) {
+  check_type<std::int64_t>();
+}
+
+/// Combines two vectors by the given loops.
+template <class T>
+std::vector<T> combine_two(const Loops& loops, const Combine& how, const std::vector<T>& a,
+                           const std::vector<T>& b) {
+  std::vector<T> result(a.size());
+  const std::array inputs{std::as_bytes(std::span(a)).data(), std::as_bytes(std::span(b)).data()};
+  const std::array targets{std::as_writable_bytes(std::span(result)).data()};
+  combine_many_with(loops, how, inputs, targets, static_cast<std::int64_t>(a.size()),
+                    Stores::Cached);
+  return result;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// Every 16-bit pattern, with a partner that takes the result through all sizes and roundings.
+template <class T>
+void check_every_pattern(std::uint64_t seed, const Combine& how) {
+  std::mt19937_64 random(seed);
+  std::vector<T> all(1 << 16);
+  std::vector<T> partners(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = T{static_cast<std::uint16_t>(i)};
+    partners[i] = from_bits<T>(random());
+  }
+  const std::array<std::span<const T>, 2> inputs{all, partners};
+  const std::vector<T> expected = plain_results<T>(how, inputs);
+  for (const Loops* loops : available_loops()) {
+    EXPECT_TRUE(same_bits(combine_two(*loops, how, all, partners), expected))
+        << loops->name << " " << to_text(how.dtype);
+  }
+}
+
+TEST(Kernels, RoundEveryPatternOf16BitsLikeTheTensorLibrary) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    for (const std::int64_t divide_by : {1, 3, 1024, 1000003}) {
+      for (const Reduction reduction : {Reduction::Sum, Reduction::Product}) {
+        check_every_pattern<Float16>(
+            seed, {.dtype = DType::F16, .reduction = reduction, .divide_by = divide_by});
+        check_every_pattern<BFloat16>(
+            seed, {.dtype = DType::BF16, .reduction = reduction, .divide_by = divide_by});
+      }
+    }
+  }
+}
+
+template <class T>
+void check_commutes() {
+  std::mt19937_64 random(3);
+  std::vector<T> a(1 << 12);
+  std::vector<T> b(a.size());
+  // Every special value meets every other.
+  std::ranges::generate(a, [&] { return special_value<T>(random()); });
+  std::ranges::generate(b, [&] { return special_value<T>(random()); });
+  for (const Loops* loops : available_loops()) {
+    for (const Reduction reduction :
+         {Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max}) {
+      const Combine how{.dtype = kDTypeOf<T>, .reduction = reduction};
+      EXPECT_TRUE(same_bits(combine_two(*loops, how, a, b), combine_two(*loops, how, b, a)))
+          << loops->name << " " << to_text(how.dtype) << " " << static_cast<int>(reduction);
+    }
+  }
+}
+
+TEST(Kernels, CommuteToTheBitNaNsAndZerosIncluded) {
+  check_commutes<float>();
+  check_commutes<double>();
+  check_commutes<Float16>();
+  check_commutes<BFloat16>();
+}
+
+TEST(Kernels, TakeNaNForTheLeastAndTheGreatest) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Loops* loops : available_loops()) {
+    for (const Reduction reduction : {Reduction::Min, Reduction::Max}) {
+      const Combine how{.dtype = DType::F32, .reduction = reduction};
+      const auto result = combine_two<float>(*loops, how, {nan, 1, -nan}, {2, nan, nan});
+      EXPECT_TRUE(same_bits(result, {nan, nan, nan})) << loops->name;
+    }
+    const auto least =
+        combine_two<float>(*loops, {.reduction = Reduction::Min}, {-0.0F, 0}, {0, -0.0F});
+    EXPECT_TRUE(same_bits(least, {-0.0F, -0.0F})) << loops->name;
+    const auto most =
+        combine_two<float>(*loops, {.reduction = Reduction::Max}, {-0.0F, 0}, {0, -0.0F});
+    EXPECT_TRUE(same_bits(most, {0, 0})) << loops->name;
+  }
+}
+
+TEST(Kernels, CopyOneInputBitForBit) {
+  const std::vector<std::uint32_t> nans{0x7f800001, 0xffc12345, 0x7fffffff};
+  std::vector<std::uint32_t> result(nans.size());
+  const std::array inputs{std::as_bytes(std::span(nans)).data()};
+  const std::array targets{std::as_writable_bytes(std::span(result)).data()};
+  combine_many({.dtype = DType::F32}, inputs, targets, 3, Stores::Cached);
+  EXPECT_EQ(result, nans);
+}
+
+/// Neither commutative nor associative, so that it shows the order.
+std::uint32_t mix(std::uint32_t into, std::uint32_t from) {
+  return into * 3 + from;
+}
+
+TEST(Kernels, CallTheUsersFunctionInTheOrderAskedFor) {
+  const UserReduction user{"mix", [](const void* from, void* into, std::int64_t count) {
+                             const auto* a = static_cast<const std::uint32_t*>(from);
+                             auto* b = static_cast<std::uint32_t*>(into);
+                             for (std::int64_t i = 0; i < count; ++i) {
+                               b[i] = mix(b[i], a[i]);
+                             }
+                           }};
+  for (const Order order : kOrders) {
+    for (std::size_t inputs = 1; inputs <= kMostInputs; ++inputs) {
+      Fixture<std::int32_t> fixture;
+      std::vector<std::int32_t> expected(kLongest);
+      for (std::size_t i = 0; i < kLongest; ++i) {
+        std::vector<std::uint32_t> column;
+        for (std::size_t j = 0; j < inputs; ++j) {
+          column.push_back(static_cast<std::uint32_t>(fixture.aligned[j].elements()[i]));
+        }
+        expected[i] = static_cast<std::int32_t>(plain_fold<std::uint32_t>(order, column, mix));
+      }
+      const Combine how{.dtype = DType::I32, .user = &user, .order = order};
+      for (std::size_t variant = 0; variant < 48; ++variant) {
+        const Manner manner{&kBaselineLoops, kCounts.at(variant % kCounts.size()), 1 + variant % 3,
+                            variant};
+        ASSERT_NO_FATAL_FAILURE(check_manner<std::int32_t>(fixture, how, inputs, manner, expected));
+      }
+    }
+  }
+}
+
+TEST(Kernels, CopyBytesOfAnyLengthFromAnywhereToAnywhere) {
+  Fixture<std::uint8_t> fixture;
+  Buffer<std::uint8_t>& from = fixture.shifted[1];
+  for (const Loops* loops : available_loops()) {
+    for (const Stores stores : {Stores::Cached, Stores::Streaming}) {
+      for (const std::size_t shift : {0, 1, 8, 33, 63}) {
+        Buffer<std::uint8_t> to(shift);
+        for (const std::size_t bytes : {0, 1, 63, 64, 1000, 4095, 4096, 4097, 4099}) {
+          copy_bytes_with(*loops, to.data(), from.data(), bytes, stores);
+          ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0) << loops->name << " " << bytes;
+          ASSERT_TRUE(to.untouched_but(bytes)) << loops->name << " " << bytes;
+        }
+      }
+    }
+  }
+  copy_bytes(nullptr, nullptr, 0, Stores::Streaming);
+}
+
+TEST(Kernels, DivideTowardsZero) {
+  std::vector<std::int8_t> bytes{-128, -7, -1, 0, 1, 7, 127};
+  divide(DType::I8, std::as_writable_bytes(std::span(bytes)).data(), 7, 2);
+  EXPECT_EQ(bytes, (std::vector<std::int8_t>{-64, -3, 0, 0, 0, 3, 63}));
+  std::vector<std::int64_t> longs{std::numeric_limits<std::int64_t>::min(), -7, 7};
+  divide(DType::I64, std::as_writable_bytes(std::span(longs)).data(), 3, 3);
+  EXPECT_EQ(longs, (std::vector<std::int64_t>{-3074457345618258602, -2, 2}));
+  std::vector<float> floats{1, -5, 0.5F};
+  divide(DType::F32, std::as_writable_bytes(std::span(floats)).data(), 3, 4);
+  EXPECT_EQ(floats, (std::vector<float>{0.25F, -1.25F, 0.125F}));
+}
+
+TEST(Kernels, DivideEveryI32AsIntegersDo) {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t by : {1, 2, 3, 7, 1000, 65537, kMost - 1, kMost}) {
+    std::vector<std::int32_t> values;
+    // The quotient is nearest to the next integer just below a multiple.
+    for (std::int64_t multiple = -4; multiple <= 4; ++multiple) {
+      for (std::int64_t near = -1; near <= 1; ++near) {
+        const std::int64_t largest = kMost / by - std::abs(multiple);
+        values.push_back(static_cast<std::int32_t>(
+            std::clamp<std::int64_t>(largest * by + near, kLeast, kMost)));
+        values.push_back(static_cast<std::int32_t>(
+            std::clamp<std::int64_t>(-largest * by + near, kLeast, kMost)));
+      }
+    }
+    values.push_back(kLeast);
+    std::vector<std::int32_t> expected(values.size());
+    std::ranges::transform(values, expected.begin(), [&](std::int32_t value) {
+      return static_cast<std::int32_t>(std::int64_t{value} / by);
+    });
+    divide(DType::I32, std::as_writable_bytes(std::span(values)).data(),
+           static_cast<std::int64_t>(values.size()), by);
+    EXPECT_EQ(values, expected) << by;
+  }
+}
+
+TEST(Kernels, RefuseBitwiseReductionsOfFloats) {
+  for (const DType dtype : kDTypes) {
+    for (const Reduction reduction : kReductions) {
+      const bool refused = *refuse_reduction(dtype, reduction) != '\0';
+      EXPECT_EQ(refused, is_float(dtype) && reduction >= Reduction::BitAnd);
+      for (const Loops* loops : available_loops()) {
+        EXPECT_EQ(loops->combine(dtype, reduction) == nullptr, refused) << loops->name;
+      }
+    }
+  }
+  const std::vector<float> one(1);
+  EXPECT_THROW((void)combine_two(kBaselineLoops, {.reduction = Reduction::BitOr}, one, one), Bug);
+}
+
+TEST(Kernels, AreFoundByNameTheFastestFirst) {
+  EXPECT_EQ(loops_for(instruction_set()), available_loops().front());
+  EXPECT_EQ(loops_for("baseline"), &kBaselineLoops);
+  EXPECT_EQ(available_loops().back(), &kBaselineLoops);
+  EXPECT_EQ(loops_for("abacus"), nullptr);
+}
+
+}  // namespace
+}  // namespace trireme::comm

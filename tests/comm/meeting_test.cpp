@@ -1,0 +1,196 @@
+#include "comm/rendezvous/meeting.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/rendezvous/tcp_store.h"
+#include "comm/rendezvous_helpers.h"
+
+namespace trireme::comm {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A fresh directory for each test.
+class MeetingFile : public testing::Test {
+ public:
+  MeetingFile() {
+    std::array<std::byte, 8> random{};
+    fill_random(random);
+    directory_ = fs::temp_directory_path() / ("trireme-test-" + to_hex(random));
+    fs::create_directory(directory_);
+    fs::permissions(directory_, fs::perms::owner_all);
+  }
+  ~MeetingFile() override { fs::remove_all(directory_); }
+  MeetingFile(const MeetingFile&) = delete;
+  MeetingFile& operator=(const MeetingFile&) = delete;
+
+ protected:
+  [[nodiscard]] MeetingPlace place(const std::string& job = "job") const {
+    return {.directory = directory_.string(), .job = job};
+  }
+  void write(const std::string& text, mode_t mode = 0600) const {
+    std::ofstream(place().path()) << text;
+    ::chmod(place().path().c_str(), mode);
+  }
+
+  LeakCheck leaks_;
+  fs::path directory_;
+};
+
+TEST_F(MeetingFile, IsForThisUserOnlyAndGoesWithTheHost) {
+  {
+    const MeetingHost host(place());
+    struct stat status {};
+    ASSERT_EQ(::stat(place().path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0600U);
+    EXPECT_EQ(status.st_uid, ::geteuid());
+    EXPECT_EQ(host.meeting().store.host, "127.0.0.1");
+    EXPECT_EQ(entries(directory_.c_str()), 1);  // and no draft
+  }
+  EXPECT_EQ(entries(directory_.c_str()), 0);
+}
+
+TEST_F(MeetingFile, NamesUserAndJobSafely) {
+  const std::string uid = std::to_string(::geteuid());
+  EXPECT_EQ(place("4711.0").path(), directory_.string() + "/trireme-" + uid + "-4711.0.meet");
+  EXPECT_EQ(place("../x y").path(), directory_.string() + "/trireme-" + uid + "-..%2fx%20y.meet");
+  EXPECT_NE(place(std::string(300, 'a')).path(), place(std::string(301, 'a')).path());
+  EXPECT_LT(place(std::string(300, 'a')).path().size(), directory_.string().size() + 120);
+}
+
+/// Runs the body in a child process; it returns whether all went well.
+pid_t in_child(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool good = false;
+    try {
+      good = body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    ::_exit(good ? 0 : 1);
+  }
+  return child;
+}
+
+bool ended_well(pid_t child) {
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(MeetingFile, BringsFourProcessesTogether) {
+  constexpr int kRanks = 4;
+  const auto rank = [&](int self) {
+    return in_child([&, self] {
+      std::unique_ptr<MeetingHost> host;
+      if (self == 0) {  // the last to come
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        host = std::make_unique<MeetingHost>(place());
+      }
+      const Meeting meeting = await_meeting(place(), soon());
+      TcpStore store({.server = meeting.store, .secret = meeting.secret}, soon());
+      store.set("rank" + std::to_string(self), std::to_string(::getpid()));
+      for (int other = 0; other < kRanks; ++other) {
+        if (store.get("rank" + std::to_string(other), soon()).empty()) {
+          return false;
+        }
+      }
+      if (store.add("left", 1) == kRanks) {
+        store.set("all left", "");
+      }
+      if (self == 0) {
+        (void)store.get("all left", soon());
+      }
+      return true;
+    });
+  };
+  std::vector<pid_t> children;
+  for (int self = kRanks; self-- > 0;) {
+    children.push_back(rank(self));
+  }
+  for (const pid_t child : children) {
+    EXPECT_TRUE(ended_well(child));
+  }
+  EXPECT_EQ(entries(directory_.c_str()), 0);
+}
+
+TEST_F(MeetingFile, OfADeadJobIsNotBelievedAndIsReplaced) {
+  const pid_t child = in_child([&] {
+    new MeetingHost(place());  // dies without its destructor
+    ::kill(::getpid(), SIGKILL);
+    return false;
+  });
+  EXPECT_FALSE(ended_well(child));
+  EXPECT_TRUE(fs::exists(place().path()));
+  expect_error(ErrorKind::System, {place().path(), "left over from a dead job", "job id 'job'"},
+               [&] { (void)await_meeting(place(), deadline_in({0.03})); });
+  const MeetingHost host(place());
+  EXPECT_EQ(await_meeting(place(), soon()).store, host.meeting().store);
+  EXPECT_EQ(await_meeting(place(), soon()).secret.hex(), host.meeting().secret.hex());
+}
+
+TEST_F(MeetingFile, OfALiveJobIsNotReplaced) {
+  const MeetingHost host(place());
+  expect_error(ErrorKind::Usage, {place().path(), "job 'job' that is running"},
+               [&] { const MeetingHost second(place()); });
+  const MeetingHost other(place("other"));
+  EXPECT_EQ(await_meeting(place(), soon()).store, host.meeting().store);
+}
+
+TEST_F(MeetingFile, OfAnotherHostIsLeftAlone) {
+  {
+    const MeetingHost host(place());
+    fs::remove(place().path());
+    write("somebody else's");
+  }
+  EXPECT_TRUE(fs::exists(place().path()));
+}
+
+TEST_F(MeetingFile, WaitEndsAtTheDeadline) {
+  const Clock::time_point begin = Clock::now();
+  expect_error(ErrorKind::System, {place().path(), "it is not there", "is rank 0 running"},
+               [&] { (void)await_meeting(place(), deadline_in({0.05})); });
+  EXPECT_LT(since(begin).count, 1.0);
+}
+
+TEST_F(MeetingFile, IsRefusedIfOthersCanReadItOrItIsALink) {
+  write("text", 0644);
+  expect_error(ErrorKind::System, {place().path(), "mode 644", "not 600"},
+               [&] { (void)await_meeting(place(), soon()); });
+  expect_error(ErrorKind::System, {"mode 644"}, [&] { const MeetingHost host(place()); });
+  fs::remove(place().path());
+  fs::create_symlink("/etc/passwd", place().path());
+  expect_error(ErrorKind::System, {place().path(), "it is a link"},
+               [&] { (void)await_meeting(place(), soon()); });
+  expect_error(ErrorKind::System, {"it is a link"}, [&] { const MeetingHost host(place()); });
+  fs::remove(place().path());
+  ASSERT_EQ(::mkfifo(place().path().c_str(), 0600), 0);
+  expect_error(ErrorKind::System, {"remove it"}, [&] { (void)await_meeting(place(), soon()); });
+}
+
+TEST_F(MeetingFile, NeedsADirectoryThatOthersCannotChange) {
+  fs::permissions(directory_, fs::perms::all);
+  expect_error(ErrorKind::System, {directory_.string(), "mode 777", "lets others change"},
+               [&] { const MeetingHost host(place()); });
+  fs::permissions(directory_, fs::perms::all | fs::perms::sticky_bit);  // as /tmp is
+  const MeetingHost host(place());
+  expect_error(ErrorKind::System, {"/nowhere/at/all", "No such file"},
+               [] { const MeetingHost nowhere({.directory = "/nowhere/at/all", .job = "job"}); });
+}
+
+}  // namespace
+}  // namespace trireme::comm
