@@ -1,6 +1,9 @@
 # How all of Trireme is compiled: warnings and, where asked for, sanitizers.
 add_library(trireme_flags INTERFACE)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+# The libraries are built so that they can go into a shared one; nobody replaces their functions one by
+# one, so the compiler may inline them.
+target_compile_options(trireme_flags INTERFACE -fno-semantic-interposition)
 if(TRIREME_WERROR)
   target_compile_options(trireme_flags INTERFACE -Werror)
 endif()

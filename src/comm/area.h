@@ -24,10 +24,12 @@ struct RankPage {
   /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a
   /// rank that wakes up later learns that it has been given up.
   std::atomic<std::uint32_t> verdict{0};
+  /// Whether this rank can fetch from all others of its host. Final before the world is complete.
+  std::atomic<bool> fetches{false};
 };
 
 /// Bytes that travel in the slot itself, on the cache line of the stamp.
-inline constexpr std::size_t kInlineBytes = 48;
+inline constexpr std::size_t kInlineBytes = 40;
 /// Staging memory of a rank in a group. A shot holds a whole small input; there are two, used in turn
 /// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go through a
 /// pipeline of two halves, and what was combined of them through another two.
@@ -43,6 +45,7 @@ enum class Offer : std::uint32_t {
   Nothing,  ///< peers cannot see it, or it is not for them
   Copy,     ///< a copy, made for them; the owner does not wait for its readers
   Buffer,   ///< the caller's own buffer; the owner waits
+  Address,  ///< the same, where peers cannot see it but can fetch from it
 };
 
 /// What a rank says at the beginning of an operation. There are two, used in turn: a rank that
@@ -50,13 +53,14 @@ enum class Offer : std::uint32_t {
 struct Slot {
   alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
   std::uint64_t fingerprint = 0;
-  std::array<std::byte, kInlineBytes> data{};
-  alignas(64) std::uint64_t input = 0;
-  std::uint64_t output = 0;
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
+  std::array<std::byte, kInlineBytes> data{};
+  alignas(64) std::uint64_t input = 0;  ///< from here on only read where there is need
+  std::uint64_t output = 0;
   Record record;
 };
+static_assert(offsetof(Slot, input) == 64, "a small operation moves one line from rank to rank");
 
 /// How far a rank is in an operation, in chunks: (sequence << kChunkBits) + chunks done. An operation
 /// has up to three stages for each chunk.

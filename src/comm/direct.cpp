@@ -17,7 +17,16 @@ constexpr std::int64_t kCombineAlone = 16384;
 /// Results longer than this pass by the caches.
 constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 
+/// Blocks of this length are fetched (see should_be_fetched).
+constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
+constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
+
 constexpr std::int64_t kLine = 64;
+
+// Staged data is written past the caches (short pieces excepted, see kernels.h). Lines that a peer read
+// last time are in its cache, and to take each back before writing costs more than sending it to memory
+// does: measured with two ranks and 256 KiB, 9 us to write past the caches and 14 to read again, against
+// 28 to 115 and 6 to 14.
 
 }  // namespace
 
@@ -109,20 +118,19 @@ bool DirectOp::wants_result() const {
 
 // Beginning: say what this rank called and where its data is; see what the others say.
 
-Slot& DirectOp::slot(Rank rank) const {
-  return group_.area(rank).slots[record_.sequence % 2];
-}
-
 void DirectOp::announce() {
   Slot& mine = slot(me_);
-  mine.fingerprint = record_.fingerprint;
-  mine.record = record_;
+  if (mine.fingerprint != record_.fingerprint || record_.site[0] != '\0') {
+    mine.record =
+        record_;  // else it is there from last time, but for the number, which the stamp has
+    mine.fingerprint = record_.fingerprint;
+  }
   mine.input_offer = Offer::Nothing;
   mine.output_offer = Offer::Nothing;
   if (offers()) {
     offer_input(mine);
   }
-  if (is_combined_vector() && wants_result()) {
+  if (is_combined_vector() && wants_result() && geometry_.bytes() > kCombineAlone) {
     offer_output(mine);
   }
   if (!geometry_.received.empty()) {
@@ -146,16 +154,28 @@ void DirectOp::offer_input(Slot& mine) {
       return;
     }
   }
-  if (bytes <= static_cast<std::int64_t>(kShotBytes)) {
+  if (bytes >= kFetchFrom && !clobbers && should_be_fetched()) {
+    mine.input = reinterpret_cast<std::uint64_t>(call_.input.data());
+    mine.input_offer = Offer::Address;
+  } else if (bytes <= static_cast<std::int64_t>(kShotBytes)) {
     offer_copy(mine);
   }
+}
+
+/// Where all ranks read from all, each another part: then a copy helps only one reader, and costs more
+/// than the system's way of reading another process does, up to a length.
+bool DirectOp::should_be_fetched() const {
+  const bool one_reader = call_.operation == Operation::Alltoall ||
+                          (call_.operation == Operation::Allgather && ranks_ == 2);
+  const std::int64_t bytes = geometry_.longest_block(ranks_) * geometry_.element_bytes;
+  return group_.fetches() && one_reader && bytes >= kFetchFrom && bytes <= kFetchTo;
 }
 
 void DirectOp::offer_copy(Slot& mine) {
   std::byte* copy = call_.input.size() <= kInlineBytes ? mine.data.data()
                                                        : group_.area(me_).shot(record_.sequence);
   if (!call_.input.empty()) {
-    std::memcpy(copy, call_.input.data(), call_.input.size());
+    copy_bytes(copy, call_.input.data(), call_.input.size(), Stores::Streaming);
   }
   mine.input_offer = Offer::Copy;
 }
@@ -174,27 +194,52 @@ bool DirectOp::all_here() {
       return false;
     }
   }
-  agree();
+  survey();
   return true;
 }
 
-/// Throws if a rank called something else.
-void DirectOp::agree() {
-  bool equal = true;
+bool DirectOp::must_offer(Rank rank) const {
+  return !has_root(call_.operation) || call_.operation == Operation::Reduce ||
+         (call_.operation == Operation::Gather) == (rank != call_.root);
+}
+
+/// What all have said: throws if a rank called something else, and decides which way to go. Every rank
+/// comes to the same decision, as all look at the same slots.
+void DirectOp::survey() {
+  bool all_offered = true;
+  bool all_copies = true;
+  bool all_outputs = true;
   for (Rank r = 0; r < ranks_; ++r) {
-    equal = equal && slot(r).fingerprint == record_.fingerprint;
-  }
-  if (!equal) {
-    std::vector<Witness> witnesses;
-    for (Rank r = 0; r < ranks_; ++r) {
-      witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], true, slot(r).record});
+    const Slot& s = slot(r);
+    if (s.fingerprint != record_.fingerprint) {
+      fail_mismatch();
     }
-    group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
-                mismatch_text(record_.sequence, witnesses));
+    const Offer offer = s.input_offer;
+    all_offered = all_offered && (offer != Offer::Nothing || !must_offer(r));
+    all_copies = all_copies && offer == Offer::Copy;
+    someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
+    const bool has_result = call_.operation == Operation::Allreduce || r == call_.root;
+    all_outputs = all_outputs && (!has_result || s.output_offer == Offer::Buffer);
   }
   if (!geometry_.received.empty()) {
     check_tables();
   }
+  if (call_.operation == Operation::Barrier) {
+    way_ = Way::Read;
+  } else if (is_combined_vector() && !all_copies) {
+    way_ = all_offered && all_outputs ? Way::Share : Way::Chunked;
+  } else {
+    way_ = all_offered ? Way::Read : Way::Chunked;
+  }
+}
+
+void DirectOp::fail_mismatch() {
+  std::vector<Witness> witnesses;
+  for (Rank r = 0; r < ranks_; ++r) {
+    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], true, slot(r).record});
+  }
+  group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
+              mismatch_text(record_.sequence, witnesses));
 }
 
 /// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
@@ -212,31 +257,6 @@ void DirectOp::check_tables() const {
       }
     }
   }
-}
-
-DirectOp::Way DirectOp::choose_way() const {
-  bool all_offered = true;
-  bool all_copies = true;
-  bool all_outputs = true;
-  for (Rank r = 0; r < ranks_; ++r) {
-    const Slot& s = slot(r);
-    const bool must_offer = !has_root(call_.operation) || call_.operation == Operation::Reduce ||
-                            (call_.operation == Operation::Gather) == (r != call_.root);
-    all_offered = all_offered && (!must_offer || s.input_offer != Offer::Nothing);
-    all_copies = all_copies && s.input_offer == Offer::Copy;
-    const bool has_result = call_.operation == Operation::Allreduce || r == call_.root;
-    all_outputs = all_outputs && (!has_result || s.output_offer == Offer::Buffer);
-  }
-  if (call_.operation == Operation::Barrier) {
-    return Way::Read;
-  }
-  if (!is_combined_vector()) {
-    return all_offered ? Way::Read : Way::Chunked;
-  }
-  if (all_offered && all_copies) {
-    return Way::Read;
-  }
-  return all_offered && all_outputs ? Way::Share : Way::Chunked;
 }
 
 void DirectOp::cut_windows() {
@@ -260,15 +280,11 @@ void DirectOp::cut_windows() {
 }
 
 Progress DirectOp::begin_work() {
-  way_ = choose_way();
   cut_windows();
-  stores_ = geometry_.element_bytes * unit_ > kStreamAbove ? Stores::Streaming : Stores::Cached;
+  stores_ = geometry_.bytes() > kStreamAbove ? Stores::Streaming : Stores::Cached;
   if (way_ == Way::Chunked) {
     state_ = State::Pipeline;
     return advance_pipeline();
-  }
-  for (Rank r = 0; r < ranks_; ++r) {
-    someone_waits_ = someone_waits_ || slot(r).input_offer == Offer::Buffer;
   }
   if (windows_ > 0) {
     work(window(0));
@@ -290,7 +306,9 @@ bool DirectOp::may_leave() const {
     }
     return true;
   }
-  return slot(me_).input_offer != Offer::Buffer || all_reached(&DirectOp::is_read_by, kWorked, 1);
+  const bool offered_own =
+      slot(me_).input_offer == Offer::Buffer || slot(me_).input_offer == Offer::Address;
+  return !offered_own || all_reached(&DirectOp::is_read_by, kWorked, 1);
 }
 
 // The pipeline of chunks. Chunk k may be staged once everyone who reads it is done with chunk k - 2,
@@ -433,7 +451,8 @@ void DirectOp::stage(const Window& window) {
   std::byte* chunk = group_.area(me_).chunk(window.number);
   const auto put = [&](std::int64_t first, std::int64_t length, std::byte* to) {
     if (length > 0) {
-      std::memcpy(to, input_at(first), static_cast<std::size_t>(length * geometry_.element_bytes));
+      copy_bytes(to, input_at(first), static_cast<std::size_t>(length * geometry_.element_bytes),
+                 Stores::Streaming);
     }
   };
   switch (call_.operation) {
@@ -470,8 +489,10 @@ void DirectOp::work(const Window& window) {
     case Operation::Reduce:
       if (way_ == Way::Read) {
         combine_whole();
-      } else {
+      } else if (way_ == Way::Share) {
         combine_share(window);
+      } else {
+        combine_staged_share(window);
       }
       return;
     case Operation::ReduceScatter:
@@ -484,7 +505,7 @@ void DirectOp::work(const Window& window) {
   }
 }
 
-void DirectOp::combine(std::int64_t count) {
+void DirectOp::combine(std::int64_t count, Stores stores) {
   if (count <= 0) {
     return;
   }
@@ -493,7 +514,7 @@ void DirectOp::combine(std::int64_t count) {
                     .user = call_.options.user,
                     .order = call_.options.order,
                     .divide_by = divisor(call_.options, ranks_)};
-  combine_many(how, group_.inputs, group_.targets, count, stores_);
+  combine_many(how, group_.inputs, group_.targets, count, stores);
 }
 
 /// Everything, by this rank for itself.
@@ -507,40 +528,46 @@ void DirectOp::combine_whole() {
     group_.inputs.push_back(source(r, all));
   }
   group_.targets.assign(1, call_.output.data());
-  combine(unit_);
+  combine(unit_, stores_);
 }
 
-/// This rank's share of the window, for all who want it.
+/// This rank's share of a vector that all see, into the outputs of all who want it.
 void DirectOp::combine_share(const Window& window) {
   const Extent share = share_of(window, me_);
-  const Window mine{share.offset, share.offset + share.length, window.number};
   group_.inputs.clear();
   group_.targets.clear();
   for (Rank r = 0; r < ranks_; ++r) {
-    const std::byte* from = source(r, way_ == Way::Chunked && r != me_ ? window : mine);
-    const std::int64_t within =
-        way_ == Way::Chunked && r != me_ ? (share.offset - window.begin) : 0;
-    group_.inputs.push_back(from + within * geometry_.element_bytes);
-  }
-  if (way_ == Way::Chunked) {
-    const bool alone = call_.operation == Operation::Reduce && me_ == call_.root;
-    if (!alone) {
-      group_.targets.push_back(group_.area(me_).result(window.number) +
-                               (share.offset - window.begin) * geometry_.element_bytes);
-    }
-    if (wants_result()) {
-      group_.targets.push_back(output_at(share.offset));
-    }
-  } else {
-    for (Rank r = 0; r < ranks_; ++r) {
-      if (call_.operation == Operation::Allreduce || r == call_.root) {
-        const Rank world_rank = group_.members()[static_cast<std::size_t>(r)];
-        group_.targets.push_back(group_.world().memory().view(world_rank, slot(r).output) +
-                                 share.offset * geometry_.element_bytes);
-      }
+    group_.inputs.push_back(source(r, {share.offset, share.offset + share.length, 0}));
+    if (call_.operation == Operation::Allreduce || r == call_.root) {
+      const Rank world_rank = group_.members()[static_cast<std::size_t>(r)];
+      group_.targets.push_back(group_.world().memory().view(world_rank, slot(r).output) +
+                               share.offset * geometry_.element_bytes);
     }
   }
-  combine(share.length);
+  combine(share.length, stores_);
+}
+
+/// This rank's share of a staged chunk: to its own output if it wants the result, and to where the
+/// others take it from.
+void DirectOp::combine_staged_share(const Window& window) {
+  const Extent share = share_of(window, me_);
+  const std::int64_t within = (share.offset - window.begin) * geometry_.element_bytes;
+  group_.inputs.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
+    group_.inputs.push_back(source(r, window) + within);
+  }
+  std::byte* result = group_.area(me_).result(window.number) + within;
+  if (!wants_result()) {
+    group_.targets.assign(1, result);
+    combine(share.length, Stores::Streaming);
+    return;
+  }
+  group_.targets.assign(1, output_at(share.offset));
+  combine(share.length, stores_);
+  if (call_.operation == Operation::Allreduce && share.length > 0) {
+    copy_bytes(result, output_at(share.offset),
+               static_cast<std::size_t>(share.length * geometry_.element_bytes), Stores::Streaming);
+  }
 }
 
 void DirectOp::combine_blocks(const Window& window) {
@@ -550,7 +577,7 @@ void DirectOp::combine_blocks(const Window& window) {
     group_.inputs.push_back(source(r, window));
   }
   group_.targets.assign(1, output_at(window.begin));
-  combine(end - window.begin);
+  combine(end - window.begin, stores_);
 }
 
 /// Results that others made, from their staging memory.
@@ -596,8 +623,19 @@ void DirectOp::pull(const Window& window) {
 /// What `from` has for this rank, to these elements of the output.
 void DirectOp::pull_block(const Window& window, Rank from, Extent into) {
   const std::int64_t end = std::min(window.end, into.length);
-  if (end > window.begin) {
-    copy(output_at(into.offset + window.begin), source(from, window), end - window.begin);
+  if (end <= window.begin) {
+    return;
+  }
+  std::byte* to = output_at(into.offset + window.begin);
+  if (from != me_ && way_ == Way::Read && slot(from).input_offer == Offer::Address) {
+    const std::uint64_t address =
+        slot(from).input +
+        static_cast<std::uint64_t>((offered_offset(from) + window.begin) * geometry_.element_bytes);
+    group_.world().memory().fetch(
+        group_.members()[static_cast<std::size_t>(from)], address,
+        {to, static_cast<std::size_t>((end - window.begin) * geometry_.element_bytes)});
+  } else {
+    copy(to, source(from, window), end - window.begin);
   }
 }
 

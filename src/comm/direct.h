@@ -2,7 +2,8 @@
 // buffers are, waits until all have said so, and reads (or writes) its peers' memory itself.
 //
 // Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
-// else a copy in staging memory if it is small (the smallest on the very cache line of the stamp).
+// else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
+// where one reader each takes a part of middling size, its address to fetch from.
 // Then, by what was offered (n is the vector, p the ranks):
 //
 //   read      Every rank takes what it needs from all offers; for a small combination it combines all p
@@ -56,11 +57,13 @@ class DirectOp : public Op {
   void announce();
   void offer_input(Slot& slot);
   void offer_copy(Slot& slot);
+  [[nodiscard]] bool should_be_fetched() const;
   void offer_output(Slot& slot);
   [[nodiscard]] bool all_here();
-  void agree();
+  void survey();
+  [[noreturn]] void fail_mismatch();
   void check_tables() const;
-  [[nodiscard]] Way choose_way() const;
+  [[nodiscard]] bool must_offer(Rank rank) const;
   void cut_windows();
   [[nodiscard]] Progress begin_work();
   [[nodiscard]] Progress advance_pipeline();
@@ -79,10 +82,11 @@ class DirectOp : public Op {
   void take(const Window& window);
   void combine_whole();
   void combine_share(const Window& window);
+  void combine_staged_share(const Window& window);
   void combine_blocks(const Window& window);
   void pull(const Window& window);
   void pull_block(const Window& window, Rank from, Extent into);
-  void combine(std::int64_t count);
+  void combine(std::int64_t count, Stores stores);
   void copy(std::byte* to, const std::byte* from, std::int64_t elements) const;
 
   [[nodiscard]] Window window(std::int64_t number) const;
@@ -91,7 +95,9 @@ class DirectOp : public Op {
   [[nodiscard]] std::int64_t offered_offset(Rank from) const;
   [[nodiscard]] std::byte* output_at(std::int64_t element) const;
   [[nodiscard]] const std::byte* input_at(std::int64_t element) const;
-  [[nodiscard]] Slot& slot(Rank rank) const;
+  [[nodiscard]] Slot& slot(Rank rank) const {
+    return group_.area(rank).slots[record_.sequence % 2];
+  }
   [[nodiscard]] bool reached(Rank peer, Stage stage, std::int64_t chunks) const;
   [[nodiscard]] bool all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
                                  std::int64_t chunks) const;

@@ -105,17 +105,15 @@ void Group::run(const Call& call) {
     start(call).wait();
     return;
   }
-  const comm::Geometry geometry = comm::make_geometry(call, core_->rank(), core_->size());
-  const Method method = core_->choose(call, geometry);
-  const comm::Record record =
-      comm::make_record(call, geometry.count, method, core_->next_sequence());
-  if (method.kind == Method::Kind::Direct) {
-    comm::DirectOp op(*core_, call, geometry, record);  // the short way allocates nothing
+  const comm::Prepared& prepared = core_->prepare(call);
+  if (prepared.method.kind == Method::Kind::Direct) {
+    comm::DirectOp op(*core_, call, prepared.geometry, prepared.record);
     engine.run(op);
     return;
   }
-  core_->remember(record);
-  const std::unique_ptr<comm::Op> op = comm::make_op(*core_, call, geometry, record);
+  core_->remember(prepared.record);
+  const std::unique_ptr<comm::Op> op =
+      comm::make_op(*core_, call, prepared.geometry, prepared.record);
   engine.run(*op);
 }
 

@@ -59,6 +59,9 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
       bells_.push_back(&page->bell);
     }
   }
+  fetches_ = sees_memory() && std::ranges::all_of(members_, [&](Rank rank) {
+               return world_.page(rank)->fetches.load(std::memory_order_acquire);
+             });
 }
 
 GroupCore::~GroupCore() {
@@ -72,6 +75,40 @@ void GroupCore::ring_members() const {
   for (Bell* bell : bells_) {
     bell->ring();
   }
+}
+
+// Preparing a call.
+
+namespace {
+
+bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() == b.data() && a.size() == b.size();
+}
+
+/// Whether two calls are alike in all that is checked. Calls with counts or a user's reduction are
+/// never taken to be: comparing them would cost as much.
+bool is_repeated(const Call& a, const Call& b) {
+  return a.operation == b.operation && a.dtype == b.dtype && a.root == b.root &&
+         same_bytes(a.input, b.input) && same_bytes(a.output, b.output) && b.counts.empty() &&
+         b.options.user == nullptr && a.options.reduction == b.options.reduction &&
+         a.options.order == b.options.order && a.options.method == b.options.method &&
+         a.options.site == b.options.site;
+}
+
+}  // namespace
+
+const Prepared& GroupCore::prepare(const Call& call) {
+  if (may_repeat_ && is_repeated(prepared_.call, call)) {
+    prepared_.record.sequence = next_sequence();
+    return prepared_;
+  }
+  may_repeat_ = false;
+  prepared_.geometry = make_geometry(call, rank(), size());
+  prepared_.method = choose(call, prepared_.geometry);
+  prepared_.call = call;
+  prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, next_sequence());
+  may_repeat_ = call.counts.empty() && call.options.user == nullptr;
+  return prepared_;
 }
 
 // What does a call.

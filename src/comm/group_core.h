@@ -26,6 +26,14 @@ namespace trireme::comm {
 
 class WorldCore;
 
+/// A call that has been checked: what is known of it before it is done.
+struct Prepared {
+  Call call{};
+  Geometry geometry{};
+  Method method{};
+  Record record{};
+};
+
 class GroupCore {
  public:
   /// `members` are world ranks, by place; this rank is among them. `areas` are the ranks' areas where
@@ -43,6 +51,8 @@ class GroupCore {
   [[nodiscard]] Rank size() const { return static_cast<Rank>(members_.size()); }
   [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
   [[nodiscard]] bool sees_memory() const { return !areas_.empty(); }
+  /// Whether every member can fetch from every other.
+  [[nodiscard]] bool fetches() const { return fetches_; }
   [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
 
   /// The number of the next call.
@@ -62,6 +72,9 @@ class GroupCore {
   /// Wakes the members that sleep. After a seq_cst store that they wait for.
   void ring_members() const;
 
+  /// Checks the call and gives it its number. The same call as last time (as in a training loop) is
+  /// not checked again. Good until the next one. Throws Error(Usage).
+  [[nodiscard]] const Prepared& prepare(const Call& call);
   /// What the call will be done by; the same on all ranks if the calls are.
   [[nodiscard]] Method choose(const Call& call, const Geometry& geometry);
   /// A schedule of the catalogue, built once.
@@ -113,7 +126,10 @@ class GroupCore {
   std::vector<Area*> areas_;
   std::vector<Bell*> bells_;  ///< of the others on this host
   Rank me_ = 0;
+  bool fetches_ = false;
   std::uint64_t sequence_ = 0;
+  Prepared prepared_;
+  bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized
   std::atomic<bool> dead_{false};
   mutable Mutex mutex_;
   std::string reason_ TRIREME_GUARDED_BY(mutex_);

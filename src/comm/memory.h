@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "trireme/schedule.h"
 
@@ -25,6 +26,12 @@ class HostMemory {
                                                               std::size_t bytes) const = 0;
   /// The bytes of a peer on this host (by world rank) that it calls by this number.
   [[nodiscard]] virtual std::byte* view(Rank peer, std::uint64_t place) const = 0;
+
+  /// Whether this rank can copy from any memory of its peers, also what they do not share.
+  [[nodiscard]] virtual bool can_fetch() const { return false; }
+  /// Copies from a peer's own address. Slower than from shared memory, but nobody has to make a copy
+  /// first. Requires can_fetch(). Throws Error(Peer) if the peer is gone.
+  virtual void fetch(Rank peer, std::uint64_t address, std::span<std::byte> into) const;
 };
 
 }  // namespace trireme::comm

@@ -1,0 +1,12 @@
+#include "comm/memory.h"
+
+#include "base/check.h"
+
+namespace trireme::comm {
+
+void HostMemory::fetch(Rank /*peer*/, std::uint64_t /*address*/,
+                       std::span<std::byte> /*into*/) const {
+  TRIREME_CHECK(false, "fetch() without can_fetch()");
+}
+
+}  // namespace trireme::comm
