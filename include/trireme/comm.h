@@ -66,7 +66,7 @@ class WorldCore;
 }  // namespace comm
 
 /// Something that was started. Dropping it does not stop it: the destructor waits for the end, and
-/// swallows its error. Buffers must stay as they are until it is done.
+/// swallows its error. Buffers must stay as they are until it is done. Must not outlive its World.
 class Pending {
  public:
   Pending() = default;  ///< done from the beginning
@@ -88,7 +88,7 @@ class Pending {
 };
 
 /// An ordered set of ranks that do operations together. All ranks of a group make the same calls in
-/// the same order. A copy is the same group.
+/// the same order. A copy is the same group. Must not outlive its World.
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::GroupCore> core);
@@ -99,7 +99,8 @@ class Group {
   [[nodiscard]] const std::vector<Rank>& world_ranks() const;
 
   /// Does the call; returns when this rank's buffers are free and its result is there. Throws
-  /// CommError, or Error(Usage) if the call itself cannot be (the others are told).
+  /// CommError, or Error(Usage) if this rank's call cannot be: then the others get a CommError that says
+  /// so, and the group is dead.
   void run(const Call& call);
   /// Begins the call. Calls of one group are done in the order in which they were made.
   [[nodiscard]] Pending start(const Call& call);
@@ -174,6 +175,7 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
 
+/// The same on all ranks of a world, but for `bind` and `on_step`.
 struct WorldOptions {
   /// The one knob of patience: a rank that gives no sign of life for this long counts as stopped.
   /// Derived: heartbeats every eighth of it; an operation waits 30 times this long for a rank that
@@ -181,11 +183,13 @@ struct WorldOptions {
   Seconds deadline{2.0};
   /// Automatic: shared memory inside a host, TCP between hosts.
   TransportKind transport = TransportKind::Automatic;
-  /// Whether data carries a checksum; on TCP it always does unless switched off here.
+  /// Which messages carry a checksum: none, those that cross a network, or all. Direct operations
+  /// send no messages and have none.
   enum class Checksums { Off, Network, All } checksums = Checksums::Network;
   /// Connections to each peer on another host; long messages use all of them.
   int connections = 2;
-  /// Where to listen, for peers on other hosts: an address of this machine.
+  /// Where to listen, for peers on other hosts: the address of this machine at which they reach it
+  /// (so not 0.0.0.0). With the default, ranks on other hosts cannot connect.
   std::string bind = "127.0.0.1";
   /// Told when this rank enters step `step` (from 0) of an operation done by messages: for traces and
   /// tests. Called on whatever thread drives the operation.
@@ -210,12 +214,15 @@ class World {
   [[nodiscard]] Group& all();
   /// The ranks of each host, by host.
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const;
-  /// "in-process", "shared memory", "tcp": how this rank reaches that one.
+  /// "in-process", "shm", "tcp": how this rank reaches that one.
   [[nodiscard]] std::string_view reaches(Rank peer) const;
 
   /// Throws Error(System) if memory is short.
   template <class T>
   [[nodiscard]] SharedSpan<T> allocate(std::size_t count) {
+    if (count > std::size_t{1} << 48) {
+      throw Error(ErrorKind::Usage, "more elements than memory can have");
+    }
     void* memory = allocate_bytes(static_cast<std::int64_t>(count * sizeof(T)));
     return SharedSpan<T>(std::span<T>(static_cast<T*>(memory), count), releaser());
   }
@@ -253,7 +260,7 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body,
 
 /// Runs `body` as `ranks` processes of this host, forked from this one, and waits for all. Call it
 /// before making any thread. Returns 0 if every rank returned, else 1; a rank's error is written to
-/// standard error as one line. The others are ended if a rank fails and they do not end by
+/// standard error after its number. The others are ended if a rank fails and they do not end by
 /// themselves; none outlives this call, nor this process.
 int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options = {});
 

@@ -35,7 +35,8 @@ struct UserReduction {
 
 /// In which order contributions are combined.
 enum class Order : std::uint8_t {
-  Any,  ///< as the algorithm has it: all ranks get the same bits, another algorithm may give others
+  Any,    ///< as the algorithm has it: all ranks get the same bits (but by naive and whole-ring),
+          ///< another algorithm may give others
   Fixed,  ///< by one balanced tree over the ranks 0, 1, …: the same bits whatever the algorithm,
           ///< transport and placement of ranks on hosts
 };

@@ -46,7 +46,12 @@ Progress ExchangeOp::advance() {
       }
     }
   }
-  bool moved = world_.progress();
+  return listen();
+}
+
+Progress ExchangeOp::listen() {
+  world_.progress();
+  bool moved = false;
   bool all = true;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (!heard_[i] && !lost_[i]) {
@@ -62,6 +67,9 @@ Progress ExchangeOp::advance() {
 }
 
 void ExchangeOp::check(Seconds stuck) {
+  constexpr std::chrono::milliseconds kStillOnTheWay{50};
+  (void)listen();  // what a rank said before it went counts
+  const auto now = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (heard_[i] || lost_[i]) {
       continue;
@@ -70,11 +78,16 @@ void ExchangeOp::check(Seconds stuck) {
     const std::optional<Trouble> trouble = world_.trouble(rank);
     const RankPage* page = world_.page(rank);
     const bool left = page != nullptr && page->presence.load() == Presence::Left;
-    if (!trouble && !left && stuck < options_.patience) {
-      continue;
-    }
-    if (options_.lost == Options::Lost::LeaveOut) {
-      lost_[i] = true;
+    if (trouble || left) {
+      const auto [since, first] = gone_.emplace(rank, now);
+      if (first || now - since->second < kStillOnTheWay) {
+        continue;
+      }
+      if (options_.lost == Options::Lost::LeaveOut) {
+        lost_[i] = true;
+        continue;
+      }
+    } else if (stuck < options_.patience) {
       continue;
     }
     throw CommError(trouble ? trouble->fault : (left ? CommFault::Left : CommFault::Late), {rank},

@@ -1,6 +1,7 @@
 // Control: short messages between worlds themselves, and the exchange by which ranks make a group.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ enum class ControlKind : std::uint64_t {
   Answer,       ///< a Record
   Fail,         ///< "I give this group up": why
   Goodbye,      ///< "I leave the world"
+  Farewell,     ///< "I heard it, and send nothing more"
   Exchange,     ///< a contribution to an exchange
   Beat,         ///< "I live"
 };
@@ -47,7 +49,8 @@ class ExchangeOp : public Op {
     std::uint64_t round = 0;
     std::vector<Rank> ranks{};  ///< of the world, with this one
     std::span<const std::byte> mine{};
-    /// A rank that dies, stops or leaves before it spoke: left out, or an error.
+    /// A rank that dies, stops or leaves before it spoke: left out, or an error. One that lives but
+    /// does not come in time is always an error.
     enum class Lost { LeaveOut, Throw } lost = Lost::Throw;
     Seconds patience{};
   };
@@ -60,8 +63,11 @@ class ExchangeOp : public Op {
   [[nodiscard]] const std::vector<std::optional<Exchanges::Bytes>>& heard() const { return heard_; }
 
  private:
+  [[nodiscard]] Progress listen();
+
   WorldCore& world_;
   Options options_;
+  std::map<Rank, std::chrono::steady_clock::time_point> gone_;  ///< and when that was seen
   bool told_ = false;
   std::vector<std::optional<Exchanges::Bytes>> heard_;
   std::vector<bool> lost_;

@@ -40,11 +40,28 @@ DirectOp::DirectOp(GroupCore& group, const Call& call, const Geometry& geometry,
       ranks_(group.size()) {}
 
 Progress DirectOp::advance() {
-  const Progress progress = go_on();
-  if (progress == Progress::Done) {
-    group_.finish(record_.sequence);
+  try {
+    const Progress progress = go_on();
+    if (progress == Progress::Done) {
+      group_.finish(record_.sequence);
+    }
+    return progress;
+  } catch (const std::exception& error) {
+    group_.abandon(error.what());  // a user's reduction that threw; else all know already
+    withdraw();
+    throw;
   }
-  return progress;
+}
+
+/// The call ends with an error: peers that are still reading or writing this rank's buffers are waited
+/// for, as the caller may free them.
+void DirectOp::withdraw() noexcept {
+  const bool offered = state_ != State::Begin && (slot(me_).input_offer == Offer::Buffer ||
+                                                  slot(me_).input_offer == Offer::Address ||
+                                                  slot(me_).output_offer == Offer::Buffer);
+  if (offered) {
+    group_.await_release(record_.sequence);
+  }
 }
 
 Progress DirectOp::go_on() {
@@ -221,6 +238,7 @@ void DirectOp::survey() {
     const bool has_result = call_.operation == Operation::Allreduce || r == call_.root;
     all_outputs = all_outputs && (!has_result || s.output_offer == Offer::Buffer);
   }
+  group_.world().require_not_given_up();
   if (!geometry_.received.empty()) {
     check_tables();
   }
@@ -281,7 +299,10 @@ void DirectOp::cut_windows() {
 
 Progress DirectOp::begin_work() {
   cut_windows();
-  stores_ = geometry_.bytes() > kStreamAbove ? Stores::Streaming : Stores::Cached;
+  stores_ =
+      static_cast<std::int64_t>(std::max(call_.input.size(), call_.output.size())) > kStreamAbove
+          ? Stores::Streaming
+          : Stores::Cached;
   if (way_ == Way::Chunked) {
     state_ = State::Pipeline;
     return advance_pipeline();
@@ -631,27 +652,41 @@ void DirectOp::pull_block(const Window& window, Rank from, Extent into) {
     const std::uint64_t address =
         slot(from).input +
         static_cast<std::uint64_t>((offered_offset(from) + window.begin) * geometry_.element_bytes);
-    group_.world().memory().fetch(
-        group_.members()[static_cast<std::size_t>(from)], address,
-        {to, static_cast<std::size_t>((end - window.begin) * geometry_.element_bytes)});
+    const Rank world_rank = group_.members()[static_cast<std::size_t>(from)];
+    try {
+      group_.world().memory().fetch(
+          world_rank, address,
+          {to, static_cast<std::size_t>((end - window.begin) * geometry_.element_bytes)});
+    } catch (const Error& error) {
+      group_.fail(
+          CommFault::Died, {world_rank},
+          fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
+    }
   } else {
     copy(to, source(from, window), end - window.begin);
   }
 }
 
 void DirectOp::check(Seconds stuck) {
-  group_.check_members(
-      [this](Rank r) {
-        if (r == me_) {
-          return false;
-        }
-        if (state_ == State::Gathering) {
-          return slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
-        }
-        const Stage last = state_ == State::Pipeline && is_combined_vector() ? kTaken : kWorked;
-        return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
-      },
-      stuck, [this] { return fmt::format("call #{}, {}", record_.sequence, to_text(record_)); });
+  group_.world().progress();  // what was posted before must go out, also while this waits
+  const auto is_missing = [this](Rank r) {
+    if (r == me_) {
+      return false;
+    }
+    if (state_ == State::Gathering) {
+      return slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
+    }
+    const Stage last = state_ == State::Pipeline && is_combined_vector() ? kTaken : kWorked;
+    return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
+  };
+  try {
+    group_.check_members(is_missing, stuck, [this] {
+      return fmt::format("call #{}, {}", record_.sequence, to_text(record_));
+    });
+  } catch (const CommError&) {
+    withdraw();
+    throw;
+  }
 }
 
 }  // namespace trireme::comm

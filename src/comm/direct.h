@@ -52,6 +52,7 @@ class DirectOp : public Op {
   };
 
   [[nodiscard]] Progress go_on();
+  void withdraw() noexcept;
 
   // Beginning.
   void announce();

@@ -126,22 +126,28 @@ bool Engine::is_busy(const void* line) const {
   return std::ranges::find(lines_, line) != lines_.end();
 }
 
-void Engine::accept_jobs() {
-  if (has_incoming_.exchange(false)) {
-    MutexLock lock(mutex_);
-    jobs_.insert(jobs_.end(), std::make_move_iterator(incoming_.begin()),
-                 std::make_move_iterator(incoming_.end()));
-    incoming_.clear();
+bool Engine::accept_jobs() {
+  if (!has_incoming_.exchange(false)) {
+    return false;
   }
+  MutexLock lock(mutex_);
+  for (const std::shared_ptr<Job>& job : incoming_) {
+    job->moved = std::chrono::steady_clock::now();
+  }
+  jobs_.insert(jobs_.end(), std::make_move_iterator(incoming_.begin()),
+               std::make_move_iterator(incoming_.end()));
+  incoming_.clear();
+  return true;
 }
 
 /// Asks every job that may go on to do so. True if one moved.
-bool Engine::advance_jobs(bool check, Seconds stuck) {
+bool Engine::advance_jobs(bool check) {
   bool moved = false;
   std::vector<const void*> taken;  // lines whose first job is still under way
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     Job& job = **it;
     if (job.line != nullptr && std::ranges::find(taken, job.line) != taken.end()) {
+      job.moved = std::chrono::steady_clock::now();  // its own time begins when its turn comes
       ++it;
       continue;
     }
@@ -150,9 +156,12 @@ bool Engine::advance_jobs(bool check, Seconds stuck) {
     try {
       const Progress progress = job.op->advance();
       done = progress == Progress::Done;
-      moved = moved || progress != Progress::Stuck;
-      if (check && progress == Progress::Stuck) {
-        job.op->check(stuck);
+      if (progress != Progress::Stuck) {
+        moved = true;
+        job.moved = std::chrono::steady_clock::now();
+      } else if (check) {
+        job.op->check(
+            {std::chrono::duration<double>(std::chrono::steady_clock::now() - job.moved).count()});
       }
     } catch (...) {
       error = std::current_exception();
@@ -181,15 +190,15 @@ void Engine::drive_lane() {
   Backoff backoff(idle_, waiting_);
   bool check = false;
   while (!stopping_.load()) {
-    accept_jobs();
-    if (advance_jobs(check, backoff.stuck())) {
+    const bool accepted = accept_jobs();
+    if (advance_jobs(check) || accepted) {
       backoff.reset();
       check = false;
     } else if (!has_incoming_.load()) {
       check = backoff.pause();
     }
   }
-  accept_jobs();
+  (void)accept_jobs();
   const auto left = std::make_exception_ptr(
       Error(ErrorKind::Usage, "the world ended before this operation was done"));
   for (const std::shared_ptr<Job>& job : jobs_) {

@@ -73,6 +73,7 @@ struct Job {
   std::shared_ptr<void> keeps;  ///< what the operation refers to
   std::unique_ptr<Op> op;
   const void* line = nullptr;  ///< jobs of one line are done one after the other; none: at once
+  std::chrono::steady_clock::time_point moved{};  ///< when it last did
   std::atomic<bool> done{false};
   std::exception_ptr error;  ///< set before done
   std::mutex mutex;
@@ -100,8 +101,8 @@ class Engine {
 
  private:
   void drive_lane();
-  [[nodiscard]] bool advance_jobs(bool check, Seconds stuck);
-  void accept_jobs();
+  [[nodiscard]] bool advance_jobs(bool check);
+  [[nodiscard]] bool accept_jobs();
 
   Idle& idle_;
   Waiting waiting_;

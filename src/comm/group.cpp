@@ -46,7 +46,9 @@ bool Pending::wait(Seconds at_most) {
   if (!job_) {
     return true;
   }
-  if (!job_->wait(std::chrono::nanoseconds(static_cast<std::int64_t>(at_most.count * 1e9)))) {
+  constexpr double kLongest = 1e9;  // a few decades
+  const double seconds = std::clamp(at_most.count, 0.0, kLongest);
+  if (!job_->wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return false;
   }
   const std::shared_ptr<Job> job = std::move(job_);
@@ -61,26 +63,38 @@ bool Pending::wait(Seconds at_most) {
 
 namespace {
 
+/// Checks the call. If it cannot be, the others are told before the error goes on.
+const comm::Prepared& prepare(GroupCore& group, const Call& call) {
+  group.require_alive();
+  try {
+    return group.prepare(call);
+  } catch (const Error& error) {
+    group.abandon(error.what());
+    throw;
+  }
+}
+
 /// A call under way, with all it refers to.
 class CallOp : public comm::Op {
  public:
   /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
-  CallOp(GroupCore& group, const Call& call)
-      : call_(call), geometry_(comm::make_geometry(call_, group.rank(), group.size())) {
-    const Method method = group.choose(call_, geometry_);
-    record_ = comm::make_record(call_, geometry_.count, method, group.next_sequence());
-    if (!group.sees_memory()) {
-      group.remember(record_);
-    }
-    op_ = comm::make_op(group, call_, geometry_, record_);
+  CallOp(GroupCore& group, const Call& call) : group_(group), prepared_(prepare(group, call)) {
+    group.remember(prepared_.record);
+    op_ = comm::make_op(group, prepared_.call, prepared_.geometry, prepared_.record);
   }
-  [[nodiscard]] comm::Progress advance() override { return op_->advance(); }
+  [[nodiscard]] comm::Progress advance() override {
+    if (!begun_) {
+      group_.require_alive();  // a call before this one may have killed it
+      begun_ = true;
+    }
+    return op_->advance();
+  }
   void check(Seconds stuck) override { op_->check(stuck); }
 
  private:
-  Call call_;
-  comm::Geometry geometry_;
-  comm::Record record_;
+  GroupCore& group_;
+  comm::Prepared prepared_;
+  bool begun_ = false;
   std::unique_ptr<comm::Op> op_;
 };
 
@@ -99,13 +113,12 @@ const std::vector<Rank>& Group::world_ranks() const {
 }
 
 void Group::run(const Call& call) {
-  core_->require_alive();
   comm::Engine& engine = core_->world().engine();
   if (engine.is_busy(core_.get())) {
     start(call).wait();
     return;
   }
-  const comm::Prepared& prepared = core_->prepare(call);
+  const comm::Prepared& prepared = prepare(*core_, call);
   if (prepared.method.kind == Method::Kind::Direct) {
     comm::DirectOp op(*core_, call, prepared.geometry, prepared.record);
     engine.run(op);
@@ -118,7 +131,6 @@ void Group::run(const Call& call) {
 }
 
 Pending Group::start(const Call& call) {
-  core_->require_alive();
   auto job = std::make_shared<Job>();
   job->op = std::make_unique<CallOp>(*core_, call);
   job->line = core_.get();

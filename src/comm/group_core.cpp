@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "comm/make_op.h"
+#include "comm/rendezvous/deadline.h"
 #include "comm/world_core.h"
 #include "trireme/collective_cost.h"
 
@@ -105,6 +109,7 @@ const Prepared& GroupCore::prepare(const Call& call) {
   may_repeat_ = false;
   prepared_.geometry = make_geometry(call, rank(), size());
   prepared_.method = choose(call, prepared_.geometry);
+  require_possible(*this, call, prepared_.geometry, prepared_.method);
   prepared_.call = call;
   prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, next_sequence());
   may_repeat_ = call.counts.empty() && call.options.user == nullptr;
@@ -115,7 +120,10 @@ const Prepared& GroupCore::prepare(const Call& call) {
 
 Method GroupCore::choose(const Call& call, const Geometry& geometry) {
   const Method& asked = call.options.method;
-  if (asked.kind == Method::Kind::Direct && !sees_memory() && size() > 1) {
+  if (!sees_memory() && size() == 1) {
+    return Method::scheduled(algorithms_for(call.operation).front());
+  }
+  if (asked.kind == Method::Kind::Direct && !sees_memory()) {
     throw Error(
         ErrorKind::Usage,
         "direct operations need all ranks of the group on one host; ask for an algorithm, or "
@@ -151,6 +159,7 @@ std::int64_t GroupCore::segments(Operation operation, Algorithm algorithm,
 const Schedule& GroupCore::schedule(Operation operation, Algorithm algorithm, Rank root,
                                     std::int64_t segments) {
   const auto key = std::tuple(operation, algorithm, root, segments);
+  MutexLock lock(mutex_);
   const auto it = schedules_.find(key);
   if (it != schedules_.end()) {
     return it->second;
@@ -180,12 +189,20 @@ void GroupCore::die(const std::string& reason) {
     }
   }
   dead_.store(true, std::memory_order_release);
-  finish(sequence_);
+  finish(sequence());
+  world_.mailbox().forget(context_);
 }
 
-void GroupCore::fail(CommFault fault, std::vector<Rank> culprits, const std::string& message) {
-  const std::uint64_t code = failure_code(fault, culprits.empty() ? -1 : culprits.front());
-  die(message);
+/// The first to find a failure tells the members of it. False for all others.
+bool GroupCore::tell_failure(CommFault fault, Rank culprit, const std::string& message) {
+  {
+    MutexLock lock(mutex_);
+    if (!reason_.empty()) {
+      return false;
+    }
+    reason_ = message;
+  }
+  const std::uint64_t code = failure_code(fault, culprit);
   if (sees_memory()) {
     Area& mine = area(me_);
     const std::size_t length = std::min(message.size(), mine.why.size() - 1);
@@ -203,7 +220,38 @@ void GroupCore::fail(CommFault fault, std::vector<Rank> culprits, const std::str
       }
     }
   }
+  die(message);
+  return true;
+}
+
+void GroupCore::fail(CommFault fault, std::vector<Rank> culprits, const std::string& message) {
+  if (!tell_failure(fault, culprits.empty() ? -1 : culprits.front(), message)) {
+    require_alive();
+  }
   throw CommError(fault, std::move(culprits), message);
+}
+
+void GroupCore::abandon(const std::string& why) {
+  tell_failure(CommFault::Mismatch, world_.rank(),
+               fmt::format("rank {} could not make its call: {}", world_.rank(), why));
+}
+
+void GroupCore::await_release(std::uint64_t sequence) const {
+  if (!sees_memory()) {
+    return;
+  }
+  const auto give_up = deadline_in(world_.options().deadline);
+  for (Rank place = 0; place < size(); ++place) {
+    const Rank rank = members_[static_cast<std::size_t>(place)];
+    const auto is_clear = [&] {
+      return place == me_ || area(place).failed.load() != 0 ||
+             area(place).finished.load() >= sequence || world_.trouble(rank).has_value() ||
+             world_.page(rank)->presence.load() == Presence::Left;
+    };
+    while (!is_clear() && !passed(give_up)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
 }
 
 /// What a member did last, as far as this host can see.
@@ -257,18 +305,18 @@ void GroupCore::check_failures() {
     }
   }
   if (code != 0) {
+    const auto culprit = static_cast<Rank>(static_cast<std::int64_t>(code) >> 8);
     fail(static_cast<CommFault>((code & 0xFF) - 1),
-         {static_cast<Rank>(static_cast<std::int64_t>(code) >> 8)}, why);
+         culprit < 0 ? std::vector<Rank>{} : std::vector<Rank>{culprit}, why);
   }
 }
 
-/// What a rank sent before it left may not have been looked at yet: true from the second time on, and
-/// after a while for what crosses a network.
-bool GroupCore::is_final(Rank place, bool network) {
+/// What a rank sent before it left may be on its way, or not have been looked at: true after a while.
+bool GroupCore::is_final(Rank place) {
   constexpr std::chrono::milliseconds kStillOnTheWay{50};
   const auto now = std::chrono::steady_clock::now();
-  const auto [it, first] = left_.emplace(place, now);
-  return !first && (!network || now - it->second > kStillOnTheWay);
+  MutexLock lock(mutex_);
+  return now - left_.emplace(place, now).first->second > kStillOnTheWay;
 }
 
 void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
@@ -282,7 +330,7 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
     }
     const bool left = trouble || (page != nullptr &&
                                   page->presence.load(std::memory_order_acquire) == Presence::Left);
-    if (left && missing(place) && is_final(place, page == nullptr)) {
+    if (left && missing(place) && is_final(place)) {
       fail_for(place, CommFault::Left, "", what());
     }
   }
@@ -309,12 +357,12 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
 
 void GroupCore::remember(const Record& record) {
   MutexLock lock(mutex_);
+  remembered_.resize(kRemembered);
   remembered_[record.sequence % kRemembered] = record;
 }
 
 void GroupCore::inquire(const Record& record, Seconds stuck) {
-  if (!sees_memory() && stuck > kAskAfter && asked_ != record.sequence) {
-    asked_ = record.sequence;
+  if (!sees_memory() && stuck > kAskAfter && asked_.exchange(record.sequence) != record.sequence) {
     for (const Rank member : members_) {
       if (member != world_.rank()) {
         world_.post_control(member, ControlKind::Inquiry, context_,
@@ -336,9 +384,15 @@ void GroupCore::dispute(const Record& record) {
 
 void GroupCore::hear(Rank world_rank, const Record& record, bool is_question) {
   const auto place = std::ranges::find(members_, world_rank) - members_.begin();
+  if (place == std::ssize(members_)) {
+    return;
+  }
   Record mine;
   {
     MutexLock lock(mutex_);
+    if (remembered_.empty()) {
+      return;
+    }
     mine = remembered_[record.sequence % kRemembered];
     if (mine.sequence == record.sequence && mine.fingerprint != record.fingerprint &&
         disputed_ == 0) {
@@ -380,12 +434,16 @@ void GroupCore::check_dispute() {
   {
     MutexLock lock(mutex_);
     sequence = disputed_;
-    const Record& mine = remembered_[sequence % kRemembered];
-    if (!witnesses_.empty() && mine.sequence == sequence) {
-      witnesses_[static_cast<std::size_t>(me_)] = {world_.rank(), true, mine};
+    if (witnesses_.empty()) {
+      for (const Rank member : members_) {
+        witnesses_.push_back({member, false, {}});
+      }
     }
-    const bool all = !witnesses_.empty() &&
-                     std::ranges::all_of(witnesses_, [](const Witness& w) { return w.known; });
+    if (!remembered_.empty() && remembered_[sequence % kRemembered].sequence == sequence) {
+      witnesses_[static_cast<std::size_t>(me_)] = {world_.rank(), true,
+                                                   remembered_[sequence % kRemembered]};
+    }
+    const bool all = std::ranges::all_of(witnesses_, [](const Witness& w) { return w.known; });
     if (!all && std::chrono::steady_clock::now() - disputed_since_ < kHearing) {
       return;
     }

@@ -56,8 +56,8 @@ class GroupCore {
   [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
 
   /// The number of the next call.
-  [[nodiscard]] std::uint64_t next_sequence() { return ++sequence_; }
-  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+  [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
+  [[nodiscard]] std::uint64_t sequence() const { return sequence_.load(); }
 
   /// This rank is through with that call.
   void finish(std::uint64_t sequence) const {
@@ -75,6 +75,8 @@ class GroupCore {
   /// Checks the call and gives it its number. The same call as last time (as in a training loop) is
   /// not checked again. Good until the next one. Throws Error(Usage).
   [[nodiscard]] const Prepared& prepare(const Call& call);
+  /// This rank cannot make its call: the others are told, and the group is dead.
+  void abandon(const std::string& why);
   /// What the call will be done by; the same on all ranks if the calls are.
   [[nodiscard]] Method choose(const Call& call, const Geometry& geometry);
   /// A schedule of the catalogue, built once.
@@ -100,10 +102,13 @@ class GroupCore {
   /// `stuck` is longer than an operation waits. `what` names the operation for the message.
   void check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
                      const std::function<std::string()>& what);
-  /// Marks the group dead and throws.
+  /// Marks the group dead, tells the members, and throws. If it is dead already, throws what killed it.
   [[noreturn]] void fail(CommFault fault, std::vector<Rank> culprits, const std::string& message);
   /// Marks it dead, with the reason that later calls give.
   void die(const std::string& reason);
+  /// After an operation on this rank's own buffers failed: waits until no living member can still be at
+  /// them, at most the deadline.
+  void await_release(std::uint64_t sequence) const;
   /// Throws CommError(Dead) if the group is.
   void require_alive() const;
   [[nodiscard]] bool is_dead() const { return dead_.load(std::memory_order_acquire); }
@@ -116,7 +121,8 @@ class GroupCore {
   [[nodiscard]] std::string last_seen(Rank place) const;
   [[noreturn]] void fail_for(Rank place, CommFault fault, const std::string& why,
                              const std::string& what);
-  [[nodiscard]] bool is_final(Rank place, bool network);
+  [[nodiscard]] bool is_final(Rank place);
+  bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
   void check_failures();
   void check_dispute();
 
@@ -127,14 +133,15 @@ class GroupCore {
   std::vector<Bell*> bells_;  ///< of the others on this host
   Rank me_ = 0;
   bool fetches_ = false;
-  std::uint64_t sequence_ = 0;
+  std::atomic<std::uint64_t> sequence_{0};
   Prepared prepared_;
   bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized
   std::atomic<bool> dead_{false};
   mutable Mutex mutex_;
   std::string reason_ TRIREME_GUARDED_BY(mutex_);
-  static constexpr std::size_t kRemembered = 16;
-  std::array<Record, kRemembered> remembered_ TRIREME_GUARDED_BY(mutex_);
+  static constexpr std::size_t kRemembered = 1024;
+  std::vector<Record> remembered_
+      TRIREME_GUARDED_BY(mutex_);  ///< by number; empty where not needed
   std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
   std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
   std::chrono::steady_clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
@@ -145,9 +152,11 @@ class GroupCore {
   };
   std::optional<Notice> notice_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> subsets_;
-  std::map<Rank, std::chrono::steady_clock::time_point> left_;  ///< places, and when that was seen
-  std::uint64_t asked_ = 0;  ///< the last call that was inquired about
-  std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_;
+  /// Places whose rank has left, and when that was seen.
+  std::map<Rank, std::chrono::steady_clock::time_point> left_ TRIREME_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
+  std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_
+      TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme::comm

@@ -151,8 +151,22 @@ class Joining {
     if (!near.empty()) {
       world_.transports.front()->connect(near, deadline_);
     }
-    if (!far.empty()) {
+    if (uses_network()) {
+      connect_far(far);
+    }
+  }
+
+  void connect_far(const std::vector<PeerAddress>& far) {
+    try {
       world_.transports.back()->connect(far, deadline_);
+    } catch (const Error& error) {
+      const bool hidden = parts_.options.bind == WorldOptions{}.bind;
+      throw Error(
+          error.kind(),
+          fmt::format("{}{}", error.what(),
+                      hidden ? " (ranks listen on 127.0.0.1 only, unless WorldOptions::bind "
+                               "names an address that other hosts reach)"
+                             : ""));
     }
   }
 
@@ -178,6 +192,21 @@ class Joining {
 }  // namespace
 
 std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+  const WorldOptions& options = parts.options;
+  if (options.transport == TransportKind::Ucx) {
+    throw Error(ErrorKind::Usage, "this build has no ucx transport; use automatic, shm or tcp");
+  }
+  if (parts.house && options.transport != TransportKind::InProcess &&
+      options.transport != TransportKind::Automatic) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("ranks that are threads use the transport in-process, not {}",
+                            name(options.transport)));
+  }
+  if (!(options.deadline.count > 0) || options.connections < 1) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("a deadline of {} and {} connections; both must be more than 0",
+                            to_text(options.deadline), options.connections));
+  }
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
                                               parts.size, parts.size - 1));

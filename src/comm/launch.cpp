@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,15 +27,16 @@ namespace {
 
 using comm::Fd;
 
-struct Pipe {
-  Fd read;
-  Fd write;
+/// Two ends that talk to each other. Writing to one whose other end is gone is no signal.
+struct Line {
+  Fd child;
+  Fd parent;
 };
 
-Pipe make_pipe() {
+Line make_line() {
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    comm::throw_system("cannot make a pipe", errno);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    comm::throw_system("cannot make a socket pair", errno);
   }
   return {Fd(ends[0]), Fd(ends[1])};
 }
@@ -65,14 +67,37 @@ int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
   }
 }
 
+/// Forks; never returns in the child.
+pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
+                  const WorldOptions& options, const comm::Secret& secret, Line& line) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    comm::throw_system(fmt::format("cannot start rank {}", rank), errno);
+  }
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+      _exit(1);
+    }
+    line.parent.reset();
+    const int code = run_child(rank, ranks, body, options, secret, line.child);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  line.child.reset();
+  return child;
+}
+
 /// The ranks that were started. Looks only after its own: the program may have other children.
 class Children {
  public:
-  void add(pid_t child) {
-    children_.push_back({child, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
+  void add(Rank rank, pid_t child) {
+    children_.push_back({rank, child, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
   }
 
-  void kill_all() const {
+  void kill_all() {
+    killed_ = true;
     for (const Child& child : children_) {
       kill(child.pid, SIGKILL);
     }
@@ -98,6 +123,7 @@ class Children {
 
  private:
   struct Child {
+    Rank rank = 0;
     pid_t pid = 0;
     Fd end;  ///< readable when it has ended
     bool stopped = false;
@@ -125,6 +151,12 @@ class Children {
         it->stopped = WIFSTOPPED(status);
       } else if (changed == it->pid) {
         failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+        if (WIFSIGNALED(status) && !killed_) {
+          fmt::print(stderr, "rank {}: ended by signal {}\n", it->rank, WTERMSIG(status));
+        }
+        it = children_.erase(it);
+        continue;
+      } else if (changed < 0 && errno == ECHILD) {  // someone else saw its end
         it = children_.erase(it);
         continue;
       }
@@ -134,6 +166,7 @@ class Children {
 
   std::vector<Child> children_;
   bool failed_ = false;
+  bool killed_ = false;  ///< by this process
 };
 
 }  // namespace
@@ -142,38 +175,30 @@ int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptio
   if (ranks < 1) {
     throw Error(ErrorKind::Usage, fmt::format("{} ranks; there must be at least one", ranks));
   }
+  if (options.transport == TransportKind::InProcess) {
+    throw Error(ErrorKind::Usage, "launch() starts processes; run_threads() is for in-process");
+  }
   std::fflush(nullptr);
   const comm::Secret secret = comm::Secret::random();
-  std::vector<Pipe> pipes(static_cast<std::size_t>(ranks));
+  std::vector<Line> lines(static_cast<std::size_t>(ranks));
   Children children;
-  const pid_t parent = getpid();
-  for (Rank r = 0; r < ranks; ++r) {
-    Pipe& pipe = pipes[static_cast<std::size_t>(r)];
-    pipe = make_pipe();
-    const pid_t child = fork();
-    if (child < 0) {
-      children.kill_all();
-      comm::throw_system(fmt::format("cannot start rank {}", r), errno);
+  try {
+    for (Rank r = 0; r < ranks; ++r) {
+      Line& line = lines[static_cast<std::size_t>(r)];
+      line = make_line();
+      children.add(r, start_child(r, ranks, body, options, secret, line));
     }
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) {
-        _exit(1);
-      }
-      pipe.write.reset();
-      const int code = run_child(r, ranks, body, options, secret, pipe.read);
-      std::fflush(nullptr);
-      _exit(code);
+    const comm::TcpStoreServer server({.listen = {}, .secret = secret});
+    const std::string text = to_text(server.address()) + "\n";
+    for (const Line& line : lines) {
+      (void)send(line.parent.get(), text.data(), text.size(), MSG_NOSIGNAL);
     }
-    children.add(child);
-    pipe.read.reset();
+    return children.wait({4 * options.deadline.count});
+  } catch (...) {
+    children.kill_all();
+    (void)children.wait({0});
+    throw;
   }
-  const comm::TcpStoreServer server({.listen = {}, .secret = secret});
-  const std::string line = to_text(server.address()) + "\n";
-  for (const Pipe& pipe : pipes) {
-    (void)!write(pipe.write.get(), line.data(), line.size());
-  }
-  return children.wait({4 * options.deadline.count});
 }
 
 }  // namespace trireme

@@ -19,6 +19,9 @@ constexpr std::uint32_t kMagic = 0x01495254;
 constexpr std::uint32_t kPieceBytes = 256U << 10;
 /// Messages up to this long are kept at once if nobody waits for them.
 constexpr std::uint64_t kKeepBytes = 64U << 10;
+constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
+/// What is read of one stream before the others, and other threads, get their turn.
+constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 /// A longer one that nobody waits for holds its stream up for this long before it is kept too.
 constexpr std::chrono::milliseconds kHoldUp{1};
@@ -44,6 +47,11 @@ std::uint64_t total_of(const std::vector<Landing>& parts) {
     total += part.bytes;
   }
   return total;
+}
+
+/// Whether its bytes are read straight to their place.
+bool lands_directly(const Incoming& message) {
+  return message.combine == nullptr && message.parts.size() == 1;
 }
 
 }  // namespace
@@ -98,11 +106,13 @@ struct Mailbox::Peer {
   struct UnderWay {
     Incoming* target = nullptr;
     std::shared_ptr<Stored> stored;
+    std::uint64_t total = 0;
     std::uint64_t left = 0;
   };
   std::map<std::uint32_t, UnderWay> under_way;
   std::uint32_t next_serial = 0;
   bool checksums = false;
+  bool cannot_write = false;  ///< it may still have sent something before it went
   bool broken = false;
 };
 
@@ -137,22 +147,21 @@ void Mailbox::send(Outgoing& message) {
   Peer& peer = *peers_[static_cast<std::size_t>(message.to)];
   sending->header.serial = peer.next_serial++;
   peer.queue.push_back(std::move(sending));
-  push_out(message.to, peer);
+  push_out(peer);
 }
 
-void Mailbox::push_out(Rank to, Peer& peer) {
-  if (peer.broken) {
+void Mailbox::push_out(Peer& peer) {
+  if (peer.broken || peer.cannot_write) {
     return;
   }
   try {
     progress_out(peer);
-  } catch (const Error& error) {
-    break_peer(to, peer, error.what());
+  } catch (const Error&) {
+    peer.cannot_write = true;  // what it sent before is still read; that shows how it ended
   }
 }
 
-void Mailbox::post(Rank to, const Key& key, std::uint64_t fingerprint,
-                   std::span<const std::byte> data) {
+void Mailbox::post(Rank to, const Key& key, std::span<const std::byte> data, Urgency urgency) {
   auto sending = std::make_shared<Sending>();
   sending->copy.assign(data.begin(), data.end());
   sending->parts = {sending->copy};
@@ -160,13 +169,16 @@ void Mailbox::post(Rank to, const Key& key, std::uint64_t fingerprint,
                      .topic = key.topic,
                      .context = key.context,
                      .number = key.number,
-                     .fingerprint = fingerprint,
                      .total = data.size()};
   const std::lock_guard lock(mutex_);
   Peer& peer = *peers_[static_cast<std::size_t>(to)];
   sending->header.serial = peer.next_serial++;
-  peer.queue.push_back(std::move(sending));
-  push_out(to, peer);
+  if (urgency == Urgency::Urgent) {
+    peer.queue.push_front(std::move(sending));
+  } else {
+    peer.queue.push_back(std::move(sending));
+  }
+  push_out(peer);
 }
 
 void Mailbox::receive(Incoming& message) {
@@ -210,12 +222,16 @@ void Mailbox::cancel(Outgoing& message) {
   Peer& peer = *peers_[static_cast<std::size_t>(message.to)];
   const auto is_it = [&](const std::shared_ptr<Sending>& s) { return s->message == &message; };
   std::erase_if(peer.queue, is_it);
+  std::shared_ptr<Sending> cancelled;
   for (const auto& line : peer.lines) {
     if (line->sending && is_it(line->sending)) {
       line->out_copy.assign(line->out_body.begin(), line->out_body.end());
       line->out_body = line->out_copy;
-      line->sending->message = nullptr;
+      cancelled = line->sending;
     }
+  }
+  if (cancelled) {
+    cancelled->message = nullptr;
   }
 }
 
@@ -233,7 +249,14 @@ void Mailbox::cancel(Incoming& message) {
     under_way.target = under_way.target == &message ? nullptr : under_way.target;
   }
   for (const auto& line : peer.lines) {
-    line->target = line->target == &message ? nullptr : line->target;
+    if (line->target != &message) {
+      continue;
+    }
+    if (lands_directly(message)) {  // the rest is read, and checked, beside what has come
+      const std::byte* begin = message.parts[0].data + line->in_header.offset;
+      line->in_room.assign(begin, begin + line->in_done);
+    }
+    line->target = nullptr;
   }
 }
 
@@ -256,37 +279,69 @@ bool Mailbox::progress() {
     return false;
   }
   bool moved = false;
+  held_up_.store(false, std::memory_order_relaxed);
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = *peers_[r];
-    if (peer.broken || peer.lines.empty()) {
-      continue;
-    }
-    try {
-      moved = progress_out(peer) || moved;
-      moved = progress_in(static_cast<Rank>(r), peer) || moved;
-    } catch (const Error& error) {
-      break_peer(static_cast<Rank>(r), peer, error.what());
+    if (!peer.broken && !peer.lines.empty()) {
+      progress_peer(static_cast<Rank>(r), peer, moved);
     }
   }
   if (completed_) {
     completed_ = false;
     handlers_.completed();
   }
-  const std::vector<ControlMessage> controls = std::exchange(controls_, {});
-  const std::vector<std::pair<Rank, std::string>> lost = std::exchange(lost_, {});
+  const bool news = !controls_.empty() || !lost_.empty();
   lock.unlock();
-  for (const ControlMessage& message : controls) {
-    handlers_.control(message.from, message.header, message.data);
-  }
-  for (const auto& [rank, why] : lost) {
-    handlers_.lost(rank, why);
+  if (news) {
+    dispatch();
   }
   return moved;
 }
 
-void Mailbox::break_peer(Rank from, Peer& peer, const std::string& why) {
+void Mailbox::progress_peer(Rank rank, Peer& peer, bool& moved) {
+  push_out(peer);
+  try {
+    if (progress_in(rank, peer)) {
+      moved = true;
+      handlers_.heard(rank);
+    }
+  } catch (const Closed& closed) {
+    break_peer(rank, peer, false, closed.what());
+  } catch (const std::exception& error) {
+    break_peer(rank, peer, true, error.what());
+  }
+}
+
+/// Brings control messages, and then losses, to their handlers. One thread at a time, so that they
+/// keep their order; a thread that finds another at it leaves its own to that one.
+void Mailbox::dispatch() {
+  for (;;) {
+    const std::unique_lock dispatching(dispatching_, std::try_to_lock);
+    if (!dispatching.owns_lock()) {
+      return;
+    }
+    std::vector<ControlMessage> controls;
+    std::vector<Loss> lost;
+    {
+      const std::lock_guard lock(mutex_);
+      controls = std::exchange(controls_, {});
+      lost = std::exchange(lost_, {});
+    }
+    if (controls.empty() && lost.empty()) {
+      return;
+    }
+    for (const ControlMessage& message : controls) {
+      handlers_.control(message.from, message.header, message.data);
+    }
+    for (const Loss& loss : lost) {
+      handlers_.lost(loss.rank, loss.damaged, loss.why);
+    }
+  }
+}
+
+void Mailbox::break_peer(Rank from, Peer& peer, bool damaged, const std::string& why) {
   peer.broken = true;
-  lost_.emplace_back(from, why);  // told after the messages that came before the end
+  lost_.push_back({from, damaged, why});  // told after the messages that came before the end
 }
 
 // Out. The first piece of a message always goes by the first line; so short messages keep their order,
@@ -366,6 +421,9 @@ bool Mailbox::write_some(Line& line) {
   const std::size_t taken =
       line.stream->write(head.subspan(head_done), line.out_body.subspan(body_done));
   line.out_done += taken;
+  if (line.sending->message != nullptr) {
+    line.sending->message->moved.fetch_add(taken, std::memory_order_relaxed);
+  }
   if (line.out_done == head.size() + line.out_body.size()) {
     Sending& sending = *line.sending;
     --sending.pieces_out;
@@ -389,7 +447,7 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
       continue;
     }
     try {
-      while (read_line(from, peer, *line)) {
+      for (int reads = 0; reads < kReadsPerTurn && read_line(from, peer, *line); ++reads) {
         moved = true;
       }
     } catch (const Closed& closed) {
@@ -399,7 +457,7 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
   }
   if (!why.empty() &&
       std::ranges::all_of(peer.lines, [](const auto& line) { return line->closed; })) {
-    throw Error(ErrorKind::Peer, why);
+    throw Closed(why);
   }
   return moved;
 }
@@ -434,8 +492,10 @@ void Mailbox::check_header(Rank from, const PieceHeader& h) const {
                             "{:08x}, expected {:08x}",
                             from, h.magic, kMagic));
   }
-  const bool sane = h.topic <= Topic::Control && h.total <= kMostBytes && h.length <= kPieceBytes &&
-                    h.offset <= h.total && h.length <= h.total - h.offset;
+  const bool sane = h.topic <= Topic::Control && h.total <= kMostBytes &&
+                    (h.topic != Topic::Control || h.total <= kMostControlBytes) &&
+                    h.length <= kPieceBytes && h.offset <= h.total &&
+                    h.length <= h.total - h.offset;
   if (!sane) {
     throw Error(ErrorKind::Peer, fmt::format("rank {} sent a header that cannot be: piece of {} "
                                              "bytes at {} of {}",
@@ -456,6 +516,9 @@ bool Mailbox::bind(Rank from, Peer& peer, Line& line) {
     const auto it = peer.under_way.find(h.serial);
     if (it == peer.under_way.end()) {
       return false;  // its first piece is still on the first line
+    }
+    if (it->second.total != h.total || h.length > it->second.left) {
+      throw Error(ErrorKind::Peer, "a piece does not fit the message that it says it is of");
     }
     line.target = it->second.target;
     line.stored = it->second.stored;
@@ -488,13 +551,14 @@ bool Mailbox::bind_first_piece(Rank /*from*/, Peer& peer, Line& line) {
       const auto now = std::chrono::steady_clock::now();
       line.held_since = line.held_since.value_or(now);
       if (h.topic != Topic::Control && h.total > kKeepBytes && now - *line.held_since < kHoldUp) {
+        held_up_.store(true, std::memory_order_relaxed);
         return false;
       }
       keep(peer, line);
     }
   }
   if (h.length < h.total) {
-    peer.under_way[h.serial] = {line.target, line.stored, h.total};
+    peer.under_way[h.serial] = {line.target, line.stored, h.total, h.total};
   }
   return true;
 }
@@ -502,7 +566,6 @@ bool Mailbox::bind_first_piece(Rank /*from*/, Peer& peer, Line& line) {
 void Mailbox::keep(Peer& peer, Line& line) {
   line.stored = std::make_shared<Stored>();
   line.stored->header = line.in_header;
-  line.stored->data.resize(line.in_header.total);
   if (line.in_header.topic != Topic::Control) {
     peer.kept.push_back(line.stored);
   }
@@ -519,16 +582,22 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
   // computed there when the piece is complete.
   std::span<std::byte> into;
   if (line.stored) {
-    into = std::span(line.stored->data).subspan(h.offset + line.in_done, left);
+    // Grows as data comes, so that a damaged header cannot ask for memory.
+    std::vector<std::byte>& data = line.stored->data;
+    data.resize(std::max<std::size_t>(data.size(), h.offset + h.length));
+    into = std::span(data).subspan(h.offset + line.in_done, left);
   } else {
     line.in_room.resize(h.length);
     into = std::span(line.in_room).subspan(line.in_done);
   }
-  if (line.target != nullptr && line.target->combine == nullptr && line.target->parts.size() == 1) {
+  if (line.target != nullptr && lands_directly(*line.target)) {
     into = std::span(line.target->parts[0].data + h.offset + line.in_done, left);
   }
   const std::size_t got = line.stream->read(into);
   line.in_done += got;
+  if (line.target != nullptr) {
+    line.target->moved.fetch_add(got, std::memory_order_relaxed);
+  }
   return got > 0;
 }
 

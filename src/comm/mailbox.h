@@ -59,6 +59,7 @@ struct Outgoing {
   Key key{};
   std::uint64_t fingerprint = 0;
   std::vector<std::span<const std::byte>> parts{};
+  std::atomic<std::uint64_t> moved{0};  ///< bytes, for those who watch whether it goes on
   std::atomic<bool> done{false};
 };
 
@@ -76,6 +77,7 @@ struct Incoming {
   std::uint64_t fingerprint = 0;
   std::vector<Landing> parts{};
   const Combine* combine = nullptr;  ///< nothing: copied
+  std::atomic<std::uint64_t> moved{0};
   std::atomic<bool> done{false};
   /// What came instead of what was expected; then it is done too.
   enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
@@ -86,11 +88,13 @@ class Mailbox {
  public:
   /// `control` gets every message of the control topic, on the thread that makes progress, which may
   /// call the mailbox. The others must not.
-  /// `lost` is told, once, that a peer's streams are broken, and why.
+  /// `lost` is told, once, that nothing comes from a peer any more, and why; `damaged` says that what
+  /// came last was wrong.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
-    std::function<void(Rank peer, const std::string& why)> lost;
-    std::function<void()> completed;  ///< something is done; other threads may wait for it
+    std::function<void(Rank peer, bool damaged, const std::string& why)> lost;
+    std::function<void(Rank peer)> heard;  ///< bytes came
+    std::function<void()> completed;       ///< something is done; other threads may wait for it
   };
   Mailbox(Rank ranks, Handlers handlers);
   ~Mailbox();
@@ -106,8 +110,13 @@ class Mailbox {
   /// from a copy.
   void cancel(Outgoing& message);
   void cancel(Incoming& message);
-  /// Sends a copy of `data` when there is room; nobody waits for it.
-  void post(Rank to, const Key& key, std::uint64_t fingerprint, std::span<const std::byte> data);
+  /// Sends a copy of `data` when there is room; nobody waits for it. Urgent: before all that has not
+  /// begun to go.
+  enum class Urgency : std::uint8_t { InTurn, Urgent };
+  void post(Rank to, const Key& key, std::span<const std::byte> data,
+            Urgency urgency = Urgency::InTurn);
+  /// Whether a message that nobody wants yet holds up a stream: then look again soon.
+  [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
   /// Throws away what has come and will come for a group that is dead.
   void forget(std::uint64_t context);
 
@@ -120,7 +129,7 @@ class Mailbox {
   struct Stored;
   struct Sending;
 
-  void push_out(Rank to, Peer& peer);
+  void push_out(Peer& peer);
   bool progress_out(Peer& peer);
   bool write_some(Line& line);
   void prepare_piece(Line& line);
@@ -135,7 +144,9 @@ class Mailbox {
   void finish_piece(Rank from, Peer& peer, Line& line);
   void land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const;
   void complete(Incoming& message);
-  void break_peer(Rank from, Peer& peer, const std::string& why);
+  void break_peer(Rank from, Peer& peer, bool damaged, const std::string& why);
+  void progress_peer(Rank rank, Peer& peer, bool& moved);
+  void dispatch();
   bool try_stored(Peer& peer, Incoming& message);
 
   Handlers handlers_;
@@ -148,7 +159,14 @@ class Mailbox {
     std::vector<std::byte> data{};
   };
   std::vector<ControlMessage> controls_;
-  std::vector<std::pair<Rank, std::string>> lost_;
+  struct Loss {
+    Rank rank = 0;
+    bool damaged = false;
+    std::string why{};
+  };
+  std::vector<Loss> lost_;
+  std::mutex dispatching_;  ///< whoever has it brings control messages to their handler, in order
+  std::atomic<bool> held_up_{false};
   bool completed_ = false;
 };
 

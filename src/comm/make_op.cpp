@@ -119,6 +119,23 @@ void require_sizes(const Call& call, const Geometry& geometry, const Schedule& s
 
 }  // namespace
 
+namespace {
+
+const Schedule& schedule_for(GroupCore& group, const Call& call, const Geometry& geometry,
+                             Algorithm algorithm) {
+  return group.schedule(call.operation, algorithm, has_root(call.operation) ? call.root : 0,
+                        group.segments(call.operation, algorithm, geometry.bytes()));
+}
+
+}  // namespace
+
+void require_possible(GroupCore& group, const Call& call, const Geometry& geometry,
+                      const Method& method) {
+  if (method.kind == Method::Kind::Scheduled) {
+    require_sizes(call, geometry, schedule_for(group, call, geometry, method.algorithm));
+  }
+}
+
 std::unique_ptr<Op> make_op(GroupCore& group, const Call& call, const Geometry& geometry,
                             const Record& record) {
   if (record.method == Method::Kind::Direct) {
@@ -127,11 +144,8 @@ std::unique_ptr<Op> make_op(GroupCore& group, const Call& call, const Geometry& 
   if (record.order == Order::Fixed && group.size() > 1) {
     return std::make_unique<FixedOrderOp>(group, call, geometry, record);
   }
-  const Schedule& schedule =
-      group.schedule(call.operation, record.algorithm, record.root,
-                     group.segments(call.operation, record.algorithm, geometry.bytes()));
-  require_sizes(call, geometry, schedule);
-  return std::make_unique<ScheduledOp>(group, call, geometry, record, schedule);
+  return std::make_unique<ScheduledOp>(group, call, geometry, record,
+                                       schedule_for(group, call, geometry, record.algorithm));
 }
 
 }  // namespace trireme::comm

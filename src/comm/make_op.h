@@ -14,8 +14,12 @@
 
 namespace trireme::comm {
 
-/// What does the call, by the record's method. All arguments must live until it is done. Throws
-/// Error(Usage) if the method cannot do it.
+/// Throws Error(Usage) if the method cannot do the call.
+void require_possible(GroupCore& group, const Call& call, const Geometry& geometry,
+                      const Method& method);
+
+/// What does the call, by the record's method. All arguments must live until it is done. Requires
+/// that it is possible.
 [[nodiscard]] std::unique_ptr<Op> make_op(GroupCore& group, const Call& call,
                                           const Geometry& geometry, const Record& record);
 

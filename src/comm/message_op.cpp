@@ -1,5 +1,7 @@
 #include "comm/message_op.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "comm/world_core.h"
@@ -14,6 +16,11 @@ std::uint64_t fingerprint_of(DType dtype) {
 
 Key key_of(const GroupCore& group, std::int32_t tag) {
   return {group.context(), static_cast<std::uint32_t>(tag), Topic::Message};
+}
+
+Progress moved_since(const std::atomic<std::uint64_t>& moved, std::uint64_t& seen) {
+  const std::uint64_t now = moved.load(std::memory_order_relaxed);
+  return std::exchange(seen, now) == now ? Progress::Stuck : Progress::Moved;
 }
 
 }  // namespace
@@ -34,20 +41,17 @@ SendOp::~SendOp() {
 }
 
 Progress SendOp::advance() {
-  bool moved = false;
   if (!posted_) {
     group_.world().mailbox().send(message_);
     posted_ = true;
-    moved = true;
+  }
+  if (!message_.done.load(std::memory_order_acquire)) {
+    group_.world().progress();
   }
   if (message_.done.load(std::memory_order_acquire)) {
     return Progress::Done;
   }
-  moved = group_.world().progress() || moved;
-  if (message_.done.load(std::memory_order_acquire)) {
-    return Progress::Done;
-  }
-  return moved ? Progress::Moved : Progress::Stuck;
+  return moved_since(message_.moved, seen_);
 }
 
 void SendOp::check(Seconds stuck) {
@@ -74,17 +78,15 @@ ReceiveOp::~ReceiveOp() {
 }
 
 Progress ReceiveOp::advance() {
-  bool moved = false;
   if (!posted_) {
     group_.world().mailbox().receive(message_);
     posted_ = true;
-    moved = true;
   }
   if (!message_.done.load(std::memory_order_acquire)) {
-    moved = group_.world().progress() || moved;
+    group_.world().progress();
   }
   if (!message_.done.load(std::memory_order_acquire)) {
-    return moved ? Progress::Moved : Progress::Stuck;
+    return moved_since(message_.moved, seen_);
   }
   if (message_.wrong != Incoming::Wrong::Nothing) {
     group_.fail(CommFault::Mismatch, {message_.from},

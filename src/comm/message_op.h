@@ -25,6 +25,7 @@ class SendOp : public Op {
   std::int32_t tag_;
   Outgoing message_;
   bool posted_ = false;
+  std::uint64_t seen_ = 0;  ///< bytes moved when last asked
 };
 
 class ReceiveOp : public Op {
@@ -41,6 +42,7 @@ class ReceiveOp : public Op {
   std::size_t bytes_;
   Incoming message_;
   bool posted_ = false;
+  std::uint64_t seen_ = 0;  ///< bytes moved when last asked
 };
 
 }  // namespace trireme::comm

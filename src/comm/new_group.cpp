@@ -41,17 +41,13 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return (a ^ (a >> 32)) | (std::uint64_t{1} << 63);  // never the group of all
 }
 
-/// An area of this rank's for a new group, given back if the group is not made after all.
+/// An area of this rank's for a new group. If the group is not made after all it is left alone: others
+/// may have been told of it.
 class NewArea {
  public:
   explicit NewArea(WorldCore& world) : world_(world) {
     if (world.has_memory()) {
       area_ = world.take_area();
-    }
-  }
-  ~NewArea() {
-    if (area_ != nullptr) {
-      world_.retire_area(area_, {}, area_->finished.load());
     }
   }
   NewArea(const NewArea&) = delete;
@@ -206,6 +202,7 @@ Group Group::shrink() {
   if (!core_->is_dead()) {
     core_->die("it was shrunk");
   }
+  world.require_not_given_up();
   const std::uint64_t context = mix(mix(core_->context(), 0x73687269), core_->count_subset(1));
   std::vector<Rank> left;
   for (const Rank member : core_->members()) {

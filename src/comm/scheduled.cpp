@@ -99,18 +99,24 @@ Progress ScheduledOp::advance() {
       begin_step();
     }
   }
-  bool moved = group_.world().progress();
+  group_.world().progress();
+  bool moved = false;
   while (step_ < schedule_.steps.size()) {
     moved = post_receives() || moved;
     if (!step_done()) {
+      const std::uint64_t bytes = bytes_moved();
+      moved = moved || bytes != bytes_moved_;
+      bytes_moved_ = bytes;
       return moved ? Progress::Moved : Progress::Stuck;
     }
     sends_.clear();
     receives_.clear();
+    bytes_moved_ = 0;
+    moved = true;
     ++step_;
     if (step_ < schedule_.steps.size()) {
       begin_step();
-      moved = group_.world().progress() || moved;
+      group_.world().progress();
     }
   }
   finish();
@@ -367,6 +373,18 @@ bool ScheduledOp::post_receives() {
     }
   }
   return posted;
+}
+
+/// Of this step, so far: whether it goes on.
+std::uint64_t ScheduledOp::bytes_moved() const {
+  std::uint64_t bytes = 0;
+  for (const Outgoing& send : sends_) {
+    bytes += send.moved.load(std::memory_order_relaxed);
+  }
+  for (const Arrival& arrival : receives_) {
+    bytes += arrival.message.moved.load(std::memory_order_relaxed);
+  }
+  return bytes;
 }
 
 bool ScheduledOp::step_done() {

@@ -63,6 +63,7 @@ class ScheduledOp : public Op {
   void add_receive(const Message& message);
   [[nodiscard]] bool post_receives();
   [[nodiscard]] bool step_done();
+  [[nodiscard]] std::uint64_t bytes_moved() const;
   void finish();
   void cancel_all();
 
@@ -98,6 +99,7 @@ class ScheduledOp : public Op {
 
   bool prepared_ = false;
   std::size_t step_ = 0;
+  std::uint64_t bytes_moved_ = 0;
   std::deque<Outgoing> sends_;
   std::deque<Arrival> receives_;
 };

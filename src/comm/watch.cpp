@@ -96,7 +96,7 @@ void Watch::look_at(std::size_t index, std::chrono::steady_clock::time_point now
   if (beats != pulse.beats) {
     pulse.beats = beats;
     pulse.changed = now;
-  } else if (peer.death >= 0 && now - pulse.changed > deadline_) {
+  } else if (now - pulse.changed > deadline_) {
     end(index, CommFault::Stopped,
         fmt::format("no sign of life for {:.1f} s",
                     std::chrono::duration<double>(now - pulse.changed).count()));

@@ -34,8 +34,9 @@ class WorldCore::WorldIdle : public Idle {
  public:
   /// Sockets tell of changes (edges): whoever is about to sleep has just read and written all it
   /// could, so anything that becomes possible afterwards is a change.
-  WorldIdle(Bell& bell, const std::vector<int>& sockets, bool has_neighbours)
-      : bell_(bell), has_neighbours_(has_neighbours) {
+  WorldIdle(Bell& bell, const std::vector<int>& sockets, const Mailbox& mailbox,
+            bool has_neighbours)
+      : bell_(bell), mailbox_(mailbox), has_neighbours_(has_neighbours) {
     if (sockets.empty()) {
       return;
     }
@@ -50,18 +51,22 @@ class WorldCore::WorldIdle : public Idle {
   [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
   void withdraw() override { bell_.withdraw(); }
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
+    // A message that holds up its stream is looked at again soon. A peer of this host rings the bell,
+    // which epoll does not hear; and of two threads that sleep on it one may take the other's event.
+    constexpr std::chrono::milliseconds kLook{1};
+    constexpr std::chrono::milliseconds kLookSeldom{5};
+    if (mailbox_.is_held_up() || (poll_.valid() && has_neighbours_)) {
+      at_most = std::min<std::chrono::nanoseconds>(at_most, kLook);
+    }
     if (!poll_.valid()) {
       bell_.sleep(token, at_most);
       return;
     }
-    // A peer of this host rings the bell, which epoll does not hear: look at it often.
-    constexpr std::chrono::milliseconds kLook{1};
-    const auto limit =
-        std::min<std::chrono::nanoseconds>(at_most, has_neighbours_ ? kLook : at_most);
+    at_most = std::min<std::chrono::nanoseconds>(at_most, kLookSeldom);
     epoll_event event{};
     const int ready =
         epoll_wait(poll_.get(), &event, 1,
-                   static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
+                   static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(at_most).count()));
     if (ready > 0 && event.data.fd == event_.get()) {
       eventfd_t count = 0;
       eventfd_read(event_.get(), &count);
@@ -81,6 +86,7 @@ class WorldCore::WorldIdle : public Idle {
   }
 
   Bell& bell_;
+  const Mailbox& mailbox_;
   bool has_neighbours_;
   Fd poll_;
   Fd event_;
@@ -93,11 +99,19 @@ WorldCore::WorldCore(WorldParts parts)
                     [this](Rank from, const PieceHeader& header, std::span<const std::byte> data) {
                       handle_control(from, header, data);
                     },
-                .lost = [this](Rank peer,
-                               const std::string& why) { report(peer, CommFault::Died, why); },
+                .lost =
+                    [this](Rank peer, bool damaged, const std::string& why) {
+                      report(peer, damaged ? CommFault::Corrupt : CommFault::Died, why);
+                    },
+                .heard =
+                    [this](Rank peer) {
+                      heard_[static_cast<std::size_t>(peer)].store(
+                          std::chrono::steady_clock::now().time_since_epoch().count());
+                    },
                 .completed = [this] { idle_->wake(); }}),
       troubles_(static_cast<std::size_t>(parts_.size)),
-      heard_(static_cast<std::size_t>(parts_.size)) {
+      heard_(static_cast<std::size_t>(parts_.size)),
+      farewells_(static_cast<std::size_t>(parts_.size)) {
   std::map<std::string, std::vector<Rank>> hosts;
   for (Rank r = 0; r < parts_.size; ++r) {
     hosts[parts_.hosts[static_cast<std::size_t>(r)]].push_back(r);
@@ -114,7 +128,7 @@ WorldCore::WorldCore(WorldParts parts)
   }
   RankPage* mine = page(rank());
   const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
-  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, sockets,
+  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, sockets, mailbox_,
                                       mine != nullptr && here.size() > 1);
   engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size()));
   selector_ = std::make_unique<Selector>(default_costs());
@@ -165,8 +179,31 @@ void WorldCore::say_goodbye() {
       post_control(r, ControlKind::Goodbye, 0, {});
     }
   }
-  // What was posted may need a moment to leave; a peer that does not read is not waited for.
-  for (int i = 0; i < 10 && progress(); ++i) {
+  await_farewells();
+}
+
+/// Peers behind a network: a connection that is closed while something is still coming in takes back
+/// what it had sent. So each is told, and asked to send nothing more; at most for the deadline.
+void WorldCore::await_farewells() {
+  const auto give_up = deadline_in(options().deadline);
+  for (Rank r = 0; r < size(); ++r) {
+    const bool network = r != rank() && page(r) == nullptr;
+    while (network && !farewells_[static_cast<std::size_t>(r)].load() && !trouble(r) &&
+           !passed(give_up)) {
+      if (!progress()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
+}
+
+void WorldCore::require_not_given_up() {
+  const RankPage* mine = page(rank());
+  if (mine != nullptr && mine->verdict.load(std::memory_order_acquire) != 0) {
+    throw CommError(CommFault::Stopped, {rank()},
+                    fmt::format("the other ranks have given rank {} up, as it gave no sign of life "
+                                "for longer than the deadline of {}",
+                                rank(), to_text(options().deadline)));
   }
 }
 
@@ -263,7 +300,8 @@ void WorldCore::tick() {
     if (r == rank() || page(r) != nullptr || trouble(r)) {
       continue;
     }
-    post_control(r, ControlKind::Beat, 0, {});
+    mailbox_.post(r, {0, static_cast<std::uint64_t>(ControlKind::Beat), Topic::Control}, {},
+                  Mailbox::Urgency::Urgent);
     std::atomic<std::int64_t>& heard = heard_[static_cast<std::size_t>(r)];
     if (was_away) {
       heard.store(now);
@@ -312,11 +350,13 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       }
       break;
     case ControlKind::Goodbye:
+      post_control(from, ControlKind::Farewell, 0, {});
       report(from, CommFault::Left, "");
       break;
-    case ControlKind::Beat:
-      heard_[static_cast<std::size_t>(from)].store(
-          std::chrono::steady_clock::now().time_since_epoch().count());
+    case ControlKind::Farewell:
+      farewells_[static_cast<std::size_t>(from)].store(true);
+      break;
+    case ControlKind::Beat:  // that it came is what it says
       break;
   }
   idle_->wake();
@@ -324,7 +364,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
 
 void WorldCore::post_control(Rank to, ControlKind kind, std::uint64_t context,
                              std::span<const std::byte> data) {
-  mailbox_.post(to, {context, static_cast<std::uint64_t>(kind), Topic::Control}, 0, data);
+  mailbox_.post(to, {context, static_cast<std::uint64_t>(kind), Topic::Control}, data);
 }
 
 }  // namespace trireme::comm

@@ -80,6 +80,10 @@ class WorldCore {
   [[nodiscard]] std::optional<Trouble> trouble(Rank rank) const;
   [[nodiscard]] bool has_trouble() const { return troubles_seen_.load(std::memory_order_acquire); }
 
+  /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
+  /// sign of life.
+  void require_not_given_up();
+
   // Areas. One that a group no longer needs is used again when no peer can still be reading it.
   [[nodiscard]] Area* take_area();
   void retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last);
@@ -105,6 +109,7 @@ class WorldCore {
   void make_all_group();
   void tick();
   void say_goodbye();
+  void await_farewells();
 
   WorldParts parts_;
   HostMemory* memory_ = nullptr;
@@ -124,6 +129,7 @@ class WorldCore {
   /// When each peer behind a network was last heard of, in nanoseconds of the steady clock.
   std::vector<std::atomic<std::int64_t>> heard_;
   std::int64_t last_tick_ = 0;
+  std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
 
   std::unique_ptr<Group> all_;
   std::unique_ptr<Watch> watch_;  ///< last: it calls the rest

@@ -51,6 +51,10 @@ case $1 in
     eval "flags=($CXXFLAGS $(pkg-config --cflags --libs --static trireme))" # it quotes for a shell
     "$CXX" -std=c++20 "$outside/main.cpp" "${flags[@]}" -o "$work"
     "$work"
+    # As docs/comm.md says.
+    "$CXX" -std=c++20 -O2 "$outside/../../../examples/allreduce.cpp" "${flags[@]}" -o "$work.allreduce"
+    [[ $("$work.allreduce" | sort | tr '\n' ';') == "rank 0 of 4: 6;rank 1 of 4: 6;rank 2 of 4: 6;rank 3 of 4: 6;" ]] ||
+      fail "allreduce.cpp prints something else"
     ;;
   EveryHeaderStandsAlone)
     for header in "$PREFIX"/include/trireme/*.h; do

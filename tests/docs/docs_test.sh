@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Tests that the pages say what is so: docs_test.sh CASE ROOT PROGRAM
+# Tests that the pages say what is so: docs_test.sh CASE ROOT PROGRAM EXAMPLES
+# EXAMPLES is the folder of the built examples.
 #
 # What a page can hold for these tests, besides links and headings:
 # - a picture, ![…](pictures/X.svg), and directly before it <!-- trireme … --svg pictures/X.svg -->, which makes it;
-# - a block ```console of lines "$ trireme …", each followed by lines that its output has (blanks count as one; a line
-#   that ends in … needs to be the beginning only) and, if it does not exit with 0, by [exit N];
+# - a block ```console of lines "$ trireme …" or "$ ./X" (the example X), each followed by lines that its output has
+#   (blanks count as one; a line that ends in … needs to be the beginning only) and, if it does not exit with 0, by
+#   [exit N];
+# - a block ```cpp with <!-- file: examples/X.cpp --> directly before it, which must be that file to the letter. The other
+#   ```cpp blocks of comm.md are compiled and run: see make_snippets.sh;
 # - a block ```sh, whose lines that begin with trireme must exit with 0 (what comes after a pipe is not run);
 # - a block ```schedule, a text that must parse and be right; <!-- file: X.schedule --> directly before it names it, for
 #   the commands of the page.
@@ -12,6 +16,7 @@ set -uo pipefail
 case_name=$1
 root=$2
 program=$3
+examples=$4
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -26,11 +31,13 @@ complain() {
 # The pages that may link and be linked to, relative to the root.
 pages() { (cd "$root" && printf '%s\n' docs/*.md README.md CONTRIBUTING.md); }
 
-# run COMMAND: runs "trireme …" in $folder without a shell in between; its output is in $output, its status returned.
+# run COMMAND: runs "trireme …" or "./EXAMPLE" in $folder without a shell in between; its output is in $output, its status
+# returned.
 run() {
-  local words
+  local words file=$program
   read -ra words <<<"$1"
-  output=$(cd "$folder" && "$program" "${words[@]:1}" 2>&1)
+  [[ ${words[0]} == ./* ]] && file=$examples/example_${words[0]#./}
+  output=$(cd "$folder" && "$file" "${words[@]:1}" 2>&1)
 }
 
 squeeze() { sed 's/[[:space:]]\+/ /g; s/^ //; s/ $//'; }
@@ -146,6 +153,23 @@ check_schedules() {
   done <"$root/$page"
 }
 
+# Each ```cpp block that names a file is that file.
+check_examples() {
+  local page=$1 line before='' file=''
+  while IFS= read -r line; do
+    if [[ $line == '```cpp' && $before =~ ^'<!-- file: '(examples/[a-z_]+\.cpp)' -->'$ ]]; then
+      file=${BASH_REMATCH[1]}
+      : >"$folder/example.cpp"
+    elif [[ -n $file && $line == '```' ]]; then
+      diff "$root/$file" "$folder/example.cpp" >&2 || complain "$page: this is not $file"
+      file=''
+    elif [[ -n $file ]]; then
+      printf '%s\n' "$line" >>"$folder/example.cpp"
+    fi
+    before=$line
+  done <"$root/$page"
+}
+
 # shown LINE: whether $output, squeezed, has it.
 shown() {
   if [[ $1 == *… ]]; then
@@ -209,6 +233,11 @@ case $case_name in
     ;;
   FormulasAreThoseOfTheProgram)
     check_formulas
+    ;;
+  ExamplesAreShownAsTheyAre)
+    for_every_page check_examples
+    [[ $(grep -B1 -m1 -x '```cpp' "$root/docs/comm.md" | head -1) == '<!-- file: examples/allreduce.cpp -->' ]] ||
+      complain "docs/comm.md does not begin with examples/allreduce.cpp"
     ;;
   CommandsDoWhatIsShown)
     for_every_page check_schedules

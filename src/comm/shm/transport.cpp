@@ -178,8 +178,8 @@ class Heap : public HostMemory {
     while (done < into.size()) {
       const iovec local{into.data() + done, into.size() - done};
       const iovec remote{reinterpret_cast<void*>(address + done), into.size() - done};
-      const ssize_t got = process_vm_readv(processes_[static_cast<std::size_t>(peer)], &local, 1,
-                                           &remote, 1, 0);
+      const ssize_t got =
+          process_vm_readv(processes_[static_cast<std::size_t>(peer)], &local, 1, &remote, 1, 0);
       if (got <= 0) {
         return fmt::format("cannot read {} bytes of rank {}'s memory: {}", into.size(), peer,
                            error_text(got < 0 ? errno : EFAULT));

@@ -1,0 +1,317 @@
+// Groups, messages and calls that were started; and what once went wrong with them.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "comm/run_ranks.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using test::require;
+using test::run_ranks;
+
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+std::int64_t sum_over(Group& group, std::int64_t value) {
+  std::vector<std::int64_t> data{value};
+  group.run(allreduce<std::int64_t>(data));
+  return data[0];
+}
+
+/// The fault of what `body` throws.
+CommFault fault_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CommError& error) {
+    return error.fault();
+  }
+  throw std::runtime_error("no CommError was thrown");
+}
+
+class OnEveryTransport : public testing::TestWithParam<TransportKind> {};
+
+// C15: 8 = 2 x 4, and its transpose.
+TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
+  run_ranks(GetParam(), 8, [](World& world) {
+    const Rank r = world.rank();
+    Group row = world.all().split(r / 4, r);
+    Group column = world.all().split(r % 4, -r);  // in reverse order
+    require(row.size() == 4 && row.rank() == r % 4, "row");
+    require(column.size() == 2 && column.rank() == 1 - r / 4, "column");
+    require(sum_over(row, r) == (r < 4 ? 6 : 22), "sum of the row");
+    require(sum_over(column, r) == 2 * (r % 4) + 4, "sum of the column");
+    const Group& again = row;
+    require(sum_over(row, 1) == again.size(), "a copy is the same group");
+  });
+}
+
+TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
+  run_ranks(GetParam(), 5, [](World& world) {
+    for (int turn = 0; turn < 20; ++turn) {
+      const Rank r = world.rank();
+      if (r == 4) {
+        break;
+      }
+      Group pair = world.all().subset(r % 2 == 0 ? std::vector<Rank>{2, 0} : std::vector<Rank>{1, 3});
+      require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "sum of the pair");
+    }
+  });
+}
+
+TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
+  run_ranks(GetParam(), 4, [](World& world) {
+    Group& all = world.all();
+    const Rank r = all.rank();
+    std::vector<std::int32_t> out(100000, r);
+    std::vector<std::int32_t> in(100000);
+    // Everyone sends before anyone receives; tags in another order than sent.
+    const Rank right = (r + 1) % 4;
+    const Rank left = (r + 3) % 4;
+    Pending first = all.start_send<std::int32_t>(out, right, 1);
+    std::vector<std::int32_t> other(10, 100 + r);
+    Pending second = all.start_send<std::int32_t>(other, right, 2);
+    std::vector<std::int32_t> got(10);
+    all.receive<std::int32_t>(got, left, 2);
+    all.receive<std::int32_t>(in, left, 1);
+    first.wait();
+    second.wait();
+    require(got[9] == 100 + left && in[99999] == left, "what came");
+    for (std::int32_t i = 0; i < 100; ++i) {  // those of one tag keep their order
+      const std::vector<std::int32_t> number{i};
+      if (r == 0) {
+        all.send<std::int32_t>(number, 3, 7);
+      } else if (r == 3) {
+        std::vector<std::int32_t> came(1);
+        all.receive<std::int32_t>(came, 0, 7);
+        require(came[0] == i, "order");
+      }
+    }
+  });
+}
+
+// B11: what was started goes on by itself, in order, on several groups at once.
+TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
+  run_ranks(GetParam(), 4, [](World& world) {
+    Group odd_even = world.all().split(world.rank() % 2);
+    std::vector<std::vector<std::int64_t>> data(20);
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      data[i].assign(i * 3000 + 1, world.rank() + static_cast<std::int64_t>(i));
+      Group& group = i % 3 == 0 ? odd_even : world.all();
+      pending.push_back(group.start(allreduce<std::int64_t>(std::span(data[i]))));
+    }
+    require(sum_over(world.all(), 1) == 4, "a blocking call waits its turn");
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      pending[i].wait();
+      const auto n = static_cast<std::int64_t>(i);
+      const std::int64_t expected =
+          i % 3 == 0 ? 2 + 2 * (world.rank() % 2) + 2 * n : 6 + 4 * n;
+      require(std::ranges::all_of(data[i], [&](std::int64_t x) { return x == expected; }),
+              fmt::format("result {}", i));
+    }
+  });
+}
+
+TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
+  run_ranks(GetParam(), 5, [](World& world) {
+    std::vector<float> mine(1001);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      mine[i] = 1.0F / static_cast<float>(1 + i * 7 + static_cast<std::size_t>(world.rank()) * 13);
+    }
+    std::vector<float> first;
+    for (const char* method : {"automatic", "ring", "recursive-doubling", "mst"}) {
+      std::vector<float> result(mine.size());
+      world.all().run(allreduce<float>(
+          mine, result, {.order = Order::Fixed, .method = parse_method(method)}));
+      first = first.empty() ? result : first;
+      require(first == result, method);
+      std::vector<float> whole(mine.size() * 5);
+      world.all().run(allgather<float>(result, whole));
+      require(std::ranges::equal(std::span(whole).first(1001), std::span(whole).last(1001)),
+              "all ranks alike");
+    }
+  });
+}
+
+TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
+  run_ranks(GetParam(), 3, [](World& world) {
+    const auto result = [&](Reduction reduction, const char* method) {
+      std::vector<std::int32_t> data{world.rank() + 2};
+      world.all().run(allreduce<std::int32_t>(
+          std::span(data), {.reduction = reduction, .method = parse_method(method)}));
+      return data[0];
+    };
+    for (const char* method : {"automatic", "ring", "mst"}) {
+      require(result(Reduction::Sum, method) == 9, "sum");
+      require(result(Reduction::Product, method) == 24, "product");
+      require(result(Reduction::Min, method) == 2, "min");
+      require(result(Reduction::Max, method) == 4, "max");
+      require(result(Reduction::Average, method) == 3, "average");
+      require(result(Reduction::BitAnd, method) == 0, "and");
+      require(result(Reduction::BitOr, method) == 7, "or");
+      require(result(Reduction::BitXor, method) == 5, "xor");
+    }
+    const UserReduction longest{"longest", [](const void* from, void* into, std::int64_t count) {
+                                  const auto* a = static_cast<const std::int64_t*>(from);
+                                  auto* b = static_cast<std::int64_t*>(into);
+                                  for (std::int64_t i = 0; i < count; ++i) {
+                                    b[i] = std::max(a[i], b[i]);
+                                  }
+                                }};
+    std::vector<std::int64_t> data(5000, world.rank());
+    world.all().run(allreduce<std::int64_t>(std::span(data), {.user = &longest}));
+    require(data[4999] == 2, "own reduction");
+  });
+}
+
+// bf16 and f16 are added up in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
+TEST_P(OnEveryTransport, HalvesAreAddedUpInF32) {
+  run_ranks(GetParam(), 3, [](World& world) {
+    for (const char* method : {"automatic", "ring", "mst"}) {
+      std::vector<BFloat16> data{to_bf16(world.rank() == 0 ? 256.0F : 1.0F)};
+      world.all().run(allreduce<BFloat16>(std::span(data), {.method = parse_method(method)}));
+      require(to_f32(data[0]) == 258.0F, method);
+    }
+  });
+}
+
+TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
+  run_ranks(GetParam(), 2, [](World& world) {
+    std::vector<float> data(10);
+    if (world.rank() == 0) {
+      try {
+        world.all().run(broadcast<float>(data, 7));
+        require(false, "root 7 was accepted");
+      } catch (const CommError&) {
+        require(false, "not this rank's own error");
+      } catch (const Error& error) {
+        require(error.kind() == ErrorKind::Usage, "usage");
+      }
+    } else {
+      require(fault_of([&] { world.all().run(broadcast<float>(data, 0)); }) == CommFault::Mismatch,
+              "the other is told");
+    }
+    Group again = world.all().shrink();
+    require(sum_over(again, 1) == 2, "and they go on");
+  });
+}
+
+// A rank that lives but does not come: 30 deadlines, heartbeats or not.
+TEST_P(OnEveryTransport, LateRankIsNamed) {
+  WorldOptions options{.deadline = {0.05}};
+  run_ranks(
+      GetParam(), 2,
+      [](World& world) {
+        if (world.rank() == 1) {
+          sleep_for(2.5);
+          return;
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        require(fault_of([&] { world.all().barrier(); }) == CommFault::Late, "late");
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        require(took.count() > 1.4 && took.count() < 2.4, fmt::format("after {}", took.count()));
+      },
+      options);
+}
+
+// A lane that has been idle for long gives its next call all the time there is.
+TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
+  WorldOptions options{.deadline = {0.02}};
+  run_ranks(
+      GetParam(), 2,
+      [](World& world) {
+        std::vector<float> data(10);
+        world.all().start(allreduce<float>(std::span(data))).wait();
+        sleep_for(world.rank() == 0 ? 0.8 : 1.0);
+        world.all().start(allreduce<float>(std::span(data))).wait();
+      },
+      options);
+}
+
+// What was sent arrives although its sender has left long ago.
+TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
+  WorldOptions options{.deadline = {0.3}};
+  run_ranks(
+      GetParam(), 2,
+      [](World& world) {
+        std::vector<std::int32_t> data(100000, world.rank());
+        if (world.rank() == 0) {
+          Pending sent = world.all().start_send<std::int32_t>(data, 1);
+          sent.wait();
+        } else {
+          sleep_for(1.0);
+          world.all().receive<std::int32_t>(data, 0);
+          require(data[99999] == 0, "what came");
+        }
+      },
+      options);
+}
+
+TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
+  run_ranks(TransportKind::Tcp, 2, [](World& world) {
+    Group alone = world.all().subset({world.rank()});
+    require(sum_over(alone, 5) == 5, "sum");
+    std::vector<std::int64_t> data{7};
+    alone.run(allreduce<std::int64_t>(std::span(data), {.method = Method::direct()}));
+    require(data[0] == 7, "direct");
+  });
+}
+
+/// A rank that was given up and wakes later may not write into others' memory.
+TEST(Groups, RankThatWakesAfterItWasGivenUpIsTold) {
+  WorldOptions options{.deadline = {0.2}};
+  run_ranks(
+      TransportKind::SharedMemory, 3,
+      [](World& world) {
+        SharedSpan<float> data = world.allocate<float>(100000);
+        world.all().run(allreduce<float>(data.span()));
+        const pid_t me = getpid();
+        std::vector<std::int64_t> pids(3);
+        const std::vector<std::int64_t> mine{me};
+        world.all().run(allgather<std::int64_t>(mine, pids));
+        if (world.rank() == 2) {
+          raise(SIGSTOP);
+          require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
+                      CommFault::Stopped,
+                  "it is told");
+          require(fault_of([&] { (void)world.all().shrink(); }) == CommFault::Stopped,
+                  "it makes no group of its own");
+          return;
+        }
+        require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
+                    CommFault::Stopped,
+                "the others know");
+        Group rest = world.all().shrink();
+        std::ranges::fill(data.span(), 3.0F);
+        rest.barrier();
+        if (world.rank() == 0) {
+          kill(static_cast<pid_t>(pids[2]), SIGCONT);
+        }
+        sleep_for(0.3);
+        require(std::ranges::all_of(data.span(), [](float x) { return x == 3.0F; }),
+                "memory of the others is theirs");
+      },
+      options);
+}
+
+std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
+  std::string text(name(param.param));
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
+INSTANTIATE_TEST_SUITE_P(All, OnEveryTransport, testing::ValuesIn(test::kTransports),
+                         transport_name);
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,595 @@
+// Worlds across hosts: hosts as network namespaces of this machine, with links of a given rate, and
+// links that are cut.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <new>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "comm/netns.h"
+#include "comm/run_ranks.h"
+#include "trireme/collective.h"
+#include "trireme/collective_cost.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using test::HostRun;
+using test::Network;
+using test::require;
+using test::run_on_hosts;
+
+/// Tests that need hosts; skipped, with the reason, where there can be none.
+class Hosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::why_no_network().empty()) {
+      GTEST_SKIP() << test::why_no_network();
+    }
+  }
+};
+
+using Placement = std::vector<int>;  // the host of each rank
+
+const Placement kTwoByTwo{0, 0, 1, 1};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What every operation must give. Ranks hold small numbers, so that sums fit every type.
+
+template <class T>
+T value_of(Rank rank, std::size_t i) {
+  return static_cast<T>((static_cast<std::size_t>(rank) * 3 + i * 7 + i / 11) % 5);
+}
+
+template <class T>
+std::vector<T> values_of(Rank rank, std::size_t from, std::size_t count) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = value_of<T>(rank, from + i);
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> sums_of(Rank ranks, std::size_t from, std::size_t count) {
+  std::vector<T> sums(count);
+  for (Rank r = 0; r < ranks; ++r) {
+    const std::vector<T> values = values_of<T>(r, from, count);
+    std::ranges::transform(sums, values, sums.begin(),
+                           [](T a, T b) { return static_cast<T>(a + b); });
+  }
+  return sums;
+}
+
+/// One call on a group: what goes in, what must come out. `block` is the length of a rank's block.
+template <class T>
+struct Trial {
+  Operation operation;
+  Rank me;
+  Rank ranks;
+  Rank root;
+  std::size_t block;
+
+  [[nodiscard]] std::size_t whole() const { return block * static_cast<std::size_t>(ranks); }
+  [[nodiscard]] std::size_t before(Rank r) const { return block * static_cast<std::size_t>(r); }
+
+  [[nodiscard]] std::vector<T> input() const {
+    switch (operation) {
+      case Operation::Gather:
+      case Operation::Allgather:
+        return values_of<T>(me, 0, block);
+      case Operation::Scatter:
+        return me == root ? values_of<T>(me, 0, whole()) : std::vector<T>{};
+      case Operation::Barrier:
+        return {};
+      default:
+        return values_of<T>(me, 0, whole());
+    }
+  }
+
+  /// The blocks that ranks have for this one, one after the other.
+  [[nodiscard]] std::vector<T> gathered(std::size_t from) const {
+    std::vector<T> all;
+    for (Rank r = 0; r < ranks; ++r) {
+      const std::vector<T> values = values_of<T>(r, from, block);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<T> expected() const {
+    switch (operation) {
+      case Operation::Broadcast:
+        return values_of<T>(root, 0, whole());
+      case Operation::Allreduce:
+        return sums_of<T>(ranks, 0, whole());
+      case Operation::Reduce:
+        return me == root ? sums_of<T>(ranks, 0, whole()) : std::vector<T>{};
+      case Operation::Scatter:
+        return values_of<T>(root, before(me), block);
+      case Operation::ReduceScatter:
+        return sums_of<T>(ranks, before(me), block);
+      case Operation::Gather:
+        return me == root ? gathered(0) : std::vector<T>{};
+      case Operation::Allgather:
+        return gathered(0);
+      case Operation::Alltoall:
+        return gathered(before(me));
+      case Operation::Barrier:
+        return {};
+    }
+    return {};
+  }
+};
+
+template <class T>
+Call call_of(const Trial<T>& trial, std::vector<T>& in, std::vector<T>& out, const Method& method) {
+  if (trial.operation == Operation::Broadcast) {
+    out = in;
+    return broadcast<T>(out, trial.root, {.method = method, .site = TRIREME_HERE});
+  }
+  return {.operation = trial.operation,
+          .dtype = kDTypeOf<T>,
+          .root = trial.root,
+          .input = std::as_bytes(std::span(in)),
+          .output = std::as_writable_bytes(std::span(out)),
+          .options = {.method = method, .site = TRIREME_HERE}};
+}
+
+template <class T>
+void try_operation(Group& group, Operation operation, const Method& method, std::size_t block,
+                   Rank root) {
+  const Trial<T> trial{operation, group.rank(), group.size(), root, block};
+  std::vector<T> in = trial.input();
+  const std::vector<T> expected = trial.expected();
+  std::vector<T> out(expected.size());
+  group.run(call_of(trial, in, out, method));
+  const auto [is, want] = std::ranges::mismatch(out, expected);
+  require(is == out.end(),
+          fmt::format("{} by {} ({}), root {}, blocks of {} {}: element {} is wrong on rank {}",
+                      name(operation), name(method), group.size(), root, block,
+                      to_text(kDTypeOf<T>), is - out.begin(), group.rank()));
+}
+
+/// All operations as the group itself would do them, at sizes up to 1 MiB and a little, every root.
+void try_all_operations(Group& group) {
+  const std::size_t longest = ((std::size_t{1} << 20) + 3) / static_cast<std::size_t>(group.size());
+  for (const Operation operation : all_operations()) {
+    for (const std::size_t block : {std::size_t{0}, std::size_t{1}, std::size_t{4099}, longest}) {
+      const Rank roots = has_root(operation) ? group.size() : 1;
+      for (Rank root = 0; root < roots; ++root) {
+        try_operation<std::uint8_t>(group, operation, {}, block, root);
+        if (block < longest) {
+          try_operation<std::int64_t>(group, operation, {}, block, root);
+        }
+      }
+    }
+  }
+}
+
+/// Every algorithm of every operation, from one root, short and long.
+void try_all_algorithms(Group& group) {
+  for (const Operation operation : all_operations()) {
+    for (const Algorithm algorithm : algorithms_for(operation)) {
+      for (const std::size_t block : {std::size_t{1}, std::size_t{9973}}) {
+        try_operation<std::int32_t>(group, operation, Method::scheduled(algorithm), block,
+                                    has_root(operation) ? group.size() - 1 : 0);
+      }
+    }
+  }
+}
+
+/// 1 MiB and three bytes in one vector, which no number of ranks divides evenly.
+void try_long_allreduces(Group& group) {
+  constexpr std::size_t kBytes = (std::size_t{1} << 20) + 3;
+  const auto expected = sums_of<std::uint8_t>(group.size(), 0, kBytes);
+  for (const Algorithm algorithm : algorithms_for(Operation::Allreduce)) {
+    auto data = values_of<std::uint8_t>(group.rank(), 0, kBytes);
+    group.run(allreduce<std::uint8_t>(std::span(data), {.method = Method::scheduled(algorithm)}));
+    require(data == expected, fmt::format("{}: wrong sum", name(algorithm)));
+  }
+}
+
+/// Ranks by host, as World::hosts() promises them: by the lowest rank of each.
+std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
+  std::vector<std::vector<Rank>> hosts(
+      static_cast<std::size_t>(*std::ranges::max_element(placement)) + 1);
+  for (std::size_t r = 0; r < placement.size(); ++r) {
+    hosts[static_cast<std::size_t>(placement[r])].push_back(static_cast<Rank>(r));
+  }
+  std::ranges::sort(hosts);
+  return hosts;
+}
+
+void check_reach(const World& world, const Placement& placement) {
+  require(world.hosts() == ranks_by_host(placement), "other hosts than there are");
+  for (Rank r = 0; r < world.size(); ++r) {
+    const bool same_host =
+        placement[static_cast<std::size_t>(r)] == placement[static_cast<std::size_t>(world.rank())];
+    const std::string_view want =
+        name(same_host ? TransportKind::SharedMemory : TransportKind::Tcp);
+    require(world.reaches(r) == want,
+            fmt::format("rank {} reaches rank {} by {}", world.rank(), r, world.reaches(r)));
+  }
+}
+
+bool is_direct(const Group& group) {
+  std::vector<std::int32_t> data(10);
+  return group.method_of(allreduce<std::int32_t>(data)) == "direct";
+}
+
+/// Groups inside each host, which need no messages, and across hosts, which do.
+void try_groups(World& world, const Placement& placement) {
+  const int host = placement[static_cast<std::size_t>(world.rank())];
+  const auto everyone = ranks_by_host(placement);
+  const std::vector<Rank>& here =
+      *std::ranges::find_if(everyone, [&](const std::vector<Rank>& ranks) {
+        return std::ranges::find(ranks, world.rank()) != ranks.end();
+      });
+  Group inside = world.all().split(host, -world.rank());  // in reverse order
+  std::vector<Rank> reversed(here.rbegin(), here.rend());
+  require(inside.world_ranks() == reversed, "split: other ranks than those of the host");
+  require(is_direct(inside), "a group inside a host is not direct");
+  try_all_operations(inside);
+
+  Group listed = world.all().subset(here);
+  require(is_direct(listed), "a subset inside a host is not direct");
+  try_operation<std::int64_t>(listed, Operation::Allreduce, {}, 1000, 0);
+
+  // One rank of each host, by its place there.
+  const auto place = std::ranges::find(here, world.rank()) - here.begin();
+  Group across = world.all().split(place);
+  require(across.size() == 1 || !is_direct(across), "a group across hosts is direct");
+  try_all_operations(across);
+  world.all().barrier();
+}
+
+/// Operations in flight in two groups at once, and messages between all pairs meanwhile.
+void try_asynchronous(World& world) {
+  constexpr std::size_t kCount = 30000;
+  Group& all = world.all();
+  Group other = all.split(0, -world.rank());
+  std::vector<std::int64_t> first = values_of<std::int64_t>(world.rank(), 0, kCount);
+  std::vector<std::int64_t> second = first;
+  std::vector<Pending> pending;
+  pending.push_back(all.start(allreduce<std::int64_t>(first)));
+  pending.push_back(other.start(allreduce<std::int64_t>(second)));
+  std::vector<std::vector<std::int64_t>> sent;
+  std::vector<std::vector<std::int64_t>> got(static_cast<std::size_t>(world.size()),
+                                             std::vector<std::int64_t>(kCount));
+  sent.reserve(static_cast<std::size_t>(world.size()));
+  for (Rank r = 0; r < world.size(); ++r) {
+    if (r != world.rank()) {
+      sent.push_back(values_of<std::int64_t>(world.rank(), static_cast<std::size_t>(r), kCount));
+      pending.push_back(
+          all.start_receive<std::int64_t>(got[static_cast<std::size_t>(r)], r, world.rank()));
+      pending.push_back(all.start_send<std::int64_t>(sent.back(), r, r));
+    }
+  }
+  for (Pending& one : pending) {
+    one.wait();
+  }
+  const auto sums = sums_of<std::int64_t>(world.size(), 0, kCount);
+  require(first == sums && second == sums, "an all-reduce that was started gave a wrong sum");
+  for (Rank r = 0; r < world.size(); ++r) {
+    require(r == world.rank() ||
+                got[static_cast<std::size_t>(r)] ==
+                    values_of<std::int64_t>(r, static_cast<std::size_t>(world.rank()), kCount),
+            fmt::format("the message of rank {} arrived wrong", r));
+  }
+}
+
+/// A message round all ranks, one after the other.
+void try_messages(World& world) {
+  Group& all = world.all();
+  const Rank next = (all.rank() + 1) % all.size();
+  const Rank previous = (all.rank() + all.size() - 1) % all.size();
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{300000}}) {
+    std::vector<std::int32_t> data = values_of<std::int32_t>(7, 0, count);
+    if (all.rank() == 0) {
+      all.send<std::int32_t>(data, next, 5);
+    }
+    std::vector<std::int32_t> got(count);
+    all.receive<std::int32_t>(got, previous, 5);
+    require(got == data, "the message came back changed");
+    if (all.rank() != 0) {
+      all.send<std::int32_t>(got, next, 5);
+    }
+  }
+}
+
+struct Mixed {
+  std::string name;
+  Placement placement;
+};
+std::string mixed_name(const testing::TestParamInfo<Mixed>& info) {
+  return info.param.name;
+}
+
+class MixedWorld : public Hosts, public testing::WithParamInterface<Mixed> {
+ protected:
+  /// Runs the body on the ranks of the setting.
+  void run(const std::function<void(World&)>& body) {
+    const Placement& placement = GetParam().placement;
+    const Network network({.hosts = *std::ranges::max_element(placement) + 1});
+    EXPECT_TRUE(run_on_hosts({.network = network, .placement = placement, .body = body}));
+  }
+};
+
+TEST_P(MixedWorld, KnowsItsHostsAndDoesEverything) {
+  const Placement& placement = GetParam().placement;
+  run([&](World& world) {
+    check_reach(world, placement);
+    try_all_operations(world.all());
+    try_messages(world);
+    try_asynchronous(world);
+  });
+}
+
+TEST_P(MixedWorld, IsRightByEveryAlgorithm) {
+  run([](World& world) {
+    try_all_algorithms(world.all());
+    try_long_allreduces(world.all());
+  });
+}
+
+TEST_P(MixedWorld, HasGroupsInsideHostsAndAcross) {
+  const Placement& placement = GetParam().placement;
+  run([&](World& world) { try_groups(world, placement); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Placed, MixedWorld,
+                         testing::Values(Mixed{"2x2", kTwoByTwo}, Mixed{"3x1", {0, 1, 2}},
+                                         Mixed{"Uneven", {0, 1, 1, 0, 1}},
+                                         Mixed{"2x3InTurn", {0, 1, 0, 1, 0, 1}}),
+                         mixed_name);
+
+// Links of a known rate.
+
+/// The bytes that a host sends to others when its ranks follow the schedule.
+std::int64_t crossing_bytes(const Schedule& schedule, const Payload& payload,
+                            const Placement& placement, int host) {
+  std::int64_t bytes = 0;
+  for (const Step& step : schedule.steps) {
+    for_each_message(step, [&](const Message& message) {
+      const int from = placement[static_cast<std::size_t>(message.from)];
+      if (from == host && placement[static_cast<std::size_t>(message.to)] != host) {
+        bytes += message_bytes(schedule, payload, message);
+      }
+    });
+  }
+  return bytes;
+}
+
+struct Measured {
+  std::atomic<double> seconds{0};
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::atomic<int> done{0};
+  std::atomic<bool> leave{false};
+};
+
+void await(const std::function<bool()>& condition) {
+  const double end = now() + 20;
+  while (!condition() && now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  require(condition(), "waited in vain");
+}
+
+/// What host 0 sent during one all-reduce, and how long the slowest rank took. Nothing else is under
+/// way between the counts but heartbeats.
+struct Cost {
+  double seconds = 0;
+  std::int64_t sent = 0;
+};
+Cost measure_allreduce(const Network& network, const Placement& placement, Algorithm algorithm,
+                       const Payload& payload) {
+  const test::Shared<Measured> measured;
+  const auto ranks = static_cast<int>(placement.size());
+  Cost cost;
+  const auto body = [&](World& world) {
+    std::vector<std::int32_t> data(static_cast<std::size_t>(payload.elements), world.rank());
+    world.all().barrier();
+    ++measured->ready;
+    await([&] { return measured->go.load(); });
+    const double begin = now();
+    world.all().run(
+        allreduce<std::int32_t>(std::span(data), {.method = Method::scheduled(algorithm)}));
+    const double took = now() - begin;
+    double slowest = measured->seconds;
+    while (took > slowest && !measured->seconds.compare_exchange_weak(slowest, took)) {
+    }
+    ++measured->done;
+    await([&] { return measured->leave.load(); });
+    const std::int32_t sum = world.size() * (world.size() - 1) / 2;
+    require(std::ranges::all_of(data, [&](std::int32_t x) { return x == sum; }), "wrong sum");
+  };
+  const auto meanwhile = [&] {
+    await([&] { return measured->ready == ranks; });
+    const std::int64_t before = network.sent_bytes(0);
+    measured->go = true;
+    await([&] { return measured->done == ranks; });
+    cost = {measured->seconds, network.sent_bytes(0) - before};
+    measured->leave = true;
+  };
+  EXPECT_TRUE(run_on_hosts(
+      {.network = network, .placement = placement, .body = body, .meanwhile = meanwhile}));
+  return cost;
+}
+
+TEST_F(Hosts, RingTakesAsLongAsTheLinkNeeds) {
+  constexpr double kRate = 200e6;
+  const Payload payload{.elements = 1 << 20, .element_bytes = 4};
+  const Network network({.hosts = 2, .rate = kRate});
+  const Cost cost = measure_allreduce(network, {0, 1}, Algorithm::Ring, payload);
+  const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 2});
+  const std::int64_t bytes = count_traffic(ring, payload).sent[0].count;
+  EXPECT_GE(cost.seconds, static_cast<double>(bytes - Network::kBurstBytes) * 8 / kRate);
+  const CostModel link = CostModel::uniform({100e-6}, {8 / kRate}, {1e-9});
+  const Seconds predicted = time_schedule(ring, payload, link).seconds;
+  EXPECT_LT(cost.seconds, 3 * predicted.count) << "predicted " << predicted.count;
+  RecordProperty("seconds", fmt::format("{:.4f}", cost.seconds));
+  RecordProperty("predicted", fmt::format("{:.4f}", predicted.count));
+}
+
+/// The bytes on the link are those of the schedule, and headers.
+void expect_traffic(const Cost& cost, std::int64_t bytes) {
+  EXPECT_GE(cost.sent, bytes);
+  EXPECT_LE(static_cast<double>(cost.sent), 1.10 * static_cast<double>(bytes));
+}
+
+TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanARingPlacedBadly) {
+  const Payload payload{.elements = 1 << 19, .element_bytes = 4};
+  const Placement in_turn{0, 1, 0, 1};
+  const Network network({.hosts = 2, .rate = 2e9});
+  const Cost flat = measure_allreduce(network, in_turn, Algorithm::Ring, payload);
+  const Cost levels = measure_allreduce(network, kTwoByTwo, Algorithm::TwoLevel, payload);
+
+  // Every hop of that ring is between hosts, so host 0 sends all that its two ranks send.
+  const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 4});
+  const Traffic traffic = count_traffic(ring, payload);
+  EXPECT_EQ(crossing_bytes(ring, payload, in_turn, 0),
+            traffic.sent[0].count + traffic.sent[2].count);
+  expect_traffic(flat, traffic.sent[0].count + traffic.sent[2].count);
+
+  const Schedule two_level =
+      build(Operation::Allreduce, Algorithm::TwoLevel, {.ranks = 4, .ranks_per_node = 2});
+  expect_traffic(levels, crossing_bytes(two_level, payload, kTwoByTwo, 0));
+  EXPECT_LT(levels.sent, flat.sent / 2);
+}
+
+// Links that are cut.
+
+/// What the ranks of a cut world found.
+struct Cut {
+  static constexpr std::size_t kMost = 8;
+  std::atomic<int> running{0};
+  std::atomic<double> cut{0};
+  std::array<std::atomic<double>, kMost> noticed{};
+  std::array<std::atomic<int>, kMost> fault{};
+  std::array<std::atomic<unsigned>, kMost> culprits{};  ///< a bit for each
+  std::array<std::atomic<unsigned>, kMost> survivors{};
+  std::array<std::atomic<double>, kMost> shrunk{};
+  std::array<std::array<char, 400>, kMost> text{};
+};
+
+unsigned bits_of(const std::vector<Rank>& ranks) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0U, [](unsigned bits, Rank r) {
+    return bits | 1U << static_cast<unsigned>(r);
+  });
+}
+
+void run_until_cut(World& world, Cut& cut) {
+  const auto me = static_cast<std::size_t>(world.rank());
+  std::vector<std::int64_t> data(20000);
+  world.all().barrier();
+  ++cut.running;
+  try {
+    for (;;) {
+      world.all().run(allreduce<std::int64_t>(data));
+    }
+  } catch (const CommError& error) {
+    cut.noticed[me] = now();
+    cut.fault[me] = static_cast<int>(error.fault());
+    cut.culprits[me] = bits_of(error.culprits());
+    const std::string text = error.what();
+    std::copy_n(text.begin(), std::min(text.size(), cut.text[me].size() - 1), cut.text[me].begin());
+  }
+  Group rest = world.all().shrink();
+  data.assign(data.size(), 1);
+  rest.run(allreduce<std::int64_t>(data));
+  require(std::ranges::all_of(data, [&](std::int64_t x) { return x == rest.size(); }), "wrong sum");
+  cut.survivors[me] = bits_of(rest.world_ranks());
+  cut.shrunk[me] = now();
+}
+
+/// Unplugs a host in the middle of a run; every rank must name ranks of the other side only, in time,
+/// and go on with its own side.
+void cut_off(const Placement& placement, int host, Seconds deadline) {
+  const Network network({.hosts = *std::ranges::max_element(placement) + 1});
+  const test::Shared<Cut> cut;
+  const auto ranks = static_cast<int>(placement.size());
+  const bool all_well =
+      run_on_hosts({.network = network,
+                    .placement = placement,
+                    .body = [&](World& world) { run_until_cut(world, *cut); },
+                    .options = {.deadline = deadline},
+                    .meanwhile =
+                        [&] {
+                          await([&] { return cut->running == ranks; });
+                          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                          cut->cut = now();
+                          network.unplug(host);
+                        },
+                    .at_most = {20.0}});
+  EXPECT_TRUE(all_well);
+  for (std::size_t r = 0; r < placement.size(); ++r) {
+    unsigned near = 0;
+    unsigned far = 0;
+    for (std::size_t other = 0; other < placement.size(); ++other) {
+      ((placement[r] == host) == (placement[other] == host) ? near : far) |= 1U << other;
+    }
+    const std::string what = fmt::format("rank {}: {}", r, cut->text[r].data());
+    EXPECT_NE(cut->culprits[r], 0U) << what;
+    EXPECT_EQ(cut->culprits[r] & ~far, 0U) << what;
+    EXPECT_EQ(cut->fault[r], static_cast<int>(CommFault::Stopped)) << what;
+    EXPECT_LT(cut->noticed[r] - cut->cut, 1.5 * deadline.count) << what;
+    EXPECT_EQ(cut->survivors[r], near) << what;
+    EXPECT_LT(cut->shrunk[r] - cut->cut, 4 * deadline.count) << what;
+  }
+}
+
+TEST_F(Hosts, CutOffRanksAreNamedInTimeAndEachSideGoesOn) {
+  cut_off(kTwoByTwo, 1, {0.5});
+}
+
+TEST_F(Hosts, CutOffRankIsNamedByTheOtherHosts) {
+  cut_off({0, 1, 2}, 2, {0.5});
+}
+
+TEST_F(Hosts, CutOffRankZeroIsNamedToo) {
+  cut_off({0, 1, 1}, 0, {0.5});
+}
+
+/// A cable that is out for less than the deadline costs time and nothing else.
+TEST_F(Hosts, ShortInterruptionIsSurvived) {
+  const Network network;
+  const test::Shared<Cut> cut;
+  const auto body = [&](World& world) {
+    std::vector<std::int64_t> data(20000);
+    world.all().barrier();
+    ++cut->running;
+    std::int64_t rounds = 0;
+    for (double end = now() + 1.5; rounds < 10 || data[0] == 0; ++rounds) {
+      data.assign(data.size(), now() > end ? 1 : 0);  // the slowest clock ends it for all
+      world.all().run(allreduce<std::int64_t>(std::span(data), {.reduction = Reduction::Min}));
+    }
+  };
+  EXPECT_TRUE(run_on_hosts({.network = network,
+                            .placement = kTwoByTwo,
+                            .body = body,
+                            .options = {.deadline = {2.0}},
+                            .meanwhile = [&] {
+                              await([&] { return cut->running == 4; });
+                              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                              network.unplug(1);
+                              std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                              network.plug_back(1);
+                            }}));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,502 @@
+// Bad networks and strangers: a proxy between two ranks that delays, changes or cuts what passes, and
+// callers that do not belong to the job.
+#include "comm/proxy.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "comm/join.h"
+#include "comm/rendezvous/memory_store.h"
+#include "comm/rendezvous/tcp_store.h"
+#include "comm/rendezvous/tcp_store_server.h"
+#include "comm/rendezvous_helpers.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+namespace {
+
+using test::Meddling;
+using test::Proxy;
+using test::Spot;
+using test::Way;
+
+/// A store in which ranks find other addresses than those that were published: the last line of what a
+/// rank publishes is where it takes TCP connections.
+class DetourStore final : public Store {
+ public:
+  using Detour = std::function<std::string(const std::string& address)>;
+  DetourStore(Store& inner, Detour detour) : inner_(inner), detour_(std::move(detour)) {}
+
+  void set(const std::string& key, std::string value) override {
+    if (key.starts_with("world/rank/")) {
+      const std::size_t last = value.rfind('\n') + 1;
+      value = value.substr(0, last) + detour_(value.substr(last));
+    }
+    inner_.set(key, std::move(value));
+  }
+  [[nodiscard]] std::string get(const std::string& key, Deadline deadline) override {
+    return inner_.get(key, deadline);
+  }
+  std::int64_t add(const std::string& key, std::int64_t delta) override {
+    return inner_.add(key, delta);
+  }
+
+ private:
+  Store& inner_;
+  Detour detour_;
+};
+
+/// How a rank's part ended.
+struct Ending {
+  std::string message{};  ///< of its error; "" if it ended well
+  std::optional<CommFault> fault{};
+  std::vector<Rank> culprits{};
+  double after = 0;  ///< seconds from when it had joined
+
+  [[nodiscard]] bool well() const { return message.empty(); }
+};
+
+/// Two ranks, threads of this process, with a proxy between them: rank 0 connects to the proxy, the
+/// proxy to rank 1. A rank whose body throws leaves.
+class Pair {
+ public:
+  using Body = std::function<void(World&)>;
+  explicit Pair(const Meddling& meddling, WorldOptions options = {.deadline = {0.5}})
+      : meddling_(meddling), options_(std::move(options)) {
+    options_.transport = TransportKind::Tcp;
+  }
+
+  std::array<Ending, 2> run(const Body& body) {
+    DetourStore detour(store_, [&](const std::string& address) {
+      proxy_ = std::make_unique<Proxy>(parse_address(address), meddling_);
+      return to_text(proxy_->address());
+    });
+    std::array<Ending, 2> endings;
+    std::thread one([&] { endings[1] = run_rank(1, detour, body); });
+    endings[0] = run_rank(0, store_, body);
+    one.join();
+    return endings;
+  }
+  /// Whether the proxy came to do what it was told.
+  [[nodiscard]] bool has_struck() const { return proxy_ && proxy_->has_struck(); }
+
+ private:
+  Ending run_rank(Rank rank, Store& store, const Body& body) {
+    Clock::time_point begin = Clock::now();
+    Ending ending;
+    try {
+      World world(join({rank, 2, options_, store, nullptr, secret_}));
+      begin = Clock::now();
+      body(world);
+    } catch (const CommError& error) {
+      ending = {error.what(), error.fault(), error.culprits()};
+    } catch (const std::exception& error) {
+      ending.message = error.what();
+    }
+    ending.after = since(begin).count;
+    return ending;
+  }
+
+  Meddling meddling_;
+  WorldOptions options_;
+  MemoryStore store_;
+  Secret secret_ = Secret::random();
+  std::unique_ptr<Proxy> proxy_;
+};
+
+/// What must never be: a call that returns with a wrong result.
+class WrongResult : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+void allreduce_ones(World& world, std::size_t elements) {
+  std::vector<std::int32_t> data(elements, 1);
+  world.all().run(allreduce<std::int32_t>(
+      std::span(data), {.method = Method::scheduled(Algorithm::Ring), .site = TRIREME_HERE}));
+  if (!std::ranges::all_of(data, [&](std::int32_t x) { return x == world.size(); })) {
+    throw WrongResult("WRONG RESULT");
+  }
+}
+
+/// So long that both connections are needed: more than a socket's buffer.
+constexpr std::size_t kLong = std::size_t{4} << 20;
+/// Bytes of the handshake, and of the introduction that the client adds.
+constexpr std::size_t kHandshake = 90;
+constexpr std::size_t kIntroduction = 8;
+
+/// The k-th byte after all that.
+Spot data_spot(std::size_t connection, Way way, std::size_t byte) {
+  return {connection, way, kHandshake + (way == Way::ToServer ? kIntroduction : 0) + byte};
+}
+
+/// A rank that hangs ends the test program, not the patience of who waits for it.
+class Proxied : public testing::Test {
+ protected:
+  static constexpr unsigned kMostSeconds = 60;
+  void SetUp() override { alarm(kMostSeconds); }
+  void TearDown() override { alarm(0); }
+};
+
+TEST_F(Proxied, DelayCostsTimeOnly) {
+  Pair pair({.delay = {0.01}});
+  for (const Ending& ending : pair.run([](World& world) {
+         allreduce_ones(world, 10);
+         allreduce_ones(world, kLong);
+       })) {
+    EXPECT_TRUE(ending.well()) << ending.message;
+    EXPECT_GT(ending.after, 0.03);
+  }
+}
+
+TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
+  Pair pair({.dribble = 400}, {.deadline = {2.0}});
+  for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, 1000); })) {
+    EXPECT_TRUE(ending.well()) << ending.message;
+  }
+}
+
+void expect_damage_found(const Spot& spot, unsigned bit) {
+  Pair pair({.flip = spot, .bit = bit});
+  const std::array<Ending, 2> endings = pair.run([](World& world) {
+    for (int i = 0; i < 3; ++i) {
+      allreduce_ones(world, kLong);
+    }
+  });
+  const std::size_t receiver = spot.way == Way::ToServer ? 1 : 0;
+  const std::string where =
+      fmt::format("bit {} of byte {} of connection {}, {}: rank 0: {}; rank 1: {}", bit, spot.byte,
+                  spot.connection, spot.way == Way::ToServer ? "to rank 1" : "to rank 0",
+                  endings[0].message, endings[1].message);
+  EXPECT_TRUE(pair.has_struck()) << where;
+  for (const Ending& ending : endings) {
+    EXPECT_TRUE(ending.fault.has_value()) << where;
+    EXPECT_LT(ending.after, 1.5) << where;
+  }
+  EXPECT_TRUE(endings[receiver].fault == CommFault::Corrupt ||
+              endings[receiver].fault == CommFault::Died)
+      << where;
+  EXPECT_EQ(endings[receiver].culprits, std::vector<Rank>{static_cast<Rank>(1 - receiver)})
+      << where;
+  EXPECT_NE(endings[receiver].message.find("damaged"), std::string::npos) << where;
+}
+
+TEST_F(Proxied, DamagedDataIsNoticed) {
+  for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
+    for (const Way way : {Way::ToServer, Way::ToClient}) {
+      for (const std::size_t byte : {std::size_t{5000}, std::size_t{300000}}) {
+        expect_damage_found(data_spot(connection, way, byte), 3);
+      }
+    }
+  }
+}
+
+/// The first header on each connection: what is damaged there must not be believed either, whatever
+/// it would mean. The bytes are of: magic, topic, padding, context, number, fingerprint, total (low and
+/// high), offset (low and high), length, serial, checksum.
+TEST_F(Proxied, DamagedHeadersAreNoticed) {
+  Way way = Way::ToServer;
+  for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
+    for (const std::size_t byte : {0, 4, 6, 9, 17, 26, 33, 37, 41, 45, 50, 53, 58}) {
+      expect_damage_found(data_spot(connection, way, byte), static_cast<unsigned>(byte % 8));
+      way = way == Way::ToServer ? Way::ToClient : Way::ToServer;
+    }
+  }
+}
+
+/// Nobody waits for the message yet, and its damaged header says that it has 32 TiB.
+TEST_F(Proxied, DamagedLengthOfAMessageThatComesEarlyIsNoticed) {
+  Pair pair({.flip = data_spot(0, Way::ToServer, 37), .bit = 5});
+  const std::array<Ending, 2> endings = pair.run([](World& world) {
+    std::vector<std::int32_t> data(100);
+    if (world.rank() == 0) {
+      world.all().send<std::int32_t>(data, 1);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      world.all().receive<std::int32_t>(data, 0);
+    }
+    world.all().barrier();
+  });
+  EXPECT_TRUE(endings[0].fault.has_value()) << endings[0].message;
+  EXPECT_NE(endings[1].message.find("damaged"), std::string::npos) << endings[1].message;
+}
+
+void expect_cut_noticed(const Spot& spot, const Pair::Body& body) {
+  Pair pair({.close = spot});
+  const std::array<Ending, 2> endings = pair.run(body);
+  const std::string where =
+      fmt::format("byte {} of connection {}: rank 0: {}; rank 1: {}", spot.byte, spot.connection,
+                  endings[0].message, endings[1].message);
+  EXPECT_TRUE(pair.has_struck()) << where;
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_TRUE(endings[r].fault == CommFault::Died || endings[r].fault == CommFault::Stopped ||
+                endings[r].fault == CommFault::Left)
+        << where;
+    EXPECT_EQ(endings[r].culprits, std::vector<Rank>{static_cast<Rank>(1 - r)}) << where;
+    EXPECT_LT(endings[r].after, 1.5) << where;
+  }
+}
+
+TEST_F(Proxied, ConnectionThatClosesInTheMiddleIsNoticed) {
+  for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
+    for (const Way way : {Way::ToServer, Way::ToClient}) {
+      for (const std::size_t byte : {std::size_t{20}, std::size_t{300000}}) {
+        expect_cut_noticed(data_spot(connection, way, byte), [](World& world) {
+          for (int i = 0; i < 3; ++i) {
+            allreduce_ones(world, kLong);
+          }
+        });
+      }
+    }
+  }
+}
+
+/// The same where only one side sends: the other must not wait for what can no longer come.
+TEST_F(Proxied, ConnectionThatClosesUnderABroadcastIsNoticed) {
+  for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
+    expect_cut_noticed(data_spot(connection, Way::ToClient, 200000), [](World& world) {
+      std::vector<std::int32_t> data(kLong);
+      world.all().run(broadcast<std::int32_t>(data, 1));
+      world.all().barrier();
+    });
+  }
+}
+
+/// A connection that brings heartbeats and nothing else must not stretch the patience for ever.
+TEST_F(Proxied, RankThatLivesButDoesNotComeIsLate) {
+  constexpr Seconds kDeadline{0.2};
+  Pair pair({}, {.deadline = kDeadline});
+  std::atomic<bool> over = false;
+  const std::array<Ending, 2> endings = pair.run([&](World& world) {
+    allreduce_ones(world, 10);
+    const Deadline end = deadline_in({40 * kDeadline.count});
+    while (world.rank() == 1 && !over && !passed(end)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (world.rank() == 0) {
+      try {
+        allreduce_ones(world, 10);
+      } catch (...) {
+        over = true;
+        throw;
+      }
+    }
+  });
+  EXPECT_EQ(endings[0].fault, CommFault::Late) << endings[0].message;
+  EXPECT_EQ(endings[0].culprits, std::vector<Rank>{1});
+  EXPECT_GT(endings[0].after, 30 * kDeadline.count);
+  EXPECT_LT(endings[0].after, 35 * kDeadline.count);
+}
+
+/// A port of this host that is free now.
+Address free_address() {
+  return listen_on().address;
+}
+
+/// Rank 1 finds the store behind a proxy; rank 0 serves it.
+std::array<std::string, 2> join_through(const Meddling& meddling) {
+  const Address address = free_address();
+  const Proxy proxy(address, meddling);
+  const std::string secret = Secret::random().hex();
+  std::array<std::string, 2> errors;
+  const auto run_rank = [&](Rank rank) {
+    try {
+      World world = trireme::join({.rank = rank,
+                                   .size = 2,
+                                   .store = to_text(rank == 0 ? address : proxy.address()),
+                                   .secret = secret},
+                                  {.transport = TransportKind::Tcp});
+      allreduce_ones(world, 1000);
+    } catch (const std::exception& error) {
+      errors[static_cast<std::size_t>(rank)] = error.what();
+    }
+  };
+  std::thread one(run_rank, 1);
+  run_rank(0);
+  one.join();
+  return errors;
+}
+
+TEST_F(Proxied, StoreIsReachedOverABadLine) {
+  for (const Meddling& meddling : {Meddling{.delay = {0.01}}, Meddling{.dribble = 600}}) {
+    const std::array<std::string, 2> errors = join_through(meddling);
+    EXPECT_EQ(errors[0], "");
+    EXPECT_EQ(errors[1], "");
+  }
+}
+
+TEST_F(Proxied, StoreThatIsCutOffIsAnErrorThatNamesIt) {
+  const Secret secret = Secret::random();
+  const TcpStoreServer server({.listen = {}, .secret = secret});
+  const Proxy proxy(server.address(), {.close = Spot{.way = Way::ToClient, .byte = 1000}});
+  TcpStore store({.server = proxy.address(), .secret = secret}, soon());
+  store.set("key", std::string(5000, 'x'));
+  expect_error(ErrorKind::System, {to_text(proxy.address())},
+               [&] { (void)store.get("key", soon()); });
+}
+
+// Strangers.
+
+/// Somebody who connects and does not belong to the job.
+struct Stranger {
+  std::string name;
+  std::function<void(const Fd& socket)> act;
+};
+
+std::vector<std::byte> hello(Purpose purpose) {
+  HandshakeOptions options = options_for(Side::Client);
+  options.purpose = purpose;
+  const Handshake client(options);
+  return {client.to_send().begin(), client.to_send().end()};
+}
+
+/// Says what it can before it is cut off.
+void say(const Fd& socket, std::span<const std::byte> bytes) {
+  try {
+    send_all(socket, bytes, deadline_in({5.0}));
+  } catch (const Error&) {
+    return;
+  }
+}
+
+/// Begins as one of us and cannot prove it: after the server's answer comes that, not a proof.
+void pretend(const Fd& socket, Purpose purpose, std::size_t bytes) {
+  say(socket, hello(purpose));
+  std::vector<std::byte> answer(77);
+  receive_all(socket, answer, soon());
+  std::vector<std::byte> proof = hello(purpose);  // the head is as it should be, the rest is not
+  proof.resize(std::max(bytes, proof.size()));
+  say(socket, proof);
+}
+
+std::vector<Stranger> strangers(Purpose purpose) {
+  const Purpose other = purpose == Purpose::Data ? Purpose::Store : Purpose::Data;
+  constexpr std::size_t kFlood = std::size_t{1} << 20;
+  return {
+      {"garbage", [](const Fd& s) { say(s, bytes_of("GET / HTTP/1.1\r\n\r\n")); }},
+      {"flood", [](const Fd& s) { say(s, std::vector<std::byte>(kFlood)); }},
+      {"another version",
+       [=](const Fd& s) {
+         std::vector<std::byte> bytes = hello(purpose);
+         bytes[8] = std::byte{99};
+         say(s, bytes);
+       }},
+      {"another purpose", [=](const Fd& s) { say(s, hello(other)); }},
+      {"wrong proof", [=](const Fd& s) { pretend(s, purpose, 45); }},
+      {"flood instead of a proof", [=](const Fd& s) { pretend(s, purpose, kFlood); }},
+  };
+}
+
+/// How long until the server closed the connection, in seconds; infinity if it did not.
+double time_to_refuse(const Stranger& stranger, const Fd& socket) {
+  const Clock::time_point begin = Clock::now();
+  stranger.act(socket);
+  const bool closed = gets_closed(socket, deadline_in({5.0}));
+  return closed ? since(begin).count : std::numeric_limits<double>::infinity();
+}
+
+/// The machine may be busy with something else: the best of a few tries counts.
+void expect_refused(const Stranger& stranger, const Address& server) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3 && best > 0.1; ++i) {
+    best = std::min(best, time_to_refuse(stranger, connect_to(server, soon())));
+  }
+  EXPECT_LT(best, 0.1) << stranger.name;
+}
+
+TcpParts parts_of(Rank rank, const Secret& secret) {
+  return {.rank = rank, .ranks = 2, .secret = secret};
+}
+
+TEST(Strangers, AreRefusedByRanksWhichStillConnect) {
+  const Secret secret = Secret::random();
+  const auto one = make_tcp_transport(parts_of(1, secret));
+  std::thread answering([&] { one->connect({{.rank = 0}}, soon()); });
+  const Address server = parse_address(one->address());
+  for (const Stranger& stranger : strangers(Purpose::Data)) {
+    expect_refused(stranger, server);
+  }
+  const auto impostor = make_tcp_transport(parts_of(0, Secret::random()));
+  expect_error(ErrorKind::Peer, {"secret"}, [&] {
+    impostor->connect({{1, one->address()}}, soon());
+  });
+
+  const auto zero = make_tcp_transport(parts_of(0, secret));
+  zero->connect({{1, one->address()}}, soon());
+  answering.join();
+  const auto from = zero->streams(1);
+  const auto to = one->streams(0);
+  ASSERT_EQ(from.size(), to.size());
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    const std::array<std::byte, 1> sent{static_cast<std::byte>(k + 7)};
+    EXPECT_EQ(from[k]->write(sent, {}), 1U);
+    std::array<std::byte, 1> got{};
+    EXPECT_TRUE(becomes_true([&] { return to[k]->read(got) == 1; }));
+    EXPECT_EQ(got, sent);
+  }
+}
+
+TEST(Strangers, AreRefusedByTheStoreWhichStillServes) {
+  const Secret secret = Secret::random();
+  const TcpStoreServer server({.listen = {}, .secret = secret});
+  for (const Stranger& stranger : strangers(Purpose::Store)) {
+    expect_refused(stranger, server.address());
+  }
+  TcpStore store({.server = server.address(), .secret = secret}, soon());
+  store.set("key", "value");
+  EXPECT_EQ(store.get("key", soon()), "value");
+}
+
+/// All of them at once while a world forms, and some that say nothing and stay.
+TEST(Strangers, DoNotKeepAWorldFromForming) {
+  MemoryStore store;
+  std::vector<Fd> silent;
+  std::vector<std::thread> callers;
+  DetourStore detour(store, [&](const std::string& text) {
+    const Address address = parse_address(text);
+    for (int i = 0; i < 20; ++i) {
+      silent.push_back(connect_to(address, soon()));
+    }
+    for (const Stranger& stranger : strangers(Purpose::Data)) {
+      callers.emplace_back([stranger, socket = connect_to(address, soon())] {
+        try {
+          EXPECT_LT(time_to_refuse(stranger, socket), 5.0) << stranger.name;
+        } catch (const Error&) {
+          return;  // cut off in the middle of what it does
+        }
+      });
+    }
+    return text;
+  });
+  const Secret secret = Secret::random();
+  const WorldOptions options{.transport = TransportKind::Tcp};
+  const auto run_rank = [&](Rank rank) {
+    Store& own = rank == 1 ? static_cast<Store&>(detour) : store;
+    World world(join({rank, 2, options, own, nullptr, secret}));
+    allreduce_ones(world, 1000);
+  };
+  std::thread one([&] { EXPECT_NO_THROW(run_rank(1)); });
+  EXPECT_NO_THROW(run_rank(0));
+  one.join();
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+}
+
+}  // namespace
+}  // namespace trireme::comm
