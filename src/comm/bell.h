@@ -24,6 +24,15 @@ struct alignas(64) Bell {
       ring_loudly();
     }
   }
+  /// The same after any store. True if someone was sleeping.
+  bool ring_after_any_store() {
+    rings.fetch_add(1, std::memory_order_seq_cst);  // also orders what came before it
+    const bool someone = sleepers.load(std::memory_order_seq_cst) != 0;
+    if (someone) {
+      ring_loudly();
+    }
+    return someone;
+  }
   /// Wakes everyone, without looking.
   void ring_loudly();
 

@@ -254,7 +254,8 @@ void Mailbox::cancel(Incoming& message) {
     }
     if (lands_directly(message)) {  // the rest is read, and checked, beside what has come
       const std::byte* begin = message.parts[0].data + line->in_header.offset;
-      line->in_room.assign(begin, begin + line->in_done);
+      line->in_room.resize(std::max<std::size_t>(line->in_room.size(), line->in_header.length));
+      std::copy_n(begin, line->in_done, line->in_room.begin());
     }
     line->target = nullptr;
   }
@@ -525,7 +526,6 @@ bool Mailbox::bind(Rank from, Peer& peer, Line& line) {
   }
   line.held_since.reset();
   line.bound = true;
-  line.in_room.clear();
   return true;
 }
 
@@ -587,8 +587,10 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
     data.resize(std::max<std::size_t>(data.size(), h.offset + h.length));
     into = std::span(data).subspan(h.offset + line.in_done, left);
   } else {
-    line.in_room.resize(h.length);
-    into = std::span(line.in_room).subspan(line.in_done);
+    if (line.in_room.size() < h.length) {
+      line.in_room.resize(h.length);
+    }
+    into = std::span(line.in_room).subspan(line.in_done, left);
   }
   if (line.target != nullptr && lands_directly(*line.target)) {
     into = std::span(line.target->parts[0].data + h.offset + line.in_done, left);
@@ -607,7 +609,9 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   const PieceHeader h = line.in_header;
   const bool direct =
       line.target != nullptr && line.target->combine == nullptr && line.target->parts.size() == 1;
-  std::span<const std::byte> data = line.in_room;
+  std::span<const std::byte> data = line.stored || direct
+                                        ? std::span<const std::byte>{}
+                                        : std::span<const std::byte>(line.in_room).first(h.length);
   if (line.stored) {
     data = std::span<const std::byte>(line.stored->data).subspan(h.offset, h.length);
   } else if (direct) {

@@ -5,6 +5,7 @@
 // whose ranks see one another's memory has a HostMemory; collectives then need no messages.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +48,11 @@ class Transport {
   /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end
   /// alone.
   [[nodiscard]] virtual int death_watch(Rank /*peer*/) { return -1; }
-  /// The descriptors to wait on for streams, if there are any.
-  [[nodiscard]] virtual std::vector<int> sockets() const { return {}; }
+  /// Whether the system must be asked what its streams can do. Then poll() looks, waiting at most so
+  /// long for a change, and wake() ends a wait. Any thread.
+  [[nodiscard]] virtual bool needs_poll() const { return false; }
+  virtual void poll(std::chrono::milliseconds /*at_most*/) {}
+  virtual void wake() {}
 };
 
 /// Ranks that are threads of one process meet in a house.

@@ -7,19 +7,19 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
 namespace trireme::comm {
 namespace {
 
 /// How long each stage of waiting is: long spinning only where every rank of the host has a core.
-Waiting waiting_for(std::size_t ranks_here) {
+/// Each look at a network is a call of the system, and the system can wake a sleeper as soon as
+/// something comes.
+Waiting waiting_for(std::size_t ranks_here, bool network) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  if (ranks_here <= cores) {
-    return {.spins = 4000, .yields = 200};
+  const bool crowded = ranks_here > cores;
+  if (network) {
+    return crowded ? Waiting{.spins = 2, .yields = 2} : Waiting{.spins = 100, .yields = 20};
   }
-  return {.spins = 10, .yields = 400};
+  return crowded ? Waiting{.spins = 10, .yields = 400} : Waiting{.spins = 4000, .yields = 200};
 }
 
 /// What the selector believes of a network until it has been measured: loopback TCP.
@@ -29,67 +29,41 @@ CostModel default_costs() {
 
 }  // namespace
 
-/// Sleeping: on the rank's bell; where there are sockets, on those and an event of this process.
+/// Sleeping: on the rank's bell; where there is a network, in the transport that polls it.
 class WorldCore::WorldIdle : public Idle {
  public:
-  /// Sockets tell of changes (edges): whoever is about to sleep has just read and written all it
-  /// could, so anything that becomes possible afterwards is a change.
-  WorldIdle(Bell& bell, const std::vector<int>& sockets, const Mailbox& mailbox,
-            bool has_neighbours)
-      : bell_(bell), mailbox_(mailbox), has_neighbours_(has_neighbours) {
-    if (sockets.empty()) {
-      return;
-    }
-    poll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-    event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    add(event_.get(), EPOLLIN);
-    for (const int socket : sockets) {
-      add(socket, EPOLLIN | EPOLLOUT | EPOLLET);
-    }
-  }
+  WorldIdle(Bell& bell, Transport* network, const Mailbox& mailbox, bool has_neighbours)
+      : bell_(bell), network_(network), mailbox_(mailbox), has_neighbours_(has_neighbours) {}
 
   [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
   void withdraw() override { bell_.withdraw(); }
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
     // A message that holds up its stream is looked at again soon. A peer of this host rings the bell,
-    // which epoll does not hear; and of two threads that sleep on it one may take the other's event.
+    // which the network does not hear; and of two threads that wait there one may take the other's
+    // event.
     constexpr std::chrono::milliseconds kLook{1};
     constexpr std::chrono::milliseconds kLookSeldom{5};
-    if (mailbox_.is_held_up() || (poll_.valid() && has_neighbours_)) {
+    if (mailbox_.is_held_up() || (network_ != nullptr && has_neighbours_)) {
       at_most = std::min<std::chrono::nanoseconds>(at_most, kLook);
     }
-    if (!poll_.valid()) {
+    if (network_ == nullptr) {
       bell_.sleep(token, at_most);
-      return;
-    }
-    at_most = std::min<std::chrono::nanoseconds>(at_most, kLookSeldom);
-    epoll_event event{};
-    const int ready =
-        epoll_wait(poll_.get(), &event, 1,
-                   static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(at_most).count()));
-    if (ready > 0 && event.data.fd == event_.get()) {
-      eventfd_t count = 0;
-      eventfd_read(event_.get(), &count);
+    } else {
+      network_->poll(std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<std::chrono::nanoseconds>(at_most, kLookSeldom)));
     }
   }
   void wake() override {
-    bell_.ring_loudly();
-    if (event_.valid()) {
-      eventfd_write(event_.get(), 1);
+    if (bell_.ring_after_any_store() && network_ != nullptr) {
+      network_->wake();
     }
   }
 
  private:
-  void add(int fd, std::uint32_t events) {
-    epoll_event event{.events = events, .data = {.fd = fd}};
-    epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event);
-  }
-
   Bell& bell_;
+  Transport* network_;
   const Mailbox& mailbox_;
   bool has_neighbours_;
-  Fd poll_;
-  Fd event_;
 };
 
 WorldCore::WorldCore(WorldParts parts)
@@ -120,17 +94,18 @@ WorldCore::WorldCore(WorldParts parts)
     by_host_.push_back(ranks);
   }
   std::ranges::sort(by_host_);
-  std::vector<int> sockets;
   for (const auto& transport : parts_.transports) {
     memory_ = memory_ == nullptr ? transport->memory() : memory_;
-    const std::vector<int> more = transport->sockets();
-    sockets.insert(sockets.end(), more.begin(), more.end());
+    network_ = transport->needs_poll() ? transport.get() : network_;
   }
+  const bool has_far =
+      std::ranges::any_of(parts_.reach, [&](const Transport* t) { return t == network_; });
+  network_ = has_far ? network_ : nullptr;
   RankPage* mine = page(rank());
   const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
-  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, sockets, mailbox_,
+  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, network_, mailbox_,
                                       mine != nullptr && here.size() > 1);
-  engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size()));
+  engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size(), network_ != nullptr));
   selector_ = std::make_unique<Selector>(default_costs());
   std::vector<Watched> watched;
   for (Rank r = 0; r < size(); ++r) {
@@ -235,6 +210,9 @@ bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
 }
 
 bool WorldCore::progress() {
+  if (network_ != nullptr) {
+    network_->poll(std::chrono::milliseconds(0));
+  }
   return mailbox_.progress();
 }
 

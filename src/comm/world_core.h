@@ -113,6 +113,7 @@ class WorldCore {
 
   WorldParts parts_;
   HostMemory* memory_ = nullptr;
+  Transport* network_ = nullptr;  ///< the one that polls, if a peer is behind it
   std::vector<std::vector<Rank>> by_host_;
   Bell own_bell_;  ///< where no page is shared
   std::unique_ptr<WorldIdle> idle_;

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -29,9 +32,18 @@ struct Introduction {
   std::int32_t connection = 0;
 };
 
+/// A connection and whether it may have something to read. Set by poll(), cleared by whoever finds
+/// nothing.
+struct Connection {
+  explicit Connection(Channel opened) : channel(std::move(opened)) {}
+  Channel channel;
+  std::atomic<bool> readable{true};
+};
+
 class TcpStream : public Stream {
  public:
-  TcpStream(Channel channel, Rank peer) : channel_(std::move(channel)), peer_(peer) {
+  TcpStream(std::shared_ptr<Connection> connection, Rank peer)
+      : connection_(std::move(connection)), peer_(peer) {
     buffer_.resize(kReadAhead);
   }
 
@@ -49,7 +61,8 @@ class TcpStream : public Stream {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = static_cast<std::size_t>(count);
-    const ssize_t sent = sendmsg(channel_.socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        sendmsg(connection_->channel.socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       return static_cast<std::size_t>(sent);
     }
@@ -86,18 +99,28 @@ class TcpStream : public Stream {
   }
 
   std::size_t receive(std::span<std::byte> into) {
-    const ssize_t got = recv(channel_.socket().get(), into.data(), into.size(), MSG_DONTWAIT);
+    // Cleared before the look, so that what comes after it is not missed.
+    if (!connection_->readable.exchange(false)) {
+      return 0;
+    }
+    const ssize_t got =
+        recv(connection_->channel.socket().get(), into.data(), into.size(), MSG_DONTWAIT);
     if (got > 0) {
+      connection_->readable.store(true);  // there may be more
       return static_cast<std::size_t>(got);
     }
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    if (got < 0 && errno == EINTR) {
+      connection_->readable.store(true);
+      return 0;
+    }
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       return 0;
     }
     throw Closed(got == 0 ? std::string("its connection closed")
                           : fmt::format("its connection broke: {}", error_text(errno)));
   }
 
-  Channel channel_;
+  std::shared_ptr<Connection> connection_;
   Rank peer_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
@@ -107,7 +130,14 @@ class TcpStream : public Stream {
 class TcpTransport : public Transport {
  public:
   explicit TcpTransport(const TcpParts& parts)
-      : parts_(parts), listener_(listen_on({parts.options.bind, 0})) {
+      : parts_(parts),
+        listener_(listen_on({parts.options.bind, 0})),
+        poll_(epoll_create1(EPOLL_CLOEXEC)),
+        event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!poll_.valid() || !event_.valid()) {
+      throw_system("cannot wait for connections", errno);
+    }
+    watch(event_.get(), EPOLLIN, nullptr);
     if (!parts_.secret) {
       throw Error(ErrorKind::Usage, "connections between ranks need the job's secret");
     }
@@ -115,7 +145,25 @@ class TcpTransport : public Transport {
 
   [[nodiscard]] TransportKind kind() const override { return TransportKind::Tcp; }
   [[nodiscard]] std::string address() const override { return to_text(listener_.address); }
-  [[nodiscard]] std::vector<int> sockets() const override { return sockets_; }
+  [[nodiscard]] bool needs_poll() const override { return true; }
+
+  /// Connections tell of changes (edges): whoever is about to wait has just read and written all it
+  /// could, so anything that becomes possible afterwards is a change.
+  void poll(std::chrono::milliseconds at_most) override {
+    std::array<epoll_event, 64> events{};
+    const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()),
+                                 static_cast<int>(at_most.count()));
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      if (event.data.ptr != nullptr) {
+        static_cast<Connection*>(event.data.ptr)->readable.store(true);
+      } else {
+        eventfd_t number = 0;
+        eventfd_read(event_.get(), &number);
+      }
+    }
+  }
+  void wake() override { eventfd_write(event_.get(), 1); }
 
   /// Lower ranks call higher ones. All calls are made before any is answered: a listening socket
   /// takes them meanwhile.
@@ -167,10 +215,9 @@ class TcpTransport : public Transport {
 
   [[nodiscard]] std::vector<std::unique_ptr<Stream>> streams(Rank peer) override {
     std::vector<std::unique_ptr<Stream>> out;
-    for (auto& [connection, channel] : channels_[peer]) {
-      out.push_back(std::make_unique<TcpStream>(std::move(channel), peer));
+    for (const auto& [number, connection] : connections_[peer]) {
+      out.push_back(std::make_unique<TcpStream>(connection, peer));
     }
-    channels_.erase(peer);
     return out;
   }
 
@@ -179,9 +226,18 @@ class TcpTransport : public Transport {
     return {.side = side, .purpose = Purpose::Data, .secret = *parts_.secret, .peer = {}};
   }
 
-  void add(Rank peer, std::int32_t connection, Channel channel) {
-    sockets_.push_back(channel.socket().get());
-    channels_[peer].emplace(connection, std::move(channel));
+  void add(Rank peer, std::int32_t number, Channel channel) {
+    auto connection = std::make_shared<Connection>(std::move(channel));
+    watch(connection->channel.socket().get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+          connection.get());
+    connections_[peer][number] = std::move(connection);
+  }
+
+  void watch(int fd, std::uint32_t events, Connection* connection) {
+    epoll_event event{.events = events, .data = {.ptr = connection}};
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      throw_system("cannot watch a connection", errno);
+    }
   }
 
   /// Goes on with those who called; how many of them said who they are. One who cannot prove that it
@@ -223,8 +279,9 @@ class TcpTransport : public Transport {
 
   TcpParts parts_;
   Listener listener_;
-  std::vector<int> sockets_;
-  std::map<Rank, std::map<std::int32_t, Channel>> channels_;
+  Fd poll_;
+  Fd event_;
+  std::map<Rank, std::map<std::int32_t, std::shared_ptr<Connection>>> connections_;
 };
 
 }  // namespace
