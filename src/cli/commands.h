@@ -12,7 +12,9 @@ struct Outcome {
   int exit_code = 0;
 };
 
+void add_bench_command(CLI::App& app, Outcome& outcome);
 void add_cluster_command(CLI::App& app);
+void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_tour_command(CLI::App& app);
 

@@ -70,4 +70,9 @@ void write_file(const std::string& path, std::string_view content) {
   }
 }
 
+void write_and_say(const std::string& path, std::string_view content) {
+  write_file(path, content);
+  fmt::print(stderr, "trireme: wrote {}\n", path);
+}
+
 }  // namespace trireme::cli

@@ -12,5 +12,7 @@ namespace trireme::cli {
 /// Writes under a temporary name beside `path`, then renames: the file is there whole or as it was
 /// before. Throws Error(System) that names the file and the reason.
 void write_file(const std::string& path, std::string_view content);
+/// The same, and a line on standard error that says so.
+void write_and_say(const std::string& path, std::string_view content);
 
 }  // namespace trireme::cli

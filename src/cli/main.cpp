@@ -29,6 +29,8 @@ constexpr const char* kFooter =
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
     "  trireme cluster dgx-h100:4                          what a cluster is made of\n"
+    "  trireme probe                                       measure this host\n"
+    "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
     "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
@@ -98,6 +100,8 @@ int run(int argc, char** argv) {
   add_tour_command(app);
   add_schedule_command(app, outcome);
   add_cluster_command(app);
+  add_probe_command(app);
+  add_bench_command(app, outcome);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

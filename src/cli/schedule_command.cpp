@@ -12,6 +12,7 @@
 #include "cli/draw/drawing.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
+#include "cli/parsed.h"
 #include "cli/schedule_report.h"
 #include "cli/schedule_trace.h"
 #include "trireme/error.h"
@@ -59,16 +60,6 @@ struct Options {
   std::string trace;
   bool ranks_given = false;
 };
-
-/// Parses the value of an option; a complaint starts with the option's name.
-template <class Parse>
-auto parsed(std::string_view option, const std::string& value, const Parse& parse) {
-  try {
-    return parse(value);
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", option, error.what()));
-  }
-}
 
 CostModel cluster_costs(const Cluster& cluster) {
   CostModel costs{{}, cluster.gamma};
@@ -250,11 +241,6 @@ NetworkReport make_network(const Options& options, const ScheduleReport& report)
   return network;
 }
 
-void write_and_say(const std::string& path, const std::string& content) {
-  write_file(path, content);
-  std::cerr << "trireme: wrote " << path << "\n";
-}
-
 void run_comparison(Options options) {
   const CostModel costs = make_costs(options);
   const Operation operation = required_operation(options);
@@ -298,16 +284,6 @@ void run_schedule(Options options, Outcome& outcome) {
     std::cout << report_text(report, standard_output());
   }
   outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
-}
-
-/// The names of a table, with spaces between.
-template <class Items>
-std::string names_of(const Items& items) {
-  std::string out;
-  for (const auto item : items) {
-    out += (out.empty() ? "" : " ") + std::string(name(item));
-  }
-  return out;
 }
 
 void add_what_options(CLI::App& command, Options& o) {

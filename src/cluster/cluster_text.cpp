@@ -1,17 +1,14 @@
 // The text form of a cluster: a JSON document whose field names carry their units.
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cluster/host_text.h"
 #include "cluster/names.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::string_view kWhat = "cluster";
 
 void put(Json& json, const char* field, const std::string& text) {
   if (!text.empty()) {
@@ -70,20 +67,15 @@ Json to_json(const Cluster& cluster) {
     json["links"].push_back(to_json(link));
   }
   json["gamma_seconds_per_byte"] = cluster.gamma.count;
+  if (cluster.host) {
+    json["host"] = host_to_json(*cluster.host);
+  }
   json["notes"] = cluster.notes;
   return json;
 }
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-int small_integer(const JsonObject& object, std::string_view field) {
-  const std::int64_t value = object.integer(field);
-  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
-    object.fail(field, fmt::format("is {}, out of range", value));
-  }
-  return static_cast<int>(value);
 }
 
 template <class Rate>
@@ -93,10 +85,10 @@ std::optional<Rate> optional_rate(const JsonObject& object, std::string_view fie
 }
 
 std::vector<Peak> read_peaks(const Json& value, const std::string& path) {
-  const JsonObject types(value, kWhat, path, peak_types());
+  const JsonObject types(value, kClusterText, path, peak_types());
   std::vector<Peak> peaks;
   for (const auto& [type, rates] : value.items()) {
-    const JsonObject object(rates, kWhat, types.path_of(type), {"dense", "sparse"});
+    const JsonObject object(rates, kClusterText, types.path_of(type), {"dense", "sparse"});
     peaks.push_back({.dtype = type,
                      .dense = optional_rate<FlopRate>(object, "dense"),
                      .sparse = optional_rate<FlopRate>(object, "sparse")});
@@ -106,7 +98,7 @@ std::vector<Peak> read_peaks(const Json& value, const std::string& path) {
 
 Device read_device(const Json& value, const std::string& path) {
   const JsonObject object(
-      value, kWhat, path,
+      value, kClusterText, path,
       {"name", "memory_bytes", "memory_bytes_per_second", "peak_flops_per_second", "source"});
   Device device{.name = object.text("name"), .source = object.optional_text("source")};
   if (const std::optional<std::int64_t> bytes = object.optional_integer("memory_bytes")) {
@@ -120,7 +112,7 @@ Device read_device(const Json& value, const std::string& path) {
 }
 
 Link read_link(const Json& value, const std::string& path) {
-  const JsonObject object(value, kWhat, path,
+  const JsonObject object(value, kClusterText, path,
                           {"level", "reach", "alpha_seconds", "beta_seconds_per_byte", "source"});
   return {.level = object.text("level"),
           .reach = small_integer(object, "reach"),
@@ -144,18 +136,22 @@ std::vector<std::string> read_notes(const JsonObject& object) {
 }
 
 Cluster read_cluster(const Json& document) {
-  const JsonObject object(
-      document, kWhat, "",
-      {"name", "nodes", "devices_per_node", "device", "links", "gamma_seconds_per_byte", "notes"});
+  const JsonObject object(document, kClusterText, "",
+                          {"name", "nodes", "devices_per_node", "device", "links",
+                           "gamma_seconds_per_byte", "host", "notes"});
   Cluster cluster{.name = object.text("name"),
                   .nodes = small_integer(object, "nodes"),
                   .devices_per_node = small_integer(object, "devices_per_node"),
                   .device = read_device(object.require("device"), "device"),
                   .links = {},
                   .gamma = {object.number("gamma_seconds_per_byte")},
+                  .host = std::nullopt,
                   .notes = read_notes(object)};
   for (const Json& link : object.array("links")) {
     cluster.links.push_back(read_link(link, fmt::format("links[{}]", cluster.links.size())));
+  }
+  if (const Json* host = object.find("host")) {
+    cluster.host = read_host(*host, "host");
   }
   return cluster;
 }
@@ -171,10 +167,10 @@ std::string to_text(const Device& device) {
 }
 
 Cluster parse_cluster(std::string_view text) {
-  Cluster cluster = read_cluster(parse_json(text, kWhat));
+  Cluster cluster = read_cluster(parse_json(text, kClusterText));
   const std::vector<std::string> problems = cluster.verify();
   if (!problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
+    throw Error(ErrorKind::Input, fmt::format("{}: {}", kClusterText, problems.front()));
   }
   return cluster;
 }

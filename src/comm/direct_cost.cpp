@@ -4,18 +4,14 @@
 #include <cmath>
 
 #include "comm/area.h"
+#include "comm/direct_limits.h"
 
 namespace trireme::comm {
 namespace {
 
 /// As in direct.cpp: what is copied although peers could see it.
-constexpr double kCopyAnyway = 4096;
-constexpr double kCombineAlone = 16384;
 constexpr auto kShot = static_cast<double>(kShotBytes);
 constexpr auto kChunk = static_cast<double>(kChunkBytes);
-/// Blocks of these lengths are read through the system where each has one reader.
-constexpr double kFetchFrom = 32 << 10;
-constexpr double kFetchTo = 2 << 20;
 
 /// What one rank does, in bytes.
 struct Work {
@@ -138,14 +134,15 @@ Parts parts_of(const DirectQuery& query) {
   const double block = n / query.ranks;
   const double input = input_bytes(query.operation, n, block);
   const bool vector = is_combined_vector(query.operation);
-  const bool copied =
-      query.sight == Sight::Hidden || input <= kCopyAnyway || (vector && input <= kCombineAlone);
+  const bool copied = query.sight == Sight::Hidden || input <= static_cast<double>(kCopyAnyway) ||
+                      (vector && input <= static_cast<double>(kCombineAlone));
   if (!copied) {
     return parts_in_sight(query, n, block);
   }
   const bool one_reader = query.operation == Operation::Alltoall ||
                           (query.operation == Operation::Allgather && query.ranks == 2);
-  if (query.sight == Sight::Hidden && one_reader && block >= kFetchFrom && block <= kFetchTo) {
+  if (query.sight == Sight::Hidden && one_reader && block >= static_cast<double>(kFetchFrom) &&
+      block <= static_cast<double>(kFetchTo)) {
     return {.first = {.copied = 2 * block,
                       .peeked = n - block,
                       .peeks = static_cast<double>(query.ranks - 1)},

@@ -97,6 +97,22 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
       {"1 of 16 devices are joined", [](Cluster& c) { c.links.clear(); }},
       {"alpha is -1 s", [](Cluster& c) { c.links[1].alpha = {-1}; }},
       {"beta is nan s", [nan](Cluster& c) { c.links[1].beta = {nan}; }},
+      {"host: cores is 0", [](Cluster& c) { c.host = HostCosts{}; }},
+      {"host: there are no waits", [](Cluster& c) { c.host = HostCosts{}; }},
+      {"host: copy has no points", [](Cluster& c) { c.host = HostCosts{}; }},
+      {"waits of 2 ranks after those of 4",
+       [](Cluster& c) {
+         c.host = HostCosts{.waits = {{4, {}, {}}, {2, {}, {}}}};
+       }},
+      {"combine: a footprint of 8 bytes after 8",
+       [](Cluster& c) {
+         c.host = HostCosts{.combine = {{{8}, {}, {}}, {{8}, {}, {}}}};
+       }},
+      {"host: fetch is -1 s", [](Cluster& c) { c.host = HostCosts{.fetch = {-1}}; }},
+      {"host: beta of tcp is nan s",
+       [nan](Cluster& c) {
+         c.host = HostCosts{.messages = {{"tcp", {}, {nan}}}};
+       }},
       {"gamma is inf s", [](Cluster& c) { c.gamma = {std::numeric_limits<double>::infinity()}; }},
   };
   for (const Flaw& flaw : flaws) {

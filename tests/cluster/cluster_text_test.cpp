@@ -39,6 +39,7 @@ class RandomCluster {
                     .device = device(),
                     .links = {},
                     .gamma = {number()},
+                    .host = below(2) == 0 ? std::nullopt : std::optional(host()),
                     .notes = {}};
     if (cluster.devices_per_node > 1) {
       cluster.links.push_back(link("node", cluster.devices_per_node));
@@ -54,6 +55,26 @@ class RandomCluster {
 
  private:
   int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
+  std::vector<MemoryCost> curve() {
+    std::vector<MemoryCost> points;
+    for (int i = 1 + below(3); i > 0; --i) {
+      const std::int64_t before = points.empty() ? 0 : points.back().footprint.count;
+      points.push_back({{before + 1 + below(1000)}, {number()}, {number()}});
+    }
+    return points;
+  }
+  HostCosts host() {
+    HostCosts costs{.cores = 1 + below(64),
+                    .messages = {{word(), {number()}, {number()}}},
+                    .combining = {{"f32", {number()}}},
+                    .waits = {{2, {number()}, {number()}}, {4, {number()}, {number()}}},
+                    .copy = curve(),
+                    .combine = curve(),
+                    .stage = {number()},
+                    .fetch = {number()},
+                    .peek = {"system", {number()}, {number()}}};
+    return costs;
+  }
   double number() {
     return std::ldexp(1 + static_cast<double>(random_()) / 4294967296.0, below(200) - 100);
   }

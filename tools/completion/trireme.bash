@@ -32,7 +32,7 @@ _trireme_option_line() {
 
 # Called by bash with the program, the word at the cursor and the one before it.
 _trireme() {
-  local word=$2 help option_line offers
+  local word=$2 help option_line offers list=
   help=$(_trireme_help "$1")
   if [[ $word == -* ]]; then
     offers=$(_trireme_options <<<"$help")
@@ -41,7 +41,9 @@ _trireme() {
   else
     offers=$(_trireme_subcommands <<<"$help" && _trireme_section Positionals <<<"$help" | _trireme_values)
   fi
-  mapfile -t COMPREPLY < <(compgen -W "$offers" -- "$word")
+  # In a list, the word after the last comma is the one to complete.
+  [[ $word == *,* ]] && list=${word%,*},
+  mapfile -t COMPREPLY < <(compgen -P "$list" -W "$offers" -- "${word##*,}")
 }
 
 # Where there is nothing to offer, bash completes file names.

@@ -1,0 +1,220 @@
+// `trireme bench`: times collectives between ranks of this host, checks their results, and compares
+// with what was predicted.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/bench_measure.h"
+#include "cli/bench_model.h"
+#include "cli/bench_plan.h"
+#include "cli/bench_report.h"
+#include "cli/commands.h"
+#include "cli/draw/bench_drawing.h"
+#include "cli/files.h"
+#include "cli/host_file.h"
+#include "cli/load_cluster.h"
+#include "cli/parsed.h"
+#include "cli/terminal.h"
+#include "trireme/collective.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme bench allreduce -n 2 --sizes 8..64M                 by what the library chooses\n"
+    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every way to do it, compared\n"
+    "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
+    "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
+    "\n"
+    "A time is the median of isolated calls: from the moment that all ranks have come to the last "
+    "one\n"
+    "being done. Results are checked first. Predictions need the numbers of this machine: run\n"
+    "'trireme probe' once.";
+
+struct Options {
+  BenchWishes wishes{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
+  Rank ranks = 0;
+  std::string transport = "shm";
+  std::string dtype = "f32";
+  std::string buffers = "own";
+  int repeats = 0;
+  bool json = false;
+  std::string svg;
+  std::string cluster;
+  std::string tune;
+};
+
+TransportKind parse_bench_transport(const std::string& text) {
+  for (const TransportKind kind :
+       {TransportKind::SharedMemory, TransportKind::InProcess, TransportKind::Tcp}) {
+    if (text == name(kind)) {
+      return kind;
+    }
+  }
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("'{}' is no transport between ranks of one host; use shm, in-process or tcp",
+                  text));
+}
+
+BenchBuffers parse_buffers(const std::string& text) {
+  if (text == "own") {
+    return BenchBuffers::Own;
+  }
+  if (text == "shared") {
+    return BenchBuffers::Shared;
+  }
+  throw Error(ErrorKind::Usage, fmt::format("'{}' is no kind of buffers; use own or shared", text));
+}
+
+BenchPlan make_plan(const Options& options) {
+  BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, usable_cores()) : options.ranks,
+                 .transport = parsed("--transport", options.transport, parse_bench_transport),
+                 .dtype = parsed("--dtype", options.dtype, parse_dtype),
+                 .buffers = parsed("--buffers", options.buffers, parse_buffers),
+                 .repeats = options.repeats};
+  if (plan.ranks < 1 || plan.ranks > kMostBenchRanks) {
+    throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
+                                              plan.ranks, kMostBenchRanks));
+  }
+  if (plan.buffers == BenchBuffers::Shared && plan.transport == TransportKind::Tcp) {
+    throw Error(ErrorKind::Usage, "--buffers: there are no shared buffers with --transport tcp");
+  }
+  add_cases(plan, options.wishes);
+  return plan;
+}
+
+/// On a terminal, where a run is and what it does now. Standard error stays quiet otherwise.
+BenchProgress progress_line(const BenchPlan& plan) {
+  if (isatty(STDERR_FILENO) == 0) {
+    return [](std::size_t, const BenchCase&) {};
+  }
+  return [total = plan.cases.size()](std::size_t done, const BenchCase& next) {
+    fmt::print(stderr, "\r\x1b[K[{}/{}] {} {}", done, total, name(next.operation),
+               to_text(next.bytes));
+    std::fflush(stderr);
+  };
+}
+
+void clear_progress() {
+  if (isatty(STDERR_FILENO) != 0) {
+    fmt::print(stderr, "\r\x1b[K");
+  }
+}
+
+/// The model of the host that was asked for, or of this one if it has been probed.
+std::optional<BenchModel> load_model(const Options& options, const BenchPlan& plan) {
+  if (!options.cluster.empty()) {
+    return parsed("--cluster", options.cluster,
+                  [&](const std::string& file) { return BenchModel(load_cluster(file), plan); });
+  }
+  const std::optional<Cluster> host = load_host_file();
+  if (!host) {
+    std::cerr << "trireme: no predictions, since this host is unknown: run 'trireme probe' first\n";
+    return std::nullopt;
+  }
+  return BenchModel(*host, plan);
+}
+
+void predict(BenchReport& report, const BenchModel& model) {
+  for (BenchRow& row : report.rows) {
+    row.predicted = model.predict(row.what, row.result.chosen);
+    row.floor = model.floor(row.what);
+  }
+}
+
+BenchReport measure(BenchPlan plan) {
+  std::vector<BenchResult> results = run_bench(plan, progress_line(plan));
+  clear_progress();
+  BenchReport report{.plan = std::move(plan)};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    report.rows.push_back({.what = report.plan.cases[i], .result = std::move(results[i])});
+  }
+  mark_best(report);
+  return report;
+}
+
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+}
+
+std::string machine_name() {
+  return fmt::format("{}, {} cores", host_name(), usable_cores());
+}
+
+void run(const Options& options, Outcome& outcome) {
+  BenchPlan plan = make_plan(options);
+  const std::optional<BenchModel> model = load_model(options, plan);
+  BenchReport report = measure(std::move(plan));
+  if (model) {
+    predict(report, *model);
+  }
+  if (!options.svg.empty()) {
+    write_and_say(options.svg, bench_svg(report));
+  }
+  if (!options.tune.empty()) {
+    write_and_say(options.tune, tuning_json(report, {machine_name(), today()}));
+  }
+  std::cout << (options.json ? bench_json(report) : bench_table(report, standard_output().colour));
+  const bool right =
+      std::ranges::all_of(report.rows, [](const BenchRow& row) { return row.result.correct; });
+  outcome.exit_code = right ? 0 : 1;
+}
+
+void add_options(CLI::App& command, Options& o) {
+  command
+      .add_option("operations", o.wishes.operations,
+                  "some, with commas between; one of: all " + names_of(all_operations()))
+      ->required();
+  command.add_option("-n,--ranks", o.ranks, "how many ranks (default: one a core, at least 2)")
+      ->check(CLI::Range(1, kMostBenchRanks));
+  command
+      .add_option(
+          "--sizes", o.wishes.sizes,
+          "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
+          "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
+      ->capture_default_str();
+  command
+      .add_option(
+          "-a,--algorithm", o.wishes.algorithms,
+          "some, with commas between; one of: all automatic direct " + names_of(all_algorithms()))
+      ->capture_default_str();
+  command.add_option("--transport", o.transport, "one of: shm in-process tcp")
+      ->capture_default_str();
+  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")
+      ->capture_default_str();
+  command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)")
+      ->capture_default_str();
+  command
+      .add_option("--repeats", o.repeats,
+                  "timed calls of each case (default: what is worth its time)")
+      ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--cluster", o.cluster,
+                     "predict by this file of 'trireme probe' (default: that of this host)");
+  command.add_option("--svg", o.svg, "draw measured and predicted times into this file");
+  command.add_option("--tune", o.tune,
+                     "write the measured best of each operation and size into this file");
+  command.add_flag("--json", o.json, "one JSON object a row, each on its line");
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Time collectives between ranks of this host, and check their results");
+  add_options(*command, *options);
+  command->footer(kExamples);
+  command->callback([options, &outcome] { run(*options, outcome); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,43 @@
+// Runs the cases of a benchmark on its ranks and times them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/bench_page.h"
+#include "cli/bench_plan.h"
+#include "trireme/units.h"
+
+namespace trireme::cli {
+
+/// Median and spread of isolated calls.
+struct BenchTimes {
+  Seconds median{};
+  Seconds least{};
+  double spread = 0;  ///< from the 10th to the 90th percentile, as a part of the median
+  int calls = 0;
+};
+[[nodiscard]] BenchTimes summarize(std::vector<Seconds> times);
+
+struct BenchResult {
+  BenchTimes times{};
+  bool correct = false;
+  std::string chosen{};  ///< what did it, where the choice was open
+};
+
+/// What happens meanwhile: called by rank 0, which may be another process, before each cell.
+using BenchProgress = std::function<void(std::size_t case_index, const BenchCase& next)>;
+
+/// The results, in the order of the cases. Makes processes (or, in-process, threads); all are gone
+/// when it returns. Throws Error if a rank failed.
+[[nodiscard]] std::vector<BenchResult> run_bench(const BenchPlan& plan,
+                                                 const BenchProgress& progress);
+
+/// Runs the body on the plan's ranks: processes, or threads where the transport is in-process. The
+/// page is told when a rank fails. Throws Error(System) then.
+void run_bench_ranks(Rank ranks, TransportKind transport, BenchPage& page,
+                     const std::function<void(World&)>& body);
+
+}  // namespace trireme::cli

@@ -1,0 +1,48 @@
+#include "cli/host_file.h"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "cli/load_cluster.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+/// Read at the start of a command, before there is a second thread. Relative paths do not count.
+std::string absolute_path_in(const char* variable) {
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return value != nullptr && *value == '/' ? value : "";
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return known ? name.data() : "localhost";
+}
+
+std::string host_file_path() {
+  std::string folder = absolute_path_in("XDG_CACHE_HOME");
+  if (folder.empty()) {
+    const std::string home = absolute_path_in("HOME");
+    if (home.empty()) {
+      throw Error(ErrorKind::Usage,
+                  "there is no folder for the numbers of this host: set HOME or XDG_CACHE_HOME");
+    }
+    folder = home + "/.cache";
+  }
+  return folder + "/trireme/" + host_name() + ".cluster.json";
+}
+
+std::optional<Cluster> load_host_file() {
+  const std::string path = host_file_path();
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? std::optional(load_cluster(path)) : std::nullopt;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,18 @@
+// The numbers of this host, as `trireme probe` left them for the other commands.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trireme/cluster.h"
+
+namespace trireme::cli {
+
+/// $XDG_CACHE_HOME/trireme/HOST.cluster.json, or under ~/.cache. Throws Error(Usage) if the
+/// environment names neither.
+[[nodiscard]] std::string host_file_path();
+/// The cluster in that file, or nothing if there is none. Throws Error if it cannot be read.
+[[nodiscard]] std::optional<Cluster> load_host_file();
+[[nodiscard]] std::string host_name();
+
+}  // namespace trireme::cli

@@ -1,0 +1,33 @@
+// What the commands share about their options.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+
+namespace trireme::cli {
+
+/// Parses the value of an option; a complaint starts with the option's name.
+template <class Parse>
+auto parsed(std::string_view option, const std::string& value, const Parse& parse) {
+  try {
+    return parse(value);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+/// The names of a table, with spaces between, for a help text.
+template <class Items>
+std::string names_of(const Items& items) {
+  std::string out;
+  for (const auto item : items) {
+    out += (out.empty() ? "" : " ") + std::string(name(item));
+  }
+  return out;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,415 @@
+#include "cli/probe_measure.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+#include <new>
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cli/bench_measure.h"
+#include "cli/bench_page.h"
+#include "comm/direct_limits.h"
+#include "comm/kernels.h"
+#include "trireme/comm.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr std::size_t kSamples = 8;  ///< of each number; a sample is a median or a mean itself
+constexpr Seconds kTimeForASample{0.004};
+/// What is passed on at a time: half of a chunk of the direct operations.
+constexpr std::size_t kPassed = std::size_t{256} << 10;
+/// Sizes at which reading another process' memory is timed.
+constexpr std::array<std::size_t, 3> kPeeked{std::size_t{16} << 10, std::size_t{64} << 10, kPassed};
+constexpr std::int64_t kGammaBytes = std::int64_t{64} << 10;
+
+using Samples = std::array<double, kSamples>;
+
+Estimate estimate(const Samples& samples) {
+  // The slowest and the fastest two are the machine's, not the program's.
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  return mean_of({sorted.begin() + 2, sorted.end() - 2});
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Bytes from which `first` grows to `last` in steps of a factor of four.
+std::vector<std::int64_t> sizes(std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t size = first; size <= last; size *= 4) {
+    all.push_back(size);
+  }
+  return all;
+}
+
+/// One rank of a probe. Every rank calls the same functions in the same order.
+class Prober {
+ public:
+  Prober(World& world, BenchPage& page) : world_(world), page_(page), rank_(world.rank()) {}
+
+  /// Seconds that the work takes, if the ranks below `active` do it at the same time; the medians of
+  /// several rounds. `before`, which is not timed, is done before each time.
+  Samples time(Rank active, const std::function<void()>& work,
+               const std::function<void()>& before = {}) {
+    const auto once = [&] {
+      if (before) {
+        before();
+      }
+      page_.start();
+      if (rank_ < active) {
+        work();
+      }
+      return page_.finish(rank_);
+    };
+    (void)once();
+    const double estimate = std::min(once(), once()).count;
+    const double fitting = kTimeForASample.count / std::max(estimate, 1e-6);
+    const auto calls = static_cast<std::size_t>(
+        page_.agree(rank_, static_cast<std::int64_t>(std::clamp(fitting, 1.0, 50.0))));
+    Samples samples{};
+    for (double& sample : samples) {
+      std::vector<Seconds> times(calls);
+      std::ranges::generate(times, once);
+      sample = summarize(std::move(times)).median.count;
+    }
+    return samples;
+  }
+
+  /// Half of the time there and back between ranks 0 and 1.
+  Samples ping_pong(std::int64_t bytes) {
+    std::vector<std::uint8_t> data(static_cast<std::size_t>(bytes));
+    const double once = there_and_back(data, 3);
+    const double fitting = kTimeForASample.count / std::max(once, 1e-6);
+    const auto rounds =
+        page_.agree(rank_, static_cast<std::int64_t>(std::clamp(fitting, 3.0, 400.0)));
+    Samples samples{};
+    for (double& sample : samples) {
+      sample = there_and_back(data, rounds) / 2;
+    }
+    return samples;
+  }
+
+  Samples barriers_in_a_row() {
+    constexpr int kRow = 50;
+    Samples samples = time(world_.size(), [&] {
+      for (int i = 0; i < kRow; ++i) {
+        world_.all().barrier();
+      }
+    });
+    for (double& sample : samples) {
+      sample /= kRow;
+    }
+    return samples;
+  }
+
+  void meet() { page_.barrier(); }
+  [[nodiscard]] World& world() { return world_; }
+  [[nodiscard]] Rank rank() const { return rank_; }
+
+ private:
+  double there_and_back(std::span<std::uint8_t> data, std::int64_t rounds) {
+    Group& all = world_.all();
+    page_.barrier();
+    const double start = now();
+    for (std::int64_t i = 0; i < rounds && rank_ < 2; ++i) {
+      if (rank_ == 0) {
+        all.send<std::uint8_t>(data, 1);
+        all.receive<std::uint8_t>(data, 1);
+      } else {
+        all.receive<std::uint8_t>(data, 0);
+        all.send<std::uint8_t>(data, 0);
+      }
+    }
+    const double each = (now() - start) / static_cast<double>(rounds);
+    page_.barrier();
+    return each;
+  }
+
+  World& world_;
+  BenchPage& page_;
+  Rank rank_;
+};
+
+/// Numbers that rank 0 leaves for the parent, in the order in which the parent takes them.
+class Sheet {
+ public:
+  explicit Sheet(std::span<std::byte> memory)
+      : next_(reinterpret_cast<Samples*>(memory.data())),
+        end_(next_ + memory.size() / sizeof(Samples)) {}
+  void put(const Samples& samples, Rank rank) {
+    if (rank == 0 && next_ < end_) {
+      *next_++ = samples;
+    }
+  }
+  [[nodiscard]] Samples take() { return next_ < end_ ? *next_++ : Samples{}; }
+
+ private:
+  Samples* next_;
+  Samples* end_;
+};
+
+constexpr std::size_t kSheetBytes = 1024 * sizeof(Samples);
+
+Samples less(Samples samples, const Samples& overhead) {
+  const double cost = *std::ranges::min_element(overhead);
+  for (double& sample : samples) {
+    sample = std::max(sample / 10, sample - cost);
+  }
+  return samples;
+}
+
+Samples per_byte(Samples samples, double bytes) {
+  for (double& sample : samples) {
+    sample /= bytes;
+  }
+  return samples;
+}
+
+std::vector<std::int64_t> message_sizes(const ProbeOptions& options) {
+  return sizes(8, options.quick ? std::int64_t{512} << 10 : std::int64_t{8} << 20);
+}
+
+std::vector<std::int64_t> memory_sizes(const ProbeOptions& options) {
+  return sizes(16 << 10, options.quick ? std::int64_t{4} << 20 : std::int64_t{64} << 20);
+}
+
+comm::Stores stores_for(std::int64_t bytes) {
+  return bytes > comm::kStreamAbove ? comm::Stores::Streaming : comm::Stores::Cached;
+}
+
+/// Copying and combining buffers of each size, by one rank and by all.
+void probe_memory(Prober& prober, const ProbeOptions& options, Sheet& sheet) {
+  const Samples overhead = prober.time(prober.world().size(), [] {});
+  for (const std::int64_t bytes : memory_sizes(options)) {
+    const auto count = static_cast<std::size_t>(bytes);
+    const auto a = prober.world().allocate<std::uint8_t>(count);
+    const auto b = prober.world().allocate<std::uint8_t>(count);
+    const auto c = prober.world().allocate<std::uint8_t>(count);
+    for (const auto* memory : {&a, &b, &c}) {
+      std::ranges::fill(memory->span(), std::uint8_t{1});
+    }
+    const auto from = std::as_bytes(a.span());
+    const auto more = std::as_bytes(b.span());
+    const auto into = std::as_writable_bytes(c.span());
+    const std::array<const std::byte*, 2> inputs{from.data(), more.data()};
+    const std::array<std::byte*, 1> targets{into.data()};
+    const auto copy = [&] { comm::copy_bytes(into.data(), from.data(), count, stores_for(bytes)); };
+    const auto combine = [&] {
+      comm::combine_many({}, inputs, targets, bytes / 4, stores_for(bytes));
+    };
+    for (const Rank active : {Rank{1}, prober.world().size()}) {
+      const auto touched = static_cast<double>(bytes);
+      sheet.put(per_byte(less(prober.time(active, copy), overhead), 2 * touched), prober.rank());
+      sheet.put(per_byte(less(prober.time(active, combine), overhead), 3 * touched), prober.rank());
+    }
+  }
+}
+
+/// Where a rank's memory is, for its neighbour.
+struct Address {
+  pid_t process = 0;
+  std::byte* data = nullptr;
+};
+
+/// Passing bytes to a peer: writing them past the caches to memory that the peer has read before,
+/// reading what a peer has written so, and reading a peer's own memory through the system.
+void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
+  const Rank ranks = prober.world().size();
+  const auto place = [&](Rank rank) {
+    return shared.data() + static_cast<std::size_t>(rank) * kPassed;
+  };
+  std::vector<std::byte> own(kPassed);
+  std::byte* mine = place(prober.rank());
+  std::byte* theirs = place((prober.rank() + 1) % ranks);
+  const auto stage = [&] { comm::copy_bytes(mine, own.data(), kPassed, comm::Stores::Streaming); };
+  const auto fetch = [&] { comm::copy_bytes(own.data(), theirs, kPassed, comm::Stores::Cached); };
+  sheet.put(prober.time(ranks, stage, fetch), prober.rank());
+  sheet.put(prober.time(ranks, fetch, stage), prober.rank());
+
+  new (mine) Address{getpid(), own.data()};
+  prober.meet();
+  const Address address = *reinterpret_cast<const Address*>(theirs);
+  std::vector<std::byte> copy(kPassed);
+  for (const std::size_t bytes : kPeeked) {
+    sheet.put(prober.time(ranks,
+                          [&] {
+                            const iovec to{copy.data(), bytes};
+                            const iovec from{address.data, bytes};
+                            (void)!process_vm_readv(address.process, &to, 1, &from, 1, 0);
+                          }),
+              prober.rank());
+  }
+  prober.meet();
+}
+
+/// Combining what has arrived with what is there, by one rank.
+void probe_gamma(Prober& prober, Sheet& sheet) {
+  std::vector<double> from(static_cast<std::size_t>(kGammaBytes) / sizeof(double));
+  std::vector<double> into(from.size());
+  auto* target = std::as_writable_bytes(std::span(into)).data();
+  const std::array<const std::byte*, 2> inputs{target, std::as_bytes(std::span(from)).data()};
+  const std::array<std::byte*, 1> targets{target};
+  for (const DType dtype : kDTypes) {
+    constexpr int kRow = 4;  // one is too short for the clock
+    const Samples samples = prober.time(1, [&] {
+      for (int i = 0; i < kRow; ++i) {
+        comm::combine_many({.dtype = dtype}, inputs, targets, kGammaBytes / size_of(dtype).count,
+                           comm::Stores::Cached);
+      }
+    });
+    sheet.put(per_byte(samples, static_cast<double>(kRow * kGammaBytes)), prober.rank());
+  }
+}
+
+void probe_wait(Prober& prober, Sheet& sheet) {
+  sheet.put(prober.time(prober.world().size(), [&] { prober.world().all().barrier(); }),
+            prober.rank());
+  sheet.put(prober.barriers_in_a_row(), prober.rank());
+}
+
+WaitProbe read_wait(Sheet& sheet, Rank ranks) {
+  WaitProbe wait{.ranks = ranks};
+  wait.first = estimate(sheet.take());
+  wait.next = estimate(sheet.take());
+  return wait;
+}
+
+MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport) {
+  BenchPage page(2, kSheetBytes);
+  run_bench_ranks(2, transport, page, [&](World& world) {
+    Prober prober(world, page);
+    Sheet sheet(page.results());
+    for (const std::int64_t bytes : message_sizes(options)) {
+      sheet.put(prober.ping_pong(bytes), world.rank());
+    }
+  });
+  MessageProbe probe{.transport = std::string(name(transport)), .points = {}, .fit = {}};
+  Sheet sheet(page.results());
+  for (const std::int64_t bytes : message_sizes(options)) {
+    probe.points.push_back({static_cast<double>(bytes), estimate(sheet.take()).value});
+  }
+  probe.fit = fit_line(probe.points);
+  return probe;
+}
+
+/// Of a copy, half is touching this rank's own memory, in the cache; the rest is the passing.
+void read_passing(Sheet& sheet, HostProbe& probe) {
+  const double own = probe.copy[2].together.value;
+  for (Estimate* passing : {&probe.stage, &probe.fetch}) {
+    *passing = estimate(per_byte(sheet.take(), static_cast<double>(kPassed)));
+    for (double* value : {&passing->value, &passing->low, &passing->high}) {
+      *value = std::max(0.0, *value - own);
+    }
+  }
+  std::vector<FitPoint> points;
+  points.reserve(kPeeked.size());
+  for (const std::size_t bytes : kPeeked) {
+    points.push_back({static_cast<double>(bytes), estimate(sheet.take()).value});
+  }
+  probe.peek = {.transport = "system", .points = points, .fit = fit_line(points)};
+}
+
+void probe_cores(const ProbeOptions& options, HostProbe& probe) {
+  BenchPage page(options.ranks, kSheetBytes + static_cast<std::size_t>(options.ranks) * kPassed);
+  run_bench_ranks(options.ranks, TransportKind::SharedMemory, page, [&](World& world) {
+    Prober prober(world, page);
+    Sheet sheet(page.results().first(kSheetBytes));
+    probe_memory(prober, options, sheet);
+    probe_gamma(prober, sheet);
+    probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
+  });
+  Sheet sheet(page.results().first(kSheetBytes));
+  for (const std::int64_t bytes : memory_sizes(options)) {
+    MemoryProbe copy{.footprint = {2 * bytes}};
+    MemoryProbe combine{.footprint = {3 * bytes}};
+    copy.alone = estimate(sheet.take());
+    combine.alone = estimate(sheet.take());
+    copy.together = estimate(sheet.take());
+    combine.together = estimate(sheet.take());
+    probe.copy.push_back(copy);
+    probe.combine.push_back(combine);
+  }
+  for (const DType dtype : kDTypes) {
+    probe.combining.push_back({std::string(to_text(dtype)), estimate(sheet.take())});
+  }
+  read_passing(sheet, probe);
+}
+
+WaitProbe probe_waits(Rank ranks) {
+  BenchPage page(ranks, kSheetBytes);
+  run_bench_ranks(ranks, TransportKind::SharedMemory, page, [&](World& world) {
+    Prober prober(world, page);
+    Sheet sheet(page.results());
+    probe_wait(prober, sheet);
+  });
+  Sheet sheet(page.results());
+  return read_wait(sheet, ranks);
+}
+
+/// 2, 4, 8, … up to the cores, the cores themselves, and 4 and 8 even where there are fewer cores.
+std::vector<Rank> wait_ranks(Rank cores) {
+  std::vector<Rank> ranks{cores, 4, 8};
+  for (Rank r = 2; r < cores; r *= 2) {
+    ranks.push_back(r);
+  }
+  if (cores < 2) {
+    ranks.front() = 2;
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace
+
+HostProbe probe_host(const ProbeOptions& options,
+                     const std::function<void(const std::string&)>& say) {
+  HostProbe probe{.cores = options.ranks};
+  say("memory, combining, fetching");
+  probe_cores(options, probe);
+  for (const Rank ranks : wait_ranks(options.ranks)) {
+    say(fmt::format("waiting of {} ranks", ranks));
+    probe.waits.push_back(probe_waits(ranks));
+  }
+  // Threads come last: processes are forked from a program that has none.
+  for (const TransportKind transport :
+       {TransportKind::SharedMemory, TransportKind::Tcp, TransportKind::InProcess}) {
+    say(fmt::format("messages by {}", name(transport)));
+    probe.messages.push_back(probe_messages(options, transport));
+  }
+  return probe;
+}
+
+HostCosts host_costs(const HostProbe& probe) {
+  const auto seconds = [](const Estimate& estimate) { return Seconds{estimate.value}; };
+  const auto message = [&](const MessageProbe& one) {
+    return MessageCost{one.transport, seconds(one.fit.intercept), seconds(one.fit.slope)};
+  };
+  HostCosts costs{.cores = probe.cores,
+                  .stage = seconds(probe.stage),
+                  .fetch = seconds(probe.fetch),
+                  .peek = message(probe.peek)};
+  std::ranges::transform(probe.messages, std::back_inserter(costs.messages), message);
+  for (const CombineProbe& combine : probe.combining) {
+    costs.combining.push_back({combine.dtype, seconds(combine.gamma)});
+  }
+  for (const WaitProbe& wait : probe.waits) {
+    costs.waits.push_back({wait.ranks, seconds(wait.first), seconds(wait.next)});
+  }
+  for (const MemoryProbe& point : probe.copy) {
+    costs.copy.push_back({point.footprint, seconds(point.alone), seconds(point.together)});
+  }
+  for (const MemoryProbe& point : probe.combine) {
+    costs.combine.push_back({point.footprint, seconds(point.alone), seconds(point.together)});
+  }
+  return costs;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,63 @@
+// What `trireme probe` measures on this host.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/line_fit.h"
+#include "trireme/cluster.h"
+#include "trireme/schedule.h"
+
+namespace trireme::cli {
+
+struct ProbeOptions {
+  Rank ranks = 2;  ///< that work together: the cores
+  bool quick = false;
+};
+
+/// Messages of one transport: half of the time there and back, by size.
+struct MessageProbe {
+  std::string transport{};
+  std::vector<FitPoint> points{};  ///< bytes, seconds
+  LineFit fit{};                   ///< alpha, beta
+};
+
+struct CombineProbe {
+  std::string dtype{};
+  Estimate gamma{};  ///< seconds per byte
+};
+
+struct WaitProbe {
+  Rank ranks = 0;
+  Estimate first{};  ///< seconds
+  Estimate next{};
+};
+
+/// Seconds per byte touched.
+struct MemoryProbe {
+  Bytes footprint{};
+  Estimate alone{};
+  Estimate together{};
+};
+
+struct HostProbe {
+  int cores = 1;
+  std::vector<MessageProbe> messages{};
+  std::vector<CombineProbe> combining{};
+  std::vector<WaitProbe> waits{};
+  std::vector<MemoryProbe> copy{};
+  std::vector<MemoryProbe> combine{};
+  Estimate stage{};  ///< seconds per byte
+  Estimate fetch{};  ///< seconds per byte
+  MessageProbe peek{};
+};
+
+/// Makes processes, and threads last; all are gone when it returns. `say` is told what comes next.
+[[nodiscard]] HostProbe probe_host(const ProbeOptions& options,
+                                   const std::function<void(const std::string&)>& say);
+
+/// As it stands in a cluster.
+[[nodiscard]] HostCosts host_costs(const HostProbe& probe);
+
+}  // namespace trireme::cli

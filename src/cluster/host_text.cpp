@@ -1,0 +1,133 @@
+#include "cluster/host_text.h"
+
+#include <cstdint>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace {
+
+Json memory_to_json(const std::vector<MemoryCost>& curve) {
+  Json json = Json::array();
+  for (const MemoryCost& point : curve) {
+    json.push_back({{"footprint_bytes", point.footprint.count},
+                    {"alone_seconds_per_byte", point.alone.count},
+                    {"together_seconds_per_byte", point.together.count}});
+  }
+  return json;
+}
+
+std::vector<MemoryCost> read_memory(const JsonObject& host, std::string_view field) {
+  std::vector<MemoryCost> curve;
+  for (const Json& value : host.array(field)) {
+    const JsonObject point(
+        value, kClusterText, fmt::format("{}[{}]", host.path_of(field), curve.size()),
+        {"footprint_bytes", "alone_seconds_per_byte", "together_seconds_per_byte"});
+    curve.push_back({.footprint = {point.integer("footprint_bytes")},
+                     .alone = {point.number("alone_seconds_per_byte")},
+                     .together = {point.number("together_seconds_per_byte")}});
+  }
+  return curve;
+}
+
+Json message_to_json(const MessageCost& cost) {
+  return {{"transport", cost.transport},
+          {"alpha_seconds", cost.alpha.count},
+          {"beta_seconds_per_byte", cost.beta.count}};
+}
+
+MessageCost read_message(const Json& value, const std::string& path) {
+  const JsonObject cost(value, kClusterText, path,
+                        {"transport", "alpha_seconds", "beta_seconds_per_byte"});
+  return {.transport = cost.text("transport"),
+          .alpha = {cost.number("alpha_seconds")},
+          .beta = {cost.number("beta_seconds_per_byte")}};
+}
+
+std::vector<MessageCost> read_messages(const JsonObject& host) {
+  std::vector<MessageCost> messages;
+  for (const Json& value : host.array("messages")) {
+    messages.push_back(
+        read_message(value, fmt::format("{}[{}]", host.path_of("messages"), messages.size())));
+  }
+  return messages;
+}
+
+std::vector<CombineCost> read_combining(const JsonObject& host) {
+  std::vector<CombineCost> combining;
+  for (const Json& value : host.array("combining")) {
+    const JsonObject cost(value, kClusterText,
+                          fmt::format("{}[{}]", host.path_of("combining"), combining.size()),
+                          {"dtype", "gamma_seconds_per_byte"});
+    combining.push_back(
+        {.dtype = cost.text("dtype"), .gamma = {cost.number("gamma_seconds_per_byte")}});
+  }
+  return combining;
+}
+
+std::vector<RendezvousCost> read_waits(const JsonObject& host) {
+  std::vector<RendezvousCost> waits;
+  for (const Json& value : host.array("waits")) {
+    const JsonObject cost(value, kClusterText,
+                          fmt::format("{}[{}]", host.path_of("waits"), waits.size()),
+                          {"ranks", "first_seconds", "next_seconds"});
+    waits.push_back({.ranks = small_integer(cost, "ranks"),
+                     .first = {cost.number("first_seconds")},
+                     .next = {cost.number("next_seconds")}});
+  }
+  return waits;
+}
+
+}  // namespace
+
+Json host_to_json(const HostCosts& host) {
+  Json json;
+  json["cores"] = host.cores;
+  json["messages"] = Json::array();
+  for (const MessageCost& cost : host.messages) {
+    json["messages"].push_back(message_to_json(cost));
+  }
+  json["combining"] = Json::array();
+  for (const CombineCost& cost : host.combining) {
+    json["combining"].push_back(
+        {{"dtype", cost.dtype}, {"gamma_seconds_per_byte", cost.gamma.count}});
+  }
+  json["waits"] = Json::array();
+  for (const RendezvousCost& cost : host.waits) {
+    json["waits"].push_back({{"ranks", cost.ranks},
+                             {"first_seconds", cost.first.count},
+                             {"next_seconds", cost.next.count}});
+  }
+  json["copy"] = memory_to_json(host.copy);
+  json["combine"] = memory_to_json(host.combine);
+  json["stage_seconds_per_byte"] = host.stage.count;
+  json["fetch_seconds_per_byte"] = host.fetch.count;
+  json["peek"] = message_to_json(host.peek);
+  return json;
+}
+
+HostCosts read_host(const Json& value, const std::string& path) {
+  const JsonObject object(value, kClusterText, path,
+                          {"cores", "messages", "combining", "waits", "copy", "combine",
+                           "stage_seconds_per_byte", "fetch_seconds_per_byte", "peek"});
+  return {.cores = small_integer(object, "cores"),
+          .messages = read_messages(object),
+          .combining = read_combining(object),
+          .waits = read_waits(object),
+          .copy = read_memory(object, "copy"),
+          .combine = read_memory(object, "combine"),
+          .stage = {object.number("stage_seconds_per_byte")},
+          .fetch = {object.number("fetch_seconds_per_byte")},
+          .peek = read_message(object.require("peek"), object.path_of("peek"))};
+}
+
+int small_integer(const JsonObject& object, std::string_view field) {
+  const std::int64_t value = object.integer(field);
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
+    object.fail(field, fmt::format("is {}, out of range", value));
+  }
+  return static_cast<int>(value);
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// At which sizes direct operations (direct.h) change their way. Bytes. In one place, as their cost
+// model and the probe go by them too.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::comm {
+
+/// Inputs up to this long are copied even where peers could see them: one wait instead of two.
+inline constexpr std::int64_t kCopyAnyway = 4096;
+/// Combinations up to this long are done by every rank for itself.
+inline constexpr std::int64_t kCombineAlone = 16384;
+/// Longer results pass by the caches.
+inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
+/// Blocks of this length are fetched from a process that does not share them, where each has one
+/// reader.
+inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
+inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
+
+}  // namespace trireme::comm

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/bench_plan.h"
+#include "cli/program.h"
+#include "trireme/comm_call.h"
+
+namespace trireme {
+namespace {
+
+/// No file of a probe, and short.
+Ran run_bench(const std::string& arguments) {
+  return run_program("bench --repeats 3 " + arguments);
+}
+
+std::vector<Json> rows_of(const Ran& ran) {
+  std::vector<Json> rows;
+  for (const std::string_view line : split(ran.out, '\n')) {
+    if (!line.empty()) {
+      rows.push_back(parse_json(line, "row"));
+    }
+  }
+  return rows;
+}
+
+class BenchCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("XDG_CACHE_HOME", (scratch_folder() + "/no-cache").c_str(), 1);  // NOLINT
+  }
+};
+
+TEST_F(BenchCommand, MeasuresEveryOperationOnEveryTransport) {
+  for (const char* transport : {"shm", "in-process", "tcp"}) {
+    const Ran ran =
+        run_bench(std::string("all -n 3 --sizes 8,10008 --json --transport ") + transport);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    std::set<std::string> operations;
+    for (const Json& row : rows_of(ran)) {
+      EXPECT_TRUE(row.at("correct").get<bool>()) << row;
+      EXPECT_EQ(row.at("transport"), transport);
+      operations.insert(row.at("operation").get<std::string>());
+    }
+    EXPECT_EQ(operations.size(), all_operations().size());
+    EXPECT_EQ(rows_of(ran).size(), 2 * (operations.size() - 1) + 1);  // a barrier has no size
+  }
+}
+
+TEST_F(BenchCommand, WritesTheFieldsOfARow) {
+  const Ran ran = run_bench("allreduce -n 2 --sizes 64K --dtype i32 --buffers shared --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("run 'trireme probe' first"), std::string::npos) << ran.err;
+  const std::vector<Json> rows = rows_of(ran);
+  ASSERT_EQ(rows.size(), 1U);
+  const Json& row = rows.front();
+  EXPECT_EQ(row.at("operation"), "allreduce");
+  EXPECT_EQ(row.at("ranks"), 2);
+  EXPECT_EQ(row.at("bytes"), 65536);
+  EXPECT_EQ(row.at("count"), 16384);
+  EXPECT_EQ(row.at("dtype"), "i32");
+  EXPECT_EQ(row.at("transport"), "shm");
+  EXPECT_EQ(row.at("buffers"), "shared");
+  EXPECT_EQ(row.at("algorithm"), "automatic");
+  EXPECT_EQ(row.at("chosen"), "direct");
+  EXPECT_EQ(row.at("calls"), 3);
+  EXPECT_TRUE(row.at("predicted_microseconds").is_null());
+  EXPECT_TRUE(row.at("floor_share").is_null());
+  EXPECT_TRUE(row.at("correct").get<bool>());
+  EXPECT_TRUE(row.at("best").get<bool>());
+  const double microseconds = row.at("microseconds").get<double>();
+  EXPECT_GT(microseconds, 0);
+  EXPECT_LE(row.at("min_microseconds").get<double>(), microseconds);
+  EXPECT_GE(row.at("spread").get<double>(), 0);
+  EXPECT_NEAR(row.at("algbw_gbps").get<double>(), 65536 / microseconds * 1e-3, 1e-6);
+  EXPECT_NEAR(row.at("busbw_gbps").get<double>(), row.at("algbw_gbps").get<double>(), 1e-9);
+}
+
+TEST_F(BenchCommand, ComparesAllAlgorithmsAndMarksTheBest) {
+  const Ran ran = run_bench("allreduce,broadcast -n 3 --sizes 1K,12K --algorithm all --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  int best = 0;
+  std::set<std::string> algorithms;
+  for (const Json& row : rows_of(ran)) {
+    EXPECT_TRUE(row.at("correct").get<bool>()) << row;
+    best += row.at("best").get<bool>() ? 1 : 0;
+    algorithms.insert(row.at("algorithm").get<std::string>());
+  }
+  EXPECT_EQ(best, 4);
+  for (const char* name : {"automatic", "direct", "ring", "mst", "recursive-doubling"}) {
+    EXPECT_TRUE(algorithms.contains(name)) << name;
+  }
+}
+
+TEST_F(BenchCommand, ChecksEveryDType) {
+  for (const DType dtype : kDTypes) {
+    const Ran ran = run_bench("allreduce,alltoall -n 4 --sizes 2K --algorithm all --json --dtype " +
+                              std::string(to_text(dtype)));
+    ASSERT_EQ(ran.exit_code, 0) << to_text(dtype) << ran.err << ran.out;
+  }
+}
+
+TEST_F(BenchCommand, GivesEachRankAnElement) {
+  const std::vector<Json> rows = rows_of(run_bench("allgather,allreduce -n 4 --sizes 8 --json"));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("bytes"), 8);
+  EXPECT_EQ(rows[0].at("count"), 4);
+  EXPECT_EQ(rows[1].at("count"), 2);
+}
+
+TEST_F(BenchCommand, PrintsATableForPeople) {
+  const Ran ran = run_bench("scatter -n 2 --sizes 64K --algorithm all");
+  EXPECT_EQ(ran.exit_code, 0);
+  for (const char* text :
+       {"scatter, 2 ranks by shm, f32, own buffers", "time us", "busbw", "predicted", "floor%",
+        "automatic (direct)", "\n* ", "yes", "the automatic choice: within 10 %"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+}
+
+TEST_F(BenchCommand, DrawsAndTunes) {
+  const Ran ran = run_bench(
+      "allreduce,barrier -n 2 --sizes 1K..16K --algorithm direct,ring --svg times.svg --tune "
+      "tune.json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const std::string picture = read_text(scratch_folder() + "/times.svg");
+  EXPECT_NE(picture.find("data-name=\"ring\""), std::string::npos);
+  const Json tuning = parse_json(read_text(scratch_folder() + "/tune.json"), "tuning");
+  EXPECT_EQ(tuning.at("choices").size(), 4U);  // three sizes, and the barrier
+  const Json& first = tuning.at("choices").front();
+  EXPECT_EQ(first.at("bytes"), 1024);
+  EXPECT_TRUE(first.at("candidates").contains("ring"));
+  EXPECT_TRUE(first.at("candidates").contains(first.at("best").get<std::string>()));
+  EXPECT_FALSE(tuning.at("date").get<std::string>().empty());
+}
+
+TEST_F(BenchCommand, RefusesInOneLine) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"allreduze", "'allreduze' is no operation"},
+      {"allreduce,", "'' is no operation"},
+      {"allreduce --sizes 10", "--sizes: 10 bytes are no whole number of f32 elements"},
+      {"allreduce --sizes 4M..1K", "--sizes: '4M..1K' is no range"},
+      {"allreduce --sizes 1K..4M:1", "--sizes: '1' is no factor"},
+      {"allreduce --sizes 0", "--sizes: sizes are 1 byte to"},
+      {"allreduce --sizes 1x", "--sizes: "},
+      {"broadcast --algorithm ring", "--algorithm: ring does not do broadcast"},
+      {"broadcast --algorithm rong", "--algorithm: "},
+      {"allreduce --algorithm direct --transport tcp", "--algorithm: direct needs ranks"},
+      {"allreduce --transport ucx", "--transport: 'ucx' is no transport"},
+      {"allreduce --buffers mine", "--buffers: 'mine' is no kind"},
+      {"allreduce --buffers shared --transport tcp", "--buffers: "},
+      {"allreduce --dtype f31", "--dtype: "},
+      {"allreduce -n 0", "--ranks"},
+      {"allreduce -n 65", "--ranks"},
+      {"allreduce --cluster laptop", "--cluster: cluster laptop is no host that was measured"},
+      {"", "operations is required"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    const Ran ran = run_program("bench " + arguments);
+    EXPECT_EQ(ran.exit_code, 2) << arguments;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+    EXPECT_NE(ran.err.find(text), std::string::npos) << ran.err;
+  }
+}
+
+TEST(BenchPlan, ReadsListsAndRanges) {
+  const auto sizes = [](const std::string& text) {
+    std::vector<std::int64_t> counts;
+    for (const Bytes bytes : cli::parse_size_list(text)) {
+      counts.push_back(bytes.count);
+    }
+    return counts;
+  };
+  EXPECT_EQ(sizes("8,1K"), (std::vector<std::int64_t>{8, 1024}));
+  EXPECT_EQ(sizes("8..128"), (std::vector<std::int64_t>{8, 32, 128}));
+  EXPECT_EQ(sizes("8..64:2"), (std::vector<std::int64_t>{8, 16, 32, 64}));
+  EXPECT_EQ(sizes("1K, 8..128,32"), (std::vector<std::int64_t>{8, 32, 128, 1024}));
+}
+
+}  // namespace
+}  // namespace trireme

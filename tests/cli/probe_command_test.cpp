@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "cli/host_file.h"
+#include "cli/program.h"
+#include "trireme/cluster.h"
+
+namespace trireme {
+namespace {
+
+class ProbeCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("XDG_CACHE_HOME", (scratch_folder() + "/cache").c_str(), 1);  // NOLINT
+  }
+};
+
+TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
+  const Ran probe = run_program("probe --quick -n 2 --json");
+  ASSERT_EQ(probe.exit_code, 0) << probe.err;
+  const std::string path = cli::host_file_path();
+  EXPECT_EQ(probe.err, "trireme: wrote " + path + "\n");
+  EXPECT_TRUE(path.starts_with(scratch_folder() + "/cache/trireme/")) << path;
+
+  const Cluster cluster = parse_cluster(read_text(path));
+  ASSERT_TRUE(cluster.host.has_value());
+  EXPECT_EQ(cluster.host->cores, 2);
+  EXPECT_EQ(cluster.host->messages.size(), 3U);
+  EXPECT_EQ(cluster.host->combining.size(), 8U);
+  EXPECT_EQ(cluster.links.size(), 1U);
+  for (const MessageCost& cost : cluster.host->messages) {
+    EXPECT_GT(cost.beta.count, 0) << cost.transport;
+  }
+
+  Json printed = parse_json(probe.out, "output");
+  for (const Json& interval : printed.at("intervals")) {
+    EXPECT_LE(interval.at("low"), interval.at("value")) << interval;
+    EXPECT_LE(interval.at("value"), interval.at("high")) << interval;
+  }
+  printed.erase("intervals");
+  EXPECT_EQ(parse_cluster(printed.dump()), cluster);
+
+  EXPECT_EQ(run_program("cluster " + path).exit_code, 0);
+  const Ran bench = run_program("bench allreduce,allgather -n 2 --sizes 64K --repeats 3 --json");
+  ASSERT_EQ(bench.exit_code, 0) << bench.err;
+  EXPECT_EQ(bench.err, "");
+  const Json row = parse_json(bench.out.substr(0, bench.out.find('\n')), "row");
+  EXPECT_GT(row.at("predicted_microseconds").get<double>(), 0);
+  EXPECT_GT(row.at("floor_share").get<double>(), 0);
+}
+
+TEST_F(ProbeCommand, PrintsATableForPeople) {
+  const Ran probe = run_program("probe --quick -n 1 --output mine.cluster.json");
+  ASSERT_EQ(probe.exit_code, 0) << probe.err;
+  for (const char* text :
+       {"95 % confidence intervals", "messages between two ranks", "shm", "in-process", "tcp",
+        "waiting for all ranks", " 8 ranks", "copying", "gamma", "bf16"}) {
+    EXPECT_NE(probe.out.find(text), std::string::npos) << text << "\n" << probe.out;
+  }
+  EXPECT_TRUE(parse_cluster(read_text(scratch_folder() + "/mine.cluster.json")).host.has_value());
+}
+
+TEST_F(ProbeCommand, RefusesInOneLine) {
+  for (const auto& [arguments, exit_code, text] :
+       {std::tuple{"probe -n 0", 2, "--ranks"}, std::tuple{"probe --quik", 2, "--quik"},
+        std::tuple{"bench barrier --cluster gone.json", 1, "--cluster: cannot read 'gone.json'"}}) {
+    const Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.exit_code, exit_code) << arguments;
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+    EXPECT_NE(ran.err.find(text), std::string::npos) << ran.err;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
