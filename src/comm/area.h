@@ -64,7 +64,8 @@ static_assert(offsetof(Slot, input) == 64, "a small operation moves one line fro
 
 /// How far a rank is in an operation, in chunks: (sequence << kChunkBits) + chunks done. An operation
 /// has up to three stages for each chunk.
-enum Stage : std::uint8_t { kStaged, kWorked, kTaken, kStages };
+enum class Stage : std::uint8_t { Staged, Worked, Taken };
+inline constexpr std::size_t kStages = 3;
 inline constexpr unsigned kChunkBits = 24;
 
 /// One for each rank in each group; its staging memory follows.

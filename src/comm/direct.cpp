@@ -5,21 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "comm/direct_limits.h"
 #include "comm/world_core.h"
 
 namespace trireme::comm {
 namespace {
-
-/// Inputs up to this long are copied even where peers could see them: one wait instead of two.
-constexpr std::int64_t kCopyAnyway = 4096;
-/// Combinations up to this long are done by every rank for itself.
-constexpr std::int64_t kCombineAlone = 16384;
-/// Results longer than this pass by the caches.
-constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
-
-/// Blocks of this length are fetched (see should_be_fetched).
-constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
-constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
 
 constexpr std::int64_t kLine = 64;
 
@@ -313,7 +303,7 @@ Progress DirectOp::begin_work() {
   if (!someone_waits_) {
     return Progress::Done;
   }
-  tell(kWorked, 1);
+  tell(Stage::Worked, 1);
   state_ = State::Leaving;
   return may_leave() ? Progress::Done : Progress::Stuck;
 }
@@ -321,7 +311,7 @@ Progress DirectOp::begin_work() {
 bool DirectOp::may_leave() const {
   if (way_ == Way::Share) {
     for (Rank r = 0; r < ranks_; ++r) {
-      if (!reached(r, kWorked, 1)) {
+      if (!reached(r, Stage::Worked, 1)) {
         return false;
       }
     }
@@ -329,7 +319,7 @@ bool DirectOp::may_leave() const {
   }
   const bool offered_own =
       slot(me_).input_offer == Offer::Buffer || slot(me_).input_offer == Offer::Address;
-  return !offered_own || all_reached(&DirectOp::is_read_by, kWorked, 1);
+  return !offered_own || all_reached(&DirectOp::is_read_by, Stage::Worked, 1);
 }
 
 // The pipeline of chunks. Chunk k may be staged once everyone who reads it is done with chunk k - 2,
@@ -337,25 +327,26 @@ bool DirectOp::may_leave() const {
 
 Progress DirectOp::advance_pipeline() {
   bool moved = false;
-  if (staged_ < windows_ && all_reached(&DirectOp::is_read_by, kWorked, staged_ - 1)) {
+  if (staged_ < windows_ && all_reached(&DirectOp::is_read_by, Stage::Worked, staged_ - 1)) {
     if (offers()) {
       stage(window(staged_));
     }
-    tell(kStaged, ++staged_);
+    tell(Stage::Staged, ++staged_);
     moved = true;
   }
   const bool results = is_combined_vector();
-  if (worked_ < staged_ && all_reached(&DirectOp::reads_from, kStaged, worked_ + 1) &&
-      (!results || all_reached(&DirectOp::is_read_by, kTaken, worked_ - 1))) {
+  if (worked_ < staged_ && all_reached(&DirectOp::reads_from, Stage::Staged, worked_ + 1) &&
+      (!results || all_reached(&DirectOp::is_read_by, Stage::Taken, worked_ - 1))) {
     work(window(worked_));
-    tell(kWorked, ++worked_);
+    tell(Stage::Worked, ++worked_);
     moved = true;
   }
-  if (results && taken_ < worked_ && all_reached(&DirectOp::reads_from, kWorked, taken_ + 1)) {
+  if (results && taken_ < worked_ &&
+      all_reached(&DirectOp::reads_from, Stage::Worked, taken_ + 1)) {
     if (wants_result()) {
       take(window(taken_));
     }
-    tell(kTaken, ++taken_);
+    tell(Stage::Taken, ++taken_);
     moved = true;
   }
   const std::int64_t finished = results ? taken_ : worked_;
@@ -366,7 +357,8 @@ Progress DirectOp::advance_pipeline() {
 }
 
 bool DirectOp::reached(Rank peer, Stage stage, std::int64_t chunks) const {
-  return chunks <= 0 || group_.area(peer).clocks[stage].load(std::memory_order_acquire) >=
+  return chunks <= 0 || group_.area(peer).clocks[static_cast<std::size_t>(stage)].load(
+                            std::memory_order_acquire) >=
                             (record_.sequence << kChunkBits) + static_cast<std::uint64_t>(chunks);
 }
 
@@ -381,7 +373,7 @@ bool DirectOp::all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
 }
 
 void DirectOp::tell(Stage stage, std::int64_t chunks) {
-  group_.area(me_).clocks[stage].store(
+  group_.area(me_).clocks[static_cast<std::size_t>(stage)].store(
       (record_.sequence << kChunkBits) + static_cast<std::uint64_t>(chunks),
       std::memory_order_seq_cst);
   group_.ring_members();
@@ -676,7 +668,8 @@ void DirectOp::check(Seconds stuck) {
     if (state_ == State::Gathering) {
       return slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
     }
-    const Stage last = state_ == State::Pipeline && is_combined_vector() ? kTaken : kWorked;
+    const Stage last =
+        state_ == State::Pipeline && is_combined_vector() ? Stage::Taken : Stage::Worked;
     return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
   };
   try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -42,6 +43,24 @@ std::string_view fault_text(CommFault fault) {
   return "failed";
 }
 
+/// What the selector believes of links until they have been measured: of messages through shared
+/// memory, and of loopback TCP for all that crosses a network.
+constexpr LinkLevel kNear{.span = 0, .alpha = {5e-7}, .beta = {1.5e-10}};
+constexpr LinkLevel kFar{.span = 0, .alpha = {8e-6}, .beta = {4e-10}};
+constexpr Seconds kGamma{1e-10};
+
+CostModel costs_for(Rank ranks_per_host, Rank ranks, bool network) {
+  if (!network) {
+    return {{kNear}, kGamma};
+  }
+  if (ranks_per_host < 2 || ranks_per_host == ranks) {
+    return {{kFar}, kGamma};
+  }
+  LinkLevel near = kNear;
+  near.span = ranks_per_host;
+  return {{near, kFar}, kGamma};
+}
+
 constexpr std::uint64_t failure_code(CommFault fault, Rank culprit) {
   return static_cast<std::uint64_t>(culprit) << 8 | (static_cast<std::uint64_t>(fault) + 1);
 }
@@ -63,6 +82,8 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
       bells_.push_back(&page->bell);
     }
   }
+  ranks_per_host_ = equal_ranks_per_host();
+  selector_ = std::make_unique<Selector>(costs_for(ranks_per_host_, size(), !sees_memory()));
   fetches_ = sees_memory() && std::ranges::all_of(members_, [&](Rank rank) {
                return world_.page(rank)->fetches.load(std::memory_order_acquire);
              });
@@ -73,6 +94,23 @@ GroupCore::~GroupCore() {
   if (!areas_.empty()) {
     world_.retire_area(areas_[static_cast<std::size_t>(me_)], areas_, sequence_);
   }
+}
+
+Rank GroupCore::equal_ranks_per_host() const {
+  std::vector<Rank> runs;  // how many neighbours in a row are on one host
+  std::set<std::string> seen;
+  for (std::size_t place = 0; place < members_.size(); ++place) {
+    const std::string& host = world_.host(members_[place]);
+    if (place > 0 && host == world_.host(members_[place - 1])) {
+      ++runs.back();
+    } else if (seen.insert(host).second) {
+      runs.push_back(1);
+    } else {
+      return 0;
+    }
+  }
+  return std::ranges::all_of(runs, [&](Rank run) { return run == runs.front(); }) ? runs.front()
+                                                                                  : 0;
 }
 
 void GroupCore::ring_members() const {
@@ -142,7 +180,7 @@ Method GroupCore::choose(const Call& call, const Geometry& geometry) {
                         .ranks = size(),
                         .root = has_root(call.operation) ? call.root : 0,
                         .bytes = {std::max<std::int64_t>(geometry.bytes(), 1)}};
-  for (const Choice& choice : world_.selector().rank(query)) {
+  for (const Choice& choice : selector_->rank(query)) {
     const bool blocks_alike = geometry.listed.empty() || !has_segments(choice.algorithm);
     if (blocks_alike) {
       return Method::scheduled(choice.algorithm);
@@ -153,7 +191,7 @@ Method GroupCore::choose(const Call& call, const Geometry& geometry) {
 
 std::int64_t GroupCore::segments(Operation operation, Algorithm algorithm,
                                  std::int64_t bytes) const {
-  return best_segments(operation, algorithm, size(), {bytes}, world_.selector().costs());
+  return best_segments(operation, algorithm, size(), {bytes}, selector_->costs());
 }
 
 const Schedule& GroupCore::schedule(Operation operation, Algorithm algorithm, Rank root,
@@ -165,8 +203,11 @@ const Schedule& GroupCore::schedule(Operation operation, Algorithm algorithm, Ra
     return it->second;
   }
   return schedules_
-      .emplace(key,
-               build(operation, algorithm, {.ranks = size(), .root = root, .segments = segments}))
+      .emplace(key, build(operation, algorithm,
+                          {.ranks = size(),
+                           .root = root,
+                           .segments = segments,
+                           .ranks_per_node = ranks_per_host_ < size() ? ranks_per_host_ : 0}))
       .first->second;
 }
 

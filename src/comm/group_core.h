@@ -20,6 +20,7 @@
 #include "comm/op.h"
 #include "comm/record.h"
 #include "trireme/collective.h"
+#include "trireme/collective_cost.h"
 #include "trireme/comm.h"
 
 namespace trireme::comm {
@@ -122,6 +123,7 @@ class GroupCore {
   [[noreturn]] void fail_for(Rank place, CommFault fault, const std::string& why,
                              const std::string& what);
   [[nodiscard]] bool is_final(Rank place);
+  [[nodiscard]] Rank equal_ranks_per_host() const;
   bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
   void check_failures();
   void check_dispute();
@@ -133,6 +135,8 @@ class GroupCore {
   std::vector<Bell*> bells_;  ///< of the others on this host
   Rank me_ = 0;
   bool fetches_ = false;
+  Rank ranks_per_host_ = 0;  ///< where the members lie host by host, equally many on each; else 0
+  std::unique_ptr<Selector> selector_;
   std::atomic<std::uint64_t> sequence_{0};
   Prepared prepared_;
   bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized

@@ -26,11 +26,12 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 /// A longer one that nobody waits for holds its stream up for this long before it is kept too.
 constexpr std::chrono::milliseconds kHoldUp{1};
 
-std::uint64_t checksum_of(PieceHeader header, std::span<const std::byte> data) {
-  header.checksum = 0;
-  const std::uint64_t head = XXH3_64bits(&header, sizeof(header));
-  // Never 0: that means "none".
-  return XXH3_64bits_withSeed(data.data(), data.size(), head) | 1;
+std::uint32_t sum_of(std::span<const std::byte> data) {
+  return static_cast<std::uint32_t>(XXH3_64bits(data.data(), data.size()));
+}
+
+std::uint32_t sum_of(const PieceHeader& header) {
+  return sum_of(std::as_bytes(std::span(&header, 1)).first(offsetof(PieceHeader, head_sum)));
 }
 
 std::uint64_t total_of(const std::vector<std::span<const std::byte>>& parts) {
@@ -360,7 +361,8 @@ bool Mailbox::progress_out(Peer& peer) {
         line.sending = peer.queue.front();
         prepare_piece(line);
         if (peer.checksums) {
-          line.out_header.checksum = checksum_of(line.out_header, line.out_body);
+          line.out_header.data_sum = sum_of(line.out_body);
+          line.out_header.head_sum = sum_of(line.out_header);
         }
         if (line.sending->cut == line.sending->header.total) {
           peer.queue.pop_front();
@@ -452,6 +454,9 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
         moved = true;
       }
     } catch (const Closed& closed) {
+      if (line->in_head_done > 0) {
+        throw Closed(fmt::format("{} in the middle of a message", closed.what()));
+      }
       line->closed = true;  // the others may still hold what was sent before
       why = closed.what();
     }
@@ -474,19 +479,25 @@ bool Mailbox::read_line(Rank from, Peer& peer, Line& line) {
   return read_body(from, peer, line);
 }
 
-bool Mailbox::read_header(Rank from, Peer& /*peer*/, Line& line) {
+bool Mailbox::read_header(Rank from, Peer& peer, Line& line) {
   const std::span<std::byte> head = std::as_writable_bytes(std::span(&line.in_header, 1));
   const std::size_t got = line.stream->read(head.subspan(line.in_head_done));
   line.in_head_done += got;
   if (line.in_head_done == head.size()) {
-    check_header(from, line.in_header);
+    check_header(from, peer, line.in_header);
     line.bound = false;
     line.in_done = 0;
   }
   return got > 0;
 }
 
-void Mailbox::check_header(Rank from, const PieceHeader& h) const {
+void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
+  if (peer.checksums && h.head_sum != sum_of(h)) {
+    throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged on the way, or is of "
+                                             "another version: the checksum of a header of {} "
+                                             "bytes does not agree",
+                                             from, sizeof(h)));
+  }
   if (h.magic != kMagic) {
     throw Error(ErrorKind::Peer,
                 fmt::format("what rank {} sends is not of this protocol version: it begins with "
@@ -617,7 +628,7 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   } else if (direct) {
     data = std::span<const std::byte>(line.target->parts[0].data + h.offset, h.length);
   }
-  if (peer.checksums && h.checksum != checksum_of(h, data)) {
+  if (peer.checksums && h.data_sum != sum_of(data)) {
     throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged on the way: the "
                                              "checksum of {} bytes does not agree",
                                              from, h.length));

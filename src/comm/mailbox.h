@@ -49,7 +49,8 @@ struct PieceHeader {
   std::uint64_t offset = 0;       ///< of this piece in it
   std::uint32_t length = 0;       ///< of this piece
   std::uint32_t serial = 0;       ///< of the message, among those of its sender to this rank
-  std::uint64_t checksum = 0;     ///< of header (with 0 here) and data; 0 if switched off
+  std::uint32_t data_sum = 0;     ///< checksum of the data; both are 0 if switched off
+  std::uint32_t head_sum = 0;     ///< of what is above; no header is believed before it agrees
 };
 static_assert(sizeof(PieceHeader) == 64);
 
@@ -136,7 +137,7 @@ class Mailbox {
   bool progress_in(Rank from, Peer& peer);
   bool read_line(Rank from, Peer& peer, Line& line);
   bool read_header(Rank from, Peer& peer, Line& line);
-  void check_header(Rank from, const PieceHeader& header) const;
+  static void check_header(Rank from, const Peer& peer, const PieceHeader& header);
   bool bind(Rank from, Peer& peer, Line& line);
   bool bind_first_piece(Rank from, Peer& peer, Line& line);
   void keep(Peer& peer, Line& line);

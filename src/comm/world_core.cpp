@@ -22,11 +22,6 @@ Waiting waiting_for(std::size_t ranks_here, bool network) {
   return crowded ? Waiting{.spins = 10, .yields = 400} : Waiting{.spins = 4000, .yields = 200};
 }
 
-/// What the selector believes of a network until it has been measured: loopback TCP.
-CostModel default_costs() {
-  return CostModel::uniform({8e-6}, {4e-10}, {1e-10});
-}
-
 }  // namespace
 
 /// Sleeping: on the rank's bell; where there is a network, in the transport that polls it.
@@ -106,7 +101,6 @@ WorldCore::WorldCore(WorldParts parts)
   idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, network_, mailbox_,
                                       mine != nullptr && here.size() > 1);
   engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size(), network_ != nullptr));
-  selector_ = std::make_unique<Selector>(default_costs());
   std::vector<Watched> watched;
   for (Rank r = 0; r < size(); ++r) {
     if (r == rank()) {

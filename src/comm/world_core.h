@@ -20,7 +20,6 @@
 #include "comm/memory.h"
 #include "comm/transport.h"
 #include "comm/watch.h"
-#include "trireme/collective_cost.h"
 #include "trireme/comm.h"
 
 namespace trireme::comm {
@@ -70,7 +69,6 @@ class WorldCore {
   [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
   [[nodiscard]] Group& all() { return *all_; }
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
-  [[nodiscard]] Selector& selector() { return *selector_; }
 
   /// Moves messages. True if something moved.
   bool progress();
@@ -119,7 +117,6 @@ class WorldCore {
   std::unique_ptr<WorldIdle> idle_;
   Mailbox mailbox_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Selector> selector_;
   Exchanges exchanges_;
 
   mutable Mutex mutex_;

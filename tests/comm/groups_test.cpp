@@ -63,7 +63,8 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
       if (r == 4) {
         break;
       }
-      Group pair = world.all().subset(r % 2 == 0 ? std::vector<Rank>{2, 0} : std::vector<Rank>{1, 3});
+      Group pair =
+          world.all().subset(r % 2 == 0 ? std::vector<Rank>{2, 0} : std::vector<Rank>{1, 3});
       require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "sum of the pair");
     }
   });
@@ -115,8 +116,7 @@ TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
     for (std::size_t i = 0; i < data.size(); ++i) {
       pending[i].wait();
       const auto n = static_cast<std::int64_t>(i);
-      const std::int64_t expected =
-          i % 3 == 0 ? 2 + 2 * (world.rank() % 2) + 2 * n : 6 + 4 * n;
+      const std::int64_t expected = i % 3 == 0 ? 2 + 2 * (world.rank() % 2) + 2 * n : 6 + 4 * n;
       require(std::ranges::all_of(data[i], [&](std::int64_t x) { return x == expected; }),
               fmt::format("result {}", i));
     }
@@ -132,8 +132,8 @@ TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
     std::vector<float> first;
     for (const char* method : {"automatic", "ring", "recursive-doubling", "mst"}) {
       std::vector<float> result(mine.size());
-      world.all().run(allreduce<float>(
-          mine, result, {.order = Order::Fixed, .method = parse_method(method)}));
+      world.all().run(
+          allreduce<float>(mine, result, {.order = Order::Fixed, .method = parse_method(method)}));
       first = first.empty() ? result : first;
       require(first == result, method);
       std::vector<float> whole(mine.size() * 5);
@@ -289,9 +289,9 @@ TEST(Groups, RankThatWakesAfterItWasGivenUpIsTold) {
                   "it makes no group of its own");
           return;
         }
-        require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
-                    CommFault::Stopped,
-                "the others know");
+        require(
+            fault_of([&] { world.all().run(allreduce<float>(data.span())); }) == CommFault::Stopped,
+            "the others know");
         Group rest = world.all().shrink();
         std::ranges::fill(data.span(), 3.0F);
         rest.barrier();

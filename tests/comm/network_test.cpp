@@ -531,8 +531,8 @@ void cut_off(const Placement& placement, int host, Seconds deadline) {
                         [&] {
                           await([&] { return cut->running == ranks; });
                           std::this_thread::sleep_for(std::chrono::milliseconds(100));
-                          cut->cut = now();
                           network.unplug(host);
+                          cut->cut = now();
                         },
                     .at_most = {20.0}});
   EXPECT_TRUE(all_well);

@@ -40,6 +40,13 @@ struct Connection {
   std::atomic<bool> readable{true};
 };
 
+/// Somebody who called, as far as it got.
+struct Answer {
+  Channel channel;
+  Introduction who{};
+  std::size_t heard = 0;  ///< bytes of the introduction
+};
+
 class TcpStream : public Stream {
  public:
   TcpStream(std::shared_ptr<Connection> connection, Rank peer)
@@ -182,7 +189,7 @@ class TcpTransport : public Transport {
       }
     }
     // Answering and calling take turns, as two ranks may be waiting for each other's answer.
-    std::vector<Channel> answers;
+    std::vector<Answer> answers;
     std::size_t introduced = 0;
     std::size_t open_calls = 0;
     std::vector<bool> called(calls.size(), false);
@@ -242,30 +249,30 @@ class TcpTransport : public Transport {
 
   /// Goes on with those who called; how many of them said who they are. One who cannot prove that it
   /// belongs to the job is dropped.
-  std::size_t answer(std::vector<Channel>& answers) {
+  std::size_t answer(std::vector<Answer>& answers) {
     while (auto socket = accept_now(listener_.socket)) {
-      answers.emplace_back(std::move(*socket), options_for(Side::Server));
+      answers.push_back({Channel(std::move(*socket), options_for(Side::Server))});
     }
     std::size_t introduced = 0;
     for (std::size_t i = 0; i < answers.size();) {
       bool drop = false;
       try {
-        if (!answers[i].is_open() && !answers[i].advance()) {
+        Answer& caller = answers[i];
+        if (!caller.channel.is_open() && !caller.channel.advance()) {
           ++i;
           continue;
         }
-        Introduction who;
-        const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&who, 1));
-        const Transfer got = answers[i].read(bytes);
-        if (got.outcome == Transfer::Outcome::WaitRead) {
+        const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&caller.who, 1));
+        const Transfer got = caller.channel.read(bytes.subspan(caller.heard));
+        caller.heard += got.bytes;
+        if (got.outcome != Transfer::Outcome::Closed && caller.heard < bytes.size()) {
           ++i;
           continue;
         }
-        drop = got.bytes != bytes.size() || who.rank < 0 || who.rank >= parts_.rank;
-        if (!drop) {
-          add(who.rank, who.connection, std::move(answers[i]));
+        drop = true;
+        if (caller.heard == bytes.size() && caller.who.rank >= 0 && caller.who.rank < parts_.rank) {
+          add(caller.who.rank, caller.who.connection, std::move(caller.channel));
           ++introduced;
-          drop = true;
         }
       } catch (const Error&) {
         drop = true;  // refused; the others go on
