@@ -11,6 +11,7 @@ namespace {
 
 std::vector<comm::TouchRate> rates(const std::vector<MemoryCost>& curve) {
   std::vector<comm::TouchRate> out;
+  out.reserve(curve.size());
   for (const MemoryCost& point : curve) {
     out.push_back({point.footprint, point.alone, point.together});
   }

@@ -72,6 +72,13 @@ std::map<std::uint64_t, std::vector<Rank>> parties_of(const std::vector<Witness>
   return parties;
 }
 
+const Record& record_of(const std::vector<Witness>& witnesses, std::uint64_t fingerprint) {
+  return std::ranges::find_if(
+             witnesses,
+             [&](const Witness& w) { return w.known && w.record.fingerprint == fingerprint; })
+      ->record;
+}
+
 template <class Field>
 bool differ(const std::vector<Witness>& witnesses, Field field) {
   const Witness* first = nullptr;
@@ -156,10 +163,8 @@ std::string mismatch_text(std::uint64_t sequence, const std::vector<Witness>& wi
   std::string text =
       fmt::format("call #{}: the ranks disagree on {}", sequence, differences(witnesses));
   for (const auto& [fingerprint, ranks] : parties_of(witnesses)) {
-    const auto first = std::ranges::find_if(witnesses, [&](const Witness& w) {
-      return w.known && w.record.fingerprint == fingerprint;
-    });
-    text += fmt::format("\n  {}: {}", ranks_text(ranks), to_text(first->record));
+    text +=
+        fmt::format("\n  {}: {}", ranks_text(ranks), to_text(record_of(witnesses, fingerprint)));
   }
   std::vector<Rank> silent;
   for (const Witness& w : witnesses) {

@@ -170,6 +170,7 @@ class Panel {
     }
     std::ranges::sort(ends);
     std::vector<double> wished;
+    wished.reserve(ends.size());
     for (const auto& end : ends) {
       wished.push_back(end.first);
     }
