@@ -170,7 +170,7 @@ std::string prepare_output(const Options& options) {
   if (!options.output.empty()) {
     return options.output;
   }
-  const std::string path = host_file_path();
+  std::string path = host_file_path();
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -243,6 +243,7 @@ void DirectOp::survey() {
 
 void DirectOp::fail_mismatch() {
   std::vector<Witness> witnesses;
+  witnesses.reserve(static_cast<std::size_t>(ranks_));
   for (Rank r = 0; r < ranks_; ++r) {
     witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], true, slot(r).record});
   }

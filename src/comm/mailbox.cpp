@@ -353,29 +353,31 @@ bool Mailbox::progress_out(Peer& peer) {
   bool moved = false;
   for (std::size_t k = 0; k < peer.lines.size(); ++k) {
     Line& line = *peer.lines[k];
-    for (;;) {
-      if (!line.sending) {
-        if (peer.queue.empty() || (k > 0 && peer.queue.front()->cut == 0)) {
-          break;
-        }
-        line.sending = peer.queue.front();
-        prepare_piece(line);
-        if (peer.checksums) {
-          line.out_header.data_sum = sum_of(line.out_body);
-          line.out_header.head_sum = sum_of(line.out_header);
-        }
-        if (line.sending->cut == line.sending->header.total) {
-          peer.queue.pop_front();
-        }
-      }
-      const bool wrote = write_some(line);
-      moved = moved || wrote;
+    while (line.sending || take_next(peer, line, k == 0)) {
+      moved = write_some(line) || moved;
       if (line.sending) {
         break;  // the stream is full
       }
     }
   }
   return moved;
+}
+
+/// Gives the line its next piece. False if there is none that it may carry.
+bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
+  if (peer.queue.empty() || (!is_first_line && peer.queue.front()->cut == 0)) {
+    return false;
+  }
+  line.sending = peer.queue.front();
+  prepare_piece(line);
+  if (peer.checksums) {
+    line.out_header.data_sum = sum_of(line.out_body);
+    line.out_header.head_sum = sum_of(line.out_header);
+  }
+  if (line.sending->cut == line.sending->header.total) {
+    peer.queue.pop_front();
+  }
+  return true;
 }
 
 /// Cuts the next piece off the line's message.

@@ -132,6 +132,7 @@ class Mailbox {
 
   void push_out(Peer& peer);
   bool progress_out(Peer& peer);
+  bool take_next(Peer& peer, Line& line, bool is_first_line);
   bool write_some(Line& line);
   void prepare_piece(Line& line);
   bool progress_in(Rank from, Peer& peer);

@@ -21,6 +21,7 @@ class FixedOrderOp : public Op {
     mine_ = counts_[static_cast<std::size_t>(group.rank())];
     const auto bytes = static_cast<std::size_t>(mine_ * geometry.element_bytes);
     std::byte* contributions = scratch_.get(bytes * static_cast<std::size_t>(ranks));
+    inputs_.reserve(static_cast<std::size_t>(ranks));
     for (Rank r = 0; r < ranks; ++r) {
       inputs_.push_back(contributions + static_cast<std::size_t>(r) * bytes);
     }
@@ -55,6 +56,7 @@ class FixedOrderOp : public Op {
  private:
   [[nodiscard]] std::vector<std::int64_t> block_counts() const {
     std::vector<std::int64_t> counts;
+    counts.reserve(static_cast<std::size_t>(group_.size()));
     for (Rank r = 0; r < group_.size(); ++r) {
       counts.push_back(geometry_.block(r).length);
     }

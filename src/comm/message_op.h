@@ -16,6 +16,8 @@ class SendOp : public Op {
   /// The group and the data must live until it is done.
   SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag);
   ~SendOp() override;
+  SendOp(const SendOp&) = delete;
+  SendOp& operator=(const SendOp&) = delete;
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
 
@@ -32,6 +34,8 @@ class ReceiveOp : public Op {
  public:
   ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag);
   ~ReceiveOp() override;
+  ReceiveOp(const ReceiveOp&) = delete;
+  ReceiveOp& operator=(const ReceiveOp&) = delete;
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
 

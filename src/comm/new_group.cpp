@@ -50,8 +50,6 @@ class NewArea {
       area_ = world.take_area();
     }
   }
-  NewArea(const NewArea&) = delete;
-  NewArea& operator=(const NewArea&) = delete;
   [[nodiscard]] Entry entry(std::int64_t colour, std::int64_t key) const {
     if (area_ == nullptr) {
       return {colour, key, 0, 0};

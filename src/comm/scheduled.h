@@ -42,6 +42,8 @@ class ScheduledOp : public Op {
   ScheduledOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record,
               const Schedule& schedule, std::uint64_t part = 0);
   ~ScheduledOp() override;
+  ScheduledOp(const ScheduledOp&) = delete;
+  ScheduledOp& operator=(const ScheduledOp&) = delete;
 
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;

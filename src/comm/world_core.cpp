@@ -98,7 +98,7 @@ WorldCore::WorldCore(WorldParts parts)
   network_ = has_far ? network_ : nullptr;
   RankPage* mine = page(rank());
   const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
-  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? own_bell_ : mine->bell, network_, mailbox_,
+  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? *own_bell_ : mine->bell, network_, mailbox_,
                                       mine != nullptr && here.size() > 1);
   engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size(), network_ != nullptr));
   std::vector<Watched> watched;

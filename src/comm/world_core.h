@@ -113,7 +113,7 @@ class WorldCore {
   HostMemory* memory_ = nullptr;
   Transport* network_ = nullptr;  ///< the one that polls, if a peer is behind it
   std::vector<std::vector<Rank>> by_host_;
-  Bell own_bell_;  ///< where no page is shared
+  std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared
   std::unique_ptr<WorldIdle> idle_;
   Mailbox mailbox_;
   std::unique_ptr<Engine> engine_;
