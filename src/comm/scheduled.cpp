@@ -167,7 +167,6 @@ const std::byte* ScheduledOp::first_place(Block block) const {
   const std::int64_t offset = extent(block).offset;
   switch (call_.operation) {
     case Operation::Broadcast:
-      return me_ == call_.root ? input_ + offset * element_bytes_ : nullptr;
     case Operation::Scatter:
       return me_ == call_.root ? input_ + offset * element_bytes_ : nullptr;
     case Operation::Gather:
@@ -411,22 +410,32 @@ bool ScheduledOp::step_done() {
 
 void ScheduledOp::finish() {
   for (Block b = 0; b < schedule_.blocks; ++b) {
-    std::byte* result = result_place(b);
-    const std::byte* value = current_[static_cast<std::size_t>(b)];
-    const auto bytes = static_cast<std::size_t>(extent(b).length * element_bytes_);
-    if (result != nullptr && value != result && bytes > 0) {
-      TRIREME_CHECK(value != nullptr, "a block of the result never arrived");
-      std::memcpy(result, value, bytes);
-    }
-    const std::int64_t by = divisor(call_.options, schedule_.ranks);
-    if (result != nullptr && combines(call_.operation) && by != 1) {
-      divide(combine_.dtype, result, extent(b).length, by);
+    if (extent(b).length > 0) {
+      finish_block(b);
     }
   }
   if (wide_) {
     narrow();
   }
   group_.finish(record_.sequence);
+}
+
+/// A block of the result that never moved is still where it was at first.
+void ScheduledOp::finish_block(Block block) {
+  std::byte* result = result_place(block);
+  if (result == nullptr) {
+    return;
+  }
+  const std::byte* value = current_[static_cast<std::size_t>(block)];
+  TRIREME_CHECK(value != nullptr, "a block of the result never arrived");
+  const std::int64_t length = extent(block).length;
+  if (value != result) {
+    std::memcpy(result, value, static_cast<std::size_t>(length * element_bytes_));
+  }
+  const std::int64_t by = divisor(call_.options, schedule_.ranks);
+  if (combines(call_.operation) && by != 1) {
+    divide(combine_.dtype, result, length, by);
+  }
 }
 
 void ScheduledOp::check(Seconds stuck) {

@@ -67,6 +67,7 @@ class ScheduledOp : public Op {
   [[nodiscard]] bool step_done();
   [[nodiscard]] std::uint64_t bytes_moved() const;
   void finish();
+  void finish_block(Block block);
   void cancel_all();
 
   [[nodiscard]] Key key() const;

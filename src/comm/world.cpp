@@ -144,6 +144,7 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body, const Worl
   comm::MemoryStore store;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (Rank r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
       try {

@@ -168,7 +168,7 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
 /// Every step of ring all-reduce and of tree broadcast, in turn.
 std::vector<Blow> all_blows(TransportKind kind, Rank ranks) {
   std::vector<Blow> blows;
-  for (std::size_t step = 0; step < static_cast<std::size_t>(2 * (ranks - 1)); ++step) {
+  for (std::size_t step = 0; step < 2 * static_cast<std::size_t>(ranks - 1); ++step) {
     blows.push_back({.kind = kind, .victim = 1, .step = step});
   }
   const Schedule tree = build(Operation::Broadcast, Algorithm::Mst, {.ranks = ranks});

@@ -177,6 +177,7 @@ class Heap : public HostMemory {
     std::size_t done = 0;
     while (done < into.size()) {
       const iovec local{into.data() + done, into.size() - done};
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
       const iovec remote{reinterpret_cast<void*>(address + done), into.size() - done};
       const ssize_t got =
           process_vm_readv(processes_[static_cast<std::size_t>(peer)], &local, 1, &remote, 1, 0);
