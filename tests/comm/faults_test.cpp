@@ -133,9 +133,9 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
         me = world.rank();
         std::vector<float> data(5000, 1.0F);
         world.all().run(make_call(blow, data));
-        world.all().barrier();
-        armed = true;
         try {
+          world.all().barrier();  // the victim may be through it, and be hit, before all others are
+          armed = true;
           for (int i = 0; i < 1000000; ++i) {  // a broadcast's root may run ahead for a while
             world.all().run(make_call(blow, data));
           }
@@ -227,12 +227,12 @@ TEST(Faults, KilledRankIsNamedInDirectOperations) {
     const SharedBoard board;
     launch(3, [&](World& world) {
       std::vector<float> data(elements, 1.0F);
-      world.all().run(allreduce<float>(data));
-      if (world.rank() == 2) {
-        board->struck = now();
-        raise(SIGKILL);
-      }
       try {
+        world.all().run(allreduce<float>(data));
+        if (world.rank() == 2) {  // perhaps before the others are through
+          board->struck = now();
+          raise(SIGKILL);
+        }
         world.all().run(allreduce<float>(data));
       } catch (const CommError& error) {
         note_error(*board, world.rank(), error);
