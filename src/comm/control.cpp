@@ -67,7 +67,6 @@ Progress ExchangeOp::listen() {
 }
 
 void ExchangeOp::check(Seconds stuck) {
-  constexpr std::chrono::milliseconds kStillOnTheWay{50};
   (void)listen();  // what a rank said before it went counts
   const auto now = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < heard_.size(); ++i) {

@@ -29,6 +29,9 @@ enum class ControlKind : std::uint64_t {
   Beat,         ///< "I live"
 };
 
+/// What a rank said before it went may still be on its way, or not have been looked at, for this long.
+inline constexpr std::chrono::milliseconds kStillOnTheWay{50};
+
 /// Contributions that have arrived, until someone asks for them. Any thread.
 class Exchanges {
  public:

@@ -46,10 +46,8 @@ Progress DirectOp::advance() {
 /// The call ends with an error: peers that are still reading or writing this rank's buffers are waited
 /// for, as the caller may free them.
 void DirectOp::withdraw() noexcept {
-  const bool offered = state_ != State::Begin && (slot(me_).input_offer == Offer::Buffer ||
-                                                  slot(me_).input_offer == Offer::Address ||
-                                                  slot(me_).output_offer == Offer::Buffer);
-  if (offered) {
+  const bool lends = lends_input() || slot(me_).output_offer == Offer::Buffer;
+  if (state_ != State::Begin && lends) {
     group_.await_release(record_.sequence);
   }
 }
@@ -76,14 +74,14 @@ bool DirectOp::is_combined_vector() const {
   return call_.operation == Operation::Allreduce || call_.operation == Operation::Reduce;
 }
 
-/// Whether this rank has data for others.
-bool DirectOp::offers() const {
+/// Whether a rank has data for others.
+bool DirectOp::offers(Rank rank) const {
   switch (call_.operation) {
     case Operation::Broadcast:
     case Operation::Scatter:
-      return me_ == call_.root;
+      return rank == call_.root;
     case Operation::Gather:
-      return me_ != call_.root;
+      return rank != call_.root;
     case Operation::Barrier:
       return false;
     default:
@@ -91,13 +89,14 @@ bool DirectOp::offers() const {
   }
 }
 
-bool DirectOp::reads_from(Rank peer) const {
+/// Whether one rank reads what another offers.
+bool DirectOp::reads(Rank reader, Rank source) const {
   switch (call_.operation) {
     case Operation::Broadcast:
     case Operation::Scatter:
-      return peer == call_.root;
+      return source == call_.root;
     case Operation::Gather:
-      return me_ == call_.root;
+      return reader == call_.root;
     case Operation::Barrier:
       return false;
     default:
@@ -105,22 +104,21 @@ bool DirectOp::reads_from(Rank peer) const {
   }
 }
 
-bool DirectOp::is_read_by(Rank peer) const {
-  switch (call_.operation) {
-    case Operation::Broadcast:
-    case Operation::Scatter:
-      return me_ == call_.root;
-    case Operation::Gather:
-      return peer == call_.root;
-    case Operation::Barrier:
-      return false;
-    default:
-      return true;
-  }
+/// Whether a rank gets the vector that is combined.
+bool DirectOp::gets_result(Rank rank) const {
+  return call_.operation == Operation::Allreduce || rank == call_.root;
 }
 
-bool DirectOp::wants_result() const {
-  return call_.operation == Operation::Allreduce || me_ == call_.root;
+/// Whether an input has a block for each rank, rather than the same for all.
+bool DirectOp::has_block_for_each() const {
+  return call_.operation == Operation::Scatter || call_.operation == Operation::ReduceScatter ||
+         call_.operation == Operation::Alltoall;
+}
+
+/// Whether peers use this rank's own input, not a copy made for them.
+bool DirectOp::lends_input() const {
+  const Offer offer = slot(me_).input_offer;
+  return offer == Offer::Buffer || offer == Offer::Address;
 }
 
 // Beginning: say what this rank called and where its data is; see what the others say.
@@ -128,16 +126,16 @@ bool DirectOp::wants_result() const {
 void DirectOp::announce() {
   Slot& mine = slot(me_);
   if (mine.fingerprint != record_.fingerprint || record_.site[0] != '\0') {
-    mine.record =
-        record_;  // else it is there from last time, but for the number, which the stamp has
+    // Else it is there from last time, but for the number, which the stamp has.
+    mine.record = record_;
     mine.fingerprint = record_.fingerprint;
   }
   mine.input_offer = Offer::Nothing;
   mine.output_offer = Offer::Nothing;
-  if (offers()) {
+  if (offers(me_)) {
     offer_input(mine);
   }
-  if (is_combined_vector() && wants_result() && geometry_.bytes() > kCombineAlone) {
+  if (is_combined_vector() && gets_result(me_) && geometry_.bytes() > kCombineAlone) {
     offer_output(mine);
   }
   if (!geometry_.received.empty()) {
@@ -205,11 +203,6 @@ bool DirectOp::all_here() {
   return true;
 }
 
-bool DirectOp::must_offer(Rank rank) const {
-  return !has_root(call_.operation) || call_.operation == Operation::Reduce ||
-         (call_.operation == Operation::Gather) == (rank != call_.root);
-}
-
 /// What all have said: throws if a rank called something else, and decides which way to go. Every rank
 /// comes to the same decision, as all look at the same slots.
 void DirectOp::survey() {
@@ -222,19 +215,16 @@ void DirectOp::survey() {
       fail_mismatch();
     }
     const Offer offer = s.input_offer;
-    all_offered = all_offered && (offer != Offer::Nothing || !must_offer(r));
+    all_offered = all_offered && (offer != Offer::Nothing || !offers(r));
     all_copies = all_copies && offer == Offer::Copy;
     someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
-    const bool has_result = call_.operation == Operation::Allreduce || r == call_.root;
-    all_outputs = all_outputs && (!has_result || s.output_offer == Offer::Buffer);
+    all_outputs = all_outputs && (s.output_offer == Offer::Buffer || !gets_result(r));
   }
   group_.world().require_not_given_up();
   if (!geometry_.received.empty()) {
     check_tables();
   }
-  if (call_.operation == Operation::Barrier) {
-    way_ = Way::Read;
-  } else if (is_combined_vector() && !all_copies) {
+  if (is_combined_vector() && !all_copies) {
     way_ = all_offered && all_outputs ? Way::Share : Way::Chunked;
   } else {
     way_ = all_offered ? Way::Read : Way::Chunked;
@@ -279,10 +269,8 @@ void DirectOp::cut_windows() {
   }
   window_length_ = unit_;
   if (way_ == Way::Chunked) {
-    const bool many_blocks = call_.operation == Operation::Scatter ||
-                             call_.operation == Operation::ReduceScatter ||
-                             call_.operation == Operation::Alltoall;
-    const std::int64_t room = static_cast<std::int64_t>(kChunkBytes) / (many_blocks ? ranks_ : 1);
+    const std::int64_t room =
+        static_cast<std::int64_t>(kChunkBytes) / (has_block_for_each() ? ranks_ : 1);
     window_length_ = std::max<std::int64_t>(1, room / kLine * kLine / geometry_.element_bytes);
   }
   windows_ = unit_ == 0 ? 0 : (unit_ + window_length_ - 1) / window_length_;
@@ -318,9 +306,7 @@ bool DirectOp::may_leave() const {
     }
     return true;
   }
-  const bool offered_own =
-      slot(me_).input_offer == Offer::Buffer || slot(me_).input_offer == Offer::Address;
-  return !offered_own || all_reached(&DirectOp::is_read_by, Stage::Worked, 1);
+  return !lends_input() || readers_reached(Stage::Worked, 1);
 }
 
 // The pipeline of chunks. Chunk k may be staged once everyone who reads it is done with chunk k - 2,
@@ -328,23 +314,22 @@ bool DirectOp::may_leave() const {
 
 Progress DirectOp::advance_pipeline() {
   bool moved = false;
-  if (staged_ < windows_ && all_reached(&DirectOp::is_read_by, Stage::Worked, staged_ - 1)) {
-    if (offers()) {
+  if (staged_ < windows_ && readers_reached(Stage::Worked, staged_ - 1)) {
+    if (offers(me_)) {
       stage(window(staged_));
     }
     tell(Stage::Staged, ++staged_);
     moved = true;
   }
   const bool results = is_combined_vector();
-  if (worked_ < staged_ && all_reached(&DirectOp::reads_from, Stage::Staged, worked_ + 1) &&
-      (!results || all_reached(&DirectOp::is_read_by, Stage::Taken, worked_ - 1))) {
+  if (worked_ < staged_ && sources_reached(Stage::Staged, worked_ + 1) &&
+      (!results || readers_reached(Stage::Taken, worked_ - 1))) {
     work(window(worked_));
     tell(Stage::Worked, ++worked_);
     moved = true;
   }
-  if (results && taken_ < worked_ &&
-      all_reached(&DirectOp::reads_from, Stage::Worked, taken_ + 1)) {
-    if (wants_result()) {
+  if (results && taken_ < worked_ && sources_reached(Stage::Worked, taken_ + 1)) {
+    if (gets_result(me_)) {
       take(window(taken_));
     }
     tell(Stage::Taken, ++taken_);
@@ -363,10 +348,19 @@ bool DirectOp::reached(Rank peer, Stage stage, std::int64_t chunks) const {
                             (record_.sequence << kChunkBits) + static_cast<std::uint64_t>(chunks);
 }
 
-bool DirectOp::all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
-                           std::int64_t chunks) const {
+/// Whether all who read from this rank have come so far; and all from whom it reads.
+bool DirectOp::readers_reached(Stage stage, std::int64_t chunks) const {
   for (Rank r = 0; r < ranks_; ++r) {
-    if (r != me_ && (this->*which)(r) && !reached(r, stage, chunks)) {
+    if (r != me_ && reads(r, me_) && !reached(r, stage, chunks)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool DirectOp::sources_reached(Stage stage, std::int64_t chunks) const {
+  for (Rank r = 0; r < ranks_; ++r) {
+    if (r != me_ && reads(me_, r) && !reached(r, stage, chunks)) {
       return false;
     }
   }
@@ -427,11 +421,8 @@ const std::byte* DirectOp::source(Rank from, const Window& window) const {
     return call_.input.data() + offset;
   }
   if (way_ == Way::Chunked) {
-    const bool many_blocks = offered_offset(from) != 0 || geometry_.form == Form::Pairs ||
-                             call_.operation == Operation::Scatter ||
-                             call_.operation == Operation::ReduceScatter;
     return group_.area(from).chunk(window.number) +
-           (many_blocks ? me_ * window_length_ * geometry_.element_bytes : 0);
+           (has_block_for_each() ? me_ * window_length_ * geometry_.element_bytes : 0);
   }
   Slot& theirs = slot(from);
   if (theirs.input_offer == Offer::Buffer) {
@@ -533,7 +524,7 @@ void DirectOp::combine(std::int64_t count, Stores stores) {
 
 /// Everything, by this rank for itself.
 void DirectOp::combine_whole() {
-  if (!wants_result()) {
+  if (!gets_result(me_)) {
     return;
   }
   const Window all{0, unit_, 0};
@@ -552,7 +543,7 @@ void DirectOp::combine_share(const Window& window) {
   group_.targets.clear();
   for (Rank r = 0; r < ranks_; ++r) {
     group_.inputs.push_back(source(r, {share.offset, share.offset + share.length, 0}));
-    if (call_.operation == Operation::Allreduce || r == call_.root) {
+    if (gets_result(r)) {
       const Rank world_rank = group_.members()[static_cast<std::size_t>(r)];
       group_.targets.push_back(group_.world().memory().view(world_rank, slot(r).output) +
                                share.offset * geometry_.element_bytes);
@@ -571,7 +562,7 @@ void DirectOp::combine_staged_share(const Window& window) {
     group_.inputs.push_back(source(r, window) + within);
   }
   std::byte* result = group_.area(me_).result(window.number) + within;
-  if (!wants_result()) {
+  if (!gets_result(me_)) {
     group_.targets.assign(1, result);
     combine(share.length, Stores::Streaming);
     return;

@@ -64,18 +64,18 @@ class DirectOp : public Op {
   void survey();
   [[noreturn]] void fail_mismatch();
   void check_tables() const;
-  [[nodiscard]] bool must_offer(Rank rank) const;
   void cut_windows();
   [[nodiscard]] Progress begin_work();
   [[nodiscard]] Progress advance_pipeline();
   [[nodiscard]] bool may_leave() const;
 
   // Who depends on whom.
-  [[nodiscard]] bool offers() const;
-  [[nodiscard]] bool reads_from(Rank peer) const;
-  [[nodiscard]] bool is_read_by(Rank peer) const;
-  [[nodiscard]] bool wants_result() const;
+  [[nodiscard]] bool offers(Rank rank) const;
+  [[nodiscard]] bool reads(Rank reader, Rank source) const;
+  [[nodiscard]] bool gets_result(Rank rank) const;
   [[nodiscard]] bool is_combined_vector() const;
+  [[nodiscard]] bool has_block_for_each() const;
+  [[nodiscard]] bool lends_input() const;
 
   // The work on one window.
   void stage(const Window& window);
@@ -100,8 +100,8 @@ class DirectOp : public Op {
     return group_.area(rank).slots[record_.sequence % 2];
   }
   [[nodiscard]] bool reached(Rank peer, Stage stage, std::int64_t chunks) const;
-  [[nodiscard]] bool all_reached(bool (DirectOp::*which)(Rank) const, Stage stage,
-                                 std::int64_t chunks) const;
+  [[nodiscard]] bool readers_reached(Stage stage, std::int64_t chunks) const;
+  [[nodiscard]] bool sources_reached(Stage stage, std::int64_t chunks) const;
   void tell(Stage stage, std::int64_t chunks);
 
   GroupCore& group_;

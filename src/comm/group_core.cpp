@@ -16,8 +16,6 @@
 namespace trireme::comm {
 namespace {
 
-/// How long an operation waits for a rank that lives but does not come, in deadlines.
-constexpr double kPatience = 30;
 /// A rank that has waited this long tells the others what it waits in.
 constexpr Seconds kAskAfter{0.05};
 /// How long ranks that disagree wait for everyone's word before they give up.
@@ -354,7 +352,6 @@ void GroupCore::check_failures() {
 
 /// What a rank sent before it left may be on its way, or not have been looked at: true after a while.
 bool GroupCore::is_final(Rank place) {
-  constexpr std::chrono::milliseconds kStillOnTheWay{50};
   const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mutex_);
   return now - left_.emplace(place, now).first->second > kStillOnTheWay;
@@ -377,7 +374,7 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
   }
   check_failures();
   check_dispute();
-  if (stuck.count > kPatience * world_.options().deadline.count) {
+  if (stuck > world_.patience()) {
     std::vector<Rank> late;
     std::string names;
     std::string seen;

@@ -55,6 +55,17 @@ bool lands_directly(const Incoming& message) {
   return message.combine == nullptr && message.parts.size() == 1;
 }
 
+/// Whether what came is not what was expected; then the receive is told in what.
+bool is_wrong(Incoming& message, const PieceHeader& header) {
+  if (header.fingerprint != message.fingerprint) {
+    message.wrong = Incoming::Wrong::Call;
+  } else if (header.total != total_of(message.parts)) {
+    message.wrong = Incoming::Wrong::Length;
+  }
+  message.wrong_length = header.total;
+  return message.wrong != Incoming::Wrong::Nothing;
+}
+
 }  // namespace
 
 /// A message that came before anyone waited for it.
@@ -138,16 +149,32 @@ void Mailbox::send(Outgoing& message) {
   auto sending = std::make_shared<Sending>();
   sending->message = &message;
   sending->parts = message.parts;
-  sending->header = {.magic = kMagic,
-                     .topic = message.key.topic,
-                     .context = message.key.context,
-                     .number = message.key.number,
-                     .fingerprint = message.fingerprint,
-                     .total = total_of(message.parts)};
+  sending->header.fingerprint = message.fingerprint;
+  enqueue(message.to, message.key, std::move(sending), Urgency::InTurn);
+}
+
+void Mailbox::post(Rank to, const Key& key, std::span<const std::byte> data, Urgency urgency) {
+  auto sending = std::make_shared<Sending>();
+  sending->copy.assign(data.begin(), data.end());
+  sending->parts = {sending->copy};
+  enqueue(to, key, std::move(sending), urgency);
+}
+
+void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency) {
+  PieceHeader& header = sending->header;
+  header.magic = kMagic;
+  header.topic = key.topic;
+  header.context = key.context;
+  header.number = key.number;
+  header.total = total_of(sending->parts);
   const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(message.to)];
-  sending->header.serial = peer.next_serial++;
-  peer.queue.push_back(std::move(sending));
+  Peer& peer = *peers_[static_cast<std::size_t>(to)];
+  header.serial = peer.next_serial++;
+  if (urgency == Urgency::Urgent) {
+    peer.queue.push_front(std::move(sending));
+  } else {
+    peer.queue.push_back(std::move(sending));
+  }
   push_out(peer);
 }
 
@@ -160,26 +187,6 @@ void Mailbox::push_out(Peer& peer) {
   } catch (const Error&) {
     peer.cannot_write = true;  // what it sent before is still read; that shows how it ended
   }
-}
-
-void Mailbox::post(Rank to, const Key& key, std::span<const std::byte> data, Urgency urgency) {
-  auto sending = std::make_shared<Sending>();
-  sending->copy.assign(data.begin(), data.end());
-  sending->parts = {sending->copy};
-  sending->header = {.magic = kMagic,
-                     .topic = key.topic,
-                     .context = key.context,
-                     .number = key.number,
-                     .total = data.size()};
-  const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(to)];
-  sending->header.serial = peer.next_serial++;
-  if (urgency == Urgency::Urgent) {
-    peer.queue.push_front(std::move(sending));
-  } else {
-    peer.queue.push_back(std::move(sending));
-  }
-  push_out(peer);
 }
 
 void Mailbox::receive(Incoming& message) {
@@ -198,11 +205,7 @@ bool Mailbox::try_stored(Peer& peer, Incoming& message) {
     if (stored.claimed != nullptr || stored.discard || !(key == message.key)) {
       continue;
     }
-    if (stored.header.fingerprint != message.fingerprint ||
-        stored.header.total != total_of(message.parts)) {
-      message.wrong = stored.header.fingerprint != message.fingerprint ? Incoming::Wrong::Call
-                                                                       : Incoming::Wrong::Length;
-      message.wrong_length = stored.header.total;
+    if (is_wrong(message, stored.header)) {
       message.done.store(true, std::memory_order_release);
       return true;
     }
@@ -476,7 +479,7 @@ bool Mailbox::read_line(Rank from, Peer& peer, Line& line) {
     return read_header(from, peer, line);
   }
   if (!line.bound) {
-    return bind(from, peer, line);
+    return bind(peer, line);
   }
   return read_body(from, peer, line);
 }
@@ -518,12 +521,12 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
 }
 
 /// Finds out where the piece goes. False if that is not known yet.
-bool Mailbox::bind(Rank from, Peer& peer, Line& line) {
+bool Mailbox::bind(Peer& peer, Line& line) {
   const PieceHeader& h = line.in_header;
   line.target = nullptr;
   line.stored.reset();
   if (h.offset == 0) {
-    if (!bind_first_piece(from, peer, line)) {
+    if (!bind_first_piece(peer, line)) {
       return false;
     }
   } else {
@@ -542,7 +545,7 @@ bool Mailbox::bind(Rank from, Peer& peer, Line& line) {
   return true;
 }
 
-bool Mailbox::bind_first_piece(Rank /*from*/, Peer& peer, Line& line) {
+bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
   const PieceHeader& h = line.in_header;
   const Key key{h.context, h.number, h.topic};
   const bool unwanted = forgotten_.contains(h.context);
@@ -552,10 +555,7 @@ bool Mailbox::bind_first_piece(Rank /*from*/, Peer& peer, Line& line) {
     if (it != peer.waiting.end()) {
       Incoming* message = *it;
       peer.waiting.erase(it);
-      if (message->fingerprint != h.fingerprint || total_of(message->parts) != h.total) {
-        message->wrong =
-            message->fingerprint != h.fingerprint ? Incoming::Wrong::Call : Incoming::Wrong::Length;
-        message->wrong_length = h.total;
+      if (is_wrong(*message, h)) {
         complete(*message);
       } else {
         line.target = message;

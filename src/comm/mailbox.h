@@ -130,6 +130,7 @@ class Mailbox {
   struct Stored;
   struct Sending;
 
+  void enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency);
   void push_out(Peer& peer);
   bool progress_out(Peer& peer);
   bool take_next(Peer& peer, Line& line, bool is_first_line);
@@ -139,8 +140,8 @@ class Mailbox {
   bool read_line(Rank from, Peer& peer, Line& line);
   bool read_header(Rank from, Peer& peer, Line& line);
   static void check_header(Rank from, const Peer& peer, const PieceHeader& header);
-  bool bind(Rank from, Peer& peer, Line& line);
-  bool bind_first_piece(Rank from, Peer& peer, Line& line);
+  bool bind(Peer& peer, Line& line);
+  bool bind_first_piece(Peer& peer, Line& line);
   void keep(Peer& peer, Line& line);
   bool read_body(Rank from, Peer& peer, Line& line);
   void finish_piece(Rank from, Peer& peer, Line& line);

@@ -78,11 +78,6 @@ Group make_group(WorldCore& world, std::uint64_t context, const std::vector<Rank
   return Group(world.make_group(context, members, std::move(areas), last));
 }
 
-Seconds patience_of(WorldCore& world) {
-  constexpr double kDeadlines = 30;
-  return {kDeadlines * world.options().deadline.count};
-}
-
 }  // namespace
 
 Group Group::split(std::int64_t colour, std::int64_t key) {
@@ -142,7 +137,7 @@ Group Group::subset(const std::vector<Rank>& places) {
   ExchangeOp exchange(world, {.context = context,
                               .ranks = members,
                               .mine = std::as_bytes(std::span(&mine, 1)),
-                              .patience = patience_of(world)});
+                              .patience = world.patience()});
   world.engine().run(exchange);
   std::vector<Entry> entries(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -172,7 +167,7 @@ bool agree(WorldCore& world, std::uint64_t context, std::uint64_t round, std::ve
                               .ranks = left,
                               .mine = message,
                               .lost = ExchangeOp::Options::Lost::LeaveOut,
-                              .patience = patience_of(world)});
+                              .patience = world.patience()});
   world.engine().run(exchange);
   bool same = true;
   std::vector<Rank> still = left;

@@ -52,6 +52,11 @@ class WorldCore {
   [[nodiscard]] Rank rank() const { return parts_.rank; }
   [[nodiscard]] Rank size() const { return parts_.size; }
   [[nodiscard]] const WorldOptions& options() const { return parts_.options; }
+  /// How long an operation waits for a rank that lives but does not come.
+  [[nodiscard]] Seconds patience() const {
+    constexpr double kDeadlines = 30;
+    return {kDeadlines * options().deadline.count};
+  }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   /// Requires has_memory().
