@@ -116,7 +116,8 @@ int guarded_run(int argc, char** argv) {
     return run(argc, argv);
   } catch (const Error& error) {
     print_error(error.what());
-    return error.kind() == ErrorKind::System ? kFailed : kUsage;
+    const bool caller = error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input;
+    return caller ? kUsage : kFailed;
   } catch (const Bug& bug) {
     print_error(std::string("internal error, please report it: ") + bug.what());
   } catch (const std::bad_alloc&) {
