@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // XXH3_64bits by the widest registers that the processor has
+#endif
 
 #include "trireme/error.h"
 
@@ -23,8 +26,10 @@ constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
 /// What is read of one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
-/// A longer one that nobody waits for holds its stream up for this long before it is kept too.
+/// A longer one that nobody waits for holds its stream up. It is kept too once nothing else has moved
+/// for this long (what is waited for may stand behind it) or, whatever moves, after kLongestHoldUp.
 constexpr std::chrono::milliseconds kHoldUp{1};
+constexpr std::chrono::milliseconds kLongestHoldUp{100};
 
 std::uint32_t sum_of(std::span<const std::byte> data) {
   return static_cast<std::uint32_t>(XXH3_64bits(data.data(), data.size()));
@@ -175,17 +180,18 @@ void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending,
   } else {
     peer.queue.push_back(std::move(sending));
   }
-  push_out(peer);
+  (void)push_out(peer);
 }
 
-void Mailbox::push_out(Peer& peer) {
+bool Mailbox::push_out(Peer& peer) {
   if (peer.broken || peer.cannot_write) {
-    return;
+    return false;
   }
   try {
-    progress_out(peer);
+    return progress_out(peer);
   } catch (const Error&) {
     peer.cannot_write = true;  // what it sent before is still read; that shows how it ended
+    return false;
   }
 }
 
@@ -295,6 +301,9 @@ bool Mailbox::progress() {
     completed_ = false;
     handlers_.completed();
   }
+  if (moved && held_up_.load(std::memory_order_relaxed)) {
+    last_moved_ = std::chrono::steady_clock::now();
+  }
   const bool news = !controls_.empty() || !lost_.empty();
   lock.unlock();
   if (news) {
@@ -304,7 +313,7 @@ bool Mailbox::progress() {
 }
 
 void Mailbox::progress_peer(Rank rank, Peer& peer, bool& moved) {
-  push_out(peer);
+  moved = push_out(peer) || moved;
   try {
     if (progress_in(rank, peer)) {
       moved = true;
@@ -563,7 +572,9 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
     } else {
       const auto now = std::chrono::steady_clock::now();
       line.held_since = line.held_since.value_or(now);
-      if (h.topic != Topic::Control && h.total > kKeepBytes && now - *line.held_since < kHoldUp) {
+      const bool others_move = now - std::max(*line.held_since, last_moved_) < kHoldUp &&
+                               now - *line.held_since < kLongestHoldUp;
+      if (h.topic != Topic::Control && h.total > kKeepBytes && others_move) {
         held_up_.store(true, std::memory_order_relaxed);
         return false;
       }

@@ -131,7 +131,7 @@ class Mailbox {
   struct Sending;
 
   void enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency);
-  void push_out(Peer& peer);
+  bool push_out(Peer& peer);
   bool progress_out(Peer& peer);
   bool take_next(Peer& peer, Line& line, bool is_first_line);
   bool write_some(Line& line);
@@ -170,6 +170,7 @@ class Mailbox {
   std::vector<Loss> lost_;
   std::mutex dispatching_;  ///< whoever has it brings control messages to their handler, in order
   std::atomic<bool> held_up_{false};
+  std::chrono::steady_clock::time_point last_moved_{};  ///< anything, while a stream was held up
   bool completed_ = false;
 };
 

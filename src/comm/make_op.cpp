@@ -6,6 +6,8 @@
 
 #include "comm/direct.h"
 #include "comm/scheduled.h"
+#include "comm/scratch.h"
+#include "comm/world_core.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -14,7 +16,11 @@ namespace {
 class FixedOrderOp : public Op {
  public:
   FixedOrderOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record)
-      : group_(group), call_(call), geometry_(geometry), record_(record) {
+      : group_(group),
+        call_(call),
+        geometry_(geometry),
+        record_(record),
+        scratch_(group.world().scratch()) {
     const Rank ranks = group.size();
     counts_ = call.operation == Operation::ReduceScatter ? block_counts()
                                                          : even_counts(geometry.count, ranks);

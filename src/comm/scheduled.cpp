@@ -1,9 +1,7 @@
 #include "comm/scheduled.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include <fmt/format.h>
 
@@ -12,8 +10,6 @@
 
 namespace trireme::comm {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 bool is_half(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
@@ -39,21 +35,6 @@ void narrow_elements(DType dtype, const std::byte* from, std::byte* to, std::int
 
 }  // namespace
 
-void Scratch::Free::operator()(std::byte* memory) const {
-  std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc): it came from aligned_alloc
-}
-
-std::byte* Scratch::get(std::size_t bytes) {
-  const std::size_t rounded =
-      (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
-  if (memory == nullptr) {
-    throw std::bad_alloc();
-  }
-  pieces_.emplace_back(memory);
-  return memory;
-}
-
 ScheduledOp::ScheduledOp(GroupCore& group, const Call& call, const Geometry& geometry,
                          const Record& record, const Schedule& schedule, std::uint64_t part)
     : group_(group),
@@ -62,7 +43,8 @@ ScheduledOp::ScheduledOp(GroupCore& group, const Call& call, const Geometry& geo
       record_(record),
       schedule_(schedule),
       me_(group.rank()),
-      part_(part) {
+      part_(part),
+      scratch_(group.world().scratch()) {
   if (group.sees_memory() && part == 0) {
     handshake_ = std::make_unique<DirectOp>(group, barrier_, no_data_, record);
   }

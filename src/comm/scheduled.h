@@ -20,20 +20,9 @@
 #include "comm/kernels.h"
 #include "comm/mailbox.h"
 #include "comm/op.h"
+#include "comm/scratch.h"
 
 namespace trireme::comm {
-
-/// Uninitialized bytes, aligned for any element.
-class Scratch {
- public:
-  [[nodiscard]] std::byte* get(std::size_t bytes);
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::vector<std::unique_ptr<std::byte, Free>> pieces_;
-};
 
 class ScheduledOp : public Op {
  public:

@@ -18,6 +18,7 @@
 #include "comm/group_core.h"
 #include "comm/mailbox.h"
 #include "comm/memory.h"
+#include "comm/scratch.h"
 #include "comm/transport.h"
 #include "comm/watch.h"
 #include "trireme/comm.h"
@@ -59,6 +60,7 @@ class WorldCore {
   }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] ScratchPool& scratch() { return scratch_; }
   /// Requires has_memory().
   [[nodiscard]] HostMemory& memory() { return *memory_; }
   [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
@@ -121,6 +123,7 @@ class WorldCore {
   std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared
   std::unique_ptr<WorldIdle> idle_;
   Mailbox mailbox_;
+  ScratchPool scratch_;
   std::unique_ptr<Engine> engine_;
   Exchanges exchanges_;
 
