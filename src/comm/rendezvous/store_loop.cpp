@@ -167,8 +167,25 @@ void StoreLoop::serve(std::uint64_t name) {
     } else {
       forget(name);
     }
+  } catch (const Disagreement& error) {
+    refuse(name, at->second, error.what());
+    refuse_all(error.what());
   } catch (const std::exception& error) {
     refuse(name, at->second, error.what());
+  }
+}
+
+/// A rank of the job is set otherwise and will not come: those who would wait for it hear why.
+void StoreLoop::refuse_all(const std::string& why) {
+  disagreement_ = why;
+  std::vector<std::uint64_t> names;
+  for (const auto& [name, client] : clients_) {
+    if (client.channel.is_open()) {
+      names.push_back(name);
+    }
+  }
+  for (const std::uint64_t name : names) {
+    refuse(name, clients_.at(name), why);
   }
 }
 
@@ -179,6 +196,9 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
       return true;
     }
     std::erase(strangers_, name);
+  }
+  if (!disagreement_.empty()) {
+    throw Error(ErrorKind::Peer, disagreement_);
   }
   for (int turn = 0; turn < kTurn; ++turn) {
     if (!answer_frames(name, client)) {
@@ -232,7 +252,9 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
 
 void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
   const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
-  const std::uint32_t out = client.channel.wants_write() ? EPOLLOUT : 0U;
+  // What has come and epoll does not see is read when the client may be written to: soon.
+  const bool soon = client.channel.wants_write() || (in != 0 && client.channel.has_buffered());
+  const std::uint32_t out = soon ? EPOLLOUT : 0U;
   if (client.watched != (in | out)) {
     client.watched = in | out;
     watch(EPOLL_CTL_MOD, client.channel.socket(), name, client.watched);

@@ -60,6 +60,7 @@ class StoreLoop {
 
   void forget(std::uint64_t name);
   void refuse(std::uint64_t name, Client& client, const std::string& why);
+  void refuse_all(const std::string& why);
   void drop(std::uint64_t name, std::string_view why);
   void note(std::string refusal);
 
@@ -74,6 +75,7 @@ class StoreLoop {
   std::map<std::uint64_t, Client> clients_;
   std::deque<std::uint64_t> strangers_;  ///< clients in the handshake, oldest first
   StoreService service_;
+  std::string disagreement_;  ///< of two ranks of the job; then nobody is served any more
   mutable Mutex refusals_mutex_;
   std::deque<std::string> refusals_ TRIREME_GUARDED_BY(refusals_mutex_);
 };

@@ -1,7 +1,11 @@
 #include "comm/rendezvous/tls.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <openssl/err.h>
@@ -13,6 +17,7 @@
 namespace trireme::comm {
 namespace {
 
+constexpr std::size_t kReadAhead = std::size_t{64} << 10;
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 constexpr std::array<unsigned char, 8> kIdentity{'t', 'r', 'i', 'r', 'e', 'm', 'e', '1'};
 
@@ -60,60 +65,10 @@ int find_session(SSL* ssl, const unsigned char* id, std::size_t id_length, SSL_S
   return !ours || *session != nullptr ? 1 : 0;
 }
 
-// OpenSSL's own socket BIO writes with write(), which raises SIGPIPE when the peer has gone. This
-// one sends with MSG_NOSIGNAL.
-
-int bio_write(BIO* bio, const char* data, int length) {
-  BIO_clear_retry_flags(bio);
-  int fd = -1;
-  BIO_get_fd(bio, &fd);
-  const ssize_t sent = ::send(fd, data, static_cast<std::size_t>(length), MSG_NOSIGNAL);
-  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
-    BIO_set_retry_write(bio);
-  }
-  return static_cast<int>(sent);
-}
-
-int bio_read(BIO* bio, char* into, int length) {
-  BIO_clear_retry_flags(bio);
-  int fd = -1;
-  BIO_get_fd(bio, &fd);
-  const ssize_t received = ::recv(fd, into, static_cast<std::size_t>(length), 0);
-  if (received < 0 && (errno == EAGAIN || errno == EINTR)) {
-    BIO_set_retry_read(bio);
-  }
-  return static_cast<int>(received);
-}
-
-using BioMethod = std::unique_ptr<BIO_METHOD, void (*)(BIO_METHOD*)>;
-
-long bio_control(BIO* bio, int command, long number, void* pointer) {
-  switch (command) {
-    case BIO_C_GET_FD:
-      *static_cast<int*>(pointer) = *static_cast<const int*>(BIO_get_data(bio));
-      return 1;
-    case BIO_CTRL_FLUSH:
-      return 1;
-    default:
-      (void)number;
-      return 0;
-  }
-}
-
-BioMethod make_bio_method() {
-  BioMethod method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "trireme socket"),
-                   BIO_meth_free);
-  if (method == nullptr || BIO_meth_set_write(method.get(), bio_write) != 1 ||
-      BIO_meth_set_read(method.get(), bio_read) != 1 ||
-      BIO_meth_set_ctrl(method.get(), bio_control) != 1) {
-    throw_openssl("cannot make a BIO");
-  }
-  return method;
-}
-
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
 Context make_context() {
+  constexpr long kMostCertificateBytes = 4096;  // nobody has one; a stranger could send much
   Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
@@ -123,10 +78,13 @@ Context make_context() {
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list(context.get(), kMostCertificateBytes);
   SSL_CTX_set_psk_use_session_callback(context.get(), use_session);
   SSL_CTX_set_psk_find_session_callback(context.get(), find_session);
   return context;
 }
+
+using BioMethod = std::unique_ptr<BIO_METHOD, void (*)(BIO_METHOD*)>;
 
 }  // namespace
 
@@ -134,22 +92,86 @@ struct Tls::State {
   Digest key{};
   int fd = -1;  ///< of the socket that outlives this
   std::string peer;
-  BioMethod method = make_bio_method();
-  Context context = make_context();
-  std::unique_ptr<SSL, void (*)(SSL*)> ssl{SSL_new(context.get()), SSL_free};
+  std::uint64_t records_per_key = 0;
+  std::uint64_t under_this_key = 0;  ///< records that were written with the present key
+  /// Read from the socket, but not by OpenSSL, which would ask the system twice for each record.
+  std::vector<std::byte> ahead;
+  std::size_t ahead_begin = 0;
+  std::size_t ahead_end = 0;
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl{nullptr, SSL_free};
+
+  // OpenSSL's own socket BIO writes with write(), which raises SIGPIPE when the peer has gone. This
+  // one sends with MSG_NOSIGNAL, and reads ahead.
+  static int send(BIO* bio, const char* data, int length);
+  static int receive(BIO* bio, char* into, int length);
+  static long control(BIO* bio, int command, long number, void* pointer);
+  static BioMethod make_bio_method();
 };
 
-Tls::Tls(const Fd& socket, Side side, const Digest& key) : state_(std::make_unique<State>()) {
+int Tls::State::send(BIO* bio, const char* data, int length) {
+  BIO_clear_retry_flags(bio);
+  const auto* state = static_cast<const State*>(BIO_get_data(bio));
+  const ssize_t sent = ::send(state->fd, data, static_cast<std::size_t>(length), MSG_NOSIGNAL);
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+    BIO_set_retry_write(bio);
+  }
+  return static_cast<int>(sent);
+}
+
+int Tls::State::receive(BIO* bio, char* into, int length) {
+  BIO_clear_retry_flags(bio);
+  auto* state = static_cast<State*>(BIO_get_data(bio));
+  if (state->ahead_begin == state->ahead_end) {
+    const ssize_t got = ::recv(state->fd, state->ahead.data(), state->ahead.size(), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      BIO_set_retry_read(bio);
+    }
+    if (got <= 0) {
+      return static_cast<int>(got);
+    }
+    state->ahead_begin = 0;
+    state->ahead_end = static_cast<std::size_t>(got);
+  }
+  const std::size_t taken =
+      std::min(static_cast<std::size_t>(length), state->ahead_end - state->ahead_begin);
+  std::memcpy(into, state->ahead.data() + state->ahead_begin, taken);
+  state->ahead_begin += taken;
+  return static_cast<int>(taken);
+}
+
+long Tls::State::control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+BioMethod Tls::State::make_bio_method() {
+  BioMethod method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "trireme socket"),
+                   BIO_meth_free);
+  if (method == nullptr || BIO_meth_set_write(method.get(), send) != 1 ||
+      BIO_meth_set_read(method.get(), receive) != 1 ||
+      BIO_meth_set_ctrl(method.get(), control) != 1) {
+    throw_openssl("cannot make a BIO");
+  }
+  return method;
+}
+
+Tls::Tls(const Fd& socket, Side side, const Digest& key, std::uint64_t records_per_key)
+    : state_(std::make_unique<State>()) {
+  // The same for all connections, and never changed: OpenSSL has only some hundred kinds of BIO.
+  static const Context context = make_context();
+  static const BioMethod method = State::make_bio_method();
   state_->key = key;
   state_->fd = socket.get();
   state_->peer = peer_of(socket);
+  state_->records_per_key = records_per_key;
+  state_->ahead.resize(kReadAhead);
+  state_->ssl.reset(SSL_new(context.get()));
   SSL* ssl = state_->ssl.get();
-  BIO* bio = BIO_new(state_->method.get());
+  BIO* bio = BIO_new(method.get());
   if (ssl == nullptr || bio == nullptr) {
     BIO_free(bio);
     throw_openssl("cannot set up TLS 1.3");
   }
-  BIO_set_data(bio, &state_->fd);
+  BIO_set_data(bio, state_.get());
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl, bio, bio);
   SSL_set_app_data(ssl, &state_->key);
@@ -203,8 +225,19 @@ Transfer Tls::write(std::span<const std::byte> data) {
   }
   std::size_t bytes = 0;
   ERR_clear_error();
+  // Refused while a record is half sent; then the next call will do.
+  if (state_->under_this_key >= state_->records_per_key &&
+      SSL_key_update(state_->ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
+    state_->under_this_key = 0;
+  }
+  ERR_clear_error();
   const int result = SSL_write_ex(state_->ssl.get(), data.data(), data.size(), &bytes);
+  state_->under_this_key += result == 1 ? 1 : 0;  // a call writes at most one record
   return result == 1 ? Transfer{.bytes = bytes} : failed(result, "write");
+}
+
+bool Tls::has_buffered() const noexcept {
+  return state_->ahead_begin < state_->ahead_end || SSL_has_pending(state_->ssl.get()) == 1;
 }
 
 void Tls::close() noexcept {
