@@ -175,12 +175,13 @@ void StoreLoop::serve(std::uint64_t name) {
   }
 }
 
-/// A rank of the job is set otherwise and will not come: those who would wait for it hear why.
+/// A rank of the job is set otherwise and will not come: those who would wait for it hear why. One
+/// that has not asked for anything hears it when it does; it may not be able to read yet.
 void StoreLoop::refuse_all(const std::string& why) {
   disagreement_ = why;
   std::vector<std::uint64_t> names;
   for (const auto& [name, client] : clients_) {
-    if (client.channel.is_open()) {
+    if (client.has_asked) {
       names.push_back(name);
     }
   }
@@ -196,9 +197,6 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
       return true;
     }
     std::erase(strangers_, name);
-  }
-  if (!disagreement_.empty()) {
-    throw Error(ErrorKind::Peer, disagreement_);
   }
   for (int turn = 0; turn < kTurn; ++turn) {
     if (!answer_frames(name, client)) {
@@ -225,6 +223,10 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
       const std::optional<std::string> frame = client.reader.next();
       all = !frame;
       if (frame) {
+        client.has_asked = true;
+        if (!disagreement_.empty()) {
+          throw Error(ErrorKind::Peer, disagreement_);
+        }
         deliver(name, service_.handle(name, decode_request(*frame)));
       }
     }

@@ -38,6 +38,7 @@ class StoreLoop {
     std::string out;
     std::size_t out_sent = 0;
     std::uint32_t watched = 0;
+    bool has_asked = false;
 
     [[nodiscard]] std::size_t backlog() const { return out.size() - out_sent; }
     /// Sends what can be sent now; false if the client has left.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{64} << 10;
+constexpr std::size_t kBatch = std::size_t{128} << 10;
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 constexpr std::array<unsigned char, 8> kIdentity{'t', 'r', 'i', 'r', 'e', 'm', 'e', '1'};
 
@@ -98,24 +100,43 @@ struct Tls::State {
   std::vector<std::byte> ahead;
   std::size_t ahead_begin = 0;
   std::size_t ahead_end = 0;
+  /// Encrypted, but not yet sent: several records go to the system at once.
+  std::vector<std::byte> out;
+  std::size_t out_sent = 0;
+  std::size_t owed = 0;  ///< bytes of the caller that are in `out` and were not called written
   std::unique_ptr<SSL, void (*)(SSL*)> ssl{nullptr, SSL_free};
 
-  // OpenSSL's own socket BIO writes with write(), which raises SIGPIPE when the peer has gone. This
-  // one sends with MSG_NOSIGNAL, and reads ahead.
-  static int send(BIO* bio, const char* data, int length);
+  /// Sends `out` as far as possible: Moved if all of it went.
+  Transfer::Outcome flush();
+
+  // OpenSSL's own socket BIO calls the system for every record, and write() raises SIGPIPE when the
+  // peer has gone. This one collects what is to be sent, and reads ahead.
+  static int collect(BIO* bio, const char* data, int length);
   static int receive(BIO* bio, char* into, int length);
   static long control(BIO* bio, int command, long number, void* pointer);
   static BioMethod make_bio_method();
 };
 
-int Tls::State::send(BIO* bio, const char* data, int length) {
-  BIO_clear_retry_flags(bio);
-  const auto* state = static_cast<const State*>(BIO_get_data(bio));
-  const ssize_t sent = ::send(state->fd, data, static_cast<std::size_t>(length), MSG_NOSIGNAL);
-  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
-    BIO_set_retry_write(bio);
+Transfer::Outcome Tls::State::flush() {
+  while (out_sent < out.size()) {
+    const ssize_t sent =
+        ::send(fd, out.data() + out_sent, out.size() - out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EINTR) {
+      return errno == EAGAIN ? Transfer::Outcome::WaitWrite : Transfer::Outcome::Closed;
+    }
+    out_sent += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
   }
-  return static_cast<int>(sent);
+  out.clear();
+  out_sent = 0;
+  return Transfer::Outcome::Moved;
+}
+
+int Tls::State::collect(BIO* bio, const char* data, int length) {
+  BIO_clear_retry_flags(bio);
+  auto* state = static_cast<State*>(BIO_get_data(bio));
+  const auto bytes = std::as_bytes(std::span(data, static_cast<std::size_t>(length)));
+  state->out.insert(state->out.end(), bytes.begin(), bytes.end());
+  return length;
 }
 
 int Tls::State::receive(BIO* bio, char* into, int length) {
@@ -146,7 +167,7 @@ long Tls::State::control(BIO* /*bio*/, int command, long /*number*/, void* /*poi
 BioMethod Tls::State::make_bio_method() {
   BioMethod method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "trireme socket"),
                    BIO_meth_free);
-  if (method == nullptr || BIO_meth_set_write(method.get(), send) != 1 ||
+  if (method == nullptr || BIO_meth_set_write(method.get(), collect) != 1 ||
       BIO_meth_set_read(method.get(), receive) != 1 ||
       BIO_meth_set_ctrl(method.get(), control) != 1) {
     throw_openssl("cannot make a BIO");
@@ -190,7 +211,9 @@ Tls::~Tls() {
 }
 
 Transfer Tls::failed(int result, std::string_view what) {
-  switch (SSL_get_error(state_->ssl.get(), result)) {
+  const int why = SSL_get_error(state_->ssl.get(), result);
+  (void)state_->flush();  // the negotiation, or why it ends
+  switch (why) {
     case SSL_ERROR_WANT_READ:
       return {.outcome = Transfer::Outcome::WaitRead};
     case SSL_ERROR_WANT_WRITE:
@@ -216,24 +239,45 @@ Transfer Tls::read(std::span<std::byte> into) {
   std::size_t bytes = 0;
   ERR_clear_error();
   const int result = SSL_read_ex(state_->ssl.get(), into.data(), into.size(), &bytes);
-  return result == 1 ? Transfer{.bytes = bytes} : failed(result, "read");
+  if (result == 1) {
+    return {.bytes = bytes};
+  }
+  Transfer transfer = failed(result, "read");
+  if (transfer.outcome == Transfer::Outcome::WaitRead && !state_->out.empty() &&
+      state_->owed == 0) {
+    transfer.outcome = Transfer::Outcome::WaitWrite;  // the negotiation has to go on first
+  }
+  return transfer;
 }
 
 Transfer Tls::write(std::span<const std::byte> data) {
-  if (data.empty()) {
-    return {};
+  const Transfer encrypted = state_->owed == 0 ? encrypt(data) : Transfer{};
+  const Transfer::Outcome flushed = state_->flush();
+  if (flushed != Transfer::Outcome::Moved) {
+    return {.outcome = flushed};
   }
-  std::size_t bytes = 0;
-  ERR_clear_error();
-  // Refused while a record is half sent; then the next call will do.
-  if (state_->under_this_key >= state_->records_per_key &&
-      SSL_key_update(state_->ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
-    state_->under_this_key = 0;
+  return state_->owed == 0 ? encrypted : Transfer{.bytes = std::exchange(state_->owed, 0)};
+}
+
+/// Makes records until there are enough to be worth a call of the system.
+Transfer Tls::encrypt(std::span<const std::byte> data) {
+  SSL* ssl = state_->ssl.get();
+  while (!data.empty() && state_->out.size() < kBatch) {
+    ERR_clear_error();
+    if (state_->under_this_key >= state_->records_per_key &&
+        SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
+      state_->under_this_key = 0;
+    }
+    std::size_t bytes = 0;
+    const int result = SSL_write_ex(ssl, data.data(), data.size(), &bytes);
+    if (result != 1) {
+      return failed(result, "write");
+    }
+    ++state_->under_this_key;  // a call makes one record
+    state_->owed += bytes;
+    data = data.subspan(bytes);
   }
-  ERR_clear_error();
-  const int result = SSL_write_ex(state_->ssl.get(), data.data(), data.size(), &bytes);
-  state_->under_this_key += result == 1 ? 1 : 0;  // a call writes at most one record
-  return result == 1 ? Transfer{.bytes = bytes} : failed(result, "write");
+  return {};
 }
 
 bool Tls::has_buffered() const noexcept {
@@ -243,6 +287,7 @@ bool Tls::has_buffered() const noexcept {
 void Tls::close() noexcept {
   if (SSL_is_init_finished(state_->ssl.get()) == 1) {
     SSL_shutdown(state_->ssl.get());
+    (void)state_->flush();
   }
   ERR_clear_error();
 }

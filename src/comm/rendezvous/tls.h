@@ -37,6 +37,7 @@ class Tls {
 
  private:
   struct State;
+  [[nodiscard]] Transfer encrypt(std::span<const std::byte> data);
   [[nodiscard]] Transfer failed(int result, std::string_view what);
   std::unique_ptr<State> state_;
 };

@@ -16,10 +16,9 @@ using Outcome = Transfer::Outcome;
 /// What a record of TLS holds at most.
 constexpr std::size_t kRecord = std::size_t{16} << 10;
 
-/// TLS takes and gives whole records. One that does not fit into the socket stays in OpenSSL, counts
-/// as not taken, and goes on when the same bytes are written again, as the mailbox does. Either
-/// direction may have to wait for the other (a key that changes); any event of the socket makes the
-/// mailbox try both again.
+/// TLS takes and gives whole records. Those that do not fit into the socket count as not taken, and go
+/// on when the same bytes are written again, as the mailbox does. Either direction may have to wait for
+/// the other (in the negotiation); any event of the socket makes the mailbox try both again.
 class TlsStream : public Stream {
  public:
   TlsStream(std::shared_ptr<Connection> connection, Rank peer)
