@@ -223,11 +223,7 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
       const std::optional<std::string> frame = client.reader.next();
       all = !frame;
       if (frame) {
-        client.has_asked = true;
-        if (!disagreement_.empty()) {
-          throw Error(ErrorKind::Peer, disagreement_);
-        }
-        deliver(name, service_.handle(name, decode_request(*frame)));
+        answer(name, client, *frame);
       }
     }
     if (!client.flush()) {
@@ -237,6 +233,14 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
       return true;
     }
   }
+}
+
+void StoreLoop::answer(std::uint64_t name, Client& client, const std::string& frame) {
+  client.has_asked = true;
+  if (!disagreement_.empty()) {
+    throw Error(ErrorKind::Peer, disagreement_);
+  }
+  deliver(name, service_.handle(name, decode_request(frame)));
 }
 
 /// Queues the answers to a request of `asker`.

@@ -56,6 +56,7 @@ class StoreLoop {
   void serve(std::uint64_t name);
   [[nodiscard]] bool progress(std::uint64_t name, Client& client);
   [[nodiscard]] bool answer_frames(std::uint64_t name, Client& client);
+  void answer(std::uint64_t name, Client& client, const std::string& frame);
   void deliver(std::uint64_t asker, const std::vector<Answer>& answers);
   void watch_for_more(std::uint64_t name, Client& client);
 
