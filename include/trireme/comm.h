@@ -183,8 +183,11 @@ struct WorldOptions {
   Seconds deadline{2.0};
   /// Automatic: shared memory inside a host, TCP between hosts.
   TransportKind transport = TransportKind::Automatic;
+  /// Whether what goes over TCP (to the store and between ranks) is encrypted and protected against
+  /// changes: TLS 1.3, with keys made from the job's secret. Shared memory inside a host is not.
+  bool encrypt = false;
   /// Which messages carry a checksum: none, those that cross a network, or all. Direct operations
-  /// send no messages and have none.
+  /// send no messages and have none. Under `encrypt`, Network adds none: TLS has better ones.
   enum class Checksums { Off, Network, All } checksums = Checksums::Network;
   /// Connections to each peer on another host; long messages use all of them.
   int connections = 2;

@@ -33,6 +33,7 @@ constexpr const char* kExamples =
     "  trireme bench allreduce -n 2 --sizes 8..64M                 by what the library chooses\n"
     "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every way to do it, compared\n"
     "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
+    "  trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs\n"
     "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
     "\n"
     "A time is the median of isolated calls: from the moment that all ranks have come to the last "
@@ -44,6 +45,7 @@ struct Options {
   BenchWishes wishes{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
   Rank ranks = 0;
   std::string transport = "shm";
+  bool encrypt = false;
   std::string dtype = "f32";
   std::string buffers = "own";
   int repeats = 0;
@@ -79,6 +81,7 @@ BenchBuffers parse_buffers(const std::string& text) {
 BenchPlan make_plan(const Options& options) {
   BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, usable_cores()) : options.ranks,
                  .transport = parsed("--transport", options.transport, parse_bench_transport),
+                 .encrypt = options.encrypt,
                  .dtype = parsed("--dtype", options.dtype, parse_dtype),
                  .buffers = parsed("--buffers", options.buffers, parse_buffers),
                  .repeats = options.repeats};
@@ -88,6 +91,12 @@ BenchPlan make_plan(const Options& options) {
   }
   if (plan.buffers == BenchBuffers::Shared && plan.transport == TransportKind::Tcp) {
     throw Error(ErrorKind::Usage, "--buffers: there are no shared buffers with --transport tcp");
+  }
+  if (plan.encrypt && plan.transport != TransportKind::Tcp) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--encrypt: memory of one host is not encrypted (--transport {}); use "
+                            "--transport tcp",
+                            name(plan.transport)));
   }
   add_cases(plan, options.wishes);
   return plan;
@@ -190,6 +199,7 @@ void add_options(CLI::App& command, Options& o) {
       ->capture_default_str();
   command.add_option("--transport", o.transport, "one of: shm in-process tcp")
       ->capture_default_str();
+  command.add_flag("--encrypt", o.encrypt, "with --transport tcp: encrypt connections (TLS 1.3)");
   command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")
       ->capture_default_str();
   command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)")

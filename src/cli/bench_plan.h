@@ -30,6 +30,7 @@ struct BenchCase {
 struct BenchPlan {
   Rank ranks = 2;
   TransportKind transport = TransportKind::SharedMemory;
+  bool encrypt = false;  ///< only over TCP
   DType dtype = DType::F32;
   BenchBuffers buffers = BenchBuffers::Own;
   int repeats = 0;  ///< of each case; 0: as many as are worth the time

@@ -75,8 +75,9 @@ std::string algorithm_text(const BenchRow& row) {
 
 std::string head(const BenchReport& report, Operation operation) {
   const BenchPlan& plan = report.plan;
-  return fmt::format("{}, {} rank{} by {}, {}, {} buffers", name(operation), plan.ranks,
-                     plan.ranks == 1 ? "" : "s", name(plan.transport), to_text(plan.dtype),
+  return fmt::format("{}, {} rank{} by {}{}, {}, {} buffers", name(operation), plan.ranks,
+                     plan.ranks == 1 ? "" : "s", name(plan.transport),
+                     plan.encrypt ? ", encrypted" : "", to_text(plan.dtype),
                      plan.buffers == BenchBuffers::Own ? "own" : "shared");
 }
 
@@ -157,6 +158,7 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   json["count"] = row.what.count;
   json["dtype"] = to_text(report.plan.dtype);
   json["transport"] = name(report.plan.transport);
+  json["encrypted"] = report.plan.encrypt;
   json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
   json["algorithm"] = name(row.what.method);
   json["chosen"] = row.result.chosen;
@@ -181,6 +183,7 @@ Json choice_json(const BenchReport& report, std::size_t first, std::size_t last)
   json["ranks"] = report.plan.ranks;
   json["bytes"] = any.what.bytes.count;
   json["transport"] = name(report.plan.transport);
+  json["encrypted"] = report.plan.encrypt;
   json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
   json["best"] = nullptr;
   for (std::size_t i = first; i < last; ++i) {

@@ -55,7 +55,9 @@ int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
               const WorldOptions& options, const comm::Secret& secret, const Fd& address) {
   try {
     const std::string store_address = read_line(address);
-    comm::TcpStore store({.server = comm::parse_address(store_address), .secret = secret},
+    comm::TcpStore store({.server = comm::parse_address(store_address),
+                          .secret = secret,
+                          .encryption = comm::encryption_of(options)},
                          comm::deadline_in({5 * options.deadline.count}));
     World world(comm::join({rank, ranks, options, store, nullptr, secret}));
     body(world);
@@ -188,7 +190,8 @@ int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptio
       line = make_line();
       children.add(r, start_child(r, ranks, body, options, secret, line));
     }
-    const comm::TcpStoreServer server({.listen = {}, .secret = secret});
+    const comm::TcpStoreServer server(
+        {.listen = {}, .secret = secret, .encryption = comm::encryption_of(options)});
     const std::string text = to_text(server.address()) + "\n";
     for (const Line& line : lines) {
       (void)send(line.parent.get(), text.data(), text.size(), MSG_NOSIGNAL);

@@ -30,6 +30,9 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 /// for this long (what is waited for may stand behind it) or, whatever moves, after kLongestHoldUp.
 constexpr std::chrono::milliseconds kHoldUp{1};
 constexpr std::chrono::milliseconds kLongestHoldUp{100};
+/// When a peer ends, all its streams close, if not in the same instant. One that stays the only one
+/// for longer was cut, and what went into it is lost.
+constexpr std::chrono::milliseconds kAllClose{10};
 
 std::uint32_t sum_of(std::span<const std::byte> data) {
   return static_cast<std::uint32_t>(XXH3_64bits(data.data(), data.size()));
@@ -129,6 +132,9 @@ struct Mailbox::Peer {
   std::map<std::uint32_t, UnderWay> under_way;
   std::uint32_t next_serial = 0;
   bool checksums = false;
+  /// When the first of its streams closed.
+  std::optional<std::chrono::steady_clock::time_point> closing;
+  bool told = false;          ///< that it is lost
   bool cannot_write = false;  ///< it may still have sent something before it went
   bool broken = false;
 };
@@ -355,7 +361,13 @@ void Mailbox::dispatch() {
 
 void Mailbox::break_peer(Rank from, Peer& peer, bool damaged, const std::string& why) {
   peer.broken = true;
-  lost_.push_back({from, damaged, why});  // told after the messages that came before the end
+  tell_lost(from, peer, damaged, why);
+}
+
+void Mailbox::tell_lost(Rank from, Peer& peer, bool damaged, const std::string& why) {
+  if (!std::exchange(peer.told, true)) {
+    lost_.push_back({from, damaged, why});  // told after the messages that came before the end
+  }
 }
 
 // Out. The first piece of a message always goes by the first line; so short messages keep their order,
@@ -479,7 +491,20 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
       std::ranges::all_of(peer.lines, [](const auto& line) { return line->closed; })) {
     throw Closed(why);
   }
+  if (!why.empty() || peer.closing) {
+    watch_closing(from, peer);
+  }
   return moved;
+}
+
+/// Some streams have closed, others not. A peer that said goodbye is read to its end all the same.
+void Mailbox::watch_closing(Rank from, Peer& peer) {
+  const auto now = std::chrono::steady_clock::now();
+  peer.closing = peer.closing.value_or(now);
+  if (!peer.told && now - *peer.closing > kAllClose) {
+    tell_lost(from, peer, false,
+              fmt::format("one of its {} connections closed", peer.lines.size()));
+  }
 }
 
 /// One go at a line: the header, whom it is for, some of the body. True if something moved.

@@ -89,8 +89,8 @@ class Mailbox {
  public:
   /// `control` gets every message of the control topic, on the thread that makes progress, which may
   /// call the mailbox. The others must not.
-  /// `lost` is told, once, that nothing comes from a peer any more, and why; `damaged` says that what
-  /// came last was wrong.
+  /// `lost` is told, once, that a peer's messages do not come any more, or not all, and why; `damaged`
+  /// says that what came last was wrong.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
     std::function<void(Rank peer, bool damaged, const std::string& why)> lost;
@@ -147,7 +147,9 @@ class Mailbox {
   void finish_piece(Rank from, Peer& peer, Line& line);
   void land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const;
   void complete(Incoming& message);
+  void watch_closing(Rank from, Peer& peer);
   void break_peer(Rank from, Peer& peer, bool damaged, const std::string& why);
+  void tell_lost(Rank from, Peer& peer, bool damaged, const std::string& why);
   void progress_peer(Rank rank, Peer& peer, bool& moved);
   void dispatch();
   bool try_stored(Peer& peer, Incoming& message);

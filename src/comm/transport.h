@@ -15,12 +15,17 @@
 #include "comm/engine.h"
 #include "comm/memory.h"
 #include "comm/rendezvous/deadline.h"
+#include "comm/rendezvous/handshake.h"
 #include "comm/rendezvous/secret.h"
 #include "comm/stream.h"
 #include "trireme/comm.h"
 #include "trireme/schedule.h"
 
 namespace trireme::comm {
+
+[[nodiscard]] inline Encryption encryption_of(const WorldOptions& options) {
+  return options.encrypt ? Encryption::Tls : Encryption::None;
+}
 
 struct PeerAddress {
   Rank rank = 0;

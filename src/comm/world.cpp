@@ -2,6 +2,8 @@
 #include <exception>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "comm/join.h"
 #include "comm/rendezvous/launch_variables.h"
 #include "comm/rendezvous/meeting.h"
@@ -52,7 +54,9 @@ using comm::deadline_in;
 /// A world whose ranks meet in a store that rank 0 serves.
 World meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
            const WorldOptions& options) {
-  comm::TcpStore store({.server = meeting.store, .secret = meeting.secret},
+  comm::TcpStore store({.server = meeting.store,
+                        .secret = meeting.secret,
+                        .encryption = comm::encryption_of(options)},
                        deadline_in({5 * options.deadline.count}));
   std::unique_ptr<comm::WorldCore> core =
       comm::join({launch.rank, launch.size, options, store, nullptr, meeting.secret});
@@ -76,7 +80,9 @@ World serve_and_meet(const comm::LaunchInfo& launch, const comm::Meeting& meetin
   std::unique_ptr<comm::TcpStoreServer> server;
   if (launch.serves_store()) {
     server = std::make_unique<comm::TcpStoreServer>(
-        comm::TcpStoreServerOptions{.listen = meeting.store, .secret = meeting.secret});
+        comm::TcpStoreServerOptions{.listen = meeting.store,
+                                    .secret = meeting.secret,
+                                    .encryption = comm::encryption_of(options)});
   }
   return meet(launch, meeting, options);
 }
@@ -84,6 +90,12 @@ World serve_and_meet(const comm::LaunchInfo& launch, const comm::Meeting& meetin
 }  // namespace
 
 World join(const JoinOptions& where, const WorldOptions& options) {
+  if (where.secret.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("no secret to {} connections with: set JoinOptions::secret to 64 "
+                            "hexadecimal digits, the same on all ranks (openssl rand -hex 32)",
+                            options.encrypt ? "encrypt" : "authenticate"));
+  }
   comm::LaunchInfo launch;
   launch.rank = where.rank;
   launch.size = where.size;
@@ -114,7 +126,7 @@ World join(const std::function<std::optional<std::string>(const std::string&)>& 
         comm::await_meeting(place, deadline_in({5 * options.deadline.count}));
     return meet(launch, meeting, options);
   }
-  const comm::MeetingHost host(place);
+  const comm::MeetingHost host(place, comm::encryption_of(options));
   return meet(launch, host.meeting(), options);
 }
 

@@ -110,7 +110,8 @@ WorldCore::WorldCore(WorldParts parts)
     const bool network = transport.memory() == nullptr;
     mailbox_.connect(r, transport.streams(r),
                      options().checksums == WorldOptions::Checksums::All ||
-                         (network && options().checksums == WorldOptions::Checksums::Network));
+                         (network && !options().encrypt &&
+                          options().checksums == WorldOptions::Checksums::Network));
     watched.push_back({r, page(r), transport.death_watch(r)});
   }
   make_all_group();

@@ -53,6 +53,15 @@ TEST_F(BenchCommand, MeasuresEveryOperationOnEveryTransport) {
   }
 }
 
+TEST_F(BenchCommand, MeasuresEncryptedConnections) {
+  const Ran ran = run_bench("allreduce -n 2 --sizes 8,1M --transport tcp --encrypt --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  for (const Json& row : rows_of(ran)) {
+    EXPECT_TRUE(row.at("correct").get<bool>()) << row;
+    EXPECT_TRUE(row.at("encrypted").get<bool>()) << row;
+  }
+}
+
 TEST_F(BenchCommand, WritesTheFieldsOfARow) {
   const Ran ran = run_bench("allreduce -n 2 --sizes 64K --dtype i32 --buffers shared --json");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
@@ -66,6 +75,7 @@ TEST_F(BenchCommand, WritesTheFieldsOfARow) {
   EXPECT_EQ(row.at("count"), 16384);
   EXPECT_EQ(row.at("dtype"), "i32");
   EXPECT_EQ(row.at("transport"), "shm");
+  EXPECT_FALSE(row.at("encrypted").get<bool>());
   EXPECT_EQ(row.at("buffers"), "shared");
   EXPECT_EQ(row.at("algorithm"), "automatic");
   EXPECT_EQ(row.at("chosen"), "direct");
@@ -153,6 +163,7 @@ TEST_F(BenchCommand, RefusesInOneLine) {
       {"broadcast --algorithm rong", "--algorithm: "},
       {"allreduce --algorithm direct --transport tcp", "--algorithm: direct needs ranks"},
       {"allreduce --transport ucx", "--transport: 'ucx' is no transport"},
+      {"allreduce --encrypt", "--encrypt: memory of one host is not encrypted"},
       {"allreduce --buffers mine", "--buffers: 'mine' is no kind"},
       {"allreduce --buffers shared --transport tcp", "--buffers: "},
       {"allreduce --dtype f31", "--dtype: "},

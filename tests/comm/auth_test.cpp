@@ -140,8 +140,27 @@ TEST(Handshake, TellsBothSidesOfAWrongEncryption) {
   HandshakeOptions other = options_for(Side::Client);
   other.encryption = Encryption::Tls;
   const auto [client, server] = both_refuse(other, options_for(Side::Server));
-  EXPECT_NE(client.find("one side wants TLS"), std::string::npos) << client;
-  EXPECT_NE(server.find("the client wants TLS, this side no TLS"), std::string::npos) << server;
+  EXPECT_EQ(client,
+            "the server does not encrypt, this side does; set WorldOptions::encrypt alike on every "
+            "rank");
+  EXPECT_EQ(
+      server,
+      "the client encrypts, this side does not; set WorldOptions::encrypt alike on every rank");
+}
+
+/// Who has no secret cannot make a side believe that the job's ranks disagree.
+TEST(Handshake, BelievesADisagreementOnlyWithTheSecret) {
+  for (const bool has_secret : {true, false}) {
+    HandshakeOptions other = options_for(Side::Client);
+    other.encryption = Encryption::Tls;
+    other.secret = has_secret ? other.secret : Secret::random();
+    Handshake client(other);
+    Handshake server(options_for(Side::Server));
+    converse(client, server, 64);
+    EXPECT_EQ(client.disagrees(), has_secret);
+    EXPECT_EQ(server.disagrees(), has_secret);
+    EXPECT_EQ(server.state(), Handshake::State::Refused);
+  }
 }
 
 TEST(Handshake, NamesBothVersions) {

@@ -155,6 +155,40 @@ TEST(Channel, HidesWhatTlsCarries) {
   EXPECT_EQ(seen.find(word), std::string::npos);
 }
 
+/// Both ways at once, with keys that change all the time.
+TEST(Channel, GoesOnToNewKeys) {
+  SocketPair pair = connected();
+  constexpr std::uint64_t kRecordsPerKey = 3;
+  const Digest key{};
+  Tls client(pair.client, Side::Client, key, kRecordsPerKey);
+  Tls server(pair.server, Side::Server, key, kRecordsPerKey);
+  std::vector<std::byte> data(std::size_t{8} << 20);
+  std::mt19937_64 random(11);
+  for (std::byte& byte : data) {
+    byte = static_cast<std::byte>(random());
+  }
+  struct End {
+    Tls& tls;
+    std::size_t sent = 0;
+    std::vector<std::byte> got{};
+  };
+  std::array<End, 2> ends{End{client}, End{server}};
+  std::vector<std::byte> chunk(100'000);
+  const auto is_done = [&](const End& end) {
+    return end.sent == data.size() && end.got.size() == data.size();
+  };
+  for (const Deadline until = soon(); !std::ranges::all_of(ends, is_done) && !passed(until);) {
+    for (End& end : ends) {
+      end.sent += end.tls.write(std::span(data).subspan(end.sent)).bytes;
+      const std::size_t got = end.tls.read(chunk).bytes;
+      end.got.insert(end.got.end(), chunk.begin(),
+                     chunk.begin() + static_cast<std::ptrdiff_t>(got));
+    }
+  }
+  EXPECT_EQ(ends[0].got, data);
+  EXPECT_EQ(ends[1].got, data);
+}
+
 TEST(Channel, RefusesTlsWithoutTheKey) {
   SocketPair pair = connected();
   Digest key{};

@@ -40,11 +40,13 @@ Clock::duration to_duration(Seconds time) {
 /// One connection: two sockets, and what is between them each way.
 class Proxy::Connection {
  public:
-  Connection(Fd client, Fd server, std::size_t number, const Meddling& meddling)
+  Connection(Fd client, Fd server, std::size_t number, const Meddling& meddling, Passed& passed)
       : client_(std::move(client)),
         server_(std::move(server)),
         number_(number),
-        meddling_(meddling) {}
+        meddling_(meddling),
+        passed_(passed) {}
+  [[nodiscard]] std::size_t number() const { return number_; }
 
   /// Moves what can be moved. False once it is over; sets `struck` when it has meddled.
   bool move(std::atomic<bool>& struck) {
@@ -101,6 +103,9 @@ class Proxy::Connection {
     const bool cut = is_here(meddling_.close, way, got.bytes);
     const std::size_t kept = cut ? meddling_.close->byte - l.seen : got.bytes;
     enqueue(l, std::span(buffer).first(kept));
+    if (meddling_.record) {
+      passed_.add(number_, way, std::span(buffer).first(kept));
+    }
     l.seen += got.bytes;
     l.ended = cut;
     struck = struck || cut;
@@ -145,8 +150,29 @@ class Proxy::Connection {
   Fd server_;
   std::size_t number_;
   const Meddling& meddling_;
+  Passed& passed_;
   std::array<Lane, 2> lanes_{};
 };
+
+void Passed::add(std::size_t connection, Way way, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  bytes_[{connection, way}].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::size_t Passed::size() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t total = 0;
+  for (const auto& [where, bytes] : bytes_) {
+    total += bytes.size();
+  }
+  return total;
+}
+
+bool Passed::contains(std::string_view words) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      bytes_, [&](const auto& entry) { return entry.second.find(words) != std::string::npos; });
+}
 
 Proxy::Proxy(comm::Address server, const Meddling& meddling)
     : server_(std::move(server)), meddling_(meddling), listener_(comm::listen_on()) {
@@ -173,12 +199,15 @@ void Proxy::run() {
       try {
         Fd server = comm::connect_to(server_, comm::deadline_in({1.0}));
         connections_.push_back(std::make_unique<Connection>(std::move(*client), std::move(server),
-                                                            accepted_++, meddling_));
+                                                            accepted_++, meddling_, passed_));
       } catch (const Error&) {
         continue;  // nobody listens there any more: the client is closed, too
       }
     }
-    std::erase_if(connections_, [&](const auto& connection) { return !connection->move(struck_); });
+    const std::size_t cut = cut_;
+    std::erase_if(connections_, [&](const auto& connection) {
+      return connection->number() == cut || !connection->move(struck_);
+    });
     wait();
   }
 }

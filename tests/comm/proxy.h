@@ -4,9 +4,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/rendezvous/socket.h"
@@ -34,6 +41,21 @@ struct Meddling {
   unsigned bit = 0;
   /// Before this byte, that connection is closed both ways.
   std::optional<Spot> close{};
+  /// All that passes is written down.
+  bool record = false;
+};
+
+/// What passed, by connection and way. Any thread.
+class Passed {
+ public:
+  void add(std::size_t connection, Way way, std::span<const std::byte> bytes);
+  [[nodiscard]] std::size_t size() const;
+  /// Whether these bytes stand somewhere in a row.
+  [[nodiscard]] bool contains(std::string_view words) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::size_t, Way>, std::string> bytes_;
 };
 
 /// Works on a thread of its own. Its functions may be called from any.
@@ -49,6 +71,9 @@ class Proxy {
   /// Whether the flip or the close has happened.
   [[nodiscard]] bool has_struck() const { return struck_; }
   [[nodiscard]] std::size_t connections() const { return accepted_; }
+  [[nodiscard]] const Passed& passed() const { return passed_; }
+  /// Closes the k-th connection both ways, as soon as possible.
+  void cut(std::size_t connection) { cut_ = connection; }
 
  private:
   class Connection;
@@ -59,7 +84,9 @@ class Proxy {
   Meddling meddling_;
   comm::Listener listener_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  Passed passed_;
   std::atomic<std::size_t> accepted_{0};
+  std::atomic<std::size_t> cut_{std::numeric_limits<std::size_t>::max()};
   std::atomic<bool> struck_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;  ///< last: it uses the rest

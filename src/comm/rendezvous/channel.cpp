@@ -82,6 +82,9 @@ bool Channel::flush_handshake() {
 void Channel::finish_handshake() {
   if (handshake_->state() == Handshake::State::Refused) {
     close_politely(socket_);
+    if (handshake_->disagrees()) {
+      throw Disagreement(handshake_->problem());
+    }
     throw Error(ErrorKind::Peer, handshake_->problem());
   }
   if (handshake_->options().encryption == Encryption::Tls) {

@@ -11,8 +11,15 @@
 #include "comm/rendezvous/handshake.h"
 #include "comm/rendezvous/socket.h"
 #include "comm/rendezvous/tls.h"
+#include "trireme/error.h"
 
 namespace trireme::comm {
+
+/// The other side belongs to the job, but is set otherwise than this one. No later attempt will do.
+class Disagreement : public Error {
+ public:
+  explicit Disagreement(const std::string& what) : Error(ErrorKind::Peer, what) {}
+};
 
 class Channel {
  public:
@@ -26,8 +33,8 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// Goes on with the handshake as far as possible without waiting; true once it is done. Throws
-  /// Error(Peer) with the reason if either side refuses or the other closes; a refusal has then been
-  /// sent and the socket is closed. Reads at most 122 bytes, whatever the other side sends.
+  /// Error(Peer) with the reason if either side refuses or the other closes, Disagreement if only one
+  /// of the two encrypts; a refusal has then been sent and the socket is closed. Reads at most 122 bytes, whatever the other side sends.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool is_open() const noexcept { return !handshake_; }
 
@@ -39,6 +46,9 @@ class Channel {
   /// Whether the last call waits until the socket can be written to. That it can be read from is
   /// always worth knowing.
   [[nodiscard]] bool wants_write() const noexcept;
+
+  /// Whether bytes have come that were neither read nor can be waited for: read() them first.
+  [[nodiscard]] bool has_buffered() const noexcept { return tls_ && tls_->has_buffered(); }
 
   /// Ends the connection so that what was written last still arrives, if that needs no waiting.
   /// Unlike the destructor, it ends it for a forked process that has it too.

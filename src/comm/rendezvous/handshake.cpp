@@ -127,12 +127,6 @@ void Handshake::read_head() {
                   fmt::format("{} connects for {}, this side for {}; are the addresses mixed up?",
                               options_.peer, name_of_purpose(code), name_of_purpose(own_code())));
   }
-  if (code != own_code()) {
-    return refuse(Reason::Encryption,
-                  fmt::format("{} wants {}, this side {}; set encryption alike on every rank",
-                              options_.peer, (code & kEncrypted) != 0 ? "TLS" : "no TLS",
-                              (code & kEncrypted) != 0 ? "no TLS" : "TLS"));
-  }
   if (after_head_ == Part::HelloRest) {
     Hello& hello = is_client() ? server_hello_ : client_hello_;
     std::copy_n(in_.begin(), kHead, hello.begin());
@@ -164,6 +158,9 @@ void Handshake::read_hello_rest() {
   }
   say_head(own_code());
   say(proof_of(Side::Client));
+  if (!wants_what_the_other_wants()) {
+    return find_disagreement();  // as the server does, when it has the proof
+  }
   after_head_ = Part::Welcome;
   expect(Part::Head, kHead);
 }
@@ -177,8 +174,26 @@ void Handshake::read_proof() {
                               "the same one",
                               options_.peer));
   }
+  if (!wants_what_the_other_wants()) {
+    say_head(static_cast<std::uint8_t>(kRefused | static_cast<unsigned>(Reason::Encryption)));
+    return find_disagreement();
+  }
   say_head(kWelcome);
   state_ = State::Done;
+}
+
+/// Both codes are covered by the proofs.
+bool Handshake::wants_what_the_other_wants() const {
+  return client_hello_[kHead - 1] == server_hello_[kHead - 1];
+}
+
+void Handshake::find_disagreement() {
+  const bool encrypts = options_.encryption == Encryption::Tls;
+  state_ = State::Refused;
+  disagrees_ = true;
+  problem_ = fmt::format("{} {}, this side {}; set WorldOptions::encrypt alike on every rank",
+                         options_.peer, encrypts ? "does not encrypt" : "encrypts",
+                         encrypts ? "does" : "does not");
 }
 
 void Handshake::expect(Part part, std::size_t bytes) {
@@ -226,7 +241,7 @@ void Handshake::refused_by_peer(std::uint8_t code) {
       "its version of the protocol is another; run the same Trireme on every rank",
       "it serves another purpose; are the addresses mixed up?",
       "its secret is another; give every rank of the job the same one, and check the address",
-      "one side wants TLS, the other does not; set encryption alike on every rank",
+      "one side encrypts, the other does not; set WorldOptions::encrypt alike on every rank",
   };
   const std::size_t reason = code & ~kRefused;
   state_ = State::Refused;

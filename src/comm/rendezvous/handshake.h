@@ -12,6 +12,7 @@
 // refused; a refusal may stand in place of any later message and is the last. Both nonces are in
 // both HMACs, so nothing that was recorded can be played again; the labels keep one side's proof
 // from being the other's. The proof of the server comes first: a client tells a stranger nothing.
+// That one side wants TLS and the other does not is said after the proofs, so that both may believe it.
 #pragma once
 
 #include <array>
@@ -69,6 +70,8 @@ class Handshake {
 
   /// Once Refused: why, on one line with the peer's name and the fix.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
+  /// Once Refused: whether the other side has the secret, so belongs to the job, and is set otherwise.
+  [[nodiscard]] bool disagrees() const noexcept { return disagrees_; }
   /// How many bytes have been taken in all.
   [[nodiscard]] std::size_t taken() const noexcept { return taken_; }
   /// Once Done: a key that only this connection has.
@@ -96,6 +99,8 @@ class Handshake {
   [[nodiscard]] std::uint8_t own_code() const;
   [[nodiscard]] Digest proof_of(Side side) const;
   [[nodiscard]] bool is_client() const { return options_.side == Side::Client; }
+  [[nodiscard]] bool wants_what_the_other_wants() const;
+  void find_disagreement();
 
   HandshakeOptions options_;
   State state_ = State::Going;
@@ -110,6 +115,7 @@ class Handshake {
   Hello client_hello_{};
   Hello server_hello_{};
   std::string problem_;
+  bool disagrees_ = false;
 };
 
 }  // namespace trireme::comm

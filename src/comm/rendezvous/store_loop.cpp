@@ -167,8 +167,26 @@ void StoreLoop::serve(std::uint64_t name) {
     } else {
       forget(name);
     }
+  } catch (const Disagreement& error) {
+    refuse(name, at->second, error.what());
+    refuse_all(error.what());
   } catch (const std::exception& error) {
     refuse(name, at->second, error.what());
+  }
+}
+
+/// A rank of the job is set otherwise and will not come: those who would wait for it hear why. One
+/// that has not asked for anything hears it when it does; it may not be able to read yet.
+void StoreLoop::refuse_all(const std::string& why) {
+  disagreement_ = why;
+  std::vector<std::uint64_t> names;
+  for (const auto& [name, client] : clients_) {
+    if (client.has_asked) {
+      names.push_back(name);
+    }
+  }
+  for (const std::uint64_t name : names) {
+    refuse(name, clients_.at(name), why);
   }
 }
 
@@ -205,7 +223,7 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
       const std::optional<std::string> frame = client.reader.next();
       all = !frame;
       if (frame) {
-        deliver(name, service_.handle(name, decode_request(*frame)));
+        answer(name, client, *frame);
       }
     }
     if (!client.flush()) {
@@ -215,6 +233,14 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
       return true;
     }
   }
+}
+
+void StoreLoop::answer(std::uint64_t name, Client& client, const std::string& frame) {
+  client.has_asked = true;
+  if (!disagreement_.empty()) {
+    throw Error(ErrorKind::Peer, disagreement_);
+  }
+  deliver(name, service_.handle(name, decode_request(frame)));
 }
 
 /// Queues the answers to a request of `asker`.
@@ -232,7 +258,9 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
 
 void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
   const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
-  const std::uint32_t out = client.channel.wants_write() ? EPOLLOUT : 0U;
+  // What has come and epoll does not see is read when the client may be written to: soon.
+  const bool soon = client.channel.wants_write() || (in != 0 && client.channel.has_buffered());
+  const std::uint32_t out = soon ? EPOLLOUT : 0U;
   if (client.watched != (in | out)) {
     client.watched = in | out;
     watch(EPOLL_CTL_MOD, client.channel.socket(), name, client.watched);

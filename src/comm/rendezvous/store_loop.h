@@ -38,6 +38,7 @@ class StoreLoop {
     std::string out;
     std::size_t out_sent = 0;
     std::uint32_t watched = 0;
+    bool has_asked = false;
 
     [[nodiscard]] std::size_t backlog() const { return out.size() - out_sent; }
     /// Sends what can be sent now; false if the client has left.
@@ -55,11 +56,13 @@ class StoreLoop {
   void serve(std::uint64_t name);
   [[nodiscard]] bool progress(std::uint64_t name, Client& client);
   [[nodiscard]] bool answer_frames(std::uint64_t name, Client& client);
+  void answer(std::uint64_t name, Client& client, const std::string& frame);
   void deliver(std::uint64_t asker, const std::vector<Answer>& answers);
   void watch_for_more(std::uint64_t name, Client& client);
 
   void forget(std::uint64_t name);
   void refuse(std::uint64_t name, Client& client, const std::string& why);
+  void refuse_all(const std::string& why);
   void drop(std::uint64_t name, std::string_view why);
   void note(std::string refusal);
 
@@ -74,6 +77,7 @@ class StoreLoop {
   std::map<std::uint64_t, Client> clients_;
   std::deque<std::uint64_t> strangers_;  ///< clients in the handshake, oldest first
   StoreService service_;
+  std::string disagreement_;  ///< of two ranks of the job; then nobody is served any more
   mutable Mutex refusals_mutex_;
   std::deque<std::string> refusals_ TRIREME_GUARDED_BY(refusals_mutex_);
 };

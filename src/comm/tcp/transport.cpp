@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -18,6 +17,8 @@
 
 #include "comm/rendezvous/channel.h"
 #include "comm/rendezvous/socket.h"
+#include "comm/tcp/connection.h"
+#include "comm/tcp/tls_stream.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -32,12 +33,25 @@ struct Introduction {
   std::int32_t connection = 0;
 };
 
-/// A connection and whether it may have something to read. Set by poll(), cleared by whoever finds
-/// nothing.
-struct Connection {
-  explicit Connection(Channel opened) : channel(std::move(opened)) {}
+/// A peer that this rank calls, as far as it got.
+struct OwnCall {
+  Rank peer = 0;
   Channel channel;
-  std::atomic<bool> readable{true};
+  Introduction me{};
+  std::size_t said = 0;  ///< bytes of the introduction
+
+  /// Goes on; true once the peer knows who calls.
+  bool advance() {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(&me, 1));
+    if (said < bytes.size() && channel.advance()) {
+      const Transfer sent = channel.write(bytes.subspan(said));
+      said += sent.bytes;
+      if (sent.outcome == Transfer::Outcome::Closed) {
+        throw Error(ErrorKind::Peer, fmt::format("{} closed the connection", channel.peer()));
+      }
+    }
+    return said == bytes.size();
+  }
 };
 
 /// Somebody who called, as far as it got.
@@ -146,7 +160,9 @@ class TcpTransport : public Transport {
     }
     watch(event_.get(), EPOLLIN, nullptr);
     if (!parts_.secret) {
-      throw Error(ErrorKind::Usage, "connections between ranks need the job's secret");
+      throw Error(ErrorKind::Usage,
+                  "connections between ranks need the job's secret; join with JoinOptions::secret, "
+                  "or give all ranks the same TRIREME_SECRET");
     }
   }
 
@@ -176,34 +192,26 @@ class TcpTransport : public Transport {
   /// takes them meanwhile.
   void connect(const std::vector<PeerAddress>& peers, Deadline deadline) override {
     std::size_t expected = 0;
-    std::vector<std::pair<Rank, Channel>> calls;
+    std::vector<OwnCall> calls;
     for (const PeerAddress& peer : peers) {
       if (peer.rank < parts_.rank) {
         expected += static_cast<std::size_t>(parts_.options.connections);
         continue;
       }
       for (int k = 0; k < parts_.options.connections; ++k) {
-        Channel channel(connect_to(parse_address(peer.address), deadline),
-                        options_for(Side::Client));
-        calls.emplace_back(peer.rank, std::move(channel));
+        Channel channel(
+            connect_to(parse_address(peer.address), deadline),
+            options_for(Side::Client, fmt::format("rank {} at {}", peer.rank, peer.address)));
+        calls.push_back({peer.rank, std::move(channel), {parts_.rank, k}});
       }
     }
     // Answering and calling take turns, as two ranks may be waiting for each other's answer.
     std::vector<Answer> answers;
     std::size_t introduced = 0;
     std::size_t open_calls = 0;
-    std::vector<bool> called(calls.size(), false);
     while (introduced < expected || open_calls < calls.size()) {
-      for (std::size_t i = 0; i < calls.size(); ++i) {
-        if (!called[i] && calls[i].second.advance()) {
-          called[i] = true;
-          ++open_calls;
-          const Introduction me{
-              parts_.rank,
-              static_cast<std::int32_t>(i % static_cast<std::size_t>(parts_.options.connections))};
-          send_all(calls[i].second, std::as_bytes(std::span(&me, 1)), deadline);
-        }
-      }
+      open_calls = static_cast<std::size_t>(
+          std::ranges::count_if(calls, [](OwnCall& call) { return call.advance(); }));
       introduced += answer(answers);
       if (passed(deadline)) {
         throw Error(ErrorKind::Peer,
@@ -212,10 +220,8 @@ class TcpTransport : public Transport {
       }
       (void)wait_for(listener_.socket, Ready::Read, std::min(deadline, deadline_in({0.001})));
     }
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      add(calls[i].first,
-          static_cast<std::int32_t>(i % static_cast<std::size_t>(parts_.options.connections)),
-          std::move(calls[i].second));
+    for (OwnCall& call : calls) {
+      add(call.peer, call.me.connection, std::move(call.channel));
     }
     listener_.socket.reset();
   }
@@ -223,14 +229,23 @@ class TcpTransport : public Transport {
   [[nodiscard]] std::vector<std::unique_ptr<Stream>> streams(Rank peer) override {
     std::vector<std::unique_ptr<Stream>> out;
     for (const auto& [number, connection] : connections_[peer]) {
-      out.push_back(std::make_unique<TcpStream>(connection, peer));
+      if (parts_.options.encrypt) {
+        out.push_back(make_tls_stream(connection, peer));
+      } else {
+        out.push_back(std::make_unique<TcpStream>(connection, peer));
+      }
     }
     return out;
   }
 
  private:
-  [[nodiscard]] HandshakeOptions options_for(Side side) const {
-    return {.side = side, .purpose = Purpose::Data, .secret = *parts_.secret, .peer = {}};
+  /// Nothing for the peer's name: its address.
+  [[nodiscard]] HandshakeOptions options_for(Side side, std::string peer = {}) const {
+    return {.side = side,
+            .purpose = Purpose::Data,
+            .secret = *parts_.secret,
+            .encryption = encryption_of(parts_.options),
+            .peer = std::move(peer)};
   }
 
   void add(Rank peer, std::int32_t number, Channel channel) {
@@ -248,7 +263,7 @@ class TcpTransport : public Transport {
   }
 
   /// Goes on with those who called; how many of them said who they are. One who cannot prove that it
-  /// belongs to the job is dropped.
+  /// belongs to the job is dropped; one who belongs to it and is set otherwise ends the connecting.
   std::size_t answer(std::vector<Answer>& answers) {
     while (auto socket = accept_now(listener_.socket)) {
       answers.push_back({Channel(std::move(*socket), options_for(Side::Server))});
@@ -274,6 +289,8 @@ class TcpTransport : public Transport {
           add(caller.who.rank, caller.who.connection, std::move(caller.channel));
           ++introduced;
         }
+      } catch (const Disagreement&) {
+        throw;
       } catch (const Error&) {
         drop = true;  // refused; the others go on
       }
