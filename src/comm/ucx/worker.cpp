@@ -193,12 +193,12 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
   const bool may_sleep = at_most.count() > 0;
   {
     MutexLock lock(mutex_);
-    if (!std::exchange(is_wanted_, false) && !may_sleep) {
+    if (!std::exchange(is_wanted_, false) && parcels_out_ == 0 && !may_sleep) {
       return;
     }
     // What it did may be what the caller waits for. Armed: what comes from now on makes `events_`
     // readable, unless something has come already.
-    if (ucp_worker_progress(worker_) != 0 || !may_sleep || ucp_worker_arm(worker_) != UCS_OK) {
+    if (work() || !may_sleep || ucp_worker_arm(worker_) != UCS_OK) {
       return;
     }
   }
@@ -209,7 +209,27 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
     eventfd_read(wake_.get(), &number);
   }
   MutexLock lock(mutex_);
-  ucp_worker_progress(worker_);
+  work();
+}
+
+/// True if something happened. What came is taken from UCX at once: it throws away what lies with an
+/// endpoint that breaks, and tells of the end of a connection later than of the bytes before.
+bool UcxWorker::work() {
+  const bool moved = ucp_worker_progress(worker_) != 0;
+  std::array<ucp_stream_poll_ep_t, 16> ready{};
+  for (;;) {
+    const ssize_t count = ucp_stream_worker_poll(worker_, ready.data(), ready.size(), 0);
+    for (ssize_t i = 0; i < count; ++i) {
+      auto* endpoint = static_cast<UcxEndpoint*>(ready[static_cast<std::size_t>(i)].user_data);
+      if (endpoint != nullptr) {  // else the peer was quicker than this side
+        endpoint->worker_.mutex_.assume_held();  // this one's
+        endpoint->collect();
+      }
+    }
+    if (count < static_cast<ssize_t>(ready.size())) {
+      return moved || count > 0;
+    }
+  }
 }
 
 void UcxWorker::wake() {
@@ -227,23 +247,30 @@ UcxEndpoint::UcxEndpoint(UcxWorker& worker, const std::string& address) : worker
   }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_USER_DATA;
   params.address = reinterpret_cast<const ucp_address_t*>(bytes.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {.cb = on_error, .arg = this};
+  params.user_data = this;
   MutexLock lock(worker_.mutex_);
+  for (Parcel& one : parcels_) {
+    one.worker = &worker_;
+  }
   const ucs_status_t status = ucp_ep_create(worker_.worker_, &params, &handle_);
   if (status != UCS_OK) {
     throw Error(ErrorKind::Peer,
                 fmt::format("UCX does not reach it: {}", ucs_status_string(status)));
   }
+  collect();
 }
 
 /// By force: without a word with the peer, which may be dead. UCX hands all parcels back.
 UcxEndpoint::~UcxEndpoint() {
   constexpr Seconds kPatience{1};
   MutexLock lock(worker_.mutex_);
-  release_part();
+  while (!parts_.empty()) {
+    drop_first_part();
+  }
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -253,7 +280,7 @@ UcxEndpoint::~UcxEndpoint() {
   }
   const Deadline give_up = deadline_in(kPatience);
   while (ucp_request_check_status(closing) == UCS_INPROGRESS && !passed(give_up)) {
-    ucp_worker_progress(worker_.worker_);
+    worker_.work();
   }
   ucp_request_free(closing);
 }
@@ -266,7 +293,6 @@ std::size_t UcxEndpoint::write(std::span<const std::byte> head, std::span<const 
   }
   Parcel* parcel = free_parcel();
   if (parcel == nullptr) {
-    worker_.is_wanted_ = true;
     return 0;
   }
   const std::size_t first = std::min(head.size(), kParcelBytes);
@@ -285,7 +311,9 @@ std::size_t UcxEndpoint::write(std::span<const std::byte> head, std::span<const 
     throw Error(ErrorKind::Peer, fmt::format("its connection broke: {}",
                                              ucs_status_string(UCS_PTR_STATUS(request))));
   }
-  parcel->busy = request != nullptr;  // nothing: it is out already
+  parcel->busy = request != nullptr;  // nothing: it is copied already
+  worker_.parcels_out_ += parcel->busy ? 1 : 0;
+  worker_.is_wanted_ = true;
   return first + second;
 }
 
@@ -303,13 +331,14 @@ UcxEndpoint::Parcel* UcxEndpoint::free_parcel() {
 std::size_t UcxEndpoint::read(std::span<std::byte> into) {
   MutexLock lock(worker_.mutex_);
   std::size_t done = 0;
-  while (done < into.size() && (!unread_.empty() || fetch_part())) {
-    const std::size_t length = std::min(into.size() - done, unread_.size());
-    std::copy_n(unread_.begin(), length, into.begin() + static_cast<std::ptrdiff_t>(done));
-    unread_ = unread_.subspan(length);
+  while (done < into.size() && !parts_.empty()) {
+    std::span<const std::byte>& unread = parts_.front().unread;
+    const std::size_t length = std::min(into.size() - done, unread.size());
+    std::copy_n(unread.begin(), length, into.begin() + static_cast<std::ptrdiff_t>(done));
+    unread = unread.subspan(length);
     done += length;
-    if (unread_.empty()) {
-      release_part();
+    if (unread.empty()) {
+      drop_first_part();
     }
   }
   worker_.is_wanted_ = worker_.is_wanted_ || done < into.size();
@@ -319,27 +348,21 @@ std::size_t UcxEndpoint::read(std::span<std::byte> into) {
   return done;
 }
 
-/// False if nothing has come.
-bool UcxEndpoint::fetch_part() {
-  std::size_t length = 0;
-  void* part = ucp_stream_recv_data_nb(handle_, &length);
-  if (part == nullptr) {
-    return false;
+/// Takes what has come from UCX.
+void UcxEndpoint::collect() {
+  for (;;) {
+    std::size_t length = 0;
+    void* memory = ucp_stream_recv_data_nb(handle_, &length);
+    if (memory == nullptr || UCS_PTR_IS_ERR(memory)) {
+      return;  // an error is told to on_error() too
+    }
+    parts_.push_back({memory, {static_cast<const std::byte*>(memory), length}});
   }
-  if (UCS_PTR_IS_ERR(part)) {
-    status_ = status_ == UCS_OK ? UCS_PTR_STATUS(part) : status_;
-    return false;
-  }
-  part_ = part;
-  unread_ = {static_cast<const std::byte*>(part), length};
-  return true;
 }
 
-void UcxEndpoint::release_part() {
-  if (part_ != nullptr) {
-    ucp_stream_data_release(handle_, std::exchange(part_, nullptr));
-    unread_ = {};
-  }
+void UcxEndpoint::drop_first_part() {
+  ucp_stream_data_release(handle_, parts_.front().memory);
+  parts_.pop_front();
 }
 
 void UcxEndpoint::flush(Deadline deadline) {
@@ -353,13 +376,16 @@ void UcxEndpoint::flush(Deadline deadline) {
     return;
   }
   while (ucp_request_check_status(flushing) == UCS_INPROGRESS && !passed(deadline)) {
-    ucp_worker_progress(worker_.worker_);
+    worker_.work();
   }
   ucp_request_free(flushing);
 }
 
 void UcxEndpoint::on_sent(void* request, ucs_status_t /*status*/, void* parcel) {
-  static_cast<Parcel*>(parcel)->busy = false;
+  auto* self = static_cast<Parcel*>(parcel);
+  self->worker->mutex_.assume_held();  // by whoever called UCX
+  self->busy = false;
+  --self->worker->parcels_out_;
   ucp_request_free(request);
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,7 +35,7 @@ class UcxWorker {
   /// What an endpoint of another worker needs, as text on one line.
   [[nodiscard]] std::string address();
 
-  /// Lets UCX work, if somebody found too little. With a time: in any case, and sleeps until there is
+  /// Lets UCX work, if there is something to send or somebody found too little. With a time: in any case, and sleeps until there is
   /// something to do or the time is over.
   void poll(std::chrono::milliseconds at_most);
   void wake();
@@ -42,12 +43,15 @@ class UcxWorker {
  private:
   friend class UcxEndpoint;
 
+  bool work() TRIREME_REQUIRES(mutex_);
+
   ucp_context_h context_ = nullptr;
   Mutex mutex_;
   ucp_worker_h worker_ TRIREME_GUARDED_BY(mutex_) = nullptr;
-  /// A read or write since the last poll could not do all it was asked for. UCX keeps without limit
-  /// what it has fetched and nobody read, so it fetches only when wanted.
+  /// Since the last poll something was written, or a read found too little. UCX keeps without limit
+  /// what it has fetched and nobody read, so it works only when wanted.
   bool is_wanted_ TRIREME_GUARDED_BY(mutex_) = true;
+  int parcels_out_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< which it still needs
   int events_ = -1;  ///< the worker's: readable when there is something to do
   Fd wake_;
 };
@@ -70,15 +74,24 @@ class UcxEndpoint {
   void flush(Deadline deadline);
 
  private:
+  friend class UcxWorker;
+
   /// Bytes on their way out.
   struct Parcel {
+    UcxWorker* worker = nullptr;  ///< the endpoint's
     std::unique_ptr<std::byte[]> bytes;
     bool busy = false;
   };
 
+  /// Bytes that came, as UCX cut them; they lie in its memory.
+  struct Part {
+    void* memory = nullptr;
+    std::span<const std::byte> unread;
+  };
+
   [[nodiscard]] Parcel* free_parcel() TRIREME_REQUIRES(worker_.mutex_);
-  [[nodiscard]] bool fetch_part() TRIREME_REQUIRES(worker_.mutex_);
-  void release_part() TRIREME_REQUIRES(worker_.mutex_);
+  void collect() TRIREME_REQUIRES(worker_.mutex_);
+  void drop_first_part() TRIREME_REQUIRES(worker_.mutex_);
   static void on_sent(void* request, ucs_status_t status, void* parcel);
   static void on_error(void* endpoint, ucp_ep_h handle, ucs_status_t status);
 
@@ -86,8 +99,7 @@ class UcxEndpoint {
   ucp_ep_h handle_ TRIREME_GUARDED_BY(worker_.mutex_) = nullptr;
   ucs_status_t status_ TRIREME_GUARDED_BY(worker_.mutex_) = UCS_OK;  ///< why it broke
   std::array<Parcel, 4> parcels_ TRIREME_GUARDED_BY(worker_.mutex_);
-  void* part_ TRIREME_GUARDED_BY(worker_.mutex_) = nullptr;  ///< what came, as UCX cut it
-  std::span<const std::byte> unread_ TRIREME_GUARDED_BY(worker_.mutex_);  ///< of the part
+  std::deque<Part> parts_ TRIREME_GUARDED_BY(worker_.mutex_);
 };
 
 }  // namespace trireme::comm
