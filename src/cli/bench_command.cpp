@@ -60,9 +60,10 @@ TransportKind parse_bench_transport(const std::string& text) {
       continue;
     }
     if (!is_built(kind)) {
-      throw Error(ErrorKind::Usage, fmt::format("this build has no transport {}; install libucx-dev "
-                                                "and build again, or use tcp",
-                                                text));
+      throw Error(ErrorKind::Usage,
+                  fmt::format("this build has no transport {}; install libucx-dev "
+                              "and build again, or use tcp",
+                              text));
     }
     return kind;
   }

@@ -44,8 +44,7 @@ TEST_F(BenchCommand, MeasuresEveryOperationOnEveryTransport) {
     transports.emplace_back("ucx");
   }
   for (const std::string& transport : transports) {
-    const Ran ran =
-        run_bench("all -n 3 --sizes 8,10008 --json --transport " + transport);
+    const Ran ran = run_bench("all -n 3 --sizes 8,10008 --json --transport " + transport);
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
     std::set<std::string> operations;
     for (const Json& row : rows_of(ran)) {

@@ -16,8 +16,7 @@ TEST(NoUcx, SaysHowToGetIt) {
 
 TEST(NoUcx, WorldsThatAskForItAreToldSo) {
   expect_error(ErrorKind::Usage, {"install libucx-dev"}, [] {
-    (void)join([](const std::string&) { return std::nullopt; },
-               {.transport = TransportKind::Ucx});
+    (void)join([](const std::string&) { return std::nullopt; }, {.transport = TransportKind::Ucx});
   });
 }
 

@@ -147,8 +147,9 @@ TEST_F(Ucx, RankWithAnotherSecretIsRefused) {
   std::thread answering([&] {
     expect_error(ErrorKind::Peer, {}, [&] { one->connect({{0, zero->address()}}, soon()); });
   });
-  expect_error(ErrorKind::Peer, {"rank 1", "secret"},
-               [&] { zero->connect({{1, one->address()}}, soon()); });
+  expect_error(ErrorKind::Peer, {"rank 1", "secret"}, [&] {
+    zero->connect({{1, one->address()}}, soon());
+  });
   answering.join();
 }
 
@@ -156,15 +157,17 @@ TEST_F(Ucx, RankThatDoesNotAnswerIsWaitedForUntilTheDeadline) {
   const Secret secret = Secret::random();
   const auto one = make_ucx_transport(parts_of(1, secret));
   const auto zero = make_ucx_transport(parts_of(0, secret));
-  expect_error(ErrorKind::Peer, {"0 of 1 other ranks"},
-               [&] { zero->connect({{1, one->address()}}, deadline_in({0.2})); });
+  expect_error(ErrorKind::Peer, {"0 of 1 other ranks"}, [&] {
+    zero->connect({{1, one->address()}}, deadline_in({0.2}));
+  });
 }
 
 TEST_F(Ucx, AddressesOfOthersAreRefused) {
   const auto zero = make_ucx_transport(parts_of(0, Secret::random()));
   for (const char* address : {"", "127.0.0.1:4000", "ucx:", "ucx:xy"}) {
-    expect_error(ErrorKind::Peer, {"no address of UCX"},
-                 [&] { zero->connect({{1, address}}, soon()); });
+    expect_error(ErrorKind::Peer, {"no address of UCX"}, [&] {
+      zero->connect({{1, address}}, soon());
+    });
   }
 }
 

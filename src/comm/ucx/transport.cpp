@@ -65,9 +65,7 @@ class Greeting {
   }
 
  private:
-  void say() {
-    handshake_.sent(endpoint_.write(handshake_.to_send(), {}));
-  }
+  void say() { handshake_.sent(endpoint_.write(handshake_.to_send(), {})); }
 
   [[nodiscard]] bool exchange_ranks() {
     const auto own = std::as_bytes(std::span(&ranks_.own, 1));

@@ -221,7 +221,7 @@ bool UcxWorker::work() {
     const ssize_t count = ucp_stream_worker_poll(worker_, ready.data(), ready.size(), 0);
     for (ssize_t i = 0; i < count; ++i) {
       auto* endpoint = static_cast<UcxEndpoint*>(ready[static_cast<std::size_t>(i)].user_data);
-      if (endpoint != nullptr) {  // else the peer was quicker than this side
+      if (endpoint != nullptr) {                 // else the peer was quicker than this side
         endpoint->worker_.mutex_.assume_held();  // this one's
         endpoint->collect();
       }
