@@ -237,9 +237,10 @@ void UcxWorker::wake() {
 }
 
 UcxEndpoint::UcxEndpoint(UcxWorker& worker, const std::string& address) : worker_(worker) {
-  const bool known = address.starts_with(kPrefix);
-  const std::vector<std::byte> bytes =
-      from_hex(known ? std::string_view(address).substr(kPrefix.size()) : std::string_view{});
+  std::vector<std::byte> bytes;
+  if (address.starts_with(kPrefix)) {
+    bytes = from_hex(std::string_view(address).substr(kPrefix.size()));
+  }
   if (bytes.empty()) {
     throw Error(ErrorKind::Peer, fmt::format("'{}' is no address of UCX; have all ranks the same "
                                              "transport?",
