@@ -73,7 +73,7 @@ struct Link {
 
 /// Messages between two ranks of one host: n bytes take alpha + n * beta.
 struct MessageCost {
-  std::string transport{};  ///< "in-process", "shm", "tcp"
+  std::string transport{};  ///< "in-process", "shm", "tcp", "ucx"
   Seconds alpha{};
   Seconds beta{};  ///< per byte
   friend bool operator==(const MessageCost&, const MessageCost&) = default;

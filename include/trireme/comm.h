@@ -174,6 +174,8 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 [[nodiscard]] std::string_view name(TransportKind kind);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
+/// Whether this build has it: ucx is left out where the library was not there.
+[[nodiscard]] bool is_built(TransportKind kind);
 
 /// The same on all ranks of a world, but for `bind` and `on_step`.
 struct WorldOptions {
@@ -189,7 +191,7 @@ struct WorldOptions {
   /// Which messages carry a checksum: none, those that cross a network, or all. Direct operations
   /// send no messages and have none. Under `encrypt`, Network adds none: TLS has better ones.
   enum class Checksums { Off, Network, All } checksums = Checksums::Network;
-  /// Connections to each peer on another host; long messages use all of them.
+  /// TCP connections to each peer on another host; long messages use all of them.
   int connections = 2;
   /// Where to listen, for peers on other hosts: the address of this machine at which they reach it
   /// (so not 0.0.0.0). With the default, ranks on other hosts cannot connect.
@@ -217,7 +219,7 @@ class World {
   [[nodiscard]] Group& all();
   /// The ranks of each host, by host.
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const;
-  /// "in-process", "shm", "tcp": how this rank reaches that one.
+  /// "in-process", "shm", "tcp", "ucx": how this rank reaches that one.
   [[nodiscard]] std::string_view reaches(Rank peer) const;
 
   /// Throws Error(System) if memory is short.

@@ -24,6 +24,7 @@
 #define TRIREME_REQUIRES(...) TRIREME_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define TRIREME_ACQUIRE(...) TRIREME_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define TRIREME_RELEASE(...) TRIREME_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define TRIREME_ASSERTS(...) TRIREME_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
 
 namespace trireme {
 
@@ -31,6 +32,8 @@ class TRIREME_CAPABILITY("mutex") Mutex {
  public:
   void lock() TRIREME_ACQUIRE() { mutex_.lock(); }
   void unlock() TRIREME_RELEASE() { mutex_.unlock(); }
+  /// Does nothing. For a callback, whose caller is known to hold it but cannot say so.
+  void assume_held() const TRIREME_ASSERTS(this) {}
 
  private:
   friend class CondVar;

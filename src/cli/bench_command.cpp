@@ -56,16 +56,23 @@ struct Options {
 };
 
 TransportKind parse_bench_transport(const std::string& text) {
-  for (const TransportKind kind :
-       {TransportKind::SharedMemory, TransportKind::InProcess, TransportKind::Tcp}) {
-    if (text == name(kind)) {
-      return kind;
+  for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::InProcess,
+                                   TransportKind::Tcp, TransportKind::Ucx}) {
+    if (text != name(kind)) {
+      continue;
     }
+    if (!is_built(kind)) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("this build has no transport {}; install libucx-dev "
+                              "and build again, or use tcp",
+                              text));
+    }
+    return kind;
   }
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("'{}' is no transport between ranks of one host; use shm, in-process or tcp",
-                  text));
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no transport between ranks of one host; use shm, in-process, "
+                          "tcp or ucx",
+                          text));
 }
 
 BenchBuffers parse_buffers(const std::string& text) {
@@ -89,13 +96,15 @@ BenchPlan make_plan(const Options& options) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
                                               plan.ranks, kMostBenchRanks));
   }
-  if (plan.buffers == BenchBuffers::Shared && plan.transport == TransportKind::Tcp) {
-    throw Error(ErrorKind::Usage, "--buffers: there are no shared buffers with --transport tcp");
+  if (plan.buffers == BenchBuffers::Shared && !sees_memory(plan)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--buffers: there are no shared buffers with --transport {}",
+                            name(plan.transport)));
   }
   if (plan.encrypt && plan.transport != TransportKind::Tcp) {
     throw Error(ErrorKind::Usage,
-                fmt::format("--encrypt: memory of one host is not encrypted (--transport {}); use "
-                            "--transport tcp",
+                fmt::format("--encrypt: {} is not encrypted (--transport {}); use --transport tcp",
+                            plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
                             name(plan.transport)));
   }
   add_cases(plan, options.wishes);
@@ -197,7 +206,7 @@ void add_options(CLI::App& command, Options& o) {
           "-a,--algorithm", o.wishes.algorithms,
           "some, with commas between; one of: all automatic direct " + names_of(all_algorithms()))
       ->capture_default_str();
-  command.add_option("--transport", o.transport, "one of: shm in-process tcp")
+  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")
       ->capture_default_str();
   command.add_flag("--encrypt", o.encrypt, "with --transport tcp: encrypt connections (TLS 1.3)");
   command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")

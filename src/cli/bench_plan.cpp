@@ -56,10 +56,6 @@ std::vector<Operation> parse_operations(const std::string& text) {
   return operations;
 }
 
-bool sees_memory(const BenchPlan& plan) {
-  return plan.transport != TransportKind::Tcp;
-}
-
 std::vector<Method> every_method(const BenchPlan& plan, Operation operation) {
   std::vector<Method> methods{Method{}};
   if (sees_memory(plan)) {
@@ -94,6 +90,10 @@ std::int64_t elements_of(const BenchPlan& plan, Operation operation, Bytes bytes
 }
 
 }  // namespace
+
+bool sees_memory(const BenchPlan& plan) {
+  return plan.transport != TransportKind::Tcp && plan.transport != TransportKind::Ucx;
+}
 
 bool is_cut(Operation operation) {
   return operation == Operation::Scatter || operation == Operation::Gather ||

@@ -52,6 +52,8 @@ void add_cases(BenchPlan& plan, const BenchWishes& wishes);
 /// once. Throws Error(Usage).
 [[nodiscard]] std::vector<Bytes> parse_size_list(const std::string& text);
 
+/// Whether its ranks see one another's memory.
+[[nodiscard]] bool sees_memory(const BenchPlan& plan);
 /// Whether the vector of this operation is cut into a block for each rank.
 [[nodiscard]] bool is_cut(Operation operation);
 

@@ -380,8 +380,11 @@ HostProbe probe_host(const ProbeOptions& options,
     probe.waits.push_back(probe_waits(ranks));
   }
   // Threads come last: processes are forked from a program that has none.
-  for (const TransportKind transport :
-       {TransportKind::SharedMemory, TransportKind::Tcp, TransportKind::InProcess}) {
+  for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp,
+                                        TransportKind::Ucx, TransportKind::InProcess}) {
+    if (!is_built(transport)) {
+      continue;
+    }
     say(fmt::format("messages by {}", name(transport)));
     probe.messages.push_back(probe_messages(options, transport));
   }

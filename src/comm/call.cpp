@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "comm/transport.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
 #include "trireme/error.h"
@@ -68,6 +69,9 @@ std::string_view name(TransportKind kind) {
 }
 TransportKind parse_transport(std::string_view text) {
   return look_up_name(kTransports, text, "transport");
+}
+bool is_built(TransportKind kind) {
+  return kind != TransportKind::Ucx || comm::has_ucx();
 }
 
 std::string_view name(const Method& method) {

@@ -19,11 +19,11 @@ struct Card {
   std::string host;
   std::string shm;
   std::uint64_t area = 0;
-  std::string tcp;
+  std::string network;
 };
 
 std::string to_text(const Card& card) {
-  return fmt::format("{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.tcp);
+  return fmt::format("{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.network);
 }
 
 Card parse_card(const std::string& text) {
@@ -88,8 +88,10 @@ class Joining {
       world_.transports.push_back(make_shm_transport(parts_.rank, parts_.size));
     }
     if (uses_network()) {
-      world_.transports.push_back(
-          make_tcp_transport({parts_.rank, parts_.size, parts_.options, parts_.secret}));
+      const NetworkParts parts{parts_.rank, parts_.size, parts_.options, parts_.secret};
+      world_.transports.push_back(parts_.options.transport == TransportKind::Ucx
+                                      ? make_ucx_transport(parts)
+                                      : make_tcp_transport(parts));
     }
   }
 
@@ -102,7 +104,7 @@ class Joining {
         world_.first_area = new (memory->allocate(static_cast<std::int64_t>(kAreaBytes))) Area();
         card.area = *memory->place_of(world_.first_area, sizeof(Area));
       } else {
-        card.tcp = transport->address();
+        card.network = transport->address();
       }
     }
     parts_.store.set(key_of(parts_.rank), to_text(card));
@@ -138,13 +140,13 @@ class Joining {
       if (r == parts_.rank) {
         continue;
       }
-      if (!is_neighbour(r) && card.tcp.empty()) {
+      if (!is_neighbour(r) && card.network.empty()) {
         throw Error(ErrorKind::Usage,
                     fmt::format("rank {} is on another host than rank {}, but only shared memory "
                                 "was asked for",
                                 r, parts_.rank));
       }
-      (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.tcp});
+      (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.network});
       world_.reach[static_cast<std::size_t>(r)] =
           is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
     }
@@ -193,14 +195,15 @@ class Joining {
 
 std::unique_ptr<WorldCore> join(const JoinParts& parts) {
   const WorldOptions& options = parts.options;
-  if (options.transport == TransportKind::Ucx) {
-    throw Error(ErrorKind::Usage, "this build has no ucx transport; use automatic, shm or tcp");
-  }
   if (parts.house && options.transport != TransportKind::InProcess &&
       options.transport != TransportKind::Automatic) {
     throw Error(ErrorKind::Usage,
                 fmt::format("ranks that are threads use the transport in-process, not {}",
                             name(options.transport)));
+  }
+  if (options.encrypt && options.transport == TransportKind::Ucx) {
+    throw Error(ErrorKind::Usage,
+                "what goes by ucx cannot be encrypted; use the transport tcp, or no encryption");
   }
   if (!(options.deadline.count > 0) || options.connections < 1) {
     throw Error(ErrorKind::Usage,

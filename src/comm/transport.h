@@ -67,12 +67,16 @@ class House;
                                                                   Rank rank);
 [[nodiscard]] std::unique_ptr<Transport> make_shm_transport(Rank rank, Rank ranks);
 
-struct TcpParts {
+/// What a transport over a network is made from.
+struct NetworkParts {
   Rank rank = 0;
   Rank ranks = 1;
   WorldOptions options{};
   std::optional<Secret> secret{};
 };
-[[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(const TcpParts& parts);
+[[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(const NetworkParts& parts);
+/// Throws Error(Usage) where this build has none.
+[[nodiscard]] std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& parts);
+[[nodiscard]] bool has_ucx();
 
 }  // namespace trireme::comm

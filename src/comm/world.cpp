@@ -38,7 +38,9 @@ std::string_view World::reaches(Rank peer) const {
 void* World::allocate_bytes(std::int64_t bytes) {
   if (!core_->has_memory()) {
     throw Error(ErrorKind::Usage,
-                "no rank of this world shares memory with another (transport tcp); use any buffer");
+                fmt::format("no rank of this world shares memory with another (transport {}); use "
+                            "any buffer",
+                            name(core_->options().transport)));
   }
   return core_->memory().allocate(bytes);
 }

@@ -8,6 +8,7 @@
 #include "cli/host_file.h"
 #include "cli/program.h"
 #include "trireme/cluster.h"
+#include "trireme/comm.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +30,7 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   const Cluster cluster = parse_cluster(read_text(path));
   ASSERT_TRUE(cluster.host.has_value());
   EXPECT_EQ(cluster.host->cores, 2);
-  EXPECT_EQ(cluster.host->messages.size(), 3U);
+  EXPECT_EQ(cluster.host->messages.size(), is_built(TransportKind::Ucx) ? 4U : 3U);
   EXPECT_EQ(cluster.host->combining.size(), 8U);
   EXPECT_EQ(cluster.links.size(), 1U);
   for (const MessageCost& cost : cluster.host->messages) {

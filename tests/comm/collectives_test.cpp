@@ -267,7 +267,7 @@ void run_case(World& world, const Case& c, DType dtype) {
 
 std::vector<Method> methods_for(Operation operation, TransportKind kind) {
   std::vector<Method> methods{Method{}};
-  if (kind != TransportKind::Tcp) {
+  if (!test::is_network(kind)) {
     methods.push_back(Method::direct());
   }
   for (const Algorithm algorithm : algorithms_for(operation)) {
@@ -306,7 +306,7 @@ std::string setting_name(const testing::TestParamInfo<Setting>& info) {
 
 std::vector<Setting> settings() {
   std::vector<Setting> all;
-  for (const TransportKind kind : test::kTransports) {
+  for (const TransportKind kind : test::transports()) {
     for (Rank p = 1; p <= 9; ++p) {
       all.push_back({kind, p});
     }
@@ -363,7 +363,7 @@ TEST_P(Collectives, MoveLongVectors) {
       c.size = vector ? (1 << 20) + 3 : ((1 << 20) + 3) / world.size();
       for (const bool shared : {false, true}) {
         c.shared = shared;
-        if (shared && kind == TransportKind::Tcp) {
+        if (shared && test::is_network(kind)) {
           continue;
         }
         for (const bool in_place : {false, true}) {

@@ -259,13 +259,15 @@ TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
 }
 
 TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
-  run_ranks(TransportKind::Tcp, 2, [](World& world) {
-    Group alone = world.all().subset({world.rank()});
-    require(sum_over(alone, 5) == 5, "sum");
-    std::vector<std::int64_t> data{7};
-    alone.run(allreduce<std::int64_t>(std::span(data), {.method = Method::direct()}));
-    require(data[0] == 7, "direct");
-  });
+  for (const TransportKind kind : test::networks()) {
+    run_ranks(kind, 2, [](World& world) {
+      Group alone = world.all().subset({world.rank()});
+      require(sum_over(alone, 5) == 5, "sum");
+      std::vector<std::int64_t> data{7};
+      alone.run(allreduce<std::int64_t>(std::span(data), {.method = Method::direct()}));
+      require(data[0] == 7, "direct");
+    });
+  }
 }
 
 /// A rank that was given up and wakes later may not write into others' memory.
@@ -310,7 +312,7 @@ std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
   std::ranges::replace(text, '-', '_');
   return text;
 }
-INSTANTIATE_TEST_SUITE_P(All, OnEveryTransport, testing::ValuesIn(test::kTransports),
+INSTANTIATE_TEST_SUITE_P(All, OnEveryTransport, testing::ValuesIn(test::transports()),
                          transport_name);
 
 }  // namespace

@@ -564,6 +564,25 @@ TEST_F(Hosts, CutOffRankZeroIsNamedToo) {
   cut_off({0, 1, 1}, 0, {0.5});
 }
 
+/// Ranks that bind to their host's address find one another by UCX too; neighbours as well.
+TEST_F(Hosts, UcxReachesRanksOfOtherHosts) {
+  if (!is_built(TransportKind::Ucx)) {
+    GTEST_SKIP() << "this build has no transport ucx";
+  }
+  const Network network;
+  EXPECT_TRUE(run_on_hosts({.network = network,
+                            .placement = kTwoByTwo,
+                            .body =
+                                [](World& world) {
+                                  for (Rank r = 0; r < world.size(); ++r) {
+                                    require(world.reaches(r) == "ucx", "another transport");
+                                  }
+                                  try_all_algorithms(world.all());
+                                  try_messages(world);
+                                },
+                            .options = {.transport = TransportKind::Ucx}}));
+}
+
 /// A cable that is out for less than the deadline costs time and nothing else.
 TEST_F(Hosts, ShortInterruptionIsSurvived) {
   const Network network;

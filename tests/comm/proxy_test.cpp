@@ -343,7 +343,7 @@ void expect_refused(const Stranger& stranger, const Address& server) {
   EXPECT_LT(best, 0.1) << stranger.name;
 }
 
-TcpParts parts_of(Rank rank, const Secret& secret) {
+NetworkParts parts_of(Rank rank, const Secret& secret) {
   return {.rank = rank, .ranks = 2, .secret = secret};
 }
 

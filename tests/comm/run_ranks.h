@@ -1,9 +1,11 @@
-// run_ranks: the same body on threads, on processes with shared memory, and on processes with TCP.
+// run_ranks: the same body on threads, on processes with shared memory, and on processes with TCP or
+// UCX.
 #pragma once
 
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -18,7 +20,7 @@ inline void require(bool condition, const std::string& what) {
   }
 }
 
-/// Runs the body on every rank; fails the test if one throws. The transports: in-process, shm, tcp.
+/// Runs the body on every rank; fails the test if one throws.
 inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(World&)>& body,
                       WorldOptions options = {}) {
   options.transport = kind;
@@ -33,7 +35,21 @@ inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(W
   EXPECT_EQ(launch(ranks, body, options), 0) << name(kind) << ", " << ranks << " ranks";
 }
 
-inline constexpr TransportKind kTransports[] = {TransportKind::InProcess,
-                                                TransportKind::SharedMemory, TransportKind::Tcp};
+/// Those that this build has.
+inline std::vector<TransportKind> transports() {
+  std::vector<TransportKind> all{TransportKind::InProcess, TransportKind::SharedMemory,
+                                 TransportKind::Tcp, TransportKind::Ucx};
+  std::erase_if(all, [](TransportKind kind) { return !is_built(kind); });
+  return all;
+}
+/// Those of them that send bytes through the system.
+inline std::vector<TransportKind> networks() {
+  std::vector<TransportKind> all{TransportKind::Tcp, TransportKind::Ucx};
+  std::erase_if(all, [](TransportKind kind) { return !is_built(kind); });
+  return all;
+}
+inline bool is_network(TransportKind kind) {
+  return kind == TransportKind::Tcp || kind == TransportKind::Ucx;
+}
 
 }  // namespace trireme::test

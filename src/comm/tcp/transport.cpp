@@ -150,7 +150,7 @@ class TcpStream : public Stream {
 
 class TcpTransport : public Transport {
  public:
-  explicit TcpTransport(const TcpParts& parts)
+  explicit TcpTransport(const NetworkParts& parts)
       : parts_(parts),
         listener_(listen_on({parts.options.bind, 0})),
         poll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -301,7 +301,7 @@ class TcpTransport : public Transport {
     return introduced;
   }
 
-  TcpParts parts_;
+  NetworkParts parts_;
   Listener listener_;
   Fd poll_;
   Fd event_;
@@ -310,7 +310,7 @@ class TcpTransport : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(const TcpParts& parts) {
+std::unique_ptr<Transport> make_tcp_transport(const NetworkParts& parts) {
   return std::make_unique<TcpTransport>(parts);
 }
 

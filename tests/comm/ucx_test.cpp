@@ -1,0 +1,220 @@
+// The transport over UCX by itself: two ranks in this process. What worlds do with it is in the tests
+// that run on every transport.
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/rendezvous/secret.h"
+#include "comm/rendezvous_helpers.h"
+#include "comm/transport.h"
+
+namespace trireme::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+NetworkParts parts_of(Rank rank, const Secret& secret) {
+  return {.rank = rank, .ranks = 2, .secret = secret};
+}
+
+class Ucx : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_ucx()) {
+      GTEST_SKIP() << "this build has no transport ucx";
+    }
+  }
+
+  /// Two ranks that know one another.
+  void connect() {
+    const Secret secret = Secret::random();
+    zero_ = make_ucx_transport(parts_of(0, secret));
+    one_ = make_ucx_transport(parts_of(1, secret));
+    std::thread answering([&] { one_->connect({{0, zero_->address()}}, soon()); });
+    zero_->connect({{1, one_->address()}}, soon());
+    answering.join();
+    from_ = std::move(zero_->streams(1).at(0));
+    to_ = std::move(one_->streams(0).at(0));
+  }
+
+  /// Both leave at once, as each waits a little for the other to take what it sent last.
+  void leave() {
+    from_.reset();
+    to_.reset();
+    std::thread leaving([&] { one_.reset(); });
+    zero_.reset();
+    leaving.join();
+  }
+
+  std::unique_ptr<Transport> zero_;
+  std::unique_ptr<Transport> one_;
+  std::unique_ptr<Stream> from_;  ///< of rank 0
+  std::unique_ptr<Stream> to_;    ///< of rank 1
+};
+
+std::vector<std::byte> some_bytes(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+  return bytes;
+}
+
+TEST_F(Ucx, BytesArriveInOrder) {
+  connect();
+  const std::vector<std::byte> sent = some_bytes(5'000'011);
+  std::vector<std::byte> got(sent.size());
+  std::size_t written = 0;
+  std::size_t read = 0;
+  const Deadline give_up = soon();
+  while (read < got.size() && !passed(give_up)) {
+    const std::span<const std::byte> rest = std::span(sent).subspan(written);
+    const std::size_t head = std::min<std::size_t>(rest.size(), 64);
+    written += from_->write(rest.first(head), rest.subspan(head));
+    read += to_->read(std::span(got).subspan(read, std::min<std::size_t>(got.size() - read, 9973)));
+    zero_->poll(milliseconds(0));
+    one_->poll(milliseconds(0));
+  }
+  EXPECT_TRUE(got == sent) << read << " bytes came";
+}
+
+/// A reader that does not come stops the writer: what it did not read does not pile up.
+TEST_F(Ucx, UnreadBytesStopTheWriter) {
+  connect();
+  const std::vector<std::byte> piece(256 << 10);
+  std::size_t written = 0;
+  for (int idle = 0; idle < 2000 && written < std::size_t{256} << 20;) {
+    const std::size_t now = from_->write(piece, {});
+    written += now;
+    idle = now > 0 ? 0 : idle + 1;
+    zero_->poll(milliseconds(0));
+    one_->poll(milliseconds(0));
+  }
+  EXPECT_LT(written, std::size_t{64} << 20);
+}
+
+TEST_F(Ucx, EndOfThePeerIsSeenAfterWhatItSent) {
+  connect();
+  const std::vector<std::byte> sent = some_bytes(100'000);
+  ASSERT_EQ(to_->write(sent, {}), sent.size());
+  to_.reset();
+  std::thread leaving([&] { one_.reset(); });
+  std::vector<std::byte> got(sent.size());
+  std::size_t read = 0;
+  bool closed = false;
+  const Deadline give_up = soon();
+  while (!closed && !passed(give_up)) {
+    try {
+      std::array<std::byte, 4096> some{};
+      const std::size_t now = from_->read(some);
+      ASSERT_LE(read + now, got.size());
+      std::copy_n(some.begin(), now, got.begin() + static_cast<std::ptrdiff_t>(read));
+      read += now;
+      zero_->poll(milliseconds(1));
+    } catch (const Closed&) {
+      closed = true;
+    }
+  }
+  leaving.join();
+  EXPECT_TRUE(closed);
+  EXPECT_TRUE(got == sent) << read << " bytes came";
+  expect_error(ErrorKind::Peer, {"broke"}, [&] { (void)from_->write(sent, {}); });
+}
+
+TEST_F(Ucx, WakeEndsASleep) {
+  connect();
+  zero_->poll(milliseconds(1));
+  zero_->wake();
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < 3; ++i) {  // some may end at once, for other reasons
+    zero_->poll(milliseconds(i == 0 ? 10'000 : 1));
+  }
+  EXPECT_LT(since(begin).count, 5.0);
+}
+
+TEST_F(Ucx, RankWithAnotherSecretIsRefused) {
+  const auto zero = make_ucx_transport(parts_of(0, Secret::random()));
+  const auto one = make_ucx_transport(parts_of(1, Secret::random()));
+  std::thread answering([&] {
+    expect_error(ErrorKind::Peer, {}, [&] { one->connect({{0, zero->address()}}, soon()); });
+  });
+  expect_error(ErrorKind::Peer, {"rank 1", "secret"}, [&] {
+    zero->connect({{1, one->address()}}, soon());
+  });
+  answering.join();
+}
+
+TEST_F(Ucx, RankThatDoesNotAnswerIsWaitedForUntilTheDeadline) {
+  const Secret secret = Secret::random();
+  const auto one = make_ucx_transport(parts_of(1, secret));
+  const auto zero = make_ucx_transport(parts_of(0, secret));
+  expect_error(ErrorKind::Peer, {"0 of 1 other ranks"}, [&] {
+    zero->connect({{1, one->address()}}, deadline_in({0.2}));
+  });
+}
+
+TEST_F(Ucx, AddressesOfOthersAreRefused) {
+  const auto zero = make_ucx_transport(parts_of(0, Secret::random()));
+  for (const char* address : {"", "127.0.0.1:4000", "ucx:", "ucx:xy"}) {
+    expect_error(ErrorKind::Peer, {"no address of UCX"}, [&] {
+      zero->connect({{1, address}}, soon());
+    });
+  }
+}
+
+TEST_F(Ucx, BindThatIsNoAddressOfThisMachineIsNamed) {
+  NetworkParts parts = parts_of(0, Secret::random());
+  parts.options.bind = "192.0.2.1";
+  expect_error(ErrorKind::System, {"192.0.2.1", "bind"}, [&] { (void)make_ucx_transport(parts); });
+}
+
+TEST_F(Ucx, NothingIsLeftOpen) {
+  connect();
+  leave();
+  const LeakCheck leaks;
+  connect();
+  leave();
+}
+
+/// Where this process listens, as /proc writes it: "0100007F" for 127.0.0.1.
+std::set<std::string> listening_addresses() {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(entry, gone).string());
+  }
+  std::set<std::string> addresses;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      std::array<std::string, 10> word;  // number, local, remote, state, …, inode
+      for (std::string& one : word) {
+        words >> one;
+      }
+      if (word[3] == "0A" && own.contains("socket:[" + word[9] + "]")) {
+        addresses.insert(word[1].substr(0, word[1].find(':')));
+      }
+    }
+  }
+  return addresses;
+}
+
+TEST_F(Ucx, ListensOnLoopbackAlone) {
+  ASSERT_EQ(listening_addresses(), std::set<std::string>{});
+  const auto zero = make_ucx_transport(parts_of(0, Secret::random()));
+  EXPECT_EQ(listening_addresses(), std::set<std::string>{"0100007F"});
+}
+
+}  // namespace
+}  // namespace trireme::comm
