@@ -43,8 +43,8 @@ double at_part(const std::vector<Seconds>& sorted, double part) {
 /// Bytes of a rank, where the plan wants them.
 class Buffer {
  public:
-  Buffer(World& world, BenchBuffers kind, std::int64_t bytes) {
-    if (kind == BenchBuffers::Shared && bytes > 0) {
+  Buffer(World& world, BufferKind kind, std::int64_t bytes) {
+    if (kind == BufferKind::Shared && bytes > 0) {
       shared_ = world.allocate<std::uint8_t>(static_cast<std::size_t>(bytes));
     } else {
       own_ = HostBuffer(DType::U8, bytes);
@@ -187,9 +187,8 @@ BenchTimes summarize(std::vector<Seconds> times) {
           .calls = static_cast<int>(times.size())};
 }
 
-void run_bench_ranks(Rank ranks, TransportKind transport, BenchPage& page,
+void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body) {
-  const WorldOptions options{.transport = transport};
   const auto guarded = [&](World& world) {
     try {
       keep_to_core(world.rank(), world.size());
@@ -199,7 +198,7 @@ void run_bench_ranks(Rank ranks, TransportKind transport, BenchPage& page,
       throw;
     }
   };
-  if (transport == TransportKind::InProcess) {
+  if (options.transport == TransportKind::InProcess) {
     run_threads(ranks, guarded, options);
   } else if (launch(ranks, guarded, options) != 0) {
     throw Error(ErrorKind::System, "a rank failed; what it said stands above");
@@ -208,7 +207,9 @@ void run_bench_ranks(Rank ranks, TransportKind transport, BenchPage& page,
 
 std::vector<BenchResult> run_bench(const BenchPlan& plan, const BenchProgress& progress) {
   BenchPage page(plan.ranks, plan.cases.size() * sizeof(RawResult));
-  run_bench_ranks(plan.ranks, plan.transport, page,
+  const WorldOptions options{
+      .transport = plan.transport, .costs = plan.costs, .tuning = plan.tuning};
+  run_bench_ranks(plan.ranks, options, page,
                   [&](World& world) { run_cells(world, page, plan, progress); });
   const auto* raw = reinterpret_cast<const RawResult*>(page.results().data());
   std::vector<BenchResult> results;

@@ -35,9 +35,9 @@ using BenchProgress = std::function<void(std::size_t case_index, const BenchCase
 [[nodiscard]] std::vector<BenchResult> run_bench(const BenchPlan& plan,
                                                  const BenchProgress& progress);
 
-/// Runs the body on the plan's ranks: processes, or threads where the transport is in-process. The
-/// page is told when a rank fails. Throws Error(System) then.
-void run_bench_ranks(Rank ranks, TransportKind transport, BenchPage& page,
+/// Runs the body on so many ranks: processes, or threads where the transport is in-process. The page
+/// is told when a rank fails. Throws Error(System) then.
+void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body);
 
 }  // namespace trireme::cli

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "cli/terminal.h"
+#include "trireme/collective.h"
 
 namespace trireme::cli {
 namespace {
@@ -77,7 +78,7 @@ std::string head(const BenchReport& report, Operation operation) {
   const BenchPlan& plan = report.plan;
   return fmt::format("{}, {} rank{} by {}, {}, {} buffers", name(operation), plan.ranks,
                      plan.ranks == 1 ? "" : "s", name(plan.transport), to_text(plan.dtype),
-                     plan.buffers == BenchBuffers::Own ? "own" : "shared");
+                     name(plan.buffers));
 }
 
 std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
@@ -157,7 +158,7 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   json["count"] = row.what.count;
   json["dtype"] = to_text(report.plan.dtype);
   json["transport"] = name(report.plan.transport);
-  json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
+  json["buffers"] = name(report.plan.buffers);
   json["algorithm"] = name(row.what.method);
   json["chosen"] = row.result.chosen;
   json["microseconds"] = times.median.count * kMicro;
@@ -173,33 +174,33 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   return json;
 }
 
-Json choice_json(const BenchReport& report, std::size_t first, std::size_t last) {
-  Json json;
-  Json candidates = Json::object();
+/// Whether a tuning may say so: right, and the same bits on all ranks.
+bool is_candidate(const BenchRow& row, const Method& method) {
+  return row.result.correct &&
+         (method.kind == Method::Kind::Direct || keeps_ranks_alike(method.algorithm));
+}
+
+TuningRow tuning_row(const BenchReport& report, std::size_t first, std::size_t last) {
   const BenchRow& any = report.rows[first];
-  json["operation"] = name(any.what.operation);
-  json["ranks"] = report.plan.ranks;
-  json["bytes"] = any.what.bytes.count;
-  json["transport"] = name(report.plan.transport);
-  json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
-  json["best"] = nullptr;
+  TuningRow row{.operation = any.what.operation,
+                .ranks = report.plan.ranks,
+                .transport = report.plan.transport,
+                .buffers = report.plan.buffers,
+                .measured = {any.what.count * size_of(report.plan.dtype).count}};
   for (std::size_t i = first; i < last; ++i) {
-    const BenchRow& row = report.rows[i];
-    if (row.result.correct) {
-      candidates[std::string(name(row.what.method))] = {
-          {"microseconds", row.result.times.median.count * kMicro},
-          {"spread", row.result.times.spread},
-          {"calls", row.result.times.calls}};
-    }
-    if (is_open(row)) {
-      json["automatic"] = row.result.chosen;
-    }
-    if (row.best) {
-      json["best"] = row.result.chosen;
+    const BenchResult& result = report.rows[i].result;
+    const Method method = parse_method(result.chosen);
+    if (is_candidate(report.rows[i], method)) {
+      row.candidates.push_back(
+          {method, result.times.median, result.times.spread, result.times.calls});
     }
   }
-  json["candidates"] = candidates;
-  return json;
+  const auto best = std::ranges::min_element(row.candidates, {},
+                                             [](const TuningCandidate& c) { return c.median; });
+  if (best != row.candidates.end()) {
+    row.method = best->method;
+  }
+  return row;
 }
 
 }  // namespace
@@ -260,17 +261,14 @@ std::string bench_json(const BenchReport& report) {
   return text;
 }
 
-std::string tuning_json(const BenchReport& report, const TuningOrigin& origin) {
-  Json json;
-  json["format"] = "trireme tuning 1";
-  json["machine"] = origin.machine;
-  json["date"] = origin.date;
-  json["dtype"] = to_text(report.plan.dtype);
-  json["choices"] = Json::array();
+Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin) {
+  Tuning tuning{.machine = origin.machine, .date = origin.date, .dtype = report.plan.dtype};
   for_each_cell(report, [&](std::size_t first, std::size_t last) {
-    json["choices"].push_back(choice_json(report, first, last));
+    tuning.rows.push_back(tuning_row(report, first, last));
   });
-  return json.dump(2) + "\n";
+  std::erase_if(tuning.rows, [](const TuningRow& row) { return row.candidates.empty(); });
+  spread_ranges(tuning);
+  return tuning;
 }
 
 }  // namespace trireme::cli

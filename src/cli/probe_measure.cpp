@@ -283,7 +283,7 @@ WaitProbe read_wait(Sheet& sheet, Rank ranks) {
 
 MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport) {
   BenchPage page(2, kSheetBytes);
-  run_bench_ranks(2, transport, page, [&](World& world) {
+  run_bench_ranks(2, {.transport = transport}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
     for (const std::int64_t bytes : message_sizes(options)) {
@@ -318,13 +318,14 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
   BenchPage page(options.ranks, kSheetBytes + static_cast<std::size_t>(options.ranks) * kPassed);
-  run_bench_ranks(options.ranks, TransportKind::SharedMemory, page, [&](World& world) {
-    Prober prober(world, page);
-    Sheet sheet(page.results().first(kSheetBytes));
-    probe_memory(prober, options, sheet);
-    probe_gamma(prober, sheet);
-    probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
-  });
+  run_bench_ranks(options.ranks, {.transport = TransportKind::SharedMemory}, page,
+                  [&](World& world) {
+                    Prober prober(world, page);
+                    Sheet sheet(page.results().first(kSheetBytes));
+                    probe_memory(prober, options, sheet);
+                    probe_gamma(prober, sheet);
+                    probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
+                  });
   Sheet sheet(page.results().first(kSheetBytes));
   for (const std::int64_t bytes : memory_sizes(options)) {
     MemoryProbe copy{.footprint = {2 * bytes}};
@@ -344,7 +345,7 @@ void probe_cores(const ProbeOptions& options, HostProbe& probe) {
 
 WaitProbe probe_waits(Rank ranks) {
   BenchPage page(ranks, kSheetBytes);
-  run_bench_ranks(ranks, TransportKind::SharedMemory, page, [&](World& world) {
+  run_bench_ranks(ranks, {.transport = TransportKind::SharedMemory}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
     probe_wait(prober, sheet);
