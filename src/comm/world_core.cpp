@@ -7,6 +7,9 @@
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "comm/checks.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -118,7 +121,7 @@ WorldCore::WorldCore(WorldParts parts)
     mine->presence.store(Presence::Here);
   }
   const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
-  if (!alone && size() > 1) {
+  if (kChecks && !alone && size() > 1) {
     watch_ = std::make_unique<Watch>(
         mine, std::move(watched), options().deadline,
         Watch::Handlers{.report = [this](Rank r, CommFault fault,
