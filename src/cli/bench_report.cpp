@@ -111,18 +111,26 @@ double median(std::vector<double> values) {
 }
 
 std::string prediction_summary(const BenchReport& report) {
-  std::vector<double> errors;
+  std::vector<double> direct;
+  std::vector<double> messages;
   for (const BenchRow& row : report.rows) {
     if (const std::optional<double> error = error_of(row);
         error && row.what.bytes.count >= kJudgedFrom) {
-      errors.push_back(std::abs(*error));
+      (row.result.chosen == name(Method::direct()) ? direct : messages).push_back(std::abs(*error));
     }
   }
-  if (errors.empty()) {
+  std::vector<double> all = direct;
+  all.insert(all.end(), messages.begin(), messages.end());
+  if (all.empty()) {
     return {};
   }
-  return fmt::format("predictions from 64 KiB on: {:.0f} % off (median of {})\n",
-                     median(errors) * 100, errors.size());
+  const auto part = [](const std::vector<double>& errors) {
+    return errors.empty() ? std::string("none")
+                          : fmt::format("{:.0f} % of {}", median(errors) * 100, errors.size());
+  };
+  return fmt::format(
+      "predictions from 64 KiB on: {:.0f} % off (median of {}); direct {}, by messages {}\n",
+      median(all) * 100, all.size(), part(direct), part(messages));
 }
 
 std::string choice_summary(const BenchReport& report) {

@@ -47,8 +47,15 @@ double input_bytes(Operation operation, double n, double block) {
 Parts parts_in_sight(const DirectQuery& query, double n, double block) {
   const Rank p = query.ranks;
   switch (query.operation) {
-    case Operation::Allreduce:
-      return {.first = {.combined = 2 * n}, .firsts = p, .waits = 2, .footprint = 2 * n};
+    case Operation::Allreduce: {
+      // What goes into the others' outputs takes their lines away from them, unless it passes by the
+      // caches.
+      const double taken = n > static_cast<double>(kStreamAbove) ? 0 : n - block;
+      return {.first = {.combined = 2 * n - taken, .fetched = taken},
+              .firsts = p,
+              .waits = 2,
+              .footprint = 2 * n};
+    }
     case Operation::Reduce:
     case Operation::ReduceScatter:
       return {.first = {.combined = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
@@ -130,6 +137,16 @@ Parts parts_staged(const DirectQuery& query, double n, double block) {
   return {};
 }
 
+/// A copy is of the whole input, also of the block that is the rank's own.
+Parts parts_in_one_copy(const DirectQuery& query, double n, double block) {
+  Parts parts = parts_staged(query, n, block);
+  if (query.operation == Operation::ReduceScatter || query.operation == Operation::Scatter) {
+    parts.first.copied += block;
+    parts.first.staged += block;
+  }
+  return parts;
+}
+
 Parts parts_of(const DirectQuery& query) {
   const auto n = static_cast<double>(query.bytes.count);
   const double block = n / query.ranks;
@@ -152,7 +169,7 @@ Parts parts_of(const DirectQuery& query) {
             .footprint = 2 * n};
   }
   if (input <= kShot) {
-    return vector ? parts_alone(query, n) : parts_staged(query, n, block);
+    return vector ? parts_alone(query, n) : parts_in_one_copy(query, n, block);
   }
   Parts parts = parts_staged(query, n, block);
   parts.windows = std::ceil(input / kChunk);
