@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/host_costs.h"
 #include "trireme/units.h"
 
 namespace trireme {
@@ -69,53 +70,6 @@ struct Link {
   std::string source{};  ///< where beta comes from
 
   friend bool operator==(const Link&, const Link&) = default;
-};
-
-/// Messages between two ranks of one host: n bytes take alpha + n * beta.
-struct MessageCost {
-  std::string transport{};  ///< "in-process", "shm", "tcp", "ucx"
-  Seconds alpha{};
-  Seconds beta{};  ///< per byte
-  friend bool operator==(const MessageCost&, const MessageCost&) = default;
-};
-
-/// Combining received bytes with what a rank holds, in the cache.
-struct CombineCost {
-  std::string dtype{};  ///< "f32", "bf16", …
-  Seconds gamma{};      ///< per byte
-  friend bool operator==(const CombineCost&, const CombineCost&) = default;
-};
-
-/// Waiting until all of `ranks` ranks have come.
-struct RendezvousCost {
-  int ranks = 0;
-  Seconds first{};  ///< from the call on
-  Seconds next{};   ///< again, by ranks that have just met
-  friend bool operator==(const RendezvousCost&, const RendezvousCost&) = default;
-};
-
-/// Seconds per byte that is read or written, by a rank that goes over this much memory again and
-/// again.
-struct MemoryCost {
-  Bytes footprint{};
-  Seconds alone{};     ///< while the other cores rest
-  Seconds together{};  ///< while every core does the same
-  friend bool operator==(const MemoryCost&, const MemoryCost&) = default;
-};
-
-/// What the ranks of one host cost one another, measured by `trireme probe`. With it, collectives
-/// through shared memory can be predicted.
-struct HostCosts {
-  int cores = 0;  ///< that were measured together
-  std::vector<MessageCost> messages{};
-  std::vector<CombineCost> combining{};
-  std::vector<RendezvousCost> waits{};  ///< by rising ranks
-  std::vector<MemoryCost> copy{};       ///< by rising footprint
-  std::vector<MemoryCost> combine{};    ///< of two f32 vectors into a third; by rising footprint
-  Seconds stage{};     ///< per byte written, past the caches, for another rank to read
-  Seconds fetch{};     ///< per byte read that another rank has staged
-  MessageCost peek{};  ///< reading another process' memory through the system
-  friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
 /// `nodes` machines with `devices_per_node` equal devices each, numbered node by node: with 8 per

@@ -27,8 +27,10 @@
 
 #include "trireme/comm_call.h"
 #include "trireme/error.h"
+#include "trireme/host_costs.h"
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
+#include "trireme/tuning.h"
 #include "trireme/units.h"
 
 namespace trireme {
@@ -199,6 +201,12 @@ struct WorldOptions {
   /// Told when this rank enters step `step` (from 0) of an operation done by messages: for traces and
   /// tests. Called on whatever thread drives the operation.
   std::function<void(Operation operation, std::size_t step)> on_step{};
+  /// What the host costs, as `trireme probe` measures it: methods are chosen by what they should take.
+  /// Absent: direct wherever that can be done, else by built-in costs of messages. All ranks go by what
+  /// rank 0 was given.
+  std::optional<HostCosts> costs{};
+  /// What overrides that choice, where it has a row. All ranks go by what rank 0 was given.
+  Tuning tuning{};
 };
 
 /// This rank's part in a job.

@@ -35,6 +35,8 @@ constexpr const char* kExamples =
     "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
     "  trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs\n"
     "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
+    "  trireme bench allreduce --algorithm all --tune best.tuning.json   then: --tuning "
+    "best.tuning.json\n"
     "\n"
     "A time is the median of isolated calls: from the moment that all ranks have come to the last "
     "one\n"
@@ -53,6 +55,7 @@ struct Options {
   std::string svg;
   std::string cluster;
   std::string tune;
+  std::string tuning;
 };
 
 TransportKind parse_bench_transport(const std::string& text) {
@@ -75,12 +78,12 @@ TransportKind parse_bench_transport(const std::string& text) {
                           text));
 }
 
-BenchBuffers parse_buffers(const std::string& text) {
+BufferKind parse_buffers(const std::string& text) {
   if (text == "own") {
-    return BenchBuffers::Own;
+    return BufferKind::Own;
   }
   if (text == "shared") {
-    return BenchBuffers::Shared;
+    return BufferKind::Shared;
   }
   throw Error(ErrorKind::Usage, fmt::format("'{}' is no kind of buffers; use own or shared", text));
 }
@@ -96,7 +99,7 @@ BenchPlan make_plan(const Options& options) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
                                               plan.ranks, kMostBenchRanks));
   }
-  if (plan.buffers == BenchBuffers::Shared && !sees_memory(plan)) {
+  if (plan.buffers == BufferKind::Shared && !sees_memory(plan)) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--buffers: there are no shared buffers with --transport {}",
                             name(plan.transport)));
@@ -129,18 +132,38 @@ void clear_progress() {
   }
 }
 
-/// The model of the host that was asked for, or of this one if it has been probed.
-std::optional<BenchModel> load_model(const Options& options, const BenchPlan& plan) {
+HostCosts costs_of(const Cluster& cluster) {
+  if (!cluster.host) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("cluster {} is no host that was measured; 'trireme probe --output FILE' "
+                    "makes such a file",
+                    cluster.name));
+  }
+  return *cluster.host;
+}
+
+/// Of the host that was asked for, or of this one if it has been probed.
+std::optional<HostCosts> load_costs(const Options& options) {
   if (!options.cluster.empty()) {
     return parsed("--cluster", options.cluster,
-                  [&](const std::string& file) { return BenchModel(load_cluster(file), plan); });
+                  [](const std::string& file) { return costs_of(load_cluster(file)); });
   }
   const std::optional<Cluster> host = load_host_file();
   if (!host) {
     std::cerr << "trireme: no predictions, since this host is unknown: run 'trireme probe' first\n";
     return std::nullopt;
   }
-  return BenchModel(*host, plan);
+  return costs_of(*host);
+}
+
+Tuning load_tuning(const std::string& file) {
+  const std::string text = read_file(file);
+  try {
+    return parse_tuning(text);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", file, error.what()));
+  }
 }
 
 void predict(BenchReport& report, const BenchModel& model) {
@@ -171,16 +194,19 @@ std::string machine_name() {
 
 void run(const Options& options, Outcome& outcome) {
   BenchPlan plan = make_plan(options);
-  const std::optional<BenchModel> model = load_model(options, plan);
+  if (!options.tuning.empty()) {
+    plan.tuning = parsed("--tuning", options.tuning, load_tuning);
+  }
+  plan.costs = load_costs(options);
   BenchReport report = measure(std::move(plan));
-  if (model) {
-    predict(report, *model);
+  if (report.plan.costs) {
+    predict(report, BenchModel(report.plan));
   }
   if (!options.svg.empty()) {
     write_and_say(options.svg, bench_svg(report));
   }
   if (!options.tune.empty()) {
-    write_and_say(options.tune, tuning_json(report, {machine_name(), today()}));
+    write_and_say(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
   }
   std::cout << (options.json ? bench_json(report) : bench_table(report, standard_output().colour));
   const bool right =
@@ -217,11 +243,14 @@ void add_options(CLI::App& command, Options& o) {
       .add_option("--repeats", o.repeats,
                   "timed calls of each case (default: what is worth its time)")
       ->check(CLI::Range(1, 1'000'000));
-  command.add_option("--cluster", o.cluster,
-                     "predict by this file of 'trireme probe' (default: that of this host)");
+  command.add_option(
+      "--cluster", o.cluster,
+      "choose and predict by this file of 'trireme probe' (default: that of this host)");
   command.add_option("--svg", o.svg, "draw measured and predicted times into this file");
   command.add_option("--tune", o.tune,
                      "write the measured best of each operation and size into this file");
+  command.add_option("--tuning", o.tuning,
+                     "let a file that --tune wrote decide what 'automatic' takes");
   command.add_flag("--json", o.json, "one JSON object a row, each on its line");
 }
 

@@ -43,8 +43,8 @@ double at_part(const std::vector<Seconds>& sorted, double part) {
 /// Bytes of a rank, where the plan wants them.
 class Buffer {
  public:
-  Buffer(World& world, BenchBuffers kind, std::int64_t bytes) {
-    if (kind == BenchBuffers::Shared && bytes > 0) {
+  Buffer(World& world, BufferKind kind, std::int64_t bytes) {
+    if (kind == BufferKind::Shared && bytes > 0) {
       shared_ = world.allocate<std::uint8_t>(static_cast<std::size_t>(bytes));
     } else {
       own_ = HostBuffer(DType::U8, bytes);
@@ -207,7 +207,11 @@ void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
 
 std::vector<BenchResult> run_bench(const BenchPlan& plan, const BenchProgress& progress) {
   BenchPage page(plan.ranks, plan.cases.size() * sizeof(RawResult));
-  run_bench_ranks(plan.ranks, {.transport = plan.transport, .encrypt = plan.encrypt}, page,
+  const WorldOptions options{.transport = plan.transport,
+                             .encrypt = plan.encrypt,
+                             .costs = plan.costs,
+                             .tuning = plan.tuning};
+  run_bench_ranks(plan.ranks, options, page,
                   [&](World& world) { run_cells(world, page, plan, progress); });
   const auto* raw = reinterpret_cast<const RawResult*>(page.results().data());
   std::vector<BenchResult> results;

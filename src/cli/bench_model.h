@@ -5,17 +5,15 @@
 #include <string>
 
 #include "cli/bench_plan.h"
-#include "comm/direct_cost.h"
-#include "trireme/cluster.h"
-#include "trireme/collective_cost.h"
+#include "comm/group_model.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {
 
 class BenchModel {
  public:
-  /// Throws Error(Usage) if the cluster is none that was probed.
-  BenchModel(const Cluster& cluster, const BenchPlan& plan);
+  /// Requires plan.costs.
+  explicit BenchModel(const BenchPlan& plan);
 
   /// By the method that was chosen ("direct", "ring", …); nothing where the numbers do not say.
   [[nodiscard]] std::optional<Seconds> predict(const BenchCase& what,
@@ -24,13 +22,13 @@ class BenchModel {
   [[nodiscard]] std::optional<Seconds> floor(const BenchCase& what) const;
 
  private:
-  [[nodiscard]] comm::DirectQuery query(const BenchCase& what) const;
+  [[nodiscard]] Bytes bytes_of(const BenchCase& what) const;
 
   Rank ranks_;
   DType dtype_;
   comm::Sight sight_;
-  comm::DirectCosts direct_;
-  std::optional<CostModel> messages_;
+  HostCosts costs_;
+  comm::GroupModel model_;
 };
 
 }  // namespace trireme::cli

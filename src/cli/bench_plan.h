@@ -2,22 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
+#include "trireme/host_costs.h"
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
+#include "trireme/tuning.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {
 
 /// Most ranks that a benchmark has: sums of its data stay exact in every dtype.
 inline constexpr Rank kMostBenchRanks = 64;
-
-/// Where the data lies: in memory of each rank's own, or in that of World::allocate.
-enum class BenchBuffers : std::uint8_t { Own, Shared };
 
 /// One row: an operation on a vector of a size by one method.
 struct BenchCase {
@@ -32,10 +32,12 @@ struct BenchPlan {
   TransportKind transport = TransportKind::SharedMemory;
   bool encrypt = false;  ///< only over TCP
   DType dtype = DType::F32;
-  BenchBuffers buffers = BenchBuffers::Own;
+  BufferKind buffers = BufferKind::Own;
   int repeats = 0;  ///< of each case; 0: as many as are worth the time
   /// Those of one operation and size stand together, and are measured in turns.
   std::vector<BenchCase> cases{};
+  std::optional<HostCosts> costs{};  ///< what the library chooses by, and is compared with
+  Tuning tuning{};                   ///< what overrides that choice
 };
 
 /// What stands on the command line.

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "cli/terminal.h"
+#include "trireme/collective.h"
 
 namespace trireme::cli {
 namespace {
@@ -77,8 +78,7 @@ std::string head(const BenchReport& report, Operation operation) {
   const BenchPlan& plan = report.plan;
   return fmt::format("{}, {} rank{} by {}{}, {}, {} buffers", name(operation), plan.ranks,
                      plan.ranks == 1 ? "" : "s", name(plan.transport),
-                     plan.encrypt ? ", encrypted" : "", to_text(plan.dtype),
-                     plan.buffers == BenchBuffers::Own ? "own" : "shared");
+                     plan.encrypt ? ", encrypted" : "", to_text(plan.dtype), name(plan.buffers));
 }
 
 std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
@@ -111,18 +111,26 @@ double median(std::vector<double> values) {
 }
 
 std::string prediction_summary(const BenchReport& report) {
-  std::vector<double> errors;
+  std::vector<double> direct;
+  std::vector<double> messages;
   for (const BenchRow& row : report.rows) {
     if (const std::optional<double> error = error_of(row);
         error && row.what.bytes.count >= kJudgedFrom) {
-      errors.push_back(std::abs(*error));
+      (row.result.chosen == name(Method::direct()) ? direct : messages).push_back(std::abs(*error));
     }
   }
-  if (errors.empty()) {
+  std::vector<double> all = direct;
+  all.insert(all.end(), messages.begin(), messages.end());
+  if (all.empty()) {
     return {};
   }
-  return fmt::format("predictions from 64 KiB on: {:.0f} % off (median of {})\n",
-                     median(errors) * 100, errors.size());
+  const auto part = [](const std::vector<double>& errors) {
+    return errors.empty() ? std::string("none")
+                          : fmt::format("{:.0f} % of {}", median(errors) * 100, errors.size());
+  };
+  return fmt::format(
+      "predictions from 64 KiB on: {:.0f} % off (median of {}); direct {}, by messages {}\n",
+      median(all) * 100, all.size(), part(direct), part(messages));
 }
 
 std::string choice_summary(const BenchReport& report) {
@@ -159,7 +167,7 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   json["dtype"] = to_text(report.plan.dtype);
   json["transport"] = name(report.plan.transport);
   json["encrypted"] = report.plan.encrypt;
-  json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
+  json["buffers"] = name(report.plan.buffers);
   json["algorithm"] = name(row.what.method);
   json["chosen"] = row.result.chosen;
   json["microseconds"] = times.median.count * kMicro;
@@ -175,34 +183,33 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   return json;
 }
 
-Json choice_json(const BenchReport& report, std::size_t first, std::size_t last) {
-  Json json;
-  Json candidates = Json::object();
+/// Whether a tuning may say so: right, and the same bits on all ranks.
+bool is_candidate(const BenchRow& row, const Method& method) {
+  return row.result.correct &&
+         (method.kind == Method::Kind::Direct || keeps_ranks_alike(method.algorithm));
+}
+
+TuningRow tuning_row(const BenchReport& report, std::size_t first, std::size_t last) {
   const BenchRow& any = report.rows[first];
-  json["operation"] = name(any.what.operation);
-  json["ranks"] = report.plan.ranks;
-  json["bytes"] = any.what.bytes.count;
-  json["transport"] = name(report.plan.transport);
-  json["encrypted"] = report.plan.encrypt;
-  json["buffers"] = report.plan.buffers == BenchBuffers::Own ? "own" : "shared";
-  json["best"] = nullptr;
+  TuningRow row{.operation = any.what.operation,
+                .ranks = report.plan.ranks,
+                .transport = report.plan.transport,
+                .buffers = report.plan.buffers,
+                .measured = {any.what.count * size_of(report.plan.dtype).count}};
   for (std::size_t i = first; i < last; ++i) {
-    const BenchRow& row = report.rows[i];
-    if (row.result.correct) {
-      candidates[std::string(name(row.what.method))] = {
-          {"microseconds", row.result.times.median.count * kMicro},
-          {"spread", row.result.times.spread},
-          {"calls", row.result.times.calls}};
-    }
-    if (is_open(row)) {
-      json["automatic"] = row.result.chosen;
-    }
-    if (row.best) {
-      json["best"] = row.result.chosen;
+    const BenchResult& result = report.rows[i].result;
+    const Method method = parse_method(result.chosen);
+    if (is_candidate(report.rows[i], method)) {
+      row.candidates.push_back(
+          {method, result.times.median, result.times.spread, result.times.calls});
     }
   }
-  json["candidates"] = candidates;
-  return json;
+  const auto best = std::ranges::min_element(row.candidates, {},
+                                             [](const TuningCandidate& c) { return c.median; });
+  if (best != row.candidates.end()) {
+    row.method = best->method;
+  }
+  return row;
 }
 
 }  // namespace
@@ -263,17 +270,14 @@ std::string bench_json(const BenchReport& report) {
   return text;
 }
 
-std::string tuning_json(const BenchReport& report, const TuningOrigin& origin) {
-  Json json;
-  json["format"] = "trireme tuning 1";
-  json["machine"] = origin.machine;
-  json["date"] = origin.date;
-  json["dtype"] = to_text(report.plan.dtype);
-  json["choices"] = Json::array();
+Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin) {
+  Tuning tuning{.machine = origin.machine, .date = origin.date, .dtype = report.plan.dtype};
   for_each_cell(report, [&](std::size_t first, std::size_t last) {
-    json["choices"].push_back(choice_json(report, first, last));
+    tuning.rows.push_back(tuning_row(report, first, last));
   });
-  return json.dump(2) + "\n";
+  std::erase_if(tuning.rows, [](const TuningRow& row) { return row.candidates.empty(); });
+  spread_ranges(tuning);
+  return tuning;
 }
 
 }  // namespace trireme::cli

@@ -37,11 +37,12 @@ void mark_best(BenchReport& report);
 [[nodiscard]] std::string bench_table(const BenchReport& report, bool colour);
 /// One object on one line for each row.
 [[nodiscard]] std::string bench_json(const BenchReport& report);
-/// The measured best of each operation and size, with the times of all candidates.
 struct TuningOrigin {
   std::string machine;
   std::string date;
 };
-[[nodiscard]] std::string tuning_json(const BenchReport& report, const TuningOrigin& origin);
+/// The measured best of each operation and size, with the times of all candidates. Methods that are
+/// never chosen by themselves are none.
+[[nodiscard]] Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin);
 
 }  // namespace trireme::cli

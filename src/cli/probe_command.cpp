@@ -115,8 +115,12 @@ void print_probe(const HostProbe& probe) {
   print_curve("adding two f32 vectors into a third: bytes read and written a second",
               probe.combine);
   fmt::print("\npassing bytes from rank to rank\n");
-  fmt::print("  {:<12} {}\n  {:<12} {}\n", "stage", rate_text(probe.stage), "fetch",
-             rate_text(probe.fetch));
+  for (const auto& [what, rate] : {std::pair{"past caches: write", probe.stage},
+                                   {"             read", probe.fetch},
+                                   {"in caches: write", probe.cached_stage},
+                                   {"           read", probe.cached_fetch}}) {
+    fmt::print("  {:<18} {}\n", what, rate_text(rate));
+  }
   fmt::print("  {:<12} alpha {:<42} beta {}\n", probe.peek.transport,
              time_text(probe.peek.fit.intercept), rate_text(probe.peek.fit.slope));
   fmt::print("\ngamma: combining received bytes, in the cache\n");
@@ -154,6 +158,8 @@ Json intervals_json(const HostProbe& probe) {
   }
   all.push_back(interval_json("stage_seconds_per_byte", probe.stage));
   all.push_back(interval_json("fetch_seconds_per_byte", probe.fetch));
+  all.push_back(interval_json("cached_stage_seconds_per_byte", probe.cached_stage));
+  all.push_back(interval_json("cached_fetch_seconds_per_byte", probe.cached_fetch));
   all.push_back(interval_json("peek alpha_seconds", probe.peek.fit.intercept));
   all.push_back(interval_json("peek beta_seconds_per_byte", probe.peek.fit.slope));
   return all;

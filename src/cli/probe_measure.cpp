@@ -20,6 +20,9 @@ namespace trireme::cli {
 namespace {
 
 constexpr std::size_t kSamples = 8;  ///< of each number; a sample is a median or a mean itself
+/// All numbers are measured once in each pass, so that a noisy moment of the machine hits a few samples
+/// of many numbers and not all samples of one.
+constexpr std::size_t kPasses = 4;
 constexpr Seconds kTimeForASample{0.004};
 /// What is passed on at a time: half of a chunk of the direct operations.
 constexpr std::size_t kPassed = std::size_t{256} << 10;
@@ -27,9 +30,10 @@ constexpr std::size_t kPassed = std::size_t{256} << 10;
 constexpr std::array<std::size_t, 3> kPeeked{std::size_t{16} << 10, std::size_t{64} << 10, kPassed};
 constexpr std::int64_t kGammaBytes = std::int64_t{64} << 10;
 
-using Samples = std::array<double, kSamples>;
+using Samples = std::array<double, kSamples / kPasses>;  ///< of one pass
+using AllSamples = std::array<double, kSamples>;
 
-Estimate estimate(const Samples& samples) {
+Estimate estimate(const AllSamples& samples) {
   // The slowest and the fastest two are the machine's, not the program's.
   std::vector<double> sorted(samples.begin(), samples.end());
   std::ranges::sort(sorted);
@@ -141,21 +145,44 @@ class Prober {
 class Sheet {
  public:
   explicit Sheet(std::span<std::byte> memory)
-      : next_(reinterpret_cast<Samples*>(memory.data())),
-        end_(next_ + memory.size() / sizeof(Samples)) {}
+      : first_(reinterpret_cast<AllSamples*>(memory.data())),
+        next_(first_),
+        end_(first_ + memory.size() / sizeof(AllSamples)) {}
+  /// From here on the numbers come again.
+  void begin_pass(std::size_t pass) {
+    next_ = first_;
+    pass_ = pass;
+  }
   void put(const Samples& samples, Rank rank) {
     if (rank == 0 && next_ < end_) {
-      *next_++ = samples;
+      std::ranges::copy(samples,
+                        next_++->begin() + static_cast<std::ptrdiff_t>(pass_ * samples.size()));
     }
   }
-  [[nodiscard]] Samples take() { return next_ < end_ ? *next_++ : Samples{}; }
+  [[nodiscard]] AllSamples take() { return next_ < end_ ? *next_++ : AllSamples{}; }
+  [[nodiscard]] AllSamples take_per_byte(double bytes) {
+    AllSamples samples = take();
+    for (double& sample : samples) {
+      sample /= bytes;
+    }
+    return samples;
+  }
 
  private:
-  Samples* next_;
-  Samples* end_;
+  AllSamples* first_;
+  AllSamples* next_;
+  AllSamples* end_;
+  std::size_t pass_ = 0;
 };
 
-constexpr std::size_t kSheetBytes = 1024 * sizeof(Samples);
+constexpr std::size_t kSheetBytes = 1024 * sizeof(AllSamples);
+
+void in_passes(Sheet& sheet, const std::function<void()>& measure) {
+  for (std::size_t pass = 0; pass < kPasses; ++pass) {
+    sheet.begin_pass(pass);
+    measure();
+  }
+}
 
 Samples less(Samples samples, const Samples& overhead) {
   const double cost = *std::ranges::min_element(overhead);
@@ -218,8 +245,8 @@ struct Address {
   std::byte* data = nullptr;
 };
 
-/// Passing bytes to a peer: writing them past the caches to memory that the peer has read before,
-/// reading what a peer has written so, and reading a peer's own memory through the system.
+/// Passing bytes to a peer: writing them, past the caches and through them, to memory that the peer has
+/// read before, reading what a peer has written so, and reading a peer's own memory through the system.
 void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   const Rank ranks = prober.world().size();
   const auto place = [&](Rank rank) {
@@ -228,10 +255,12 @@ void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   std::vector<std::byte> own(kPassed);
   std::byte* mine = place(prober.rank());
   std::byte* theirs = place((prober.rank() + 1) % ranks);
-  const auto stage = [&] { comm::copy_bytes(mine, own.data(), kPassed, comm::Stores::Streaming); };
   const auto fetch = [&] { comm::copy_bytes(own.data(), theirs, kPassed, comm::Stores::Cached); };
-  sheet.put(prober.time(ranks, stage, fetch), prober.rank());
-  sheet.put(prober.time(ranks, fetch, stage), prober.rank());
+  for (const comm::Stores stores : {comm::Stores::Streaming, comm::Stores::Cached}) {
+    const auto stage = [&] { comm::copy_bytes(mine, own.data(), kPassed, stores); };
+    sheet.put(prober.time(ranks, stage, fetch), prober.rank());
+    sheet.put(prober.time(ranks, fetch, stage), prober.rank());
+  }
 
   new (mine) Address{getpid(), own.data()};
   prober.meet();
@@ -286,9 +315,11 @@ MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport
   run_bench_ranks(2, {.transport = transport}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
-    for (const std::int64_t bytes : message_sizes(options)) {
-      sheet.put(prober.ping_pong(bytes), world.rank());
-    }
+    in_passes(sheet, [&] {
+      for (const std::int64_t bytes : message_sizes(options)) {
+        sheet.put(prober.ping_pong(bytes), world.rank());
+      }
+    });
   });
   MessageProbe probe{.transport = std::string(name(transport)), .points = {}, .fit = {}};
   Sheet sheet(page.results());
@@ -302,8 +333,8 @@ MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport
 /// Of a copy, half is touching this rank's own memory, in the cache; the rest is the passing.
 void read_passing(Sheet& sheet, HostProbe& probe) {
   const double own = probe.copy[2].together.value;
-  for (Estimate* passing : {&probe.stage, &probe.fetch}) {
-    *passing = estimate(per_byte(sheet.take(), static_cast<double>(kPassed)));
+  for (Estimate* passing : {&probe.stage, &probe.fetch, &probe.cached_stage, &probe.cached_fetch}) {
+    *passing = estimate(sheet.take_per_byte(static_cast<double>(kPassed)));
     for (double* value : {&passing->value, &passing->low, &passing->high}) {
       *value = std::max(0.0, *value - own);
     }
@@ -318,14 +349,16 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
   BenchPage page(options.ranks, kSheetBytes + static_cast<std::size_t>(options.ranks) * kPassed);
-  run_bench_ranks(options.ranks, {.transport = TransportKind::SharedMemory}, page,
-                  [&](World& world) {
-                    Prober prober(world, page);
-                    Sheet sheet(page.results().first(kSheetBytes));
-                    probe_memory(prober, options, sheet);
-                    probe_gamma(prober, sheet);
-                    probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
-                  });
+  const WorldOptions world_options{.transport = TransportKind::SharedMemory};
+  run_bench_ranks(options.ranks, world_options, page, [&](World& world) {
+    Prober prober(world, page);
+    Sheet sheet(page.results().first(kSheetBytes));
+    in_passes(sheet, [&] {
+      probe_memory(prober, options, sheet);
+      probe_gamma(prober, sheet);
+      probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
+    });
+  });
   Sheet sheet(page.results().first(kSheetBytes));
   for (const std::int64_t bytes : memory_sizes(options)) {
     MemoryProbe copy{.footprint = {2 * bytes}};
@@ -348,7 +381,7 @@ WaitProbe probe_waits(Rank ranks) {
   run_bench_ranks(ranks, {.transport = TransportKind::SharedMemory}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
-    probe_wait(prober, sheet);
+    in_passes(sheet, [&] { probe_wait(prober, sheet); });
   });
   Sheet sheet(page.results());
   return read_wait(sheet, ranks);
@@ -399,6 +432,7 @@ HostCosts host_costs(const HostProbe& probe) {
   HostCosts costs{.cores = probe.cores,
                   .stage = seconds(probe.stage),
                   .fetch = seconds(probe.fetch),
+                  .cached = PassCost{seconds(probe.cached_stage), seconds(probe.cached_fetch)},
                   .peek = message(probe.peek)};
   std::ranges::transform(probe.messages, std::back_inserter(costs.messages), message);
   for (const CombineProbe& combine : probe.combining) {

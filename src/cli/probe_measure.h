@@ -48,8 +48,10 @@ struct HostProbe {
   std::vector<WaitProbe> waits{};
   std::vector<MemoryProbe> copy{};
   std::vector<MemoryProbe> combine{};
-  Estimate stage{};  ///< seconds per byte
-  Estimate fetch{};  ///< seconds per byte
+  Estimate stage{};         ///< seconds per byte
+  Estimate fetch{};         ///< seconds per byte
+  Estimate cached_stage{};  ///< the same, written through the caches
+  Estimate cached_fetch{};
   MessageProbe peek{};
 };
 

@@ -41,7 +41,9 @@ class Verifier {
     check_links();
     check_time("gamma", cluster_.gamma);
     if (cluster_.host) {
-      check_host(*cluster_.host);
+      for (const std::string& problem : cluster_.host->verify()) {
+        add("host: {}", problem);
+      }
     }
     return std::move(problems_);
   }
@@ -147,57 +149,6 @@ class Verifier {
     }
     check_time("link '" + link.level + "': alpha", link.alpha);
     check_time("link '" + link.level + "': beta", link.beta);
-  }
-
-  void check_host(const HostCosts& host) {
-    if (host.cores < 1) {
-      add("host: cores is {}; it must be at least 1", host.cores);
-    }
-    for (const MessageCost& cost : host.messages) {
-      check_time("host: alpha of " + cost.transport, cost.alpha);
-      check_time("host: beta of " + cost.transport, cost.beta);
-    }
-    for (const CombineCost& cost : host.combining) {
-      check_time("host: gamma of " + cost.dtype, cost.gamma);
-    }
-    check_time("host: stage", host.stage);
-    check_time("host: fetch", host.fetch);
-    check_time("host: alpha of peek", host.peek.alpha);
-    check_time("host: beta of peek", host.peek.beta);
-    check_waits(host.waits);
-    check_curve("copy", host.copy);
-    check_curve("combine", host.combine);
-  }
-
-  void check_waits(const std::vector<RendezvousCost>& waits) {
-    int fewer = 1;
-    for (const RendezvousCost& cost : waits) {
-      if (cost.ranks <= fewer) {
-        add("host: waits of {} ranks after those of {}; they must rise from 2", cost.ranks, fewer);
-      }
-      fewer = cost.ranks;
-      check_time(fmt::format("host: the first wait of {} ranks", cost.ranks), cost.first);
-      check_time(fmt::format("host: the next wait of {} ranks", cost.ranks), cost.next);
-    }
-    if (waits.empty()) {
-      add("host: there are no waits");
-    }
-  }
-
-  void check_curve(const std::string& what, const std::vector<MemoryCost>& curve) {
-    std::int64_t smaller = 0;
-    for (const MemoryCost& point : curve) {
-      if (point.footprint.count <= smaller) {
-        add("host: {}: a footprint of {} bytes after {}; they must rise", what,
-            point.footprint.count, smaller);
-      }
-      smaller = point.footprint.count;
-      check_time("host: " + what + " alone", point.alone);
-      check_time("host: " + what + " together", point.together);
-    }
-    if (curve.empty()) {
-      add("host: {} has no points", what);
-    }
   }
 
   void check_time(const std::string& what, Seconds time) {

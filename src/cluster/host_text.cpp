@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/error.h"
+
 namespace trireme {
 namespace {
 
@@ -79,6 +81,14 @@ std::vector<RendezvousCost> read_waits(const JsonObject& host) {
   return waits;
 }
 
+std::optional<PassCost> read_cached(const JsonObject& host) {
+  if (host.find("cached_stage_seconds_per_byte") == nullptr) {
+    return std::nullopt;
+  }
+  return PassCost{{host.number("cached_stage_seconds_per_byte")},
+                  {host.number("cached_fetch_seconds_per_byte")}};
+}
+
 }  // namespace
 
 Json host_to_json(const HostCosts& host) {
@@ -103,14 +113,20 @@ Json host_to_json(const HostCosts& host) {
   json["combine"] = memory_to_json(host.combine);
   json["stage_seconds_per_byte"] = host.stage.count;
   json["fetch_seconds_per_byte"] = host.fetch.count;
+  if (host.cached) {
+    json["cached_stage_seconds_per_byte"] = host.cached->write.count;
+    json["cached_fetch_seconds_per_byte"] = host.cached->read.count;
+  }
   json["peek"] = message_to_json(host.peek);
   return json;
 }
 
 HostCosts read_host(const Json& value, const std::string& path) {
-  const JsonObject object(value, kClusterText, path,
-                          {"cores", "messages", "combining", "waits", "copy", "combine",
-                           "stage_seconds_per_byte", "fetch_seconds_per_byte", "peek"});
+  const JsonObject object(
+      value, kClusterText, path,
+      {"cores", "messages", "combining", "waits", "copy", "combine", "stage_seconds_per_byte",
+       "fetch_seconds_per_byte", "cached_stage_seconds_per_byte", "cached_fetch_seconds_per_byte",
+       "peek"});
   return {.cores = small_integer(object, "cores"),
           .messages = read_messages(object),
           .combining = read_combining(object),
@@ -119,7 +135,21 @@ HostCosts read_host(const Json& value, const std::string& path) {
           .combine = read_memory(object, "combine"),
           .stage = {object.number("stage_seconds_per_byte")},
           .fetch = {object.number("fetch_seconds_per_byte")},
+          .cached = read_cached(object),
           .peek = read_message(object.require("peek"), object.path_of("peek"))};
+}
+
+std::string to_text(const HostCosts& costs) {
+  return host_to_json(costs).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+HostCosts parse_host_costs(std::string_view text) {
+  constexpr std::string_view kWhat = "host costs";
+  HostCosts costs = read_host(parse_json(text, kWhat), "");
+  if (const std::vector<std::string> problems = costs.verify(); !problems.empty()) {
+    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
+  }
+  return costs;
 }
 
 int small_integer(const JsonObject& object, std::string_view field) {

@@ -32,6 +32,7 @@ struct Parts {
   double windows = 1;
   double waits = 1;
   double footprint = 0;  ///< of the caller's buffers, of one rank
+  double slowness = 1;   ///< of combining, over f32, in the cache
 };
 
 bool is_combined_vector(Operation operation) {
@@ -46,8 +47,15 @@ double input_bytes(Operation operation, double n, double block) {
 Parts parts_in_sight(const DirectQuery& query, double n, double block) {
   const Rank p = query.ranks;
   switch (query.operation) {
-    case Operation::Allreduce:
-      return {.first = {.combined = 2 * n}, .firsts = p, .waits = 2, .footprint = 2 * n};
+    case Operation::Allreduce: {
+      // What goes into the others' outputs takes their lines away from them, unless it passes by the
+      // caches.
+      const double taken = n > static_cast<double>(kStreamAbove) ? 0 : n - block;
+      return {.first = {.combined = 2 * n - taken, .fetched = taken},
+              .firsts = p,
+              .waits = 2,
+              .footprint = 2 * n};
+    }
     case Operation::Reduce:
     case Operation::ReduceScatter:
       return {.first = {.combined = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
@@ -129,6 +137,16 @@ Parts parts_staged(const DirectQuery& query, double n, double block) {
   return {};
 }
 
+/// A copy is of the whole input, also of the block that is the rank's own.
+Parts parts_in_one_copy(const DirectQuery& query, double n, double block) {
+  Parts parts = parts_staged(query, n, block);
+  if (query.operation == Operation::ReduceScatter || query.operation == Operation::Scatter) {
+    parts.first.copied += block;
+    parts.first.staged += block;
+  }
+  return parts;
+}
+
 Parts parts_of(const DirectQuery& query) {
   const auto n = static_cast<double>(query.bytes.count);
   const double block = n / query.ranks;
@@ -151,7 +169,7 @@ Parts parts_of(const DirectQuery& query) {
             .footprint = 2 * n};
   }
   if (input <= kShot) {
-    return vector ? parts_alone(query, n) : parts_staged(query, n, block);
+    return vector ? parts_alone(query, n) : parts_in_one_copy(query, n, block);
   }
   Parts parts = parts_staged(query, n, block);
   parts.windows = std::ceil(input / kChunk);
@@ -160,14 +178,14 @@ Parts parts_of(const DirectQuery& query) {
 }
 
 /// Between the points of the curve straight over the logarithm of the footprint; level beyond them.
-TouchRate rate_at(const std::vector<TouchRate>& curve, double footprint) {
-  const auto above = std::ranges::find_if(curve, [&](const TouchRate& point) {
+MemoryCost rate_at(const std::vector<MemoryCost>& curve, double footprint) {
+  const auto above = std::ranges::find_if(curve, [&](const MemoryCost& point) {
     return static_cast<double>(point.footprint.count) >= footprint;
   });
   if (above == curve.begin() || above == curve.end()) {
     return above == curve.end() ? curve.back() : curve.front();
   }
-  const TouchRate& low = *(above - 1);
+  const MemoryCost& low = *(above - 1);
   const auto first = static_cast<double>(low.footprint.count);
   const double part =
       std::log(footprint / first) / std::log(static_cast<double>(above->footprint.count) / first);
@@ -178,41 +196,35 @@ TouchRate rate_at(const std::vector<TouchRate>& curve, double footprint) {
 }
 
 /// Of one of `active` ranks that work at the same time: its share, once the memory is what limits.
-double touch(const std::vector<TouchRate>& curve, double footprint, int active, int cores) {
-  const TouchRate rate = rate_at(curve, footprint);
+double touch(const std::vector<MemoryCost>& curve, double footprint, int active, int cores) {
+  const MemoryCost rate = rate_at(curve, footprint);
   const double shared = rate.together.count * std::min(active, cores) / cores;
   return active <= 1 ? rate.alone.count : std::max(rate.alone.count, shared);
 }
 
-double time_of(const Work& work, double footprint, int active, const DirectCosts& costs) {
+double time_of(const Work& work, const Parts& parts, int active, const HostCosts& costs) {
   const int cores = costs.cores;
-  return work.copied * touch(costs.copy, footprint, active, cores) +
-         work.combined * touch(costs.combine, footprint, active, cores) * costs.combine_factor +
-         work.staged * costs.stage.count + work.fetched * costs.fetch.count +
+  const PassCost passing = costs.passing();
+  return work.copied * touch(costs.copy, parts.footprint, active, cores) +
+         work.combined * touch(costs.combine, parts.footprint, active, cores) * parts.slowness +
+         work.staged * passing.write.count + work.fetched * passing.read.count +
          work.peeks * costs.peek.alpha.count + work.peeked * costs.peek.beta.count;
 }
 
-/// At most the measured numbers of ranks; beyond them, in proportion.
-WaitCost wait_at(const std::vector<WaitCost>& waits, Rank ranks) {
-  const auto above =
-      std::ranges::find_if(waits, [&](const WaitCost& w) { return w.ranks >= ranks; });
-  if (above != waits.end()) {
-    return *above;
-  }
-  const double factor = static_cast<double>(ranks) / waits.back().ranks;
-  return {ranks, {waits.back().first.count * factor}, {waits.back().next.count * factor}};
+double slowness_of(DType dtype, const HostCosts& costs) {
+  const double plain = costs.gamma(to_text(DType::F32)).count;
+  return plain > 0 ? std::max(1.0, costs.gamma(to_text(dtype)).count / plain) : 1;
 }
 
 /// Until the last rank is done: the slower part, again for each turn that ranks without a core of
 /// their own have to wait; where one part works on what the other has made, the faster part's share of
 /// one window goes before or after.
-double moving_time(const Parts& parts, Rank ranks, const DirectCosts& costs) {
+double moving_time(const Parts& parts, Rank ranks, const HostCosts& costs) {
   const Rank others = ranks - parts.firsts;
-  const bool idle_others = others == 0 || time_of(parts.other, parts.footprint, 1, costs) == 0;
+  const bool idle_others = others == 0 || time_of(parts.other, parts, 1, costs) == 0;
   const bool together = !idle_others && (!parts.in_turn || parts.windows > 1);
-  const double first =
-      time_of(parts.first, parts.footprint, together ? ranks : parts.firsts, costs);
-  const double other = time_of(parts.other, parts.footprint, together ? ranks : others, costs);
+  const double first = time_of(parts.first, parts, together ? ranks : parts.firsts, costs);
+  const double other = time_of(parts.other, parts, together ? ranks : others, costs);
   const double slower = std::max(first, other);
   const double all = parts.firsts * first + others * other;
   return std::max(slower, all / costs.cores) +
@@ -221,12 +233,13 @@ double moving_time(const Parts& parts, Rank ranks, const DirectCosts& costs) {
 
 }  // namespace
 
-Seconds predict_direct(const DirectQuery& query, const DirectCosts& costs) {
+Seconds predict_direct(const DirectQuery& query, const HostCosts& costs) {
   if (query.ranks == 1) {
     return {};
   }
-  const Parts parts = parts_of(query);
-  const WaitCost wait = wait_at(costs.waits, query.ranks);
+  Parts parts = parts_of(query);
+  parts.slowness = slowness_of(query.dtype, costs);
+  const RendezvousCost wait = costs.wait_of(query.ranks);
   const double waiting = wait.first.count + (parts.waits - 1) * wait.next.count;
   const bool nothing = query.operation == Operation::Barrier || query.bytes.count == 0;
   return {waiting + (nothing ? 0 : moving_time(parts, query.ranks, costs))};
@@ -254,7 +267,7 @@ Bytes least_traffic(Operation operation, Rank ranks, Bytes bytes) {
   return {};
 }
 
-Seconds direct_floor(const DirectQuery& query, const DirectCosts& costs) {
+Seconds direct_floor(const DirectQuery& query, const HostCosts& costs) {
   const auto bytes =
       static_cast<double>(least_traffic(query.operation, query.ranks, query.bytes).count);
   const int active = std::min<int>(query.ranks, costs.cores);

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 
+#include "comm/checks.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -32,20 +33,25 @@ void Backoff::reset() {
     announced_ = false;
   }
   count_ = 0;
+  since_ = {};
 }
 
-Seconds Backoff::stuck() const {
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count()};
+Seconds Backoff::stuck() {
+  if constexpr (!kChecks) {
+    return {};
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (since_ == std::chrono::steady_clock::time_point{}) {
+    since_ = now;
+  }
+  return {std::chrono::duration<double>(now - since_).count()};
 }
 
 bool Backoff::pause() {
-  if (count_ == 0) {
-    since_ = std::chrono::steady_clock::now();
-  }
   ++count_;
   if (count_ <= waiting_.spins) {
     relax();
-    return count_ % kSpinsPerCheck == 0;
+    return kChecks && count_ % kSpinsPerCheck == 0;
   }
   if (count_ <= waiting_.spins + waiting_.yields) {
     sched_yield();

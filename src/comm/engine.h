@@ -56,8 +56,9 @@ class Backoff {
   /// Waits a little, longer each time. True if it is time to check that the peers are alive.
   [[nodiscard]] bool pause();
   void reset();
-  /// How long it is since the last reset.
-  [[nodiscard]] Seconds stuck() const;
+  /// How long it is since this was first asked after the last reset: most waits end before a check, and
+  /// do not need a clock.
+  [[nodiscard]] Seconds stuck();
 
  private:
   Idle& idle_;
@@ -65,7 +66,7 @@ class Backoff {
   int count_ = 0;
   bool announced_ = false;
   std::uint32_t token_ = 0;
-  std::chrono::steady_clock::time_point since_{};
+  std::chrono::steady_clock::time_point since_{};  ///< the first question; none yet
 };
 
 /// Something that was started: an operation and how it ended.

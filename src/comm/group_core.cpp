@@ -41,24 +41,6 @@ std::string_view fault_text(CommFault fault) {
   return "failed";
 }
 
-/// What the selector believes of links until they have been measured: of messages through shared
-/// memory, and of loopback TCP for all that crosses a network.
-constexpr LinkLevel kNear{.span = 0, .alpha = {5e-7}, .beta = {1.5e-10}};
-constexpr LinkLevel kFar{.span = 0, .alpha = {8e-6}, .beta = {4e-10}};
-constexpr Seconds kGamma{1e-10};
-
-CostModel costs_for(Rank ranks_per_host, Rank ranks, bool network) {
-  if (!network) {
-    return {{kNear}, kGamma};
-  }
-  if (ranks_per_host < 2 || ranks_per_host == ranks) {
-    return {{kFar}, kGamma};
-  }
-  LinkLevel near = kNear;
-  near.span = ranks_per_host;
-  return {{near, kFar}, kGamma};
-}
-
 constexpr std::uint64_t failure_code(CommFault fault, Rank culprit) {
   return static_cast<std::uint64_t>(culprit) << 8 | (static_cast<std::uint64_t>(fault) + 1);
 }
@@ -81,7 +63,14 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
     }
   }
   ranks_per_host_ = equal_ranks_per_host();
-  selector_ = std::make_unique<Selector>(costs_for(ranks_per_host_, size(), !sees_memory()));
+  transport_ = slowest_transport();
+  model_ = std::make_unique<GroupModel>(GroupShape{.ranks = size(),
+                                                   .ranks_per_host = ranks_per_host_,
+                                                   .transport = transport_,
+                                                   .sees_memory = sees_memory()},
+                                        world_.options().costs);
+  const auto& costs = world_.options().costs;
+  staging_ = costs && costs->stages_cached() ? Stores::Cached : Stores::Streaming;
   fetches_ = sees_memory() && std::ranges::all_of(members_, [&](Rank rank) {
                return world_.page(rank)->fetches.load(std::memory_order_acquire);
              });
@@ -109,6 +98,16 @@ Rank GroupCore::equal_ranks_per_host() const {
   }
   return std::ranges::all_of(runs, [&](Rank run) { return run == runs.front(); }) ? runs.front()
                                                                                   : 0;
+}
+
+/// The same on all ranks: where members are on several hosts, each has one beyond a network.
+TransportKind GroupCore::slowest_transport() const {
+  for (const Rank member : members_) {
+    if (member != world_.rank() && world_.reach(member).memory() == nullptr) {
+      return world_.reach(member).kind();
+    }
+  }
+  return world_.reach(world_.rank()).kind();
 }
 
 void GroupCore::ring_members() const {
@@ -154,6 +153,17 @@ const Prepared& GroupCore::prepare(const Call& call) {
 
 // What does a call.
 
+namespace {
+
+GroupModel::Query query_of(const Call& call, Bytes bytes) {
+  return {.operation = call.operation,
+          .bytes = bytes,
+          .dtype = call.dtype,
+          .root = has_root(call.operation) ? call.root : 0};
+}
+
+}  // namespace
+
 Method GroupCore::choose(const Call& call, const Geometry& geometry) {
   const Method& asked = call.options.method;
   if (!sees_memory() && size() == 1) {
@@ -168,19 +178,29 @@ Method GroupCore::choose(const Call& call, const Geometry& geometry) {
   if (asked.kind != Method::Kind::Automatic) {
     return asked;
   }
+  if (!geometry.listed.empty()) {
+    return choose_for_blocks(call, geometry);
+  }
+  const Bytes bytes{geometry.bytes()};
+  const Method tuned = world_.options().tuning.find(
+      {.operation = call.operation, .ranks = size(), .transport = transport_, .bytes = bytes});
+  if (tuned.kind == Method::Kind::Scheduled ||
+      (tuned.kind == Method::Kind::Direct && sees_memory())) {
+    return tuned;
+  }
+  return model_->choose(query_of(call, bytes));
+}
+
+/// Blocks of sizes of their own, which not every algorithm can have.
+Method GroupCore::choose_for_blocks(const Call& call, const Geometry& geometry) {
   if (sees_memory()) {
     return Method::direct();
   }
   if (call.operation == Operation::Alltoall) {
     return Method::scheduled(Algorithm::Pairwise);
   }
-  Selector::Query query{.operation = call.operation,
-                        .ranks = size(),
-                        .root = has_root(call.operation) ? call.root : 0,
-                        .bytes = {std::max<std::int64_t>(geometry.bytes(), 1)}};
-  for (const Choice& choice : selector_->rank(query)) {
-    const bool blocks_alike = geometry.listed.empty() || !has_segments(choice.algorithm);
-    if (blocks_alike) {
+  for (const Choice& choice : model_->ranking(query_of(call, {geometry.bytes()}))) {
+    if (!has_segments(choice.algorithm)) {
       return Method::scheduled(choice.algorithm);
     }
   }
@@ -189,7 +209,7 @@ Method GroupCore::choose(const Call& call, const Geometry& geometry) {
 
 std::int64_t GroupCore::segments(Operation operation, Algorithm algorithm,
                                  std::int64_t bytes) const {
-  return best_segments(operation, algorithm, size(), {bytes}, selector_->costs());
+  return best_segments(operation, algorithm, size(), {bytes}, model_->messages(DType::F32));
 }
 
 const Schedule& GroupCore::schedule(Operation operation, Algorithm algorithm, Rank root,

@@ -17,6 +17,8 @@
 #include "base/mutex.h"
 #include "comm/area.h"
 #include "comm/geometry.h"
+#include "comm/group_model.h"
+#include "comm/kernels.h"
 #include "comm/op.h"
 #include "comm/record.h"
 #include "trireme/collective.h"
@@ -54,6 +56,8 @@ class GroupCore {
   [[nodiscard]] bool sees_memory() const { return !areas_.empty(); }
   /// Whether every member can fetch from every other.
   [[nodiscard]] bool fetches() const { return fetches_; }
+  /// How what peers shall read is written to staging memory.
+  [[nodiscard]] Stores staging() const { return staging_; }
   [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
 
   /// The number of the next call.
@@ -124,6 +128,8 @@ class GroupCore {
                              const std::string& what);
   [[nodiscard]] bool is_final(Rank place);
   [[nodiscard]] Rank equal_ranks_per_host() const;
+  [[nodiscard]] TransportKind slowest_transport() const;
+  [[nodiscard]] Method choose_for_blocks(const Call& call, const Geometry& geometry);
   bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
   void check_failures();
   void check_dispute();
@@ -135,8 +141,10 @@ class GroupCore {
   std::vector<Bell*> bells_;  ///< of the others on this host
   Rank me_ = 0;
   bool fetches_ = false;
-  Rank ranks_per_host_ = 0;  ///< where the members lie host by host, equally many on each; else 0
-  std::unique_ptr<Selector> selector_;
+  Rank ranks_per_host_ = 0;    ///< where the members lie host by host, equally many on each; else 0
+  TransportKind transport_{};  ///< the slowest between two members
+  std::unique_ptr<GroupModel> model_;
+  Stores staging_ = Stores::Streaming;
   std::atomic<std::uint64_t> sequence_{0};
   Prepared prepared_;
   bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized

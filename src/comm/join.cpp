@@ -53,6 +53,17 @@ std::string host_name() {
                      link_text("/proc/self/ns/pid"));
 }
 
+constexpr const char* kCostsKey = "world/costs";
+constexpr const char* kTuningKey = "world/tuning";
+
+/// Without the evidence, which no rank needs.
+std::string bare_text(Tuning tuning) {
+  for (TuningRow& row : tuning.rows) {
+    row.candidates.clear();
+  }
+  return tuning.rows.empty() ? "" : to_text(tuning);
+}
+
 std::string key_of(Rank rank) {
   return fmt::format("world/rank/{}", rank);
 }
@@ -107,6 +118,11 @@ class Joining {
         card.network = transport->address();
       }
     }
+    if (parts_.rank == 0) {
+      const auto& costs = parts_.options.costs;
+      parts_.store.set(kCostsKey, costs ? to_text(*costs) : "");
+      parts_.store.set(kTuningKey, bare_text(parts_.options.tuning));
+    }
     parts_.store.set(key_of(parts_.rank), to_text(card));
   }
 
@@ -130,6 +146,7 @@ class Joining {
     world_.rank = parts_.rank;
     world_.size = parts_.size;
     world_.options = parts_.options;
+    adopt_choices();
     world_.reach.assign(static_cast<std::size_t>(parts_.size), world_.transports.front().get());
     std::vector<PeerAddress> near;
     std::vector<PeerAddress> far;
@@ -156,6 +173,15 @@ class Joining {
     if (uses_network()) {
       connect_far(far);
     }
+  }
+
+  /// Ranks that choose by different numbers would choose differently: all take those of rank 0, which
+  /// were there before its card.
+  void adopt_choices() {
+    const std::string costs = parts_.store.get(kCostsKey, deadline_);
+    const std::string tuning = parts_.store.get(kTuningKey, deadline_);
+    world_.options.costs = costs.empty() ? std::nullopt : std::optional(parse_host_costs(costs));
+    world_.options.tuning = tuning.empty() ? Tuning{} : parse_tuning(tuning);
   }
 
   void connect_far(const std::vector<PeerAddress>& far) {
@@ -209,6 +235,13 @@ std::unique_ptr<WorldCore> join(const JoinParts& parts) {
     throw Error(ErrorKind::Usage,
                 fmt::format("a deadline of {} and {} connections; both must be more than 0",
                             to_text(options.deadline), options.connections));
+  }
+  for (const std::vector<std::string>& problems :
+       {options.costs ? options.costs->verify() : std::vector<std::string>{},
+        options.tuning.verify()}) {
+    if (!problems.empty()) {
+      throw Error(ErrorKind::Usage, "costs or tuning of the world: " + problems.front());
+    }
   }
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,

@@ -7,6 +7,9 @@
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "comm/checks.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -96,7 +99,7 @@ WorldCore::WorldCore(WorldParts parts)
   const bool has_far =
       std::ranges::any_of(parts_.reach, [&](const Transport* t) { return t == network_; });
   network_ = has_far ? network_ : nullptr;
-  RankPage* mine = page(rank());
+  RankPage* mine = own_page_ = page(rank());
   const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
   idle_ = std::make_unique<WorldIdle>(mine == nullptr ? *own_bell_ : mine->bell, network_, mailbox_,
                                       mine != nullptr && here.size() > 1);
@@ -119,7 +122,7 @@ WorldCore::WorldCore(WorldParts parts)
     mine->presence.store(Presence::Here);
   }
   const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
-  if (!alone && size() > 1) {
+  if (kChecks && !alone && size() > 1) {
     watch_ = std::make_unique<Watch>(
         mine, std::move(watched), options().deadline,
         Watch::Handlers{.report = [this](Rank r, CommFault fault,
@@ -167,14 +170,11 @@ void WorldCore::await_farewells() {
   }
 }
 
-void WorldCore::require_not_given_up() {
-  const RankPage* mine = page(rank());
-  if (mine != nullptr && mine->verdict.load(std::memory_order_acquire) != 0) {
-    throw CommError(CommFault::Stopped, {rank()},
-                    fmt::format("the other ranks have given rank {} up, as it gave no sign of life "
-                                "for longer than the deadline of {}",
-                                rank(), to_text(options().deadline)));
-  }
+void WorldCore::throw_given_up() const {
+  throw CommError(CommFault::Stopped, {rank()},
+                  fmt::format("the other ranks have given rank {} up, as it gave no sign of life "
+                              "for longer than the deadline of {}",
+                              rank(), to_text(options().deadline)));
 }
 
 void WorldCore::make_all_group() {

@@ -87,7 +87,11 @@ class WorldCore {
 
   /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
   /// sign of life.
-  void require_not_given_up();
+  void require_not_given_up() const {
+    if (own_page_ != nullptr && own_page_->verdict.load(std::memory_order_acquire) != 0) {
+      throw_given_up();
+    }
+  }
 
   // Areas. One that a group no longer needs is used again when no peer can still be reading it.
   [[nodiscard]] Area* take_area();
@@ -113,11 +117,13 @@ class WorldCore {
   void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
   void make_all_group();
   void tick();
+  [[noreturn]] void throw_given_up() const;
   void say_goodbye();
   void await_farewells();
 
   WorldParts parts_;
   HostMemory* memory_ = nullptr;
+  RankPage* own_page_ = nullptr;  ///< where a transport has memory, which lives as long as this
   Transport* network_ = nullptr;  ///< the one that polls, if a peer is behind it
   std::vector<std::vector<Rank>> by_host_;
   std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared

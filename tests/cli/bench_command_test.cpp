@@ -12,6 +12,7 @@
 #include "cli/program.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
+#include "trireme/tuning.h"
 
 namespace trireme {
 namespace {
@@ -145,13 +146,44 @@ TEST_F(BenchCommand, DrawsAndTunes) {
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const std::string picture = read_text(scratch_folder() + "/times.svg");
   EXPECT_NE(picture.find("data-name=\"ring\""), std::string::npos);
-  const Json tuning = parse_json(read_text(scratch_folder() + "/tune.json"), "tuning");
-  EXPECT_EQ(tuning.at("choices").size(), 4U);  // three sizes, and the barrier
-  const Json& first = tuning.at("choices").front();
-  EXPECT_EQ(first.at("bytes"), 1024);
-  EXPECT_TRUE(first.at("candidates").contains("ring"));
-  EXPECT_TRUE(first.at("candidates").contains(first.at("best").get<std::string>()));
-  EXPECT_FALSE(tuning.at("date").get<std::string>().empty());
+  const Tuning tuning = parse_tuning(read_text(scratch_folder() + "/tune.json"));
+  ASSERT_EQ(tuning.rows.size(), 4U);  // three sizes, and the barrier
+  EXPECT_FALSE(tuning.date.empty());
+  std::set<std::int64_t> sizes;
+  for (const TuningRow& row : tuning.rows) {
+    EXPECT_EQ(row.ranks, 2);
+    EXPECT_EQ(row.transport, TransportKind::SharedMemory);
+    EXPECT_EQ(row.candidates.size(), row.operation == Operation::Barrier ? 1U : 2U);
+    sizes.insert(row.measured.count);
+  }
+  EXPECT_EQ(sizes, (std::set<std::int64_t>{0, 1024, 4096, 16384}));
+}
+
+TEST_F(BenchCommand, TakesWhatATuningFileSays) {
+  Tuning tuning{.rows = {{.operation = Operation::Allreduce,
+                          .ranks = 2,
+                          .transport = TransportKind::SharedMemory,
+                          .from = {1000},
+                          .to = {2000},
+                          .method = Method::scheduled(Algorithm::Ring)}}};
+  write_text(scratch_folder() + "/mine.json", to_text(tuning));
+  const Ran ran = run_bench("allreduce -n 2 --sizes 512,1K --tuning mine.json --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const std::vector<Json> rows = rows_of(ran);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("chosen"), "direct");
+  EXPECT_EQ(rows[1].at("chosen"), "ring");
+}
+
+TEST_F(BenchCommand, RefusesATuningFileThatIsNone) {
+  EXPECT_EQ(run_bench("allreduce --tuning gone.json").err,
+            "trireme: --tuning: cannot read 'gone.json': No such file or directory\n");
+  write_text(scratch_folder() + "/bad.json", R"({"format": "trireme tuning 2", "choises": []})");
+  const Ran ran = run_bench("allreduce --tuning bad.json");
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+  EXPECT_NE(ran.err.find("--tuning: bad.json: tuning: "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("choises"), std::string::npos) << ran.err;
 }
 
 TEST_F(BenchCommand, RefusesInOneLine) {

@@ -33,6 +33,8 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   EXPECT_EQ(cluster.host->messages.size(), is_built(TransportKind::Ucx) ? 4U : 3U);
   EXPECT_EQ(cluster.host->combining.size(), 8U);
   EXPECT_EQ(cluster.links.size(), 1U);
+  ASSERT_TRUE(cluster.host->cached.has_value());
+  EXPECT_GT(cluster.host->cached->write.count + cluster.host->cached->read.count, 0);
   for (const MessageCost& cost : cluster.host->messages) {
     EXPECT_GT(cost.beta.count, 0) << cost.transport;
   }

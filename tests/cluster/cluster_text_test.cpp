@@ -64,15 +64,17 @@ class RandomCluster {
     return points;
   }
   HostCosts host() {
-    HostCosts costs{.cores = 1 + below(64),
-                    .messages = {{word(), {number()}, {number()}}},
-                    .combining = {{"f32", {number()}}},
-                    .waits = {{2, {number()}, {number()}}, {4, {number()}, {number()}}},
-                    .copy = curve(),
-                    .combine = curve(),
-                    .stage = {number()},
-                    .fetch = {number()},
-                    .peek = {"system", {number()}, {number()}}};
+    HostCosts costs{
+        .cores = 1 + below(64),
+        .messages = {{word(), {number()}, {number()}}},
+        .combining = {{"f32", {number()}}},
+        .waits = {{2, {number()}, {number()}}, {4, {number()}, {number()}}},
+        .copy = curve(),
+        .combine = curve(),
+        .stage = {number()},
+        .fetch = {number()},
+        .cached = below(2) == 0 ? std::nullopt : std::optional(PassCost{{number()}, {number()}}),
+        .peek = {"system", {number()}, {number()}}};
     return costs;
   }
   double number() {

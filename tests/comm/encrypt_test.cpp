@@ -228,7 +228,8 @@ TEST(Encrypted, ConnectionsThatDisagreeAreRefusedOnBothSides) {
   const Secret secret = Secret::random();
   for (const bool first : {true, false}) {
     const auto parts = [&](Rank rank, bool encrypt) {
-      return NetworkParts{.rank = rank, .ranks = 2, .options = {.encrypt = encrypt}, .secret = secret};
+      return NetworkParts{
+          .rank = rank, .ranks = 2, .options = {.encrypt = encrypt}, .secret = secret};
     };
     const auto zero = make_tcp_transport(parts(0, first));
     const auto one = make_tcp_transport(parts(1, !first));

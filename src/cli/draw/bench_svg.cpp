@@ -204,7 +204,7 @@ std::string bench_svg(const BenchReport& report) {
   const std::string title = fmt::format(
       "{} ranks by {}{} · {} · {} buffers", report.plan.ranks, name(report.plan.transport),
       report.plan.encrypt ? ", encrypted" : "", to_text(report.plan.dtype),
-      report.plan.buffers == BenchBuffers::Own ? "own" : "shared");
+      report.plan.buffers == BufferKind::Own ? "own" : "shared");
   Element canvas("g");
   canvas.add(svg::words({kPanel.margin, kPanel.margin + kPanel.title_size}, title,
                         {.size = kPanel.title_size, .weight = "bold"}));

@@ -1,0 +1,81 @@
+// Tuning: which method does which calls, as measured, with the evidence. `trireme bench --tune` writes
+// one; a World that is given one goes by it where it has a row, and by predicted times elsewhere.
+//
+// Plain values; all functions may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/comm_call.h"
+#include "trireme/schedule.h"
+#include "trireme/tensor.h"
+#include "trireme/units.h"
+
+namespace trireme {
+
+enum class TransportKind;
+
+/// Where the data of a call lies: in memory of each rank's own, or in that of World::allocate.
+enum class BufferKind : std::uint8_t { Own, Shared };
+/// "own", "shared".
+[[nodiscard]] std::string_view name(BufferKind kind);
+
+/// How long a method took.
+struct TuningCandidate {
+  Method method{};
+  Seconds median{};
+  double spread = 0;  ///< from the 10th to the 90th percentile, as a part of the median
+  int calls = 0;
+  friend bool operator==(const TuningCandidate&, const TuningCandidate&) = default;
+};
+
+/// Calls of `from` to `to` bytes (both included; of the whole vector, for an all-to-all of what one
+/// rank sends) by so many ranks that reach one another so are done by `method`.
+struct TuningRow {
+  Operation operation = Operation::Allreduce;
+  Rank ranks = 2;
+  TransportKind transport{};  ///< in-process, shm, tcp, …
+  BufferKind buffers = BufferKind::Own;
+  Bytes from{};
+  Bytes to{};
+  Method method{};
+  Bytes measured{};                           ///< the size at which the candidates were timed
+  std::vector<TuningCandidate> candidates{};  ///< may be empty: the row counts without evidence
+  friend bool operator==(const TuningRow&, const TuningRow&) = default;
+};
+
+struct Tuning {
+  std::string machine{};  ///< where it was measured, for people
+  std::string date{};
+  DType dtype = DType::F32;  ///< it was measured with; rows count for every type
+  std::vector<TuningRow> rows{};
+
+  struct Query {
+    Operation operation = Operation::Allreduce;
+    Rank ranks = 2;
+    TransportKind transport{};
+    Bytes bytes{};
+  };
+  /// What the rows say of such a call, or Automatic if none fits. A rank does not know whether the
+  /// others' buffers are shared, so rows of both kinds of buffers count: of several that fit, one that
+  /// says direct, which can do with any buffers, else the first.
+  [[nodiscard]] Method find(const Query& query) const;
+
+  /// What is wrong, in words; empty if nothing.
+  [[nodiscard]] std::vector<std::string> verify() const;
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+/// Gives each row the sizes up to half way (of a ratio) to the sizes that were measured next below and
+/// above, of the same operation, ranks, transport and buffers; none beyond the first and the last.
+void spread_ranges(Tuning& tuning);
+
+/// The `.tuning.json` text. parse_tuning(to_text(t)) == t.
+[[nodiscard]] std::string to_text(const Tuning& tuning);
+/// Throws Error(Input) that names the line or the field; verify() of the result is empty.
+[[nodiscard]] Tuning parse_tuning(std::string_view text);
+
+}  // namespace trireme

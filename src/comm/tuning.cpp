@@ -1,0 +1,106 @@
+#include "trireme/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "trireme/collective.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+bool does(Operation operation, const Method& method) {
+  if (method.kind == Method::Kind::Direct) {
+    return true;
+  }
+  const std::vector<Algorithm> all = algorithms_for(operation);
+  return method.kind == Method::Kind::Scheduled &&
+         std::ranges::find(all, method.algorithm) != all.end();
+}
+
+/// What is wrong with a row, or "".
+std::string problem_of(const TuningRow& row) {
+  const bool memory =
+      row.transport == TransportKind::InProcess || row.transport == TransportKind::SharedMemory;
+  if (row.ranks < 1) {
+    return fmt::format("{} ranks; there must be at least one", row.ranks);
+  }
+  if (row.transport == TransportKind::Automatic) {
+    return "transport is automatic; name the one that was measured";
+  }
+  if (row.from.count < 0 || row.to < row.from) {
+    return fmt::format("{} to {} bytes is no range", row.from.count, row.to.count);
+  }
+  if (!does(row.operation, row.method)) {
+    return fmt::format("{} does not do {}", name(row.method), name(row.operation));
+  }
+  if (row.method.kind == Method::Kind::Direct && !memory) {
+    return fmt::format("direct needs ranks that see one another's memory, not {}",
+                       name(row.transport));
+  }
+  if (row.method.kind == Method::Kind::Scheduled && !keeps_ranks_alike(row.method.algorithm)) {
+    return fmt::format("{} does not give all ranks the same bits; it is only done when asked for",
+                       name(row.method));
+  }
+  return {};
+}
+
+auto kind_of(const TuningRow& row) {
+  return std::tuple(row.operation, row.ranks, row.transport, row.buffers);
+}
+
+Bytes half_way(Bytes a, Bytes b) {
+  return {static_cast<std::int64_t>(
+      std::sqrt(static_cast<double>(a.count) * static_cast<double>(b.count)))};
+}
+
+}  // namespace
+
+std::string_view name(BufferKind kind) {
+  return kind == BufferKind::Own ? "own" : "shared";
+}
+
+Method Tuning::find(const Query& query) const {
+  Method found;
+  for (const TuningRow& row : rows) {
+    const bool fits = row.operation == query.operation && row.ranks == query.ranks &&
+                      row.transport == query.transport && row.from <= query.bytes &&
+                      query.bytes <= row.to;
+    if (fits &&
+        (found.kind == Method::Kind::Automatic || row.method.kind == Method::Kind::Direct)) {
+      found = row.method;
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> Tuning::verify() const {
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (const std::string problem = problem_of(rows[i]); !problem.empty()) {
+      problems.push_back(fmt::format("choices[{}]: {}", i, problem));
+    }
+  }
+  return problems;
+}
+
+void spread_ranges(Tuning& tuning) {
+  std::ranges::stable_sort(tuning.rows, {}, [](const TuningRow& row) {
+    return std::tuple(row.operation, row.ranks, row.transport, row.buffers, row.measured);
+  });
+  for (std::size_t i = 0; i < tuning.rows.size(); ++i) {
+    TuningRow& row = tuning.rows[i];
+    row.from = row.measured;
+    row.to = row.measured;
+    if (i > 0 && kind_of(tuning.rows[i - 1]) == kind_of(row)) {
+      TuningRow& below = tuning.rows[i - 1];
+      below.to = std::max(below.measured, half_way(below.measured, row.measured));
+      row.from = {std::min(row.measured.count, below.to.count + 1)};
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,126 @@
+// The text form of a Tuning.
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "trireme/comm.h"
+#include "trireme/error.h"
+#include "trireme/tuning.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kWhat = "tuning";
+constexpr std::string_view kFormat = "trireme tuning 2";
+
+Json to_json(const TuningRow& row) {
+  Json json{{"operation", name(row.operation)}, {"ranks", row.ranks},
+            {"transport", name(row.transport)}, {"buffers", name(row.buffers)},
+            {"from_bytes", row.from.count},     {"to_bytes", row.to.count},
+            {"method", name(row.method)},       {"measured_bytes", row.measured.count}};
+  Json& candidates = json["candidates"] = Json::array();
+  for (const TuningCandidate& candidate : row.candidates) {
+    candidates.push_back({{"method", name(candidate.method)},
+                          {"seconds", candidate.median.count},
+                          {"spread", candidate.spread},
+                          {"calls", candidate.calls}});
+  }
+  return json;
+}
+
+int small_integer(const JsonObject& object, std::string_view field) {
+  const std::int64_t value = object.integer(field);
+  if (value < 0 || value > std::numeric_limits<int>::max()) {
+    object.fail(field, fmt::format("is {}, out of range", value));
+  }
+  return static_cast<int>(value);
+}
+
+/// A word of which the parser knows all; its complaint is told with the field.
+template <class Parse>
+auto read_word(const JsonObject& object, std::string_view field, Parse&& parse) {
+  const std::string word = object.text(field);
+  try {
+    return parse(word);
+  } catch (const Error& error) {
+    object.fail(field, fmt::format("is wrong: {}", error.what()));
+  }
+}
+
+BufferKind read_buffers(const JsonObject& object) {
+  const std::string word = object.text("buffers");
+  for (const BufferKind kind : {BufferKind::Own, BufferKind::Shared}) {
+    if (word == name(kind)) {
+      return kind;
+    }
+  }
+  object.fail("buffers", fmt::format("is {}; it must be own or shared", in_quotes(word)));
+}
+
+TuningCandidate read_candidate(const Json& value, const std::string& path) {
+  const JsonObject object(value, kWhat, path, {"method", "seconds", "spread", "calls"});
+  return {.method = read_word(object, "method", parse_method),
+          .median = {object.number("seconds")},
+          .spread = object.number("spread"),
+          .calls = small_integer(object, "calls")};
+}
+
+TuningRow read_row(const Json& value, const std::string& path) {
+  const JsonObject object(value, kWhat, path,
+                          {"operation", "ranks", "transport", "buffers", "from_bytes", "to_bytes",
+                           "method", "measured_bytes", "candidates"});
+  TuningRow row{.operation = read_word(object, "operation", parse_operation),
+                .ranks = small_integer(object, "ranks"),
+                .transport = read_word(object, "transport", parse_transport),
+                .buffers = read_buffers(object),
+                .from = {object.integer("from_bytes")},
+                .to = {object.integer("to_bytes")},
+                .method = read_word(object, "method", parse_method)};
+  row.measured = {object.optional_integer("measured_bytes").value_or(row.from.count)};
+  if (object.find("candidates") != nullptr) {
+    for (const Json& candidate : object.array("candidates")) {
+      row.candidates.push_back(read_candidate(
+          candidate, fmt::format("{}[{}]", object.path_of("candidates"), row.candidates.size())));
+    }
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string to_text(const Tuning& tuning) {
+  Json json{{"format", kFormat},
+            {"machine", tuning.machine},
+            {"date", tuning.date},
+            {"dtype", to_text(tuning.dtype)}};
+  Json& choices = json["choices"] = Json::array();
+  for (const TuningRow& row : tuning.rows) {
+    choices.push_back(to_json(row));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Tuning parse_tuning(std::string_view text) {
+  const Json document = parse_json(text, kWhat);
+  const JsonObject object(document, kWhat, "", {"format", "machine", "date", "dtype", "choices"});
+  if (object.text("format") != kFormat) {
+    object.fail("format", fmt::format("is {}; this program reads '{}'",
+                                      in_quotes(object.text("format")), kFormat));
+  }
+  Tuning tuning{.machine = object.optional_text("machine"), .date = object.optional_text("date")};
+  if (object.find("dtype") != nullptr) {
+    tuning.dtype = read_word(object, "dtype", parse_dtype);
+  }
+  for (const Json& row : object.array("choices")) {
+    tuning.rows.push_back(read_row(row, fmt::format("choices[{}]", tuning.rows.size())));
+  }
+  if (const std::vector<std::string> problems = tuning.verify(); !problems.empty()) {
+    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
+  }
+  return tuning;
+}
+
+}  // namespace trireme

@@ -1,0 +1,141 @@
+#include "comm/group_model.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/run_ranks.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+namespace {
+
+using test::require;
+using test::run_ranks;
+
+/// 1 us for a wait, 10 GB/s for all memory, and messages of 2 us and 1 GB/s.
+HostCosts plain_host() {
+  return {.cores = 4,
+          .messages = {{"shm", {2e-6}, {1e-9}}, {"tcp", {2e-5}, {2e-9}}},
+          .combining = {{"f32", {1e-10}}, {"bf16", {3e-10}}},
+          .waits = {{4, {1e-6}, {1e-6}}, {8, {1e-5}, {2e-5}}},
+          .copy = {{{1}, {1e-10}, {1e-10}}},
+          .combine = {{{1}, {1e-10}, {1e-10}}},
+          .stage = {1e-10},
+          .fetch = {1e-10},
+          .peek = {"system", {1e-6}, {1e-10}}};
+}
+
+/// As if waiting were dear and messages were free.
+HostCosts chatty_host() {
+  HostCosts costs = plain_host();
+  costs.messages = {{"shm", {1e-9}, {1e-12}}, {"in-process", {1e-9}, {1e-12}}};
+  costs.waits = {{4, {1e-6}, {1.0}}};
+  return costs;
+}
+
+GroupModel model(std::optional<HostCosts> costs, Rank ranks = 4,
+                 TransportKind transport = TransportKind::SharedMemory) {
+  return {{.ranks = ranks,
+           .ranks_per_host = ranks,
+           .transport = transport,
+           .sees_memory = transport != TransportKind::Tcp},
+          std::move(costs)};
+}
+
+GroupModel::Query allreduce_of(std::int64_t bytes, DType dtype = DType::F32) {
+  return {.operation = Operation::Allreduce, .bytes = {bytes}, .dtype = dtype};
+}
+
+double predicted(const GroupModel& model, const GroupModel::Query& query, const Method& method) {
+  return model.predict(query, method, Sight::Hidden).value().count;
+}
+
+TEST(GroupModel, PredictsByWhatWasMeasured) {
+  const GroupModel host = model(plain_host());
+  const double n = 1 << 20;
+  // A ring of 4: 6 messages of n/4, 3 of them combined; and the wait before.
+  EXPECT_NEAR(predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::Ring)),
+              1e-6 + 6 * (2e-6 + n / 4 * 1e-9) + 3 * n / 4 * 1e-10, 1e-9);
+  const double direct = predicted(host, allreduce_of(1 << 20), Method::direct());
+  EXPECT_GT(direct, 2 * n * 1e-10);
+  EXPECT_LT(direct, 10 * n * 1e-10);
+  EXPECT_FALSE(
+      model(std::nullopt).predict(allreduce_of(8), Method::direct(), Sight::Hidden).has_value());
+}
+
+TEST(GroupModel, KnowsTypesThatCombineSlowly) {
+  const GroupModel host = model(plain_host());
+  EXPECT_GT(predicted(host, allreduce_of(1 << 20, DType::BF16), Method::direct()),
+            predicted(host, allreduce_of(1 << 20), Method::direct()));
+  // Its sums travel as f32.
+  EXPECT_GT(predicted(host, allreduce_of(1 << 20, DType::BF16), Method::scheduled(Algorithm::Ring)),
+            1.9 * predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::Ring)));
+}
+
+TEST(GroupModel, LetsRanksWithoutCoresTakeTurns) {
+  const GroupModel host = model(plain_host(), 8);
+  // 6 rounds, each a turn of the scheduler; 8 ranks on 4 cores take twice as long to move bytes.
+  EXPECT_NEAR(
+      predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::RecursiveHalving)),
+      1e-5 + 6 * 2e-5 + 2 * 7.0 / 8 * (1 << 20) * 2e-9 + 7.0 / 8 * (1 << 20) * 2e-10, 1e-7);
+}
+
+TEST(GroupModel, ChoosesTheFastest) {
+  EXPECT_EQ(model(std::nullopt).choose(allreduce_of(1 << 20)), Method::direct());
+  EXPECT_EQ(model(plain_host()).choose(allreduce_of(1 << 20)), Method::direct());
+  EXPECT_EQ(model(chatty_host()).choose(allreduce_of(1 << 20)).kind, Method::Kind::Scheduled);
+  // Small ones by few messages, long ones by few bytes.
+  GroupModel network = model(plain_host(), 4, TransportKind::Tcp);
+  EXPECT_EQ(network.choose(allreduce_of(8)), Method::scheduled(Algorithm::RecursiveDoubling));
+  EXPECT_NE(network.choose(allreduce_of(1 << 26)), Method::scheduled(Algorithm::RecursiveDoubling));
+}
+
+TEST(GroupModel, MovesTheCrossoverWithTheCosts) {
+  HostCosts slow = plain_host();
+  slow.messages[1].alpha = {1.0};  // then even a long vector goes in few messages
+  EXPECT_EQ(model(slow, 4, TransportKind::Tcp).choose(allreduce_of(1 << 26)),
+            Method::scheduled(Algorithm::RecursiveDoubling));
+}
+
+TEST(GroupModel, StagesTheCheaperWay) {
+  HostCosts costs = plain_host();
+  EXPECT_FALSE(costs.stages_cached());
+  costs.cached = PassCost{{3e-10}, {1e-10}};
+  EXPECT_FALSE(costs.stages_cached());
+  const double past = predicted(model(costs), allreduce_of(1 << 20), Method::direct());
+  costs.cached = PassCost{{2e-11}, {1e-11}};
+  EXPECT_TRUE(costs.stages_cached());
+  EXPECT_LT(predicted(model(costs), allreduce_of(1 << 20), Method::direct()), past);
+}
+
+TEST(GroupModel, IsWhatAGroupChoosesBy) {
+  for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
+    for (const bool chatty : {false, true}) {
+      run_ranks(kind, 2,
+                [chatty](World& world) {
+                  std::vector<float> data(1 << 18, 1.0F);
+                  const std::string method = world.all().method_of(allreduce<float>(data));
+                  require((method == "direct") == !chatty, method);
+                  world.all().run(allreduce<float>(data));
+                  require(data[5] == 2, "the sum");
+                },
+                {.costs = chatty ? chatty_host() : plain_host()});
+    }
+  }
+}
+
+TEST(GroupModel, MayStageThroughTheCaches) {
+  HostCosts costs = plain_host();
+  costs.cached = PassCost{};
+  run_ranks(TransportKind::SharedMemory, 3,
+            [](World& world) {
+              std::vector<float> data(1 << 19, 1.0F);
+              world.all().run(allreduce<float>(data, {.method = Method::direct()}));
+              require(data[3] == 3 && data.back() == 3, "the sum");
+            },
+            {.costs = costs});
+}
+
+}  // namespace
+}  // namespace trireme::comm
