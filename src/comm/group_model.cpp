@@ -1,6 +1,8 @@
 #include "comm/group_model.h"
 
 #include <algorithm>
+#include <thread>
+#include <tuple>
 
 #include "trireme/collective.h"
 
@@ -27,23 +29,15 @@ LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport
   return link;
 }
 
-/// Ranks that outnumber their cores take turns: to move bytes takes so many times as long, and a
-/// message comes when the scheduler gets to it.
-struct Crowding {
-  double factor = 1;
-  Seconds turn{};
-};
-
-Crowding crowding(const std::optional<HostCosts>& costs, Rank ranks) {
-  if (!costs || ranks <= costs->cores) {
-    return {};
-  }
-  return {static_cast<double>(ranks) / costs->cores, costs->wait_of(ranks).next};
+int cores_of(const std::optional<HostCosts>& costs) {
+  return costs ? costs->cores : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-LinkLevel crowded(LinkLevel link, const Crowding& crowd) {
-  link.alpha = std::max(link.alpha, crowd.turn);
-  link.beta.count *= crowd.factor;
+/// Ranks that outnumber their cores take turns: a message comes when the scheduler gets to it.
+LinkLevel crowded(LinkLevel link, const std::optional<HostCosts>& costs, Rank ranks) {
+  if (costs && ranks > costs->cores) {
+    link.alpha = std::max(link.alpha, costs->wait_of(ranks).next);
+  }
   return link;
 }
 
@@ -51,16 +45,35 @@ CostModel message_costs(const GroupShape& shape, const std::optional<HostCosts>&
                         DType dtype) {
   const bool one_host = is_memory(shape.transport) || shape.ranks_per_host == shape.ranks;
   const Rank together = one_host ? shape.ranks : std::max(1, shape.ranks_per_host);
-  const Crowding crowd = crowding(costs, together);
   const Seconds measured = costs ? costs->gamma(to_text(dtype)) : Seconds{};
-  const Seconds gamma{(measured.count > 0 ? measured : kGamma).count * crowd.factor};
-  const LinkLevel far = crowded(link_of(costs, shape.transport), crowd);
+  const Seconds gamma = measured.count > 0 ? measured : kGamma;
+  const LinkLevel far = crowded(link_of(costs, shape.transport), costs, together);
   if (one_host || shape.ranks_per_host < 2) {
     return {{far}, gamma};
   }
-  LinkLevel near = crowded(link_of(costs, TransportKind::SharedMemory), crowd);
+  LinkLevel near = crowded(link_of(costs, TransportKind::SharedMemory), costs, together);
   near.span = shape.ranks_per_host;
   return {{near, far}, gamma};
+}
+
+/// Ranks of one host share its cores, and a message keeps two of them busy, the sender's and the
+/// receiver's. A step takes as long as its busiest rank or, where that is more, as all its messages
+/// take on all cores.
+Seconds time_on_one_host(const Schedule& schedule, const Payload& payload, const CostModel& costs,
+                         int cores) {
+  const Timing apart = time_schedule(schedule, payload, costs);
+  const LinkLevel& link = costs.levels.front();
+  Seconds total{};
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    double work = 0;
+    for_each_message(schedule.steps[i], [&](const Message& m) {
+      const auto bytes = static_cast<double>(message_bytes(schedule, payload, m));
+      const double combining = m.action == Action::Combine ? costs.gamma.count : 0;
+      work += 2 * (link.alpha.count + bytes * link.beta.count) + bytes * combining;
+    });
+    total.count += std::max(apart.steps[i].count, work / cores);
+  }
+  return total;
 }
 
 /// Sums of halves travel as f32.
@@ -87,12 +100,60 @@ const CostModel& GroupModel::messages(DType dtype) const {
   return selector(dtype).costs();
 }
 
+bool GroupModel::is_on_one_host() const {
+  return is_memory(shape_.transport) || shape_.ranks_per_host == shape_.ranks;
+}
+
+BuildOptions GroupModel::options_for(const Query& query, Algorithm algorithm) const {
+  return {.ranks = shape_.ranks,
+          .root = query.root,
+          .segments = best_segments(query.operation, algorithm, shape_.ranks, travelling(query),
+                                    messages(query.dtype)),
+          .ranks_per_node = shape_.ranks_per_host < shape_.ranks ? shape_.ranks_per_host : 0};
+}
+
 const std::vector<Choice>& GroupModel::ranking(const Query& query) {
-  return selector(query.dtype)
-      .rank({.operation = query.operation,
-             .ranks = shape_.ranks,
-             .root = query.root,
-             .bytes = travelling(query)});
+  if (!is_on_one_host()) {
+    return selector(query.dtype)
+        .rank({.operation = query.operation,
+               .ranks = shape_.ranks,
+               .root = query.root,
+               .bytes = travelling(query)});
+  }
+  const std::tuple key(query.operation, travelling(query).count, query.dtype, query.root);
+  MutexLock lock(mutex_);
+  const auto [it, is_new] = rankings_.try_emplace(key);
+  if (is_new) {
+    it->second = rank_on_one_host(query);
+  }
+  return it->second;
+}
+
+std::vector<Choice> GroupModel::rank_on_one_host(const Query& query) const {
+  std::vector<Choice> choices;
+  for (const Algorithm algorithm : algorithms_for(query.operation)) {
+    if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
+      choices.push_back({algorithm, options_for(query, algorithm), moving(query, algorithm)});
+    }
+  }
+  std::ranges::stable_sort(choices, {}, &Choice::predicted);
+  return choices;
+}
+
+/// What an algorithm's messages take.
+Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
+  const Bytes bytes = travelling(query);
+  const CostModel& model = messages(query.dtype);
+  const BuildOptions options = options_for(query, algorithm);
+  const Payload payload{bytes.count};
+  if (is_on_one_host()) {
+    return time_on_one_host(build(query.operation, algorithm, options), payload, model,
+                            cores_of(costs_));
+  }
+  return model.is_uniform()
+             ? formula(query.operation, algorithm, options)
+                   .at(static_cast<double>(bytes.count), model)
+             : time_schedule(build(query.operation, algorithm, options), payload, model).seconds;
 }
 
 Method GroupModel::choose(const Query& query) {
@@ -125,20 +186,7 @@ std::optional<Seconds> GroupModel::predict(const Query& query, const Method& met
     return predict_direct({query.operation, shape_.ranks, query.bytes, sight, query.dtype},
                           *costs_);
   }
-  const Bytes bytes = travelling(query);
-  const CostModel& model = messages(query.dtype);
-  const BuildOptions options{
-      .ranks = shape_.ranks,
-      .root = query.root,
-      .segments = best_segments(query.operation, method.algorithm, shape_.ranks, bytes, model),
-      .ranks_per_node = shape_.ranks_per_host < shape_.ranks ? shape_.ranks_per_host : 0};
-  const Seconds moving =
-      model.is_uniform()
-          ? formula(query.operation, method.algorithm, options)
-                .at(static_cast<double>(bytes.count), model)
-          : time_schedule(build(query.operation, method.algorithm, options), {bytes.count}, model)
-                .seconds;
-  return Seconds{first_wait().count + moving.count};
+  return Seconds{first_wait().count + moving(query, method.algorithm).count};
 }
 
 }  // namespace trireme::comm

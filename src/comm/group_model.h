@@ -3,10 +3,14 @@
 // By the costs of its host if they are known, else by built-in ones of messages. Any thread.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/direct_cost.h"
 #include "trireme/collective_cost.h"
 #include "trireme/comm.h"
@@ -48,10 +52,17 @@ class GroupModel {
  private:
   [[nodiscard]] Selector& selector(DType dtype) const;
   [[nodiscard]] Seconds first_wait() const;
+  [[nodiscard]] bool is_on_one_host() const;
+  [[nodiscard]] BuildOptions options_for(const Query& query, Algorithm algorithm) const;
+  [[nodiscard]] std::vector<Choice> rank_on_one_host(const Query& query) const;
+  [[nodiscard]] Seconds moving(const Query& query, Algorithm algorithm) const;
 
   GroupShape shape_;
   std::optional<HostCosts> costs_;
   std::vector<std::unique_ptr<Selector>> selectors_;  ///< by dtype
+  Mutex mutex_;
+  std::map<std::tuple<Operation, std::int64_t, DType, Rank>, std::vector<Choice>> rankings_
+      TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme::comm
