@@ -115,6 +115,15 @@ struct Op {
   /// The gradient takes the gradients of the first so many results; the others, such as the statistics of a
   /// norm, are for the backward alone and must not reach the loss.
   std::size_t smooth_outputs = 1;
+  /// Results that may be written over an input, if nobody needs it afterwards. Element i of the result must
+  /// then depend on no element of that input but i, or on elements that are read before any is written.
+  struct InPlace {
+    std::size_t output;
+    std::size_t input;
+  };
+  std::vector<InPlace> in_place{};
+  /// The result is the input's memory, seen differently: nothing runs.
+  bool is_view = false;
   /// The plainest computation, in f64. `outputs` have their shapes.
   void (*reference)(const Signature&, std::span<const Dense> inputs,
                     std::span<Dense> outputs) = nullptr;

@@ -20,8 +20,12 @@ const std::vector<OpCase>& op_cases() {
 
 std::vector<TensorType> input_types(const OpCase& c, DType real) {
   std::vector<TensorType> types;
+  const DType statistic = real == DType::F64 ? DType::F64 : DType::F32;
   for (const Operand& operand : c.inputs) {
-    types.push_back({operand.kind == Operand::Kind::Real ? real : c.whole_type, operand.shape});
+    const DType dtype = operand.kind == Operand::Kind::Real    ? real
+                        : operand.kind == Operand::Kind::Whole ? c.whole_type
+                                                               : statistic;
+    types.push_back({dtype, operand.shape});
   }
   return types;
 }

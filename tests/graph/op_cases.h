@@ -20,7 +20,8 @@ struct Operand {
   double from = -1;
   double to = 1;
   double away = 0;
-  enum class Kind : std::uint8_t { Real, Whole } kind = Kind::Real;
+  /// Statistic: a real that is kept in f32 at least.
+  enum class Kind : std::uint8_t { Real, Whole, Statistic } kind = Kind::Real;
 };
 
 struct OpCase {

@@ -5,6 +5,10 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
+Operand statistic(const Shape& shape, double from, double to) {
+  return {shape, from, to, 0, Operand::Kind::Statistic};
+}
+
 OpCase einsum(std::string equation, const Shape& a, const Shape& b) {
   return {"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
 }
@@ -50,12 +54,14 @@ std::vector<OpCase> basic_cases() {
       {"layer_norm", {{{2, 3, 6}}, {{6}}, {{6}}}},
       {"layer_norm", {{{0, 6}}, {{6}}, {{6}}}},
       {"layer_norm", {{{5, 3}}, {{3}}, {{3}}}, {{"epsilon", 1e-3}}},
-      {"layer_norm_backward", {{{2, 3, 6}}, {{2, 3, 6}}, {{6}}, {{2, 3}}, {{2, 3}, 0.5, 2}}},
+      {"layer_norm_backward",
+       {{{2, 3, 6}}, {{2, 3, 6}}, {{6}}, statistic({2, 3}, -1, 1), statistic({2, 3}, 0.5, 2)}},
       {"reduce_sum", {{{2, 3, 4}}}, {{"axes", Numbers{0, 2}}}},
       {"reduce_sum", {{{2, 3, 4}}}, {{"axes", Numbers{-1}}}},
       {"reduce_sum", {{{3, 0}}}, {{"axes", Numbers{1}}}},
       {"reduce_max", {{{2, 3, 4}}}, {{"axes", Numbers{1}}}},
       {"broadcast", {{{3}}}, {{"shape", Numbers{2, 3, 4}}, {"axes", Numbers{0, 2}}}},
+      {"copy", {{{3, 4}}}},
       {"scale", {{{3, 4}}}, {{"factor", -2.5}}},
       {"fill", {}, {{"value", 1.5}, {"shape", Numbers{2, 3}}}},
   };

@@ -102,6 +102,7 @@ Op row(std::string_view name, std::string_view summary, Linear linear,
           .linear = linear,
           .work = rules::per_element<1>,
           .gradient = gradient,
+          .in_place = {{0, 0}, {0, 1}},
           .reference = reference<kFunction>};
 }
 

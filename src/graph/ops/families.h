@@ -11,6 +11,7 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> binary_ops();
 [[nodiscard]] std::vector<Op> cast_ops();
 [[nodiscard]] std::vector<Op> conv_ops();
+[[nodiscard]] std::vector<Op> copy_ops();
 [[nodiscard]] std::vector<Op> cross_entropy_ops();
 [[nodiscard]] std::vector<Op> dropout_ops();
 [[nodiscard]] std::vector<Op> einsum_ops();

@@ -87,6 +87,8 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   require_rows(s, 1, 2);
   rules::require_same_type(s, 0, 1);
   rules::require_same_type(s, 3, 4);
+  s.require(s.inputs[3].dtype == statistics_type(s.inputs[1].dtype),
+            "mean and rstd are kept in f32, or f64 with x");
   s.require(s.shape(3) == rows_of(s.shape(1)), "mean and rstd must have one number for each row");
   return {s.inputs[1], s.inputs[2], s.inputs[2]};
 }
@@ -140,6 +142,7 @@ std::vector<Op> layer_norm_ops() {
            .infer = infer_backward,
            .factors = factors_backward,
            .work = rules::per_element<14>,
+           .in_place = {{0, 0}},
            .reference = reference_backward}};
 }
 

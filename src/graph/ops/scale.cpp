@@ -33,6 +33,7 @@ std::vector<Op> scale_ops() {
            .linear = Linear::Joint,
            .work = rules::per_element<1>,
            .gradient = gradient,
+           .in_place = {{0, 0}},
            .reference = reference}};
 }
 

@@ -104,6 +104,7 @@ void add(std::vector<Op>& rows, std::string_view name, std::string_view backward
                   .factors = rules::elementwise_factors,
                   .work = rules::per_element<1>,
                   .gradient = gradient,
+                  .in_place = {{0, 0}},
                   .reference = reference<kFunction>});
   rows.push_back({.name = backward,
                   .summary = "dx = f'(x) dy",
@@ -112,6 +113,7 @@ void add(std::vector<Op>& rows, std::string_view name, std::string_view backward
                   .infer = infer_backward,
                   .factors = rules::elementwise_factors,
                   .work = rules::per_element<2>,
+                  .in_place = {{0, 1}, {0, 0}},
                   .reference = reference_backward<kSlope>});
 }
 
