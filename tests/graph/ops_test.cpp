@@ -207,6 +207,9 @@ TEST(Ops, LinearOnesAreLinear) {
     const std::vector<Dense> y = draw_inputs(c, 2);
     const std::size_t turns = s.op->linear == Linear::Each ? x.size() : 1;
     for (std::size_t turn = 0; turn < turns; ++turn) {
+      if (s.op->linear == Linear::Each && !is_float(s.inputs[turn].dtype)) {
+        continue;  // whole numbers never are parts of a sum
+      }
       std::vector<Dense> other = x;
       std::vector<Dense> both = x;
       for (std::size_t k = 0; k < x.size(); ++k) {
