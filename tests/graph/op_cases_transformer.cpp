@@ -40,6 +40,34 @@ std::vector<OpCase> rope_cases() {
           {"rope", {{{2, 3, 1, 0}}}}};
 }
 
+struct AttentionSizes {
+  std::int64_t b, t, s, h, g, d;
+};
+
+/// Forward and backward.
+std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
+  const Operand q{{n.b, n.t, n.h, n.d}};
+  const Operand k{{n.b, n.s, n.g, n.d}};
+  const Operand lse{{n.b, n.h, n.t}, 0, 2};
+  return {{"attention", {q, k, k}, attributes},
+          {"attention_backward", {q, q, k, k, q, lse}, attributes}};
+}
+
+std::vector<OpCase> all_attention_cases() {
+  const Attributes open{{"causal", std::int64_t{0}}};
+  const Attributes scaled{{"scale", 0.3}};
+  std::vector<OpCase> cases;
+  for (const auto& some :
+       {attention_cases({2, 5, 5, 4, 2, 3}), attention_cases({2, 3, 5, 3, 3, 2}, scaled),
+        attention_cases({1, 3, 4, 4, 1, 2}, open), attention_cases({2, 5, 3, 2, 2, 1}, open),
+        attention_cases({3, 1, 1, 1, 1, 1}), attention_cases({1, 1, 7, 6, 2, 2}),
+        attention_cases({0, 3, 3, 2, 1, 2}), attention_cases({2, 0, 3, 2, 1, 2}),
+        attention_cases({2, 3, 3, 0, 0, 2})}) {
+    cases.insert(cases.end(), some.begin(), some.end());
+  }
+  return cases;
+}
+
 std::vector<OpCase> softmax_cases() {
   std::vector<OpCase> cases;
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{0, 4}, Shape{3, 0}, Shape{5, 1}, Shape{37}}) {
