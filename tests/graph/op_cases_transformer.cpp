@@ -3,9 +3,15 @@
 namespace trireme::testing {
 namespace {
 
+using Numbers = std::vector<std::int64_t>;
+
 /// Whole numbers in [from, to].
 Operand whole(const Shape& shape, double from, double to) {
   return {shape, from, to, 0, Operand::Kind::Whole};
+}
+
+Operand step() {
+  return whole({}, 0, 100);
 }
 
 std::vector<OpCase> embedding_cases() {
@@ -90,6 +96,28 @@ std::vector<OpCase> cross_entropy_cases() {
   return cases;
 }
 
+std::vector<OpCase> dropout_cases() {
+  const Attributes part{{"rate", 0.5},
+                        {"seed", std::int64_t{7}},
+                        {"offset", Numbers{1, 2}},
+                        {"whole", Numbers{4, 9}}};
+  std::vector<OpCase> cases;
+  for (const char* op : {"dropout", "dropout_backward"}) {
+    cases.push_back({op, {{{2, 3, 5}}, step()}, {{"rate", 0.4}}, DType::I64});
+    cases.push_back({op, {{{3, 7}}, step()}, part, DType::I64});
+    cases.push_back({op, {{{}}, step()}, {}, DType::I64});
+    cases.push_back({op, {{{0, 3}}, step()}, {{"rate", 0.0}}, DType::I64});
+  }
+  cases.push_back({"random_normal", {step()}, {{"shape", Numbers{3, 5}}}, DType::I64});
+  cases.push_back({"random_normal", {step()}, {{"shape", Numbers{0}}}, DType::I64});
+  cases.push_back(
+      {"random_normal",
+       {step()},
+       {{"shape", Numbers{}}, {"seed", std::int64_t{-3}}, {"dtype", std::string("f64")}},
+       DType::I64});
+  return cases;
+}
+
 /// To f64 alone: in f64 it changes nothing, so that it has a gradient that differences can find.
 std::vector<OpCase> cast_cases() {
   const Attributes to_f64{{"to", std::string("f64")}};
@@ -104,7 +132,7 @@ std::vector<OpCase> cast_cases() {
 std::vector<OpCase> transformer_cases() {
   std::vector<OpCase> cases;
   for (const auto& some : {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(),
-                           softmax_cases(), cross_entropy_cases(), cast_cases()}) {
+                           softmax_cases(), cross_entropy_cases(), dropout_cases(), cast_cases()}) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   return cases;

@@ -164,7 +164,7 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
 }
 
 /// Whether parts can be computed by the same node on smaller inputs: not where a constant of the node holds
-/// the size, and not for dimensions that run over several factors.
+/// the size or the place of the part, and not for dimensions that run over several factors.
 bool can_be_tried(const Signature& s, const Factors& factors, std::int32_t factor) {
   const auto alone = [&](const Factors::Dims& dims) {
     return std::ranges::all_of(dims, [&](const auto& dim) {
@@ -173,7 +173,7 @@ bool can_be_tried(const Signature& s, const Factors& factors, std::int32_t facto
   };
   const bool in_input = std::ranges::any_of(
       factors.inputs, [&](const auto& dims) { return stands_in(dims, factor); });
-  return in_input && !s.attributes->contains("shape") &&
+  return in_input && !s.attributes->contains("shape") && !s.attributes->contains("whole") &&
          std::ranges::all_of(factors.inputs, alone) && std::ranges::all_of(factors.outputs, alone);
 }
 
