@@ -48,6 +48,16 @@ int axis_of(const Signature& s, std::int64_t axis, int rank) {
   return static_cast<int>(from_front);
 }
 
+Shape rows_of(const Shape& shape) {
+  std::vector<std::int64_t> dims = shape.dims();
+  dims.pop_back();
+  return Shape(std::move(dims));
+}
+
+DType statistics_type(DType rows) {
+  return rows == DType::F64 ? DType::F64 : DType::F32;
+}
+
 std::string letters_for(int rank) {
   std::string letters;
   for (int i = 0; i < rank; ++i) {
@@ -114,6 +124,7 @@ ValueId sum_to(GraphBuilder& builder, ValueId value, const Shape& shape) {
     return value;
   }
   std::vector<std::int64_t> axes;
+  axes.reserve(static_cast<std::size_t>(extra));
   for (int i = 0; i < extra; ++i) {
     axes.push_back(i);
   }

@@ -20,6 +20,10 @@ void require_same_type(const Signature& s, std::size_t a, std::size_t b);
 void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
 /// The axis counted from the front; -1 is the last. Refuses one that is not there.
 [[nodiscard]] int axis_of(const Signature& s, std::int64_t axis, int rank);
+/// One number for each row: of [B,T,C], [B,T].
+[[nodiscard]] Shape rows_of(const Shape& shape);
+/// Statistics of rows, and losses, are kept in f32 at least, whatever the rows are.
+[[nodiscard]] DType statistics_type(DType rows);
 
 // Factors.
 

@@ -104,6 +104,15 @@ TEST(Gradients, AgreeWithCentralDifferences) {
   EXPECT_GT(checked, 50);
 }
 
+// Differences cannot find it, as they are smaller than what bf16 resolves.
+TEST(Gradients, OfACastAreCastBack) {
+  const Graph graph = parse_graph(
+      "graph g {\n parameter %w: f32[2]\n %c: bf16[2] = cast(%w) to=\"bf16\"\n"
+      " %s: bf16[] = reduce_sum(%c) axes=[0]\n}");
+  const Gradients with = add_gradients(graph, graph.find("s"), {graph.find("w")});
+  EXPECT_EQ(to_text(with.graph.value(with.values[0]).type), "f32[2]");
+}
+
 TEST(Gradients, AreOfScalars) {
   const Graph graph = parse_graph("graph g {\n parameter %w: f32[2]\n}");
   EXPECT_THROW((void)add_gradients(graph, graph.find("w"), {graph.find("w")}), Error);

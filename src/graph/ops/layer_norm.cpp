@@ -16,13 +16,6 @@
 namespace trireme::ops {
 namespace {
 
-/// Of [B,T,C]: [B,T].
-Shape rows_of(const Shape& shape) {
-  std::vector<std::int64_t> dims = shape.dims();
-  dims.pop_back();
-  return Shape(std::move(dims));
-}
-
 void require_rows(const Signature& s, std::size_t x, std::size_t gamma) {
   rules::require_float(s, x);
   s.require(s.shape(x).rank() >= 1, "x must have a dimension to normalize");
@@ -31,15 +24,11 @@ void require_rows(const Signature& s, std::size_t x, std::size_t gamma) {
             "gamma must be as long as a row of x");
 }
 
-/// Statistics are kept in f32 at least, whatever x is.
-DType statistics_type(DType x) {
-  return x == DType::F64 ? DType::F64 : DType::F32;
-}
-
 std::vector<TensorType> infer(const Signature& s) {
   require_rows(s, 0, 1);
   rules::require_same_type(s, 1, 2);
-  const TensorType statistics{statistics_type(s.inputs[0].dtype), rows_of(s.shape(0))};
+  const TensorType statistics{rules::statistics_type(s.inputs[0].dtype),
+                              rules::rows_of(s.shape(0))};
   return {s.inputs[0], statistics, statistics};
 }
 
@@ -87,9 +76,10 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   require_rows(s, 1, 2);
   rules::require_same_type(s, 0, 1);
   rules::require_same_type(s, 3, 4);
-  s.require(s.inputs[3].dtype == statistics_type(s.inputs[1].dtype),
+  s.require(s.inputs[3].dtype == rules::statistics_type(s.inputs[1].dtype),
             "mean and rstd are kept in f32, or f64 with x");
-  s.require(s.shape(3) == rows_of(s.shape(1)), "mean and rstd must have one number for each row");
+  s.require(s.shape(3) == rules::rows_of(s.shape(1)),
+            "mean and rstd must have one number for each row");
   return {s.inputs[1], s.inputs[2], s.inputs[2]};
 }
 
