@@ -19,6 +19,12 @@ void require_float(const Signature& s, std::size_t input) {
                         s.op->inputs[std::min(input, s.op->inputs.size() - 1)]));
 }
 
+void require_statistic(const Signature& s, std::size_t statistic, std::size_t x) {
+  s.require(s.inputs.at(statistic).dtype == statistics_type(s.inputs.at(x).dtype),
+            fmt::format("{} is kept in f32, or in f64 with {}", s.op->inputs.at(statistic),
+                        s.op->inputs.at(x)));
+}
+
 void require_integer(const Signature& s, std::size_t input) {
   s.require(!is_float(s.inputs.at(input).dtype),
             fmt::format("{} must be whole numbers",

@@ -14,6 +14,8 @@ namespace trireme::rules {
 /// One result, like the first input.
 [[nodiscard]] std::vector<TensorType> like_first(const Signature& s);
 void require_float(const Signature& s, std::size_t input);
+/// Refuses a statistic of x that is not of the type statistics are kept in.
+void require_statistic(const Signature& s, std::size_t statistic, std::size_t x);
 void require_integer(const Signature& s, std::size_t input);
 void require_rank(const Signature& s, std::size_t input, int rank);
 void require_same_type(const Signature& s, std::size_t a, std::size_t b);

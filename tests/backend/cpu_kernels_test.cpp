@@ -97,8 +97,23 @@ double tolerance(DType dtype) {
   }
 }
 
-void check_case(const OpCase& c, DType real, Device& device) {
-  const Graph graph = graph_of(c, real);
+/// The case's graph; its inputs go through copies, which the op may then overwrite.
+Graph graph_with_copies(const OpCase& c, DType real) {
+  const Graph plain = graph_of(c, real);
+  GraphBuilder builder("in_place");
+  std::vector<ValueId> inputs;
+  for (const ValueId input : plain.nodes().front().inputs) {
+    const Value& value = plain.value(input);
+    inputs.push_back(builder.add1("copy", {builder.parameter(value.name, value.type)}));
+  }
+  std::size_t k = 0;
+  for (const ValueId output : builder.add(c.op, inputs, c.attributes)) {
+    builder.output(fmt::format("out{}", k++), output);
+  }
+  return builder.finish();
+}
+
+void check_graph(const OpCase& c, DType real, const Graph& graph, Device& device) {
   const std::string what = to_text(graph);
   Execution execution(make_program(graph), device);
   Leaves leaves;
@@ -136,7 +151,8 @@ TEST_P(CpuKernels, AgreeWithReferences) {
   for (const int threads : {1, 2}) {
     const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .pinned = false});
     for (const OpCase& c : op_cases()) {
-      check_case(c, GetParam(), *device);
+      check_graph(c, GetParam(), graph_of(c, GetParam()), *device);
+      check_graph(c, GetParam(), graph_with_copies(c, GetParam()), *device);
       if (HasFatalFailure()) {
         return;
       }

@@ -10,6 +10,10 @@ Operand whole(const Shape& shape, double from, double to) {
   return {shape, from, to, 0, Operand::Kind::Whole};
 }
 
+Operand statistic(const Shape& shape, double from, double to) {
+  return {shape, from, to, 0, Operand::Kind::Statistic};
+}
+
 Operand step() {
   return whole({}, 0, 100);
 }
@@ -34,8 +38,8 @@ std::vector<OpCase> rms_norm_cases() {
           {"rms_norm", {{{5, 3}}, {{3}}}, {{"epsilon", 1e-3}}},
           {"rms_norm", {{{4, 1}, 0.5, 2}, {{1}}}},
           {"rms_norm", {{{7}}, {{7}}}},
-          {"rms_norm_backward", {{{2, 3, 6}}, {{2, 3, 6}}, {{6}}, {{2, 3}, 0.5, 2}}},
-          {"rms_norm_backward", {{{0, 5}}, {{0, 5}}, {{5}}, {{0}, 0.5, 2}}}};
+          {"rms_norm_backward", {{{2, 3, 6}}, {{2, 3, 6}}, {{6}}, statistic({2, 3}, 0.5, 2)}},
+          {"rms_norm_backward", {{{0, 5}}, {{0, 5}}, {{5}}, statistic({0}, 0.5, 2)}}};
 }
 
 std::vector<OpCase> rope_cases() {
@@ -54,7 +58,7 @@ struct AttentionSizes {
 std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
   const Operand q{{n.b, n.t, n.h, n.d}};
   const Operand k{{n.b, n.s, n.g, n.d}};
-  const Operand lse{{n.b, n.h, n.t}, 0, 2};
+  const Operand lse = statistic({n.b, n.h, n.t}, 0, 2);
   return {{"attention", {q, k, k}, attributes},
           {"attention_backward", {q, q, k, k, q, lse}, attributes}};
 }
@@ -90,7 +94,8 @@ std::vector<OpCase> cross_entropy_cases() {
     dims.push_back(5);
     const Operand logits{Shape(dims), -2, 2};
     cases.push_back({"cross_entropy", {logits, whole(rows, -1, 4)}});
-    cases.push_back({"cross_entropy_backward", {{rows}, logits, whole(rows, -1, 4), {rows, 1, 3}}});
+    cases.push_back({"cross_entropy_backward",
+                     {statistic(rows, -1, 1), logits, whole(rows, -1, 4), statistic(rows, 1, 3)}});
   }
   cases.push_back({"cross_entropy", {{{3, 1}}, whole({3}, -1, 0)}, {}, DType::I64});
   return cases;

@@ -200,6 +200,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   require_heads(s, 1, 2, 3);
   rules::require_same_type(s, 0, 1);
   rules::require_same_type(s, 4, 1);
+  rules::require_statistic(s, 5, 1);
   rules::require_float(s, 5);
   const Heads n = heads_of(s, 1, 2);
   s.require(s.shape(5) == Shape({n.b, n.h, n.t}), "lse must be [B,H,T]");

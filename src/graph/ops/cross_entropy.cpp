@@ -84,6 +84,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   require_rows(s, 1, 2);
   rules::require_float(s, 0);
   rules::require_same_type(s, 0, 3);
+  rules::require_statistic(s, 3, 1);
   s.require(s.shape(0) == s.shape(2), "dloss must have one number for each target");
   return {s.inputs[1]};
 }
@@ -128,6 +129,7 @@ std::vector<Op> cross_entropy_ops() {
            .infer = infer_backward,
            .factors = factors_backward,
            .work = rules::per_element<4>,
+           .in_place = {{0, 1}},
            .reference = reference_backward}};
 }
 

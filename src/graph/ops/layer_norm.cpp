@@ -76,8 +76,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   require_rows(s, 1, 2);
   rules::require_same_type(s, 0, 1);
   rules::require_same_type(s, 3, 4);
-  s.require(s.inputs[3].dtype == rules::statistics_type(s.inputs[1].dtype),
-            "mean and rstd are kept in f32, or f64 with x");
+  rules::require_statistic(s, 3, 1);
   s.require(s.shape(3) == rules::rows_of(s.shape(1)),
             "mean and rstd must have one number for each row");
   return {s.inputs[1], s.inputs[2], s.inputs[2]};

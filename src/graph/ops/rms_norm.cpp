@@ -64,6 +64,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 std::vector<TensorType> infer_backward(const Signature& s) {
   require_rows(s, 1, 2);
   rules::require_same_type(s, 0, 1);
+  rules::require_statistic(s, 3, 1);
   rules::require_float(s, 3);
   s.require(s.shape(3) == rules::rows_of(s.shape(1)), "rstd must have one number for each row");
   return {s.inputs[1], s.inputs[2]};
@@ -113,6 +114,7 @@ std::vector<Op> rms_norm_ops() {
            .infer = infer_backward,
            .factors = factors_backward,
            .work = rules::per_element<9>,
+           .in_place = {{0, 0}},
            .reference = reference_backward}};
 }
 

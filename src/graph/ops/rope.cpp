@@ -76,6 +76,7 @@ std::vector<Op> rope_ops() {
        .linear = Linear::Joint,
        .work = rules::per_element<3>,
        .gradient = gradient,
+       .in_place = {{0, 0}},
        .reference = reference}};
 }
 

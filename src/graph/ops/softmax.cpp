@@ -80,6 +80,7 @@ std::vector<Op> softmax_ops() {
            .factors = factors,
            .work = rules::per_element<5>,
            .gradient = gradient,
+           .in_place = {{0, 0}},
            .reference = reference},
           {.name = "softmax_backward",
            .summary = "dx = y (dy - the sum of dy y), by row",
@@ -88,6 +89,7 @@ std::vector<Op> softmax_ops() {
            .infer = infer_backward,
            .factors = factors,
            .work = rules::per_element<4>,
+           .in_place = {{0, 0}, {0, 1}},
            .reference = reference_backward}};
 }
 

@@ -7,11 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <omp.h>
 
 #include "backend/cpu/kernel.h"
+#include "trireme/error.h"
 #include "trireme/tensor.h"
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -75,6 +78,20 @@ const T* input(const KernelMemory& memory, std::size_t k) {
 template <class T>
 T* output(const KernelMemory& memory, std::size_t k) {
   return reinterpret_cast<T*>(memory.outputs[k]);
+}
+
+/// Throws Error(Usage) unless all ids are from `least` on and below `limit`.
+template <class I>
+void require_ids(std::string_view op, const I* ids, std::int64_t count, std::int64_t least,
+                 std::int64_t limit) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto id = static_cast<std::int64_t>(ids[i]);
+    if (id < least || id >= limit) {
+      throw Error(ErrorKind::Usage, std::string(op) + ": number " + std::to_string(id) +
+                                        " at place " + std::to_string(i) + " is not below " +
+                                        std::to_string(limit));
+    }
+  }
 }
 
 /// Below this many elements one thread is faster than to wake the others.

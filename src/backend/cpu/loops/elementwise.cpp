@@ -263,6 +263,25 @@ std::unique_ptr<PreparedKernel> fill(const KernelRequest& request) {
   });
 }
 
+/// Between types of floating point; whole numbers are left to the reference.
+std::unique_ptr<PreparedKernel> cast(const KernelRequest& request) {
+  const std::int64_t n = request.inputs[0].shape.element_count();
+  return for_float(request.inputs[0].dtype, [&]<class From>(From) {
+    return for_float(request.outputs[0].dtype, [&]<class To>(To) {
+      return kernel([n](const KernelMemory& memory) {
+        const From* x = input<From>(memory, 0);
+        To* y = output<To>(memory, 0);
+        parallel(n, kSerial, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+          for (std::int64_t i = begin; i < end; ++i) {
+            store(y[i], static_cast<Wide<To>>(load(x[i])));
+          }
+        });
+      });
+    });
+  });
+}
+
 std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
   const std::int64_t bytes = size_of(request.inputs[0]).count;
   return kernel([bytes](const KernelMemory& memory) {
@@ -277,6 +296,7 @@ std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
 
 std::vector<KernelRow> elementwise_kernels() {
   return {{"add", binary<Add>},
+          {"cast", cast},
           {"copy", copy},
           {"divide", binary<Divide>},
           {"exp", unary<Exp>},

@@ -7,7 +7,9 @@ namespace trireme::cpu::TRIREME_ISA {
 std::span<const KernelRow> loop_kernels() {
   static const std::vector<KernelRow> kRows = [] {
     std::vector<KernelRow> all;
-    for (const auto& some : {elementwise_kernels(), norm_kernels(), reduce_kernels()}) {
+    for (const auto& some :
+         {attention_kernels(), elementwise_kernels(), embedding_kernels(), loss_kernels(),
+          norm_kernels(), product_kernels(), random_kernels(), reduce_kernels(), rope_kernels()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
