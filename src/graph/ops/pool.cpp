@@ -76,6 +76,7 @@ std::vector<std::size_t> largest(const Signature& s, const Dense& x, std::size_t
     }
   });
   std::vector<std::size_t> pixels;
+  pixels.reserve(windows);
   for (const std::optional<std::size_t>& pixel : found) {
     pixels.push_back(pixel.value());
   }
