@@ -126,7 +126,7 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
   return kept;
 }
 
-/// Multiply-adds of rows of H, one for each choice, that read and write those rows alone.
+/// So many FLOPs for each element of a row of H, a row for each choice.
 Work work_of_rows(const Signature& s, const Shape& slots, std::int64_t h, int per_element) {
   return {
       .others = static_cast<double>(per_element) * static_cast<double>(slots.element_count() * h),
