@@ -126,8 +126,19 @@ TEST(Ops, FactorsHaveTheSizesOfTheirDimensions) {
   }
 }
 
+double put_together(Factor::Split split, double a, double b) {
+  switch (split) {
+    case Factor::Split::Maximum:
+      return std::max(a, b);
+    case Factor::Split::Minimum:
+      return std::min(a, b);
+    default:
+      return a + b;
+  }
+}
+
 /// Splits one factor in two, computes the op on both parts, and puts the results together as the factors
-/// say: side by side where the factor stands, added (or the larger) where it does not.
+/// say: side by side where the factor stands, added (or the larger, or the smaller) where it does not.
 void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   const Signature whole = signature_in(graph);
   const Factors factors = whole.op->factors(whole);
@@ -155,9 +166,7 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
     }
     Dense together = parts[0][k];
     for (std::size_t i = 0; i < together.data.size(); ++i) {
-      together.data[i] = row.split == Factor::Split::Maximum
-                             ? std::max(together.data[i], parts[1][k].data[i])
-                             : together.data[i] + parts[1][k].data[i];
+      together.data[i] = put_together(row.split, together.data[i], parts[1][k].data[i]);
     }
     expect_close(together, expected[k], what);
   }
