@@ -61,7 +61,7 @@ TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {
   }
 }
 
-std::vector<Dense> clip(std::vector<double> sums, double limit) {
+std::vector<Dense> clip(const std::vector<double>& sums, double limit) {
   GraphBuilder builder("g");
   Leaves leaves;
   std::vector<ValueId> inputs;

@@ -186,20 +186,20 @@ void reference_clip(const Signature& s, Inputs in, Results out) {
 
 /// kFlops: of one element.
 template <Element kElement, int kFlops>
-Op row(std::string_view name, std::string_view summary, std::vector<std::string_view> states,
-       std::vector<AttributeRow> attributes) {
+Op row(std::string_view name, std::string_view summary, const std::vector<std::string_view>& states,
+       const std::vector<AttributeRow>& attributes) {
   Op op{.name = name,
         .summary = summary,
         .inputs = {"p", "g"},
         .outputs = {"new_p"},
-        .attributes = std::move(attributes),
+        .attributes = attributes,
         .infer = infer_step,
         .factors = rules::elementwise_factors,
         .work = rules::per_element<kFlops>,
         .reference = reference_step<kElement>};
   for (const std::string_view state : states) {
     op.inputs.push_back(state);
-    op.outputs.push_back(state == "m" ? "new_m" : state == "v" ? "new_v" : "new_s");
+    op.outputs.emplace_back(state == "m" ? "new_m" : state == "v" ? "new_v" : "new_s");
   }
   op.inputs.emplace_back("lr");
   if (name == "adamw") {
