@@ -41,7 +41,9 @@ class Stepper {
   Leaves& leaves() { return leaves_; }
 
  private:
-  const Dense& at(ValueId id) const { return values_[static_cast<std::size_t>(id.index)]; }
+  [[nodiscard]] const Dense& at(ValueId id) const {
+    return values_[static_cast<std::size_t>(id.index)];
+  }
 
   Graph graph_;
   Leaves leaves_;
@@ -75,9 +77,9 @@ class Loop {
     move("w2", gradients.w2, number);
   }
   void clip(double limit) { limit_ = limit; }
-  double loss() const { return loss_; }
-  double norm() const { return norm_; }
-  const Leaves& leaves() const { return leaves_; }
+  [[nodiscard]] double loss() const { return loss_; }
+  [[nodiscard]] double norm() const { return norm_; }
+  [[nodiscard]] const Leaves& leaves() const { return leaves_; }
 
  private:
   void move(const std::string& name, const std::vector<double>& gradient, int number) {
