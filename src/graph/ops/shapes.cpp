@@ -380,6 +380,7 @@ std::vector<Op> shapes_ops() {
            .linear = Linear::Joint,
            .work = reshape_work,
            .gradient = reshape_gradient,
+           .is_view = true,
            .reference = reference_reshape},
           {.name = "permute",
            .summary = "y's dimension d is x's dimension order[d]",
