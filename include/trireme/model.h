@@ -25,19 +25,20 @@ struct ModelConfig {
   std::int64_t width = 768;
   std::int64_t layers = 12;
   std::int64_t heads = 12;
-  std::int64_t key_heads = 12;    ///< fewer than heads: grouped queries
+  std::int64_t key_heads = 12;  ///< fewer than heads: grouped queries
   std::int64_t head_width = 64;
-  std::int64_t hidden = 3072;     ///< of the feed-forward part
+  std::int64_t hidden = 3072;  ///< of the feed-forward part
   double norm_epsilon = 1e-5;
   double rope_base = 10000.0;
   double dropout = 0.0;
-  bool tied = true;               ///< the output layer is the embedding
+  bool tied = true;  ///< the output layer is the embedding
   // Mixture of experts: with more than one, each block's feed-forward part is this many, of which a router
   // picks some for each token.
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 2;
-  double capacity_factor = 1.25;  ///< places of an expert, over an even share; 0: nothing is ever dropped
-  double balance_loss = 0.01;     ///< weight of the auxiliary loss
+  double capacity_factor =
+      1.25;  ///< places of an expert, over an even share; 0: nothing is ever dropped
+  double balance_loss = 0.01;  ///< weight of the auxiliary loss
   DType dtype = DType::F32;
 
   /// Throws Error(Usage) that names the numbers that do not go together.
@@ -47,9 +48,6 @@ struct ModelConfig {
 /// "gpt2-small", "llama-tiny", …; throws Error(Usage) that lists them.
 [[nodiscard]] ModelConfig preset_model(std::string_view name);
 [[nodiscard]] std::vector<std::string> preset_model_names();
-/// The config.json of a Hugging Face repository (GPT-2, Llama, Mixtral). Throws Error(Input) that names the
-/// field.
-[[nodiscard]] ModelConfig parse_hugging_face_config(std::string_view json);
 
 /// What a parameter is before the first step.
 struct Initial {
@@ -57,7 +55,6 @@ struct Initial {
   double deviation = 0;  ///< of Normal
 };
 
-/// Where a parameter's numbers are in the files of its family: some columns, or all, of a tensor.
 struct ModelParameter {
   std::string name{};
   TensorType type{};

@@ -68,25 +68,25 @@ void require(bool holds, const std::string& what) {
 }  // namespace
 
 void ModelConfig::verify() const {
-  const std::array<std::pair<const char*, std::int64_t>, 8> sizes{
-      {{"vocabulary", vocabulary},
-       {"context", context},
-       {"width", width},
-       {"layers", layers},
-       {"heads", heads},
-       {"key heads", key_heads},
-       {"head width", head_width},
-       {"hidden", hidden}}};
+  const std::array<std::pair<const char*, std::int64_t>, 8> sizes{{{"vocabulary", vocabulary},
+                                                                   {"context", context},
+                                                                   {"width", width},
+                                                                   {"layers", layers},
+                                                                   {"heads", heads},
+                                                                   {"key heads", key_heads},
+                                                                   {"head width", head_width},
+                                                                   {"hidden", hidden}}};
   for (const auto& [what, size] : sizes) {
     require(size >= 1, fmt::format("model {}: {} is {}; it must be 1 or more", name, what, size));
   }
-  require(heads % key_heads == 0,
-          fmt::format("model {}: {} heads cannot share {} key heads evenly", name, heads, key_heads));
-  require(family != Family::Llama || head_width % 2 == 0,
-          fmt::format("model {}: rotary positions need an even head width, not {}", name,
-                      head_width));
-  require(experts >= 1 && (experts == 1 || experts_per_token <= experts),
-          fmt::format("model {}: {} experts for each token of {}", name, experts_per_token, experts));
+  require(heads % key_heads == 0, fmt::format("model {}: {} heads cannot share {} key heads evenly",
+                                              name, heads, key_heads));
+  require(
+      family != Family::Llama || head_width % 2 == 0,
+      fmt::format("model {}: rotary positions need an even head width, not {}", name, head_width));
+  require(
+      experts >= 1 && (experts == 1 || experts_per_token <= experts),
+      fmt::format("model {}: {} experts for each token of {}", name, experts_per_token, experts));
   require(dropout >= 0 && dropout < 1, fmt::format("model {}: dropout is {}", name, dropout));
 }
 

@@ -28,8 +28,7 @@ ValueId Layers::dropout(ValueId x) {
   if (config_.dropout == 0) {
     return x;
   }
-  return builder_.add1("dropout", {x, step_},
-                       {{"rate", config_.dropout}, {"seed", ++dropouts_}});
+  return builder_.add1("dropout", {x, step_}, {{"rate", config_.dropout}, {"seed", ++dropouts_}});
 }
 
 }  // namespace trireme

@@ -33,7 +33,8 @@ class Transformer {
     }
     b.set_block(-1);
     x = norm(x, final_norm());
-    const ValueId logits = b.add1("einsum", {x, output_weight()}, {{"equation", std::string("btc,vc->btv")}});
+    const ValueId logits =
+        b.add1("einsum", {x, output_weight()}, {{"equation", std::string("btc,vc->btv")}});
     b.output("loss", loss(logits, targets));
     b.output("logits", logits);
     return {.config = c_, .graph = b.finish(), .parameters = layers_.parameters()};
@@ -71,7 +72,8 @@ class Transformer {
 
   ValueId block(ValueId x, std::int64_t layer) {
     GraphBuilder& b = layers_.builder();
-    const std::string at = is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
+    const std::string at =
+        is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
     const ValueId normed = norm(x, at + (is_gpt() ? ".ln_1" : ".input_layernorm"));
     x = b.add1("add", {x, layers_.dropout(attention(normed, at))});
     const ValueId again = norm(x, at + (is_gpt() ? ".ln_2" : ".post_attention_layernorm"));
@@ -95,8 +97,8 @@ class Transformer {
     }
     const ValueId y = b.add("attention", {q, k, v})[0];
     if (is_gpt()) {
-      const ValueId w = layers_.weight(part + ".c_proj.weight",
-                                       {c_.heads, c_.head_width, c_.width}, residual_deviation());
+      const ValueId w = layers_.weight(part + ".c_proj.weight", {c_.heads, c_.head_width, c_.width},
+                                       residual_deviation());
       return layers_.add_bias(
           b.add1("einsum", {y, w}, {{"equation", std::string("bthd,hdc->btc")}}),
           part + ".c_proj.bias", {c_.width});
@@ -107,7 +109,8 @@ class Transformer {
   }
 
   /// [B,T,C] to heads [B,T,H,D]. GPT-2 keeps its weights as [in, out], Llama as [out, in].
-  ValueId project(ValueId x, const std::string& part, const std::string& which, std::int64_t heads) {
+  ValueId project(ValueId x, const std::string& part, const std::string& which,
+                  std::int64_t heads) {
     GraphBuilder& b = layers_.builder();
     if (is_gpt()) {
       const ValueId w = layers_.weight(fmt::format("{}.{}.weight", part, which),
@@ -137,9 +140,8 @@ class Transformer {
     h = b.add1("gelu", {layers_.add_bias(h, part + ".c_fc.bias", {c_.hidden})});
     const ValueId down =
         layers_.weight(part + ".c_proj.weight", {c_.hidden, c_.width}, residual_deviation());
-    return layers_.add_bias(
-        b.add1("einsum", {h, down}, {{"equation", std::string("btf,fc->btc")}}),
-        part + ".c_proj.bias", {c_.width});
+    return layers_.add_bias(b.add1("einsum", {h, down}, {{"equation", std::string("btf,fc->btc")}}),
+                            part + ".c_proj.bias", {c_.width});
   }
 
   ValueId swiglu_part(ValueId x, const std::string& part) {
