@@ -18,7 +18,7 @@ constexpr std::array kFamilies{
     Family{ops::optimizers_ops}, Family{ops::pool_ops},          Family{ops::reduce_ops},
     Family{ops::rms_norm_ops},   Family{ops::rope_ops},          Family{ops::rows_ops},
     Family{ops::scale_ops},      Family{ops::shapes_ops},        Family{ops::softmax_ops},
-    Family{ops::top_k_ops},      Family{ops::unary_ops},
+    Family{ops::top_k_ops},      Family{ops::unary_ops},         Family{ops::fused_ops},
 };
 
 std::vector<Op> make_rows() {
