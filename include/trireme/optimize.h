@@ -14,4 +14,9 @@ namespace trireme {
 /// begins to cross from one block to another.
 [[nodiscard]] Graph merge_equal_nodes(const Graph& graph);
 
+/// Makes one `fused` node of element-wise nodes of one type, phase and block that only one another read, but for
+/// the last. Comes last: gradients, recomputation and other passes see ops, not programs. In f64 results stay
+/// the same bit for bit; in smaller types they are rounded less often.
+[[nodiscard]] Graph fuse_elementwise(const Graph& graph);
+
 }  // namespace trireme

@@ -52,7 +52,8 @@ struct TrainingOptions {
 
 /// The training step of a graph with a scalar output "loss". It has in addition
 ///
-///   inputs   learning_rate [] and step i64[] (counts from 1), with loss scaling loss_scale []
+///   inputs   learning_rate [] and step i64[] (counts from 1), with loss scaling loss_scale []; one that the
+///            forward has already, of the same type, is taken
 ///   state    of the optimizer, as named above; 0 at the beginning
 ///   updates  of all parameters that the loss depends on and of their state
 ///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number),

@@ -95,8 +95,8 @@ class Training {
   }
 
   void add_inputs() {
-    rate_ = builder_.input("learning_rate", scalar_);
-    step_ = builder_.input("step", {DType::I64, {}});
+    rate_ = input("learning_rate", scalar_);
+    step_ = input("step", {DType::I64, {}});
     if (!options_.loss_scaling) {
       return;
     }
@@ -104,7 +104,18 @@ class Training {
       throw Error(ErrorKind::Usage, fmt::format("the loss is {}; to be scaled it must be {}",
                                                 to_text(builder_.type(loss_)), to_text(scalar_)));
     }
-    loss_scale_ = builder_.input("loss_scale", scalar_);
+    loss_scale_ = input("loss_scale", scalar_);
+  }
+
+  /// A new one, unless the forward has it: dropout reads the step too.
+  ValueId input(std::string_view name, const TensorType& type) {
+    for (const ValueId id : builder_.graph().with_origin(Origin::Input)) {
+      const Value& value = builder_.graph().value(id);
+      if (value.name == name && value.type == type) {
+        return id;
+      }
+    }
+    return builder_.input(name, type);
   }
 
   void add_backward() {

@@ -242,6 +242,14 @@ TEST(Training, NamesCanBeExceptedFromDecay) {
   }
 }
 
+TEST(Training, TakesInputsThatTheForwardHas) {
+  GraphBuilder builder(parse_graph(kForward));
+  const ValueId step = builder.input("step", {DType::I64, {}});
+  const Graph graph = make_training_graph(builder.finish());
+  EXPECT_EQ(graph.find("step"), step);
+  graph.verify();
+}
+
 TEST(Training, RefusesWhatItCannotTrain) {
   EXPECT_THROW((void)make_training_graph(parse_graph("graph g {\n}")), Error);
   EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = true}), Error);

@@ -45,6 +45,7 @@ struct OpCase {
 
 // One of these for each op_cases_*.cpp.
 [[nodiscard]] std::vector<OpCase> basic_cases();
+[[nodiscard]] std::vector<OpCase> fused_cases();
 [[nodiscard]] std::vector<OpCase> optimizer_cases();
 [[nodiscard]] std::vector<OpCase> structure_cases();
 [[nodiscard]] std::vector<OpCase> transformer_cases();

@@ -19,6 +19,7 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> experts_ops();
 [[nodiscard]] std::vector<Op> fill_ops();
 [[nodiscard]] std::vector<Op> finite_ops();
+[[nodiscard]] std::vector<Op> fused_ops();
 [[nodiscard]] std::vector<Op> layer_norm_ops();
 [[nodiscard]] std::vector<Op> optimizers_ops();
 [[nodiscard]] std::vector<Op> pool_ops();
