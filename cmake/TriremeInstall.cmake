@@ -9,7 +9,7 @@ get_property(has_ucx GLOBAL PROPERTY TRIREME_HAS_UCX)
 list(TRANSFORM libraries PREPEND trireme_ OUTPUT_VARIABLE targets)
 install(TARGETS ${targets} EXPORT trireme ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme)
-install(TARGETS trireme_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS trireme_executable RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # find_package(trireme)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/trireme)

@@ -17,5 +17,6 @@ void add_cluster_command(CLI::App& app);
 void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_tour_command(CLI::App& app);
+void add_train_command(CLI::App& app);
 
 }  // namespace trireme::cli

@@ -1,7 +1,6 @@
 #include "cli/files.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -9,8 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "base/disk.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -22,14 +21,13 @@ namespace {
                                              std::generic_category().message(reason)));
 }
 
-/// Writes to one name; a complaint is about the other, which the user knows.
-void write_into(const std::string& file_name, const std::string& said, std::string_view content) {
+void write_into(const std::string& path, std::string_view content) {
   errno = 0;
-  std::ofstream file(file_name, std::ios::binary);
+  std::ofstream file(path, std::ios::binary);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
   if (!file) {
-    fail("write", said);
+    fail("write", path);
   }
 }
 
@@ -52,22 +50,13 @@ void write_file(const std::string& path, std::string_view content) {
   std::error_code ignored;
   const std::filesystem::file_status target = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {
-    write_into(path, path, content);  // a device or a pipe: there is nothing to replace
+    write_into(path, content);  // a device or a pipe: there is nothing to replace
     return;
   }
   // Where the path is a link, the file behind it is replaced and the link stays.
   const std::string real = std::filesystem::weakly_canonical(path, ignored).string();
   const std::string& place = real.empty() ? path : real;
-  const std::string temporary = fmt::format("{}.{}.tmp", place, getpid());
-  try {
-    write_into(temporary, path, content);
-    if (std::rename(temporary.c_str(), place.c_str()) != 0) {
-      fail("write", path);
-    }
-  } catch (const Error&) {
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
+  replace_file(place, content);
 }
 
 void write_and_say(const std::string& path, std::string_view content) {

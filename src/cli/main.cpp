@@ -25,6 +25,7 @@ constexpr int kUsage = 2;
 
 constexpr const char* kFooter =
     "Examples:\n"
+    "  trireme train                                       train a small GPT, a minute\n"
     "  trireme tour                                        two minutes with what there is\n"
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
@@ -98,6 +99,7 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   Outcome outcome;
   add_tour_command(app);
+  add_train_command(app);
   add_schedule_command(app, outcome);
   add_cluster_command(app);
   add_probe_command(app);

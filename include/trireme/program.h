@@ -1,0 +1,89 @@
+// Program: what one rank executes in a step, as data. Instructions in order, every buffer at its offset in
+// one arena, so the peak is known before anything runs. Any thread.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/graph.h"
+#include "trireme/units.h"
+
+namespace trireme {
+
+/// What memory is used for.
+enum class Category : std::uint8_t { Input, Parameter, Optimizer, Gradient, Activation, Workspace };
+inline constexpr int kCategories = 6;
+[[nodiscard]] std::string_view to_text(Category category);
+
+struct BufferId {
+  std::int32_t index = -1;
+  [[nodiscard]] bool valid() const noexcept { return index >= 0; }
+  friend auto operator<=>(const BufferId&, const BufferId&) = default;
+};
+
+/// A tensor in the arena. Buffers whose lives do not meet share memory, and so do those that are written in
+/// place of one another.
+struct Buffer {
+  std::string name{};
+  TensorType type{};
+  Category category = Category::Activation;
+  Origin origin = Origin::Node;
+  std::int64_t offset = 0;
+  std::int32_t storage =
+      -1;  ///< buffers with the same number are the same memory, one after the other
+  /// Numbers of the first and the last instruction that use it; kept between steps: from -1 on.
+  std::int32_t first = -1;
+  std::int32_t last = -1;
+};
+
+struct Instruction {
+  const Op* op = nullptr;
+  Attributes attributes{};
+  std::vector<BufferId> inputs{};
+  std::vector<BufferId> outputs{};
+  Phase phase = Phase::Forward;
+  std::int32_t block = -1;
+};
+
+struct NamedBuffer {
+  std::string name{};
+  BufferId buffer{};
+};
+
+struct Program {
+  std::string name{};
+  std::vector<Buffer> buffers{};
+  std::vector<Instruction> instructions{};
+  std::vector<NamedBuffer> outputs{};
+  Bytes arena{};  ///< of all buffers; the device's workspace comes on top
+
+  [[nodiscard]] const Buffer& buffer(BufferId id) const {
+    return buffers.at(static_cast<std::size_t>(id.index));
+  }
+  /// An input, parameter or state by its name, else an output. Throws Error(Usage) that names the nearest.
+  [[nodiscard]] BufferId find(std::string_view name) const;
+
+  /// Throws Error(Input): an instruction reads what nothing wrote, or buffers that live at the same time
+  /// overlap.
+  void verify() const;
+};
+
+/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes.
+/// Results of updates end where their targets are; in place where the op allows it.
+[[nodiscard]] Program make_program(const Graph& graph);
+
+/// What the arena holds at its fullest moment, by category.
+struct MemoryUse {
+  std::array<Bytes, kCategories> at_peak{};
+  Bytes peak{};             ///< the sum of live buffers at that moment
+  std::int32_t moment = 0;  ///< the instruction
+};
+[[nodiscard]] MemoryUse memory_use(const Program& program);
+
+[[nodiscard]] std::string to_text(const Program& program);
+
+}  // namespace trireme

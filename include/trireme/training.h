@@ -1,0 +1,72 @@
+// One training step as a graph: forward, backward, clipping and the optimizer, made from a forward graph.
+// Any thread.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "trireme/graph.h"
+
+namespace trireme {
+
+// The optimizers and their constants; what they compute stands in src/graph/ops/optimizers.cpp.
+
+struct Sgd {
+  double decay = 0;
+};
+/// State: m/PARAMETER.
+struct Momentum {
+  double momentum = 0.9;
+  double decay = 0;
+  bool nesterov = false;
+};
+/// State: s/PARAMETER.
+struct Adagrad {
+  double epsilon = 1e-10;
+  double decay = 0;
+};
+/// State: m/PARAMETER and v/PARAMETER.
+struct AdamW {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double decay = 0.01;
+};
+using Optimizer = std::variant<Sgd, Momentum, Adagrad, AdamW>;
+
+struct TrainingOptions {
+  Optimizer optimizer = AdamW{};
+  /// The norm of all gradients together is brought down to this. Infinity: never.
+  double clip_limit = std::numeric_limits<double>::infinity();
+  /// The backward starts from the input `loss_scale` instead of 1, so that small gradients do not vanish
+  /// in f16; the optimizer divides by it.
+  bool loss_scaling = false;
+  /// Weights decay if their parameter has at least so many dimensions: matrices do, biases and the scales
+  /// of norms do not.
+  int decay_from_rank = 2;
+  /// Parameters whose names end in one of these never decay.
+  std::vector<std::string> no_decay{};
+};
+
+/// The training step of a graph with a scalar output "loss". It has in addition
+///
+///   inputs   learning_rate [] and step i64[] (counts from 1), with loss scaling loss_scale []; one that the
+///            forward has already, of the same type, is taken
+///   state    of the optimizer, as named above; 0 at the beginning
+///   updates  of all parameters that the loss depends on and of their state
+///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number),
+///            finite [] (1, or 0 if it was not)
+///
+/// A step whose gradients are not all finite, or whose sum of squares is beyond f32, leaves parameters and
+/// state as they were: the optimizers' g_scale is then 0, which they take as "skip". No node reads the
+/// decision back; a caller that scales its loss reads `finite`, lowers the scale, and does not count the
+/// step.
+///
+/// The scalars are f32; f64 if all parameters are. An optimizer's node belongs to the block of the first
+/// node that reads its parameter. Throws Error(Usage) if there is no such loss, if it depends on no
+/// parameter, or if with loss scaling it is not of the scalars' type.
+[[nodiscard]] Graph make_training_graph(Graph forward, const TrainingOptions& options = {});
+
+}  // namespace trireme

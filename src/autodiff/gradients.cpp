@@ -1,0 +1,128 @@
+// Reverse accumulation. A node is visited after all that use its results, in reverse order; by then the
+// gradient of each result is the sum of what came from its users. Only nodes on a path from a wanted value
+// to the loss are visited.
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "graph/op.h"
+#include "trireme/autodiff.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+class Accumulation {
+ public:
+  Accumulation(Graph graph, ValueId loss, const std::vector<ValueId>& wanted, ValueId seed)
+      : values_(graph.values().size()),
+        nodes_(graph.nodes().size()),
+        builder_(std::move(graph)),
+        loss_(loss),
+        gradients_(values_),
+        depends_(values_, false) {
+    const TensorType& type = builder_.type(loss);
+    if (type.shape.rank() != 0 || !is_float(type.dtype)) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("%{} is {}; gradients are taken of a scalar of floating point",
+                              builder_.graph().value(loss).name, to_text(type)));
+    }
+    mark(wanted);
+    builder_.set_phase(Phase::Backward);
+    gradients_[index(loss)] =
+        seed.valid() ? seed
+                     : builder_.add1("fill", {},
+                                     {{"value", 1.0}, {"dtype", std::string(to_text(type.dtype))}});
+  }
+
+  Gradients run(const std::vector<ValueId>& wanted) {
+    for (std::size_t i = nodes_; i-- > 0;) {
+      visit(builder_.graph().nodes()[i]);
+    }
+    Gradients result;
+    for (const ValueId id : wanted) {
+      result.values.push_back(gradients_[index(id)]);
+      if (result.values.back().valid()) {
+        builder_.rename(result.values.back(), "d_" + builder_.graph().value(id).name);
+      }
+    }
+    result.graph = builder_.finish();
+    return result;
+  }
+
+ private:
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id.index); }
+
+  /// Marks what depends on a wanted value.
+  void mark(const std::vector<ValueId>& wanted) {
+    for (const ValueId id : wanted) {
+      depends_[index(id)] = true;
+    }
+    for (const Node& node : builder_.graph().nodes()) {
+      const bool any =
+          std::ranges::any_of(node.inputs, [&](ValueId input) { return depends_[index(input)]; });
+      for (const ValueId output : node.outputs) {
+        depends_[index(output)] = any && is_float(builder_.type(output).dtype);
+      }
+    }
+  }
+
+  void visit(const Node& visited) {
+    GradientQuery query{.builder = builder_, .node = visited, .outputs = {}, .wanted = {}};
+    bool flows = false;
+    for (const ValueId output : visited.outputs) {
+      query.outputs.push_back(gradients_[index(output)]);
+      flows = flows || query.outputs.back().valid();
+    }
+    bool any = false;
+    for (const ValueId input : visited.inputs) {
+      query.wanted.push_back(depends_[index(input)]);
+      any = any || query.wanted.back();
+    }
+    if (!flows || !any || visited.op->gradient == nullptr) {
+      return;
+    }
+    require_smooth(query);
+    builder_.set_block(query.node.block);
+    const std::vector<ValueId> found = query.node.op->gradient(query);
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      if (found[k].valid() && query.wanted[k]) {
+        accumulate(query.node.inputs[k], found[k]);
+      }
+    }
+  }
+
+  void require_smooth(const GradientQuery& query) const {
+    for (std::size_t k = query.node.op->smooth_outputs; k < query.outputs.size(); ++k) {
+      if (query.outputs[k].valid()) {
+        throw Error(
+            ErrorKind::Usage,
+            fmt::format("the loss depends on %{}, a result of {} that has no gradient",
+                        builder_.graph().value(query.node.outputs[k]).name, query.node.op->name));
+      }
+    }
+  }
+
+  void accumulate(ValueId value, ValueId gradient) {
+    ValueId& sum = gradients_[index(value)];
+    sum = sum.valid() ? builder_.add1("add", {sum, gradient}) : gradient;
+  }
+
+  std::size_t values_;
+  std::size_t nodes_;
+  GraphBuilder builder_;
+  ValueId loss_;
+  std::vector<ValueId> gradients_;
+  std::vector<bool> depends_;
+};
+
+}  // namespace
+
+Gradients add_gradients(Graph graph, ValueId loss, const std::vector<ValueId>& with_respect_to,
+                        ValueId seed) {
+  Accumulation accumulation(std::move(graph), loss, with_respect_to, seed);
+  return accumulation.run(with_respect_to);
+}
+
+}  // namespace trireme

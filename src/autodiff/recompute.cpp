@@ -1,0 +1,89 @@
+#include "trireme/recompute.h"
+
+#include <map>
+#include <set>
+
+#include "autodiff/rebuild.h"
+#include "autodiff/recompute_analysis.h"
+
+namespace trireme {
+namespace {
+
+class Recomputation {
+ public:
+  Recomputation(const Graph& graph, Recomputed what)
+      : graph_(graph), what_(std::move(what)), rebuild_(graph) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes()) {
+      if (node.phase == Phase::Forward) {
+        rebuild_.copy(node);
+      } else {
+        add_later(node);
+      }
+    }
+    return rebuild_.finish();
+  }
+
+ private:
+  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
+
+  /// A node behind the forward, with what it needs computed again.
+  void add_later(const Node& node) {
+    for (const ValueId input : node.inputs) {
+      if (what_.values[at(input)]) {
+        repeat(graph_.node(graph_.value(input).producer).block);
+      }
+    }
+    rebuild_.copy(node, current(node.inputs));
+  }
+
+  /// All of a block that is computed again, once.
+  void repeat(std::int32_t block) {
+    if (!repeated_.insert(block).second) {
+      return;
+    }
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (what_.nodes[n] && node.block == block) {
+        repeat(node);
+      }
+    }
+  }
+
+  void repeat(const Node& node) {
+    const std::vector<ValueId> results = rebuild_.add(node, current(node.inputs), Phase::Recompute);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      rebuild_.builder().rename(results[k], "again/" + graph_.value(node.outputs[k]).name);
+      again_[node.outputs[k]] = results[k];
+    }
+  }
+
+  /// What nodes behind the forward read for these.
+  [[nodiscard]] std::vector<ValueId> current(const std::vector<ValueId>& old) const {
+    std::vector<ValueId> found;
+    found.reserve(old.size());
+    for (const ValueId id : old) {
+      found.push_back(what_.values[at(id)] ? again_.at(id) : rebuild_.now(id));
+    }
+    return found;
+  }
+
+  const Graph& graph_;
+  Recomputed what_;
+  Rebuild rebuild_;
+  std::set<std::int32_t> repeated_;
+  std::map<ValueId, ValueId> again_;
+};
+
+}  // namespace
+
+Graph recompute(const Graph& graph, const RecomputeOptions& options) {
+  return Recomputation(graph, RecomputeAnalysis(graph).of(options)).run();
+}
+
+Bytes kept_bytes(const Graph& graph) {
+  return RecomputeAnalysis(graph).of({}).kept;
+}
+
+}  // namespace trireme

@@ -1,0 +1,124 @@
+// Dynamic programming along the chain of blocks. A block costs FLOPs that its own mode decides; what is kept
+// on its account depends on its mode and on that of the block before, as a value between the two is kept once
+// though both may read it again. So a partial plan, up to some block, is (bytes kept, FLOPs, last mode), and
+// of two with the same last mode one that is worse in both respects can be forgotten. Among those left at the
+// end the best within the budget is the best of all 3^n.
+//
+// For n blocks that are alike the plans left after each number about n, so the whole takes O(n^2).
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "autodiff/recompute_analysis.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array kModes{RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Full};
+
+/// A plan for the blocks so far.
+struct Partial {
+  std::int64_t kept = 0;
+  double flops = 0;
+  RecomputeMode mode = RecomputeMode::None;  // of the last block
+  std::size_t before = 0;                    // in the plans without it
+};
+
+bool is_better(const Partial& a, const Partial& b) {
+  return a.flops != b.flops ? a.flops < b.flops : a.kept < b.kept;
+}
+
+/// Leaves those that no other with the same last mode beats.
+std::vector<Partial> without_worse(std::vector<Partial> plans) {
+  std::ranges::sort(plans, is_better);
+  std::array<std::int64_t, kModes.size()> least{};
+  least.fill(std::numeric_limits<std::int64_t>::max());
+  std::erase_if(plans, [&](const Partial& plan) {
+    std::int64_t& so_far = least.at(static_cast<std::size_t>(plan.mode));
+    const bool worse = plan.kept >= so_far;
+    so_far = std::min(so_far, plan.kept);
+    return worse;
+  });
+  return plans;
+}
+
+class Planning {
+ public:
+  explicit Planning(const Graph& graph) : analysis_(graph) {}
+
+  std::optional<RecomputePlan> run(Bytes budget) {
+    layers_.push_back({{.kept = analysis_.of({}).kept.count}});
+    for (std::size_t b = 0; b < analysis_.blocks().size(); ++b) {
+      layers_.push_back(without_worse(extended(b)));
+    }
+    const std::vector<Partial>& last = layers_.back();
+    const Partial* best = nullptr;
+    for (const Partial& plan : last) {
+      if (plan.kept <= budget.count && (best == nullptr || is_better(plan, *best))) {
+        best = &plan;
+      }
+    }
+    return best == nullptr ? std::nullopt : std::optional(read_back(*best));
+  }
+
+ private:
+  /// What choosing these modes for a block and the one before changes, with all others keeping everything.
+  struct Change {
+    std::int64_t kept = 0;
+    double flops = 0;
+  };
+
+  /// All plans so far, each with every mode for the next block.
+  std::vector<Partial> extended(std::size_t b) {
+    std::array<std::array<Change, kModes.size()>, kModes.size()> changes{};
+    for (const RecomputeMode before : kModes) {
+      for (const RecomputeMode mode : kModes) {
+        changes.at(index(before)).at(index(mode)) = change(b, before, mode);
+      }
+    }
+    std::vector<Partial> plans;
+    const std::vector<Partial>& so_far = layers_.back();
+    for (std::size_t i = 0; i < so_far.size(); ++i) {
+      for (const RecomputeMode mode : kModes) {
+        const Change& more = changes.at(index(so_far[i].mode)).at(index(mode));
+        plans.push_back({so_far[i].kept + more.kept, so_far[i].flops + more.flops, mode, i});
+      }
+    }
+    return plans;
+  }
+
+  static std::size_t index(RecomputeMode mode) { return static_cast<std::size_t>(mode); }
+
+  [[nodiscard]] Change change(std::size_t b, RecomputeMode before, RecomputeMode mode) const {
+    RecomputeOptions options;
+    if (b > 0) {
+      options.blocks[analysis_.blocks()[b - 1]] = before;
+    }
+    const Recomputed without = analysis_.of(options);
+    options.blocks[analysis_.blocks()[b]] = mode;
+    const Recomputed with = analysis_.of(options);
+    return {with.kept.count - without.kept.count, with.flops - without.flops};
+  }
+
+  [[nodiscard]] RecomputePlan read_back(Partial plan) const {
+    RecomputeOptions options;
+    for (std::size_t b = analysis_.blocks().size(); b-- > 0;) {
+      options.blocks[analysis_.blocks()[b]] = plan.mode;
+      plan = layers_[b].at(plan.before);
+    }
+    const Recomputed outcome = analysis_.of(options);
+    return {options.blocks, outcome.kept, outcome.flops};
+  }
+
+  RecomputeAnalysis analysis_;
+  std::vector<std::vector<Partial>> layers_;
+};
+
+}  // namespace
+
+std::optional<RecomputePlan> plan_recompute(const Graph& graph, Bytes budget) {
+  return Planning(graph).run(budget);
+}
+
+}  // namespace trireme

@@ -1,0 +1,213 @@
+#include "trireme/training.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "trireme/autodiff.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+/// An optimizer as its node has it.
+struct Recipe {
+  std::string_view op{};
+  std::vector<std::string_view> states{};
+  Attributes attributes{};
+  bool counts_steps = false;
+};
+
+Recipe recipe_of(const Sgd& o) {
+  return {.op = "sgd", .states = {}, .attributes = {{"decay", o.decay}}};
+}
+Recipe recipe_of(const Momentum& o) {
+  return {.op = "momentum",
+          .states = {"m"},
+          .attributes = {{"momentum", o.momentum},
+                         {"decay", o.decay},
+                         {"nesterov", std::int64_t{o.nesterov ? 1 : 0}}}};
+}
+Recipe recipe_of(const Adagrad& o) {
+  return {
+      .op = "adagrad", .states = {"s"}, .attributes = {{"epsilon", o.epsilon}, {"decay", o.decay}}};
+}
+Recipe recipe_of(const AdamW& o) {
+  return {.op = "adamw",
+          .states = {"m", "v"},
+          .attributes = {{"beta1", o.beta1},
+                         {"beta2", o.beta2},
+                         {"epsilon", o.epsilon},
+                         {"decay", o.decay}},
+          .counts_steps = true};
+}
+
+struct Trained {
+  ValueId parameter{};
+  ValueId gradient{};
+  std::int32_t block = -1;
+};
+
+std::int32_t block_of_first_reader(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes()) {
+    if (std::ranges::find(node.inputs, value) != node.inputs.end()) {
+      return node.block;
+    }
+  }
+  return -1;
+}
+
+/// f64 if all of these are, else f32.
+DType scalar_type(const Graph& graph, const std::vector<ValueId>& parameters) {
+  const bool all = std::ranges::all_of(
+      parameters, [&](ValueId id) { return graph.value(id).type.dtype == DType::F64; });
+  return all ? DType::F64 : DType::F32;
+}
+
+class Training {
+ public:
+  Training(Graph forward, const TrainingOptions& options)
+      : options_(options),
+        recipe_(std::visit([](const auto& o) { return recipe_of(o); }, options.optimizer)),
+        builder_(std::move(forward)) {}
+
+  Graph run() {
+    find_parameters();
+    add_inputs();
+    add_backward();
+    builder_.set_phase(Phase::Update);
+    const ValueId g_scale = add_clipping();
+    for (const Trained& trained : trained_) {
+      add_step(trained, g_scale);
+    }
+    return builder_.finish();
+  }
+
+ private:
+  void find_parameters() {
+    const Graph& graph = builder_.graph();
+    loss_ = graph.output("loss");
+    std::ranges::copy_if(graph.with_origin(Origin::Parameter), std::back_inserter(parameters_),
+                         [&](ValueId id) { return is_float(graph.value(id).type.dtype); });
+    scalar_ = {scalar_type(graph, parameters_), {}};
+  }
+
+  void add_inputs() {
+    rate_ = input("learning_rate", scalar_);
+    step_ = input("step", {DType::I64, {}});
+    if (!options_.loss_scaling) {
+      return;
+    }
+    if (builder_.type(loss_) != scalar_) {
+      throw Error(ErrorKind::Usage, fmt::format("the loss is {}; to be scaled it must be {}",
+                                                to_text(builder_.type(loss_)), to_text(scalar_)));
+    }
+    loss_scale_ = input("loss_scale", scalar_);
+  }
+
+  /// A new one, unless the forward has it: dropout reads the step too.
+  ValueId input(std::string_view name, const TensorType& type) {
+    for (const ValueId id : builder_.graph().with_origin(Origin::Input)) {
+      const Value& value = builder_.graph().value(id);
+      if (value.name == name && value.type == type) {
+        return id;
+      }
+    }
+    return builder_.input(name, type);
+  }
+
+  void add_backward() {
+    Gradients gradients = add_gradients(builder_.finish(), loss_, parameters_, loss_scale_);
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+      if (gradients.values[k].valid()) {
+        trained_.push_back({parameters_[k], gradients.values[k],
+                            block_of_first_reader(gradients.graph, parameters_[k])});
+      }
+    }
+    if (trained_.empty()) {
+      throw Error(ErrorKind::Usage, fmt::format("the loss of graph {} depends on no parameter",
+                                                gradients.graph.name()));
+    }
+    builder_ = GraphBuilder(std::move(gradients.graph));
+  }
+
+  /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too long:
+  /// their norm is divided by S before it is compared with the limit, and the scale after.
+  ValueId add_clipping() {
+    std::vector<ValueId> sums;
+    for (const Trained& trained : trained_) {
+      builder_.set_block(trained.block);
+      sums.push_back(builder_.add1("sum_squares", {trained.gradient}));
+    }
+    builder_.set_block(-1);
+    if (loss_scale_.valid()) {
+      constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+      const ValueId scaled = builder_.add("clip_scale", sums, {{"limit", kNoLimit}}).at(1);
+      sums = {builder_.add1("square", {builder_.add1("divide", {scaled, loss_scale_})})};
+    }
+    const std::vector<ValueId> clip =
+        builder_.add("clip_scale", sums, {{"limit", options_.clip_limit}});
+    builder_.output("grad_norm", clip[1]);
+    builder_.output("finite", clip[2]);
+    return loss_scale_.valid() ? builder_.add1("divide", {clip[0], loss_scale_}) : clip[0];
+  }
+
+  void add_step(const Trained& trained, ValueId g_scale) {
+    const Value parameter = builder_.graph().value(trained.parameter);
+    builder_.set_block(trained.block);
+    std::vector<ValueId> kept{trained.parameter};
+    std::vector<ValueId> inputs{trained.parameter, trained.gradient};
+    for (const std::string_view state : recipe_.states) {
+      kept.push_back(
+          builder_.state(fmt::format("{}/{}", state, parameter.name), state_type(parameter.type)));
+      inputs.push_back(kept.back());
+    }
+    inputs.push_back(rate_);
+    if (recipe_.counts_steps) {
+      inputs.push_back(step_);
+    }
+    inputs.push_back(g_scale);
+    const std::vector<ValueId> results =
+        builder_.add(recipe_.op, inputs, attributes_for(parameter));
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      builder_.rename(results[k], "new/" + builder_.graph().value(kept[k]).name);
+      builder_.update(kept[k], results[k]);
+    }
+  }
+
+  static TensorType state_type(const TensorType& parameter) {
+    return {parameter.dtype == DType::F64 ? DType::F64 : DType::F32, parameter.shape};
+  }
+
+  [[nodiscard]] Attributes attributes_for(const Value& parameter) const {
+    Attributes attributes = recipe_.attributes;
+    const bool excepted = std::ranges::any_of(options_.no_decay, [&](const std::string& ending) {
+      return parameter.name.ends_with(ending);
+    });
+    if (excepted || parameter.type.shape.rank() < options_.decay_from_rank) {
+      attributes["decay"] = 0.0;
+    }
+    return attributes;
+  }
+
+  const TrainingOptions& options_;  // the caller's, for the call
+  Recipe recipe_;
+  GraphBuilder builder_;
+  ValueId loss_{};
+  std::vector<ValueId> parameters_{};
+  TensorType scalar_{};
+  ValueId rate_{};
+  ValueId step_{};
+  ValueId loss_scale_{};
+  std::vector<Trained> trained_{};
+};
+
+}  // namespace
+
+Graph make_training_graph(Graph forward, const TrainingOptions& options) {
+  return Training(std::move(forward), options).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "backend/cpu/kernel.h"
+#include "trireme/cpu_device.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace cpu {
+namespace {
+
+std::span<const KernelRow> widest_loops() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return avx512::loop_kernels();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return avx2::loop_kernels();
+  }
+#endif
+  return baseline::loop_kernels();
+}
+
+/// Pages of its own, large ones where the system has them, zero when made.
+class HostPages : public DeviceMemory {
+ public:
+  explicit HostPages(Bytes bytes)
+      : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(bytes.count, 1))) {
+    void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) {
+      throw Error(ErrorKind::System,
+                  fmt::format("cannot get {} of memory: {}", to_text(bytes), std::strerror(errno)));
+    }
+    (void)madvise(pages, bytes_, MADV_HUGEPAGE);  // a wish
+    data_ = static_cast<std::byte*>(pages);
+  }
+  ~HostPages() override { munmap(data_, bytes_); }
+  HostPages(const HostPages&) = delete;
+  HostPages& operator=(const HostPages&) = delete;
+  [[nodiscard]] std::byte* data() override { return data_; }
+
+ private:
+  std::size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) {
+        cores.push_back(core);
+      }
+    }
+  }
+  return cores;
+}
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(const CpuOptions& options) : loops_(widest_loops()) {
+    const std::vector<int> cores = usable_cores();
+    threads_ = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(cores.size()));
+    const bool pin = options.pinned && threads_ <= static_cast<int>(cores.size());
+    omp_set_num_threads(threads_);
+    if (pin && threads_ > 1) {
+#pragma omp parallel
+      {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(static_cast<std::size_t>(cores[static_cast<std::size_t>(omp_get_thread_num())]),
+                &own);
+        (void)sched_setaffinity(0, sizeof(own), &own);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string name() const override {
+    return fmt::format("cpu, {} thread{}", threads_, threads_ == 1 ? "" : "s");
+  }
+  [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
+    return std::make_unique<HostPages>(bytes);
+  }
+  void copy_in(std::byte* to, std::span<const std::byte> from) override {
+    std::memcpy(to, from.data(), from.size());
+  }
+  void copy_out(std::span<std::byte> to, const std::byte* from) override {
+    std::memcpy(to.data(), from, to.size());
+  }
+  [[nodiscard]] std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) override {
+    for (const std::span<const KernelRow> table : {library_kernels(), loops_}) {
+      const auto row = std::ranges::find(table, request.op->name, &KernelRow::op);
+      if (row != table.end()) {
+        if (auto prepared = row->prepare(request)) {
+          return prepared;
+        }
+      }
+    }
+    return reference_kernel(request);
+  }
+  void synchronize() override {}
+
+ private:
+  std::span<const KernelRow> loops_;
+  int threads_ = 1;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+  return std::make_unique<cpu::CpuDevice>(options);
+}
+
+}  // namespace trireme

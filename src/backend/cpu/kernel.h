@@ -1,0 +1,76 @@
+// What the kernels of this folder have in common: how one is made from a function, and the tables in which a
+// device finds them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "graph/op.h"
+#include "trireme/device.h"
+
+namespace trireme::cpu {
+
+/// Makes the kernel ready, or says by nothing that it cannot do these types.
+using Prepare = std::unique_ptr<PreparedKernel> (*)(const KernelRequest&);
+
+struct KernelRow {
+  std::string_view op;
+  Prepare prepare = nullptr;
+};
+
+using Run = std::function<void(const KernelMemory&)>;
+
+class FunctionKernel : public Kernel {
+ public:
+  FunctionKernel(Run run, KernelMemory memory) : run_(std::move(run)), memory_(std::move(memory)) {}
+  void run() override { run_(memory_); }
+
+ private:
+  Run run_;
+  KernelMemory memory_;
+};
+
+class PreparedFunction : public PreparedKernel {
+ public:
+  explicit PreparedFunction(Run run, Bytes workspace = {})
+      : run_(std::move(run)), workspace_(workspace) {}
+  [[nodiscard]] Bytes workspace() const override { return workspace_; }
+  [[nodiscard]] std::unique_ptr<Kernel> bind(const KernelMemory& memory) override {
+    return std::make_unique<FunctionKernel>(run_, memory);
+  }
+
+ private:
+  Run run_;
+  Bytes workspace_;
+};
+
+[[nodiscard]] inline std::unique_ptr<PreparedKernel> kernel(Run run, Bytes workspace = {}) {
+  return std::make_unique<PreparedFunction>(std::move(run), workspace);
+}
+
+[[nodiscard]] inline Signature signature_of(const KernelRequest& request) {
+  return {.op = request.op, .inputs = request.inputs, .attributes = &request.attributes};
+}
+
+/// Kernels by oneDNN, for all processors.
+[[nodiscard]] std::span<const KernelRow> library_kernels();
+
+// The loops of this folder, compiled for one instruction set each.
+namespace baseline {
+[[nodiscard]] std::span<const KernelRow> loop_kernels();
+}
+namespace avx2 {
+[[nodiscard]] std::span<const KernelRow> loop_kernels();
+}
+namespace avx512 {
+[[nodiscard]] std::span<const KernelRow> loop_kernels();
+}
+
+/// By the op's reference: for what is too rare to deserve a loop. Slow, and it allocates.
+[[nodiscard]] std::unique_ptr<PreparedKernel> reference_kernel(const KernelRequest& request);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,84 @@
+// Rows of a table by number, and their gradients added up.
+#include <cstring>
+
+#include "backend/cpu/loops/elements.h"
+#include "backend/cpu/loops/families.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+/// Ids of the types that have a kernel.
+template <class F>
+std::unique_ptr<PreparedKernel> with_ids(DType ids, F f) {
+  switch (ids) {
+    case DType::I32:
+      return f(std::int32_t{});
+    case DType::I64:
+      return f(std::int64_t{});
+    case DType::U8:
+      return f(std::uint8_t{});
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[1].shape.element_count();
+  const std::int64_t row = request.inputs[0].shape.dim(1) * size_of(request.inputs[0].dtype).count;
+  const std::int64_t rows = request.inputs[0].shape.dim(0);
+  return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
+    return kernel([count, row, rows](const KernelMemory& memory) {
+      const I* ids = input<I>(memory, 1);
+      require_ids("embedding", ids, count, 0, rows);
+      parallel(count, 1 + kSerial / std::max<std::int64_t>(row, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   std::memcpy(memory.outputs[0] + i * row,
+                               memory.inputs[0] + static_cast<std::int64_t>(ids[i]) * row,
+                               static_cast<std::size_t>(row));
+                 }
+               });
+    });
+  });
+}
+
+/// Threads share the columns, so that rows with the same number are added in their order by one thread.
+std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[1].shape.element_count();
+  const std::int64_t rows = request.outputs[0].shape.dim(0);
+  const std::int64_t columns = request.outputs[0].shape.dim(1);
+  return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
+    // Sums of bf16 or f16 would lose small gradients: left to the reference, which adds in f64.
+    const auto add = [&]<class T>(T) {
+      return kernel([=](const KernelMemory& memory) {
+        const I* ids = input<I>(memory, 1);
+        require_ids("embedding_backward", ids, count, 0, rows);
+        const T* dy = input<T>(memory, 0);
+        T* table = output<T>(memory, 0);
+        parallel(rows * columns, kSerial, [&](std::int64_t begin, std::int64_t end) {
+          std::fill(table + begin, table + end, T{0});
+        });
+        parallel(columns, 64, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            T* to = table + static_cast<std::int64_t>(ids[i]) * columns;
+#pragma omp simd
+            for (std::int64_t c = begin; c < end; ++c) {
+              to[c] += dy[i * columns + c];
+            }
+          }
+        });
+      });
+    };
+    return request.inputs[0].dtype == DType::F32   ? add(float{})
+           : request.inputs[0].dtype == DType::F64 ? add(double{})
+                                                   : nullptr;
+  });
+}
+
+}  // namespace
+
+std::vector<KernelRow> embedding_kernels() {
+  return {{"embedding", embedding}, {"embedding_backward", embedding_backward}};
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

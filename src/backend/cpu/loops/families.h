@@ -1,0 +1,20 @@
+// The files of this folder, each with the kernels of some ops.
+#pragma once
+
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+[[nodiscard]] std::vector<KernelRow> attention_kernels();
+[[nodiscard]] std::vector<KernelRow> elementwise_kernels();
+[[nodiscard]] std::vector<KernelRow> embedding_kernels();
+[[nodiscard]] std::vector<KernelRow> loss_kernels();
+[[nodiscard]] std::vector<KernelRow> norm_kernels();
+[[nodiscard]] std::vector<KernelRow> product_kernels();
+[[nodiscard]] std::vector<KernelRow> random_kernels();
+[[nodiscard]] std::vector<KernelRow> reduce_kernels();
+[[nodiscard]] std::vector<KernelRow> rope_kernels();
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,69 @@
+// Rotary positions: pairs (i, i + D/2) of each head turned by the angle (start + t) base^(-2i/D).
+#include "backend/cpu/loops/elements.h"
+#include "backend/cpu/loops/families.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+/// The tables of cosines and sines, [T, D/2] each, are made once, in f64.
+struct Angles {
+  std::vector<double> cosines;
+  std::vector<double> sines;
+};
+
+std::shared_ptr<const Angles> angles_of(const Signature& s) {
+  const std::int64_t length = s.shape(0).dim(1);
+  const std::int64_t half = s.shape(0).dim(3) / 2;
+  auto angles = std::make_shared<Angles>();
+  for (std::int64_t t = 0; t < length; ++t) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle =
+          static_cast<double>(s.integer("start") + t) *
+          std::pow(s.number("base"), -static_cast<double>(i) / static_cast<double>(half));
+      angles->cosines.push_back(std::cos(angle));
+      angles->sines.push_back(s.flag("inverse") ? -std::sin(angle) : std::sin(angle));
+    }
+  }
+  return angles;
+}
+
+std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
+  const Signature s = signature_of(request);
+  const Shape& shape = s.shape(0);
+  const std::int64_t length = shape.dim(1);
+  const std::int64_t heads = shape.dim(2);
+  const std::int64_t depth = shape.dim(3);
+  const std::int64_t rows = shape.dim(0) * length;
+  const std::shared_ptr<const Angles> angles = angles_of(s);
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    return kernel([=](const KernelMemory& memory) {
+      parallel(rows, 1 + kSerial / std::max<std::int64_t>(heads * depth, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const double* c = angles->cosines.data() + row % length * (depth / 2);
+                   const double* n = angles->sines.data() + row % length * (depth / 2);
+                   for (std::int64_t h = 0; h < heads; ++h) {
+                     const T* x = input<T>(memory, 0) + (row * heads + h) * depth;
+                     T* y = output<T>(memory, 0) + (row * heads + h) * depth;
+#pragma omp simd
+                     for (std::int64_t i = 0; i < depth / 2; ++i) {
+                       const W a = load(x[i]);
+                       const W b = load(x[i + depth / 2]);
+                       store(y[i], a * static_cast<W>(c[i]) - b * static_cast<W>(n[i]));
+                       store(y[i + depth / 2], b * static_cast<W>(c[i]) + a * static_cast<W>(n[i]));
+                     }
+                   }
+                 }
+               });
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<KernelRow> rope_kernels() {
+  return {{"rope", rope}};
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

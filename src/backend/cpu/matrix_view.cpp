@@ -1,0 +1,88 @@
+#include "backend/cpu/matrix_view.h"
+
+#include <string>
+
+#include "backend/cpu/kernel.h"
+#include "graph/einsum.h"
+
+namespace trireme::cpu {
+namespace {
+
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+/// The letters of `from` that are in `and_in` and, as `in_third` says, in `third`.
+std::string common(const std::string& from, const std::string& and_in, const std::string& third,
+                   bool in_third) {
+  std::string letters;
+  for (const char letter : from) {
+    if (has(and_in, letter) && has(third, letter) == in_third) {
+      letters.push_back(letter);
+    }
+  }
+  return letters;
+}
+
+struct Dimension {
+  std::int64_t size = 1;
+  std::int64_t stride = 0;
+};
+
+/// Letters as one dimension of an operand; nothing if they are not one.
+std::optional<Dimension> collapse(const std::string& letters, const std::string& operand,
+                                  const Shape& shape) {
+  const std::size_t at = operand.find(letters);
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  Dimension dimension;
+  const std::vector<std::int64_t> strides = shape.strides();
+  for (std::size_t d = at; d < at + letters.size(); ++d) {
+    dimension.size *= shape.dim(static_cast<int>(d));
+    dimension.stride = strides[d];
+  }
+  return dimension;
+}
+
+struct Matrix {
+  Dimension batch, row, column;
+};
+
+std::optional<Matrix> matrix_of(const std::string& batch, const std::string& rows,
+                                const std::string& columns, const std::string& operand,
+                                const Shape& shape) {
+  const auto b = collapse(batch, operand, shape);
+  const auto r = collapse(rows, operand, shape);
+  const auto c = collapse(columns, operand, shape);
+  return b && r && c ? std::optional<Matrix>({*b, *r, *c}) : std::nullopt;
+}
+
+MatrixStrides strides_of(const Matrix& matrix) {
+  return {matrix.batch.stride, matrix.row.stride, matrix.column.stride};
+}
+
+}  // namespace
+
+std::optional<ProductView> product_view(const KernelRequest& request) {
+  const EinsumLetters l = parse_equation(signature_of(request));
+  const std::string batch = common(l.a, l.b, l.result, true);
+  const std::string rows = common(l.a, l.result, l.b, false);
+  const std::string columns = common(l.b, l.result, l.a, false);
+  const std::string summed = common(l.a, l.b, l.result, false);
+  const auto a = matrix_of(batch, rows, summed, l.a, request.inputs[0].shape);
+  const auto b = matrix_of(batch, summed, columns, l.b, request.inputs[1].shape);
+  const auto y = matrix_of(batch, rows, columns, l.result, request.outputs[0].shape);
+  if (!a || !b || !y) {
+    return std::nullopt;
+  }
+  return ProductView{.batch = y->batch.size,
+                     .rows = y->row.size,
+                     .columns = y->column.size,
+                     .summed = a->column.size,
+                     .a = strides_of(*a),
+                     .b = strides_of(*b),
+                     .y = strides_of(*y)};
+}
+
+}  // namespace trireme::cpu

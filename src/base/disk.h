@@ -1,0 +1,92 @@
+// Changing files and folders so that a crash, at whatever moment, leaves what was there before or what
+// is there after. Every change goes through a Disk, so that a test can stop before each of them.
+//
+// A Disk may be used from several threads if its hook may; an OutputFile or AtomicFile belongs to one.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace trireme {
+
+/// The calls that change a file system. Each throws Error(System) that names the path and the reason.
+class Disk {
+ public:
+  /// Called before every change with what is about to happen ("write", "rename", …) and to what.
+  using Hook = std::function<void(std::string_view change, const std::string& path)>;
+
+  Disk() = default;
+  explicit Disk(Hook before_change) : before_change_(std::move(before_change)) {}
+
+  void announce(std::string_view change, const std::string& path) const;
+
+  /// Its parent must be there; it may be there itself.
+  void make_folder(const std::string& path) const;
+  /// Replaces `to` if it is a file or an empty folder. Atomic.
+  void rename(const std::string& from, const std::string& to) const;
+  /// A file, a link (not what it points to) or a folder with all that is in it, one by one. Fine if there
+  /// is nothing.
+  void remove(const std::string& path) const;
+  /// Returns once the names in the folder will survive a power failure.
+  void sync_folder(const std::string& path) const;
+
+ private:
+  Hook before_change_;
+};
+
+/// A file being written, from its first byte on. Not there safely until finish().
+class OutputFile {
+ public:
+  /// Empties the file if there is one; does not follow a link. `disk` must outlive this. Errors speak of
+  /// `said` if it is given: of the file that the user knows.
+  OutputFile(std::string path, const Disk& disk, std::string said = "");
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  /// Returns once the content will survive a power failure; then closes. Once only.
+  void finish();
+
+ private:
+  std::string path_;
+  std::string said_;
+  const Disk& disk_;
+  int fd_ = -1;
+};
+
+/// Replaces one file by a new one, or not at all: written under a temporary name in the same folder,
+/// synced, renamed, the folder synced. Not committed: the temporary file is removed, the old one stays.
+class AtomicFile {
+ public:
+  /// `disk` must outlive this. Where `path` is a link, the link is replaced.
+  AtomicFile(std::string path, const Disk& disk);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes) { file_.write(bytes); }
+  void write(std::string_view text) { file_.write(text); }
+  /// After this the new file is there, and will be after a power failure. Once only.
+  void commit();
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  const Disk& disk_;
+  OutputFile file_;
+  bool renamed_ = false;
+};
+
+/// The same in one call.
+void replace_file(const std::string& path, std::string_view content, const Disk& disk = Disk());
+
+/// The folder that a path lies in: "a" for "a/b", "." for "b".
+[[nodiscard]] std::string folder_of(const std::string& path);
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+#include "base/mapped_file.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw Error(ErrorKind::System, fmt::format("cannot read '{}': {}", path, why));
+}
+
+/// The file's size; -1 and errno if the system does not say.
+off_t size_of_regular(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    return -1;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(fd);
+    fail(path, "it is not a regular file");
+  }
+  return status.st_size;
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path) {
+  const auto why = [] { return std::generic_category().message(errno); };
+  // Without O_NONBLOCK a pipe would wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    fail(path, why());
+  }
+  const off_t size = size_of_regular(fd, path);
+  void* data = size > 0
+                   ? ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0)
+                   : nullptr;
+  const std::string problem = size < 0 || data == MAP_FAILED ? why() : "";
+  ::close(fd);
+  if (!problem.empty()) {
+    fail(path, problem);
+  }
+  data_ = static_cast<const std::byte*>(data);
+  size_ = static_cast<std::size_t>(size);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): munmap takes no const.
+    ::munmap(const_cast<std::byte*>(data_), size_);
+  }
+}
+
+}  // namespace trireme

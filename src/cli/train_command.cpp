@@ -1,0 +1,362 @@
+// trireme train: from nothing, or from a checkpoint, to a trained model and the record of how it went.
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/parsed.h"
+#include "cli/train_data.h"
+#include "cli/train_display.h"
+#include "train/trainer.h"
+#include "trireme/cpu_device.h"
+#include "trireme/error.h"
+#include "trireme/trace.h"
+
+namespace trireme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme train                                  a small GPT on a generated language, a "
+    "minute\n"
+    "  trireme train --data book.txt --steps 2000     any file, a byte a token\n"
+    "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
+    "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
+    "\n"
+    "Ctrl-C finishes the step, saves, and says how to go on.";
+
+/// Steps over which the last word on the loss is taken.
+constexpr std::size_t kLastSteps = 20;
+constexpr std::int64_t kValidationBatches = 8;
+/// The step that is recorded kernel by kernel: the first ones touch memory for the first time.
+constexpr std::int64_t kTracedStep = 3;
+
+struct Options {
+  TrainSettings settings{};
+  bool steps_given = false;
+  std::string run_folder{};
+  std::string resume{};
+  int threads = 0;
+  std::int64_t save_every = 0;
+  std::int64_t validate_every = 0;
+  bool json = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int /*signal*/) {
+  interrupted = 1;
+}
+
+/// While it lives, Ctrl-C only sets `interrupted`; pressed again it ends the program as usual.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    struct sigaction action {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// "runs/gpt-mini-001", or the first number that is free.
+std::string free_run_folder(const std::string& model) {
+  for (int number = 1;; ++number) {
+    const std::string folder = fmt::format("runs/{}-{:03}", model, number);
+    if (!fs::exists(folder)) {
+      return folder;
+    }
+  }
+}
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorKind::System,
+                fmt::format("cannot make the folder '{}': {}", folder, error.message()));
+  }
+}
+
+class Run {
+ public:
+  Run(const Options& options, TrainDisplay& display)
+      : options_(options),
+        settings_(options.settings),
+        display_(display),
+        data_(open_train_data(settings_)),
+        device_(make_cpu_device({.threads = options.threads})),
+        trainer_(trainer_options(), *device_),
+        folder_(options.resume.empty()
+                    ? (options.run_folder.empty() ? free_run_folder(settings_.model)
+                                                  : options.run_folder)
+                    : options.resume) {
+    tokens_.resize(static_cast<std::size_t>(settings_.batch * settings_.length));
+    targets_.resize(tokens_.size());
+  }
+
+  void run() {
+    open_folder();
+    learn_facts();
+    display_.begin(facts_);
+    const InterruptGuard guard;
+    const Clock::time_point start = Clock::now();
+    while (trainer_.step() < settings_.steps && interrupted == 0) {
+      one_step();
+      if (options_.save_every > 0 && trainer_.step() % options_.save_every == 0) {
+        save();
+      }
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    save();
+    finish(seconds);
+  }
+
+ private:
+  [[nodiscard]] train::TrainerOptions trainer_options() const {
+    return {.model = settings_.model_config(data_.vocabulary),
+            .batch = {settings_.batch, settings_.length},
+            .rate = settings_.learning_rate(),
+            .training = {.optimizer = AdamW{.beta2 = 0.95, .decay = settings_.decay},
+                         .clip_limit = settings_.clip,
+                         .no_decay = {".bias"}},
+            .recompute = parse_recompute(settings_.recompute),
+            .activation_budget = {},
+            .seed = settings_.seed};
+  }
+
+  void open_folder() {
+    make_folder(folder_);
+    if (!options_.resume.empty()) {
+      resume();
+    }
+    write_file(folder_ + "/settings.json", to_text(settings_));
+    metrics_.open(folder_ + "/metrics.jsonl", std::ios::app);
+    if (!metrics_) {
+      throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder_));
+    }
+  }
+
+  void resume() {
+    const auto loaded = train::load_latest(folder_ + "/checkpoints");
+    if (!loaded) {
+      throw Error(ErrorKind::Input, fmt::format("{} has no checkpoint to resume from", folder_));
+    }
+    if (!loaded->warning.empty()) {
+      fmt::print(stderr, "trireme: {}\n", loaded->warning);
+    }
+    trainer_.restore(loaded->checkpoint);
+    position_ = loaded->checkpoint.info.data;
+  }
+
+  void learn_facts() {
+    const Flops model = trainer_.flops().model();
+    const Flops hardware = trainer_.flops().hardware();
+    facts_ = {.model = settings_.model,
+              .data = data_.name,
+              .device = device_->name(),
+              .parameters = trainer_.parameter_count(),
+              .first_step = trainer_.step(),
+              .steps = settings_.steps,
+              .tokens_per_step = settings_.batch * settings_.length,
+              .model_flops = model.products,
+              .hardware_flops = hardware.products,
+              .peak_flops = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype)),
+              .memory = trainer_.memory(),
+              .marks = data_.marks};
+  }
+
+  void one_step() {
+    data_.training.fill(position_, tokens_, targets_);
+    position_ = data_.training.advance(position_, settings_.batch);
+    const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
+    Trace trace;
+    const Clock::time_point start = Clock::now();
+    const train::StepResult result =
+        trainer_.run_step(tokens_, targets_, traced ? &trace : nullptr);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (traced) {
+      trace.title = fmt::format("{}, step {}", settings_.model, result.step);
+      write_file(folder_ + "/trace.json", to_chrome_json(trace));
+    }
+    require_number(result);
+    TrainMoment moment{.step = result.step,
+                       .loss = result.loss,
+                       .gradient_norm = result.gradient_norm,
+                       .rate = result.rate,
+                       .step_time = {seconds},
+                       .validation = {}};
+    if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
+      moment.validation = validate();
+    }
+    last_losses_.push_back(result.loss);
+    if (last_losses_.size() > kLastSteps) {
+      last_losses_.pop_front();
+    }
+    metrics_ << moment_json(facts_, moment) << "\n";
+    display_.step(facts_, moment);
+  }
+
+  /// A loss that is no number cannot get better: the checkpoint from before it stays the newest.
+  void require_number(const train::StepResult& result) {
+    if (std::isfinite(result.loss)) {
+      return;
+    }
+    throw Error(
+        ErrorKind::Input,
+        fmt::format("step {}: the loss is {}; the gradient's norm was {:.3g} and the learning "
+                    "rate {:.3g}. The checkpoints in {}/checkpoints are from before it: resume "
+                    "with a smaller --rate",
+                    result.step, result.loss, result.gradient_norm, result.rate, folder_));
+  }
+
+  std::optional<double> validate() {
+    if (!data_.validation) {
+      return std::nullopt;
+    }
+    train::DataPosition at{};
+    double sum = 0;
+    for (std::int64_t i = 0; i < kValidationBatches; ++i) {
+      data_.validation->fill(at, tokens_, targets_);
+      at = data_.validation->advance(at, settings_.batch);
+      sum += trainer_.evaluate(tokens_, targets_);
+    }
+    return sum / static_cast<double>(kValidationBatches);
+  }
+
+  void save() {
+    metrics_.flush();
+    (void)train::save_checkpoint(
+        folder_ + "/checkpoints",
+        trainer_.state({.step = 0, .seed = 0, .data = position_, .config = to_text(settings_)}));
+  }
+
+  std::string sample_text() {
+    if (settings_.dtype != "f32") {
+      return {};
+    }
+    constexpr std::int64_t kShown = 60;
+    const std::vector<std::int32_t> all =
+        trainer_.sample({tokens_.front()}, kShown, 0.8, settings_.seed);
+    return data_.text(all);
+  }
+
+  void finish(double seconds) {
+    double loss = 0;
+    for (const double one : last_losses_) {
+      loss += one / static_cast<double>(last_losses_.size());
+    }
+    const std::int64_t steps = trainer_.step() - facts_.first_step;
+    display_.end(
+        facts_, {.step = trainer_.step(),
+                 .loss = loss,
+                 .validation = validate(),
+                 .time = {seconds},
+                 .tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds,
+                 .run_folder = folder_,
+                 .sample = sample_text(),
+                 .interrupted = interrupted != 0});
+  }
+
+  Options options_;
+  TrainSettings settings_;
+  TrainDisplay& display_;
+  TrainData data_;
+  std::unique_ptr<Device> device_;
+  train::Trainer trainer_;
+  std::string folder_;
+  TrainFacts facts_{};
+  train::DataPosition position_{};
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> targets_;
+  std::deque<double> last_losses_;
+  std::ofstream metrics_;
+};
+
+/// A resumed run has the settings that it was begun with, but for the number of steps.
+Options completed(Options options) {
+  if (options.resume.empty()) {
+    return options;
+  }
+  const std::string path = options.resume + "/settings.json";
+  const std::int64_t steps = options.settings.steps;
+  options.settings = parse_train_settings(read_file(path), path);
+  if (options.steps_given) {
+    options.settings.steps = steps;
+  }
+  return options;
+}
+
+void run(const Options& given) {
+  const Options options = completed(given);
+  const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
+  Run(options, *display).run();
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  TrainSettings& s = options->settings;
+  CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
+  command
+      ->add_option("--model", s.model,
+                   fmt::format("one of {}", fmt::join(preset_model_names(), ", ")))
+      ->capture_default_str();
+  command->add_option("--data", s.data,
+                      "a text file, or tokens of two bytes (*.bin); default: a generated language "
+                      "whose entropy is known");
+  command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data");
+  CLI::Option* steps =
+      command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
+  command->add_option("--batch", s.batch, "sequences in a step")->capture_default_str();
+  command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
+  command->add_option(
+      "--rate", s.rate,
+      "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
+      "(default: cosine over the steps)");
+  command->add_option("--clip", s.clip, "largest norm of all gradients")->capture_default_str();
+  command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
+  command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
+  command->add_option("--validation", s.validation, "share of the data kept for validation")
+      ->capture_default_str();
+  command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
+  command
+      ->add_option("--recompute", s.recompute,
+                   "activations that the backward computes again: none, selective or full")
+      ->capture_default_str();
+  command->add_option("--seed", s.seed, "of the first weights, the data's order and dropout")
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "0: all cores")->capture_default_str();
+  command->add_option("--run-folder", options->run_folder,
+                      "where the run's files go (default: runs/MODEL-NUMBER)");
+  command->add_option("--resume", options->resume, "go on with the run in this folder");
+  command->add_option("--save-every", options->save_every,
+                      "save a checkpoint every so many steps (it is saved at the end in any case)");
+  command->add_option("--validate-every", options->validate_every,
+                      "measure the validation loss every so many steps");
+  command->add_flag("--json", options->json, "a line of JSON for each step, and one at the end");
+  command->footer(kExamples);
+  command->callback([options, steps] {
+    options->steps_given = steps->count() > 0;
+    run(*options);
+  });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,89 @@
+#include "cli/train_settings.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+
+RecomputeMode parse_recompute(std::string_view text) {
+  if (text == "none") {
+    return RecomputeMode::None;
+  }
+  if (text == "selective") {
+    return RecomputeMode::Selective;
+  }
+  if (text == "full") {
+    return RecomputeMode::Full;
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no way to recompute; use none, selective or full", text));
+}
+
+ModelConfig TrainSettings::model_config(std::int64_t vocabulary) const {
+  ModelConfig config = preset_model(model);
+  config.vocabulary = vocabulary;
+  config.context = std::max(length, config.context);
+  config.dropout = dropout;
+  config.dtype = parse_dtype(dtype);
+  return config;
+}
+
+train::LearningRate TrainSettings::learning_rate() const {
+  if (!rate.empty()) {
+    return train::parse_learning_rate(rate);
+  }
+  // Small models stand, and want, larger steps.
+  const double width = static_cast<double>(preset_model(model).width);
+  const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
+  return {.shape = train::Decay::Cosine,
+          .peak = peak,
+          .warmup = std::max<std::int64_t>(1, std::min<std::int64_t>(50, steps / 10)),
+          .steps = std::max<std::int64_t>(steps, 1),
+          .decay = 0,
+          .least = peak / 10};
+}
+
+std::string to_text(const TrainSettings& s) {
+  const Json json{{"model", s.model},
+                  {"data", s.data},
+                  {"tokenizer", s.tokenizer},
+                  {"batch", s.batch},
+                  {"length", s.length},
+                  {"steps", s.steps},
+                  {"rate", s.rate},
+                  {"clip", s.clip},
+                  {"decay", s.decay},
+                  {"dropout", s.dropout},
+                  {"validation", s.validation},
+                  {"dtype", s.dtype},
+                  {"recompute", s.recompute},
+                  {"seed", s.seed}};
+  return json.dump(2) + "\n";
+}
+
+TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
+  const Json json = parse_json(text, what);
+  const JsonObject object(json, what, "",
+                          {"model", "data", "tokenizer", "batch", "length", "steps", "rate", "clip",
+                           "decay", "dropout", "validation", "dtype", "recompute", "seed"});
+  return {.model = object.text("model"),
+          .data = object.text("data"),
+          .tokenizer = object.text("tokenizer"),
+          .batch = object.integer("batch"),
+          .length = object.integer("length"),
+          .steps = object.integer("steps"),
+          .rate = object.text("rate"),
+          .clip = object.number("clip"),
+          .decay = object.number("decay"),
+          .dropout = object.number("dropout"),
+          .validation = object.number("validation"),
+          .dtype = object.text("dtype"),
+          .recompute = object.text("recompute"),
+          .seed = static_cast<std::uint64_t>(object.integer("seed"))};
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,41 @@
+// What a training run is made from, as data: kept in its run folder, so that it can go on later.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "train/learning_rate.h"
+#include "trireme/model.h"
+#include "trireme/recompute.h"
+
+namespace trireme::cli {
+
+struct TrainSettings {
+  std::string model = "gpt-mini";
+  std::string data{};       ///< a file; none: the generated language
+  std::string tokenizer{};  ///< a tokenizer.json; none: bytes, or tokens of two bytes in *.bin
+  std::int64_t batch = 16;
+  std::int64_t length = 128;
+  std::int64_t steps = 400;
+  std::string rate{};  ///< none: warmup and cosine over the steps
+  double clip = 1.0;
+  double decay = 0.1;
+  double dropout = 0.0;
+  double validation = 0.05;  ///< share of the data
+  std::string dtype = "f32";
+  std::string recompute = "none";
+  std::uint64_t seed = 1;
+
+  /// The model with the sizes that the data asks for.
+  [[nodiscard]] ModelConfig model_config(std::int64_t vocabulary) const;
+  [[nodiscard]] train::LearningRate learning_rate() const;
+};
+
+[[nodiscard]] RecomputeMode parse_recompute(std::string_view text);
+
+/// JSON; parse_train_settings reads it back. Throws Error(Input) that begins with `what`.
+[[nodiscard]] std::string to_text(const TrainSettings& settings);
+[[nodiscard]] TrainSettings parse_train_settings(std::string_view text, std::string_view what);
+
+}  // namespace trireme::cli

@@ -1,0 +1,20 @@
+// The equation of an einsum node, taken apart; for those who run it.
+#pragma once
+
+#include <string>
+
+#include "graph/op.h"
+
+namespace trireme {
+
+/// "btk,kn->btn"
+struct EinsumLetters {
+  std::string a{};
+  std::string b{};
+  std::string result{};
+};
+
+/// Throws Error(Usage) through the signature if it is no equation.
+[[nodiscard]] EinsumLetters parse_equation(const Signature& s);
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+#include "trireme/flops.h"
+
+#include "graph/op.h"
+
+namespace trireme {
+namespace {
+
+void add_to(Flops& sum, const Flops& more) {
+  sum.products += more.products;
+  sum.causal_products += more.causal_products;
+  sum.others += more.others;
+}
+
+}  // namespace
+
+Flops FlopCount::model() const {
+  Flops sum = of(Phase::Forward);
+  add_to(sum, of(Phase::Backward));
+  return sum;
+}
+
+Flops FlopCount::hardware() const {
+  Flops sum;
+  for (const Flops& phase : phases) {
+    add_to(sum, phase);
+  }
+  return sum;
+}
+
+FlopCount count_flops(const Graph& graph) {
+  FlopCount count;
+  for (const Node& node : graph.nodes()) {
+    const Work work = work_of(graph, node);
+    add_to(count.phases.at(static_cast<std::size_t>(node.phase)),
+           {work.products, work.products * (1 - work.causal), work.others});
+  }
+  return count;
+}
+
+}  // namespace trireme

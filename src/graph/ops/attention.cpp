@@ -1,0 +1,268 @@
+// attention: for each query the values, weighted by how well their keys fit it. Heads share keys and values
+// in groups (Ainslie et al., GQA, 2023): of H = G r heads, head h uses key/value head h / r. G = H is plain
+// multi-head attention, G = 1 multi-query.
+//
+//   score[s] = scale q[t] . k[s]             scale 0 stands for 1 / sqrt(D)
+//   lse[t]   = ln of the sum of e^score[s]   over the keys that t sees
+//   y[t]     = sum of e^(score[s] - lse[t]) v[s]
+//
+// With `causal`, query t sees the keys s <= t + (S - T): the last query sees them all. A query that sees none
+// has y = 0 and lse = -infinity. The lse is a result for the backward, which computes the weights again
+// instead of keeping them (Dao et al., FlashAttention, 2022). With p = e^(score - lse):
+//
+//   dv[s] += p dy[t]
+//   ds     = p (dy[t] . v[s] - dy[t] . y[t])
+//   dq[t] += scale ds k[s],  dk[s] += scale ds q[t]
+//
+//   FLOPs of products: forward 2 x 2 B H T S D, backward 5 x 2 B H T S D (scores, dv, dp, dq, dk)
+//
+// Heads can be split by G, the groups, or by r within the groups; then dk and dv are parts of sums.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "graph/ops/families.h"
+#include "graph/rules.h"
+
+namespace trireme::ops {
+namespace {
+
+/// Sizes of q[B,T,H,D] and k[B,S,G,D], and the constants.
+struct Heads {
+  std::int64_t b, t, h, d, s, g, r;
+  double scale;
+  bool causal;
+
+  /// How many keys query t sees, from the first on.
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
+    return causal ? std::clamp<std::int64_t>(query + 1 + s - t, 0, s) : s;
+  }
+  /// Where the vectors of a query and of a key of head `head` begin, and where its lse is.
+  [[nodiscard]] std::size_t query_at(std::int64_t batch, std::int64_t head,
+                                     std::int64_t query) const {
+    return static_cast<std::size_t>(((batch * t + query) * h + head) * d);
+  }
+  [[nodiscard]] std::size_t key_at(std::int64_t batch, std::int64_t head, std::int64_t key) const {
+    return static_cast<std::size_t>(((batch * s + key) * g + head / r) * d);
+  }
+  [[nodiscard]] std::size_t lse_at(std::int64_t batch, std::int64_t head,
+                                   std::int64_t query) const {
+    return static_cast<std::size_t>((batch * h + head) * t + query);
+  }
+};
+
+Heads heads_of(const Signature& s, std::size_t q, std::size_t k) {
+  const Shape& query = s.shape(q);
+  const Shape& key = s.shape(k);
+  const double scale = s.number("scale");
+  return {.b = query.dim(0),
+          .t = query.dim(1),
+          .h = query.dim(2),
+          .d = query.dim(3),
+          .s = key.dim(1),
+          .g = key.dim(2),
+          .r = key.dim(2) == 0 ? 1 : query.dim(2) / key.dim(2),
+          .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3))),
+          .causal = s.flag("causal")};
+}
+
+void require_heads(const Signature& s, std::size_t q, std::size_t k, std::size_t v) {
+  rules::require_float(s, q);
+  rules::require_rank(s, q, 4);
+  rules::require_rank(s, k, 4);
+  rules::require_same_dtype(s, q, k);
+  rules::require_same_type(s, k, v);
+  const Heads heads = heads_of(s, q, k);
+  s.require(heads.b == s.shape(k).dim(0), "q and k must have the same batch B");
+  s.require(heads.d == s.shape(k).dim(3), "q and k must have the same head size D");
+  s.require(heads.d >= 1, "heads must have a size D of 1 at least");
+  s.require(heads.g * heads.r == heads.h,
+            fmt::format("{} heads of q are no multiple of {} heads of k", heads.h, heads.g));
+}
+
+std::vector<TensorType> infer(const Signature& s) {
+  require_heads(s, 0, 1, 2);
+  const Heads n = heads_of(s, 0, 1);
+  return {s.inputs[0], {rules::statistics_type(s.inputs[0].dtype), Shape{n.b, n.h, n.t}}};
+}
+
+/// By dimension, of the operands that look like q, like k and like lse.
+struct HeadDims {
+  std::vector<Factor> factors;
+  Factors::Dims query, key, lse;
+};
+
+HeadDims dims_of(const Heads& n) {
+  enum : std::int32_t { B, G, R, T, S, D };
+  return {.factors = {{n.b},
+                      {n.g},
+                      {n.r},
+                      {n.t, Factor::Split::Never},
+                      {n.s, Factor::Split::Never},
+                      {n.d, Factor::Split::Never}},
+          .query = {{B}, {T}, {G, R}, {D}},
+          .key = {{B}, {S}, {G}, {D}},
+          .lse = {{B}, {G, R}, {T}}};
+}
+
+Factors factors(const Signature& s) {
+  const HeadDims dims = dims_of(heads_of(s, 0, 1));
+  return {.factors = dims.factors,
+          .inputs = {dims.query, dims.key, dims.key},
+          .outputs = {dims.query, dims.lse}};
+}
+
+/// Pairs of a query and a key that it does not see, of one head. The m = min(T,S) last queries miss
+/// 0, 1, ..., m - 1 keys; any before them see none.
+double unseen_pairs(const Heads& n) {
+  const auto m = static_cast<double>(std::min(n.t, n.s));
+  const auto blind = static_cast<double>(n.t) - m;
+  return n.causal ? m * (m - 1) / 2 + blind * static_cast<double>(n.s) : 0;
+}
+
+/// `products` matrix products over T x S x D, and FLOPs for each score that is needed.
+Work work_of_heads(const Signature& s, const Heads& n, double products, double per_score) {
+  const double pairs = static_cast<double>(n.t) * static_cast<double>(n.s);
+  const auto heads = static_cast<double>(n.b * n.h);
+  return {.products = products * 2 * heads * pairs * static_cast<double>(n.d),
+          .causal = pairs == 0 ? 0 : unseen_pairs(n) / pairs,
+          .others = per_score * heads * (pairs - unseen_pairs(n)),
+          .bytes = rules::bytes_of_operands(s)};
+}
+
+Work work(const Signature& s) {
+  return work_of_heads(s, heads_of(s, 0, 1), 2, 5);
+}
+
+std::vector<ValueId> gradient(GradientQuery& q) {
+  const auto& in = q.node.inputs;
+  const auto& out = q.node.outputs;
+  return q.builder.add("attention_backward", {q.outputs[0], in[0], in[1], in[2], out[0], out[1]},
+                       q.node.attributes);
+}
+
+template <class F>
+void for_each_query(const Heads& n, F f) {
+  for (std::int64_t b = 0; b < n.b; ++b) {
+    for (std::int64_t h = 0; h < n.h; ++h) {
+      for (std::int64_t t = 0; t < n.t; ++t) {
+        f(b, h, t);
+      }
+    }
+  }
+}
+
+double dot(const double* a, const double* b, std::int64_t length) {
+  return std::inner_product(a, a + length, b, 0.0);
+}
+
+void add_scaled(double factor, const double* from, double* to, std::int64_t length) {
+  std::transform(from, from + length, to, to,
+                 [=](double add, double sum) { return sum + factor * add; });
+}
+
+/// ln of the sum of e^score; of nothing, -infinity.
+double log_sum_exp(const std::vector<double>& scores) {
+  if (scores.empty()) {
+    return -std::numeric_limits<double>::infinity();
+  }
+  const double largest = *std::ranges::max_element(scores);
+  double sum = 0;
+  for (const double score : scores) {
+    sum += std::exp(score - largest);
+  }
+  return largest + std::log(sum);
+}
+
+void reference(const Signature& sig, std::span<const Dense> in, std::span<Dense> out) {
+  const Heads n = heads_of(sig, 0, 1);
+  for_each_query(n, [&](std::int64_t b, std::int64_t h, std::int64_t t) {
+    const std::size_t query = n.query_at(b, h, t);
+    std::vector<double> scores;
+    for (std::int64_t s = 0; s < n.seen(t); ++s) {
+      scores.push_back(n.scale * dot(&in[0].data[query], &in[1].data[n.key_at(b, h, s)], n.d));
+    }
+    const double lse = log_sum_exp(scores);
+    for (std::int64_t s = 0; s < n.seen(t); ++s) {
+      const double weight = std::exp(scores[static_cast<std::size_t>(s)] - lse);
+      add_scaled(weight, &in[2].data[n.key_at(b, h, s)], &out[0].data[query], n.d);
+    }
+    out[1].data[n.lse_at(b, h, t)] = lse;
+  });
+}
+
+// Backward: dy, q, k, v, y, lse -> dq, dk, dv
+
+std::vector<TensorType> infer_backward(const Signature& s) {
+  require_heads(s, 1, 2, 3);
+  rules::require_same_type(s, 0, 1);
+  rules::require_same_type(s, 4, 1);
+  rules::require_statistic(s, 5, 1);
+  rules::require_float(s, 5);
+  const Heads n = heads_of(s, 1, 2);
+  s.require(s.shape(5) == Shape({n.b, n.h, n.t}), "lse must be [B,H,T]");
+  return {s.inputs[1], s.inputs[2], s.inputs[3]};
+}
+
+Factors factors_backward(const Signature& s) {
+  const HeadDims dims = dims_of(heads_of(s, 1, 2));
+  return {.factors = dims.factors,
+          .inputs = {dims.query, dims.query, dims.key, dims.key, dims.query, dims.lse},
+          .outputs = {dims.query, dims.key, dims.key}};
+}
+
+Work work_backward(const Signature& s) {
+  return work_of_heads(s, heads_of(s, 1, 2), 5, 6);
+}
+
+void reference_backward(const Signature& sig, std::span<const Dense> in, std::span<Dense> out) {
+  const Heads n = heads_of(sig, 1, 2);
+  for_each_query(n, [&](std::int64_t b, std::int64_t h, std::int64_t t) {
+    const std::size_t query = n.query_at(b, h, t);
+    const double* dy = &in[0].data[query];
+    const double* q = &in[1].data[query];
+    const double delta = dot(dy, &in[4].data[query], n.d);
+    for (std::int64_t s = 0; s < n.seen(t); ++s) {
+      const std::size_t key = n.key_at(b, h, s);
+      const double score = n.scale * dot(q, &in[2].data[key], n.d);
+      const double p = std::exp(score - in[5].data[n.lse_at(b, h, t)]);
+      const double ds = p * (dot(dy, &in[3].data[key], n.d) - delta);
+      add_scaled(n.scale * ds, &in[2].data[key], &out[0].data[query], n.d);
+      add_scaled(n.scale * ds, q, &out[1].data[key], n.d);
+      add_scaled(p, dy, &out[2].data[key], n.d);
+    }
+  });
+}
+
+std::vector<AttributeRow> attributes() {
+  return {{"causal", std::int64_t{1}}, {"scale", 0.0}};
+}
+
+}  // namespace
+
+std::vector<Op> attention_ops() {
+  return {{.name = "attention",
+           .summary = "y[b,t,h,d] = softmax(scale q k) v; h/r is the head of k, v[b,s,g,d]",
+           .inputs = {"q", "k", "v"},
+           .outputs = {"y", "lse"},
+           .attributes = attributes(),
+           .infer = infer,
+           .factors = factors,
+           .work = work,
+           .gradient = gradient,
+           .reference = reference},
+          {.name = "attention_backward",
+           .summary = "gradients of attention, its weights computed anew",
+           .inputs = {"dy", "q", "k", "v", "y", "lse"},
+           .outputs = {"dq", "dk", "dv"},
+           .attributes = attributes(),
+           .infer = infer_backward,
+           .factors = factors_backward,
+           .work = work_backward,
+           .reference = reference_backward}};
+}
+
+}  // namespace trireme::ops

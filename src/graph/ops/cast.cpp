@@ -1,0 +1,49 @@
+// cast: the same numbers in another element type, to the nearest that it can hold. Towards whole numbers the
+// fraction is cut off, as in C; what does not fit is not defined.
+//
+// Not linear: rounding parts of a sum is not rounding the sum. A plan therefore adds the parts up in the type
+// that they have, before the cast.
+#include <cmath>
+
+#include "graph/ops/families.h"
+#include "graph/rules.h"
+
+namespace trireme::ops {
+namespace {
+
+std::vector<TensorType> infer(const Signature& s) {
+  return {{parse_dtype(s.text("to")), s.shape(0)}};
+}
+
+std::vector<ValueId> gradient(GradientQuery& q) {
+  const DType from = q.builder.type(q.node.inputs[0]).dtype;
+  if (!is_float(from)) {
+    return {{}};
+  }
+  return {q.builder.add1("cast", {q.outputs[0]}, {{"to", std::string(to_text(from))}})};
+}
+
+/// Rounds to whole numbers alone; whoever evaluates rounds to the element type.
+void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const bool whole = !is_float(parse_dtype(s.text("to")));
+  for (std::size_t i = 0; i < in[0].data.size(); ++i) {
+    out[0].data[i] = whole ? std::trunc(in[0].data[i]) : in[0].data[i];
+  }
+}
+
+}  // namespace
+
+std::vector<Op> cast_ops() {
+  return {{.name = "cast",
+           .summary = "x in another element type",
+           .inputs = {"x"},
+           .outputs = {"y"},
+           .attributes = {{"to", std::string("bf16"), false}},
+           .infer = infer,
+           .factors = rules::elementwise_factors,
+           .work = rules::per_element<1>,
+           .gradient = gradient,
+           .reference = reference}};
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,122 @@
+// embedding: the row of a table for each id.
+//
+//   y[..,c] = table[ids[..], c]
+//
+// Backward, the gradients of equal ids are added up: dtable[v,c] = sum of dy[..,c] where ids[..] = v.
+//
+//   bytes = ids, the rows that are read, and y; the rest of the table stays untouched
+#include <fmt/format.h>
+
+#include "graph/ops/families.h"
+#include "graph/rules.h"
+
+namespace trireme::ops {
+namespace {
+
+/// The ids' letters are small; the table's are V and C.
+std::string ids_letters(const Signature& s) {
+  return rules::letters_for(s.shape(1).rank());
+}
+
+/// The id, which must be one of the table's rows.
+std::size_t row_of(const Signature& s, double id, std::int64_t rows) {
+  s.require(id >= 0 && id < static_cast<double>(rows),
+            fmt::format("the id {} is not a row of the table, which has V = {}", id, rows));
+  return static_cast<std::size_t>(id);
+}
+
+std::vector<TensorType> infer(const Signature& s) {
+  rules::require_float(s, 0);
+  rules::require_rank(s, 0, 2);
+  rules::require_integer(s, 1);
+  std::vector<std::int64_t> dims = s.shape(1).dims();
+  dims.push_back(s.shape(0).dim(1));
+  return {{s.inputs[0].dtype, Shape(std::move(dims))}};
+}
+
+Factors factors(const Signature& s) {
+  const std::string ids = ids_letters(s);
+  return rules::factors_by_letters(s, {{"VC", ids}, {ids + "C"}, "V"});
+}
+
+Work work(const Signature& s) {
+  const Bytes y = size_of(s.op->infer(s).at(0));
+  return {.bytes = static_cast<double>(size_of(s.inputs[1]).count + 2 * y.count)};
+}
+
+std::vector<ValueId> gradient(GradientQuery& q) {
+  if (!q.wanted[0]) {
+    return {{}, {}};
+  }
+  const std::int64_t rows = q.builder.shape(q.node.inputs[0]).dim(0);
+  return {q.builder.add1("embedding_backward", {q.outputs[0], q.node.inputs[1]}, {{"rows", rows}}),
+          {}};
+}
+
+void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const auto c = static_cast<std::size_t>(in[0].shape.dim(1));
+  for (std::size_t i = 0; i < in[1].data.size(); ++i) {
+    const std::size_t row = row_of(s, in[1].data[i], in[0].shape.dim(0));
+    for (std::size_t k = 0; k < c; ++k) {
+      out[0].data[i * c + k] = in[0].data[row * c + k];
+    }
+  }
+}
+
+// Backward: dy, ids -> dtable
+
+std::vector<TensorType> infer_backward(const Signature& s) {
+  rules::require_float(s, 0);
+  rules::require_integer(s, 1);
+  s.require(s.shape(0).rank() >= 1 && rules::rows_of(s.shape(0)) == s.shape(1),
+            "dy must have a row for each id");
+  s.require(s.integer("rows") >= 0, "a table has 0 rows at least");
+  return {{s.inputs[0].dtype, Shape{s.integer("rows"), s.shape(0).dims().back()}}};
+}
+
+Factors factors_backward(const Signature& s) {
+  const std::string ids = ids_letters(s);
+  return rules::factors_by_letters(s, {{ids + "C", ids}, {"VC"}, "V"});
+}
+
+Work work_backward(const Signature& s) {
+  return {.others = static_cast<double>(s.shape(0).element_count()),
+          .bytes = rules::bytes_of_operands(s)};
+}
+
+void reference_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const auto c = static_cast<std::size_t>(out[0].shape.dim(1));
+  for (std::size_t i = 0; i < in[1].data.size(); ++i) {
+    const std::size_t row = row_of(s, in[1].data[i], out[0].shape.dim(0));
+    for (std::size_t k = 0; k < c; ++k) {
+      out[0].data[row * c + k] += in[0].data[i * c + k];
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Op> embedding_ops() {
+  return {{.name = "embedding",
+           .summary = "y[..,c] = table[ids[..], c]",
+           .inputs = {"table", "ids"},
+           .outputs = {"y"},
+           .infer = infer,
+           .factors = factors,
+           .linear = Linear::Each,
+           .work = work,
+           .gradient = gradient,
+           .reference = reference},
+          {.name = "embedding_backward",
+           .summary = "dtable[v,c] = sum of dy[..,c] where ids[..] = v < rows",
+           .inputs = {"dy", "ids"},
+           .outputs = {"dtable"},
+           .attributes = {{"rows", std::int64_t{0}, false}},
+           .infer = infer_backward,
+           .factors = factors_backward,
+           .linear = Linear::Each,
+           .work = work_backward,
+           .reference = reference_backward}};
+}
+
+}  // namespace trireme::ops

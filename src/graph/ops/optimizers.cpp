@@ -1,0 +1,248 @@
+// Optimizers: new parameters and state from old ones, a gradient and a learning rate. With
+// d = g_scale g (a clip and a loss scale thus cost no pass of their own):
+//
+//   sgd       p' = p - lr (d + decay p)
+//   momentum  m' = momentum m + (d + decay p)
+//             p' = p - lr m',  nesterov: p' = p - lr (d + decay p + momentum m')
+//   adagrad   s' = s + (d + decay p)^2,  p' = p - lr (d + decay p) / (sqrt(s') + epsilon)
+//   adamw     m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
+//             p' = p - lr (m^ / (sqrt(v^) + epsilon) + decay p)
+//             with m^ = m' / (1 - beta1^step), v^ = v' / (1 - beta2^step); step counts from 1
+//
+// A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
+// gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
+//
+// Gradients are of the parameter's type or f32. State is f32, for a parameter in f64 f64. lr and
+// g_scale are f32; they may be f64 where parameter and gradient are.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "graph/ops/families.h"
+#include "graph/rules.h"
+
+namespace trireme::ops {
+namespace {
+
+DType at_least_f32(DType dtype) {
+  return dtype == DType::F64 ? DType::F64 : DType::F32;
+}
+
+void require_scalar(const Signature& s, std::size_t input) {
+  const TensorType& type = s.inputs[input];
+  const std::string_view name = s.op->inputs[input];
+  if (name == "step") {
+    s.require(type == TensorType{DType::I64, {}}, "step must be i64[]");
+    return;
+  }
+  const bool all_f64 = s.inputs[0].dtype == DType::F64 && s.inputs[1].dtype == DType::F64;
+  s.require(
+      type.shape.rank() == 0 && (type.dtype == DType::F32 || (type.dtype == DType::F64 && all_f64)),
+      fmt::format("{} must be f32[]", name));
+}
+
+/// p, g, as many states as results after the first, then scalars.
+std::vector<TensorType> infer_step(const Signature& s) {
+  const TensorType& p = s.inputs[0];
+  rules::require_float(s, 0);
+  const TensorType& g = s.inputs[1];
+  s.require(g.shape == p.shape && (g.dtype == p.dtype || g.dtype == DType::F32),
+            "g must have p's shape and p's type or f32");
+  const TensorType state{at_least_f32(p.dtype), p.shape};
+  std::vector<TensorType> results{p};
+  std::size_t input = 2;
+  for (; input <= s.op->outputs.size(); ++input) {
+    s.require(s.inputs[input] == state,
+              fmt::format("{} must be {}", s.op->inputs[input], to_text(state)));
+    results.push_back(state);
+  }
+  for (; input < s.inputs.size(); ++input) {
+    require_scalar(s, input);
+  }
+  return results;
+}
+
+using Inputs = std::span<const Dense>;
+using Results = std::span<Dense>;
+
+/// The element of a step: reads operands and writes results at one index.
+using Element = void (*)(const Signature&, Inputs, Results, std::size_t);
+
+/// Skips, or does every element.
+template <Element kElement>
+void reference_step(const Signature& s, Inputs in, Results out) {
+  const double g_scale = in.back().data[0];
+  if (g_scale == 0 || !std::isfinite(g_scale)) {
+    out[0] = in[0];
+    std::copy_n(in.begin() + 2, out.size() - 1, out.begin() + 1);
+    return;
+  }
+  for (std::size_t i = 0; i < in[0].data.size(); ++i) {
+    kElement(s, in, out, i);
+  }
+}
+
+/// d + decay p
+double decayed(const Signature& s, Inputs in, std::size_t i) {
+  return in.back().data[0] * in[1].data[i] + s.number("decay") * in[0].data[i];
+}
+
+void sgd(const Signature& s, Inputs in, Results out, std::size_t i) {
+  const double lr = in[2].data[0];
+  out[0].data[i] = in[0].data[i] - lr * decayed(s, in, i);
+}
+
+void momentum(const Signature& s, Inputs in, Results out, std::size_t i) {
+  const double lr = in[3].data[0];
+  const double g = decayed(s, in, i);
+  const double m = s.number("momentum") * in[2].data[i] + g;
+  out[0].data[i] = in[0].data[i] - lr * (s.flag("nesterov") ? g + s.number("momentum") * m : m);
+  out[1].data[i] = m;
+}
+
+void adagrad(const Signature& s, Inputs in, Results out, std::size_t i) {
+  const double lr = in[3].data[0];
+  const double g = decayed(s, in, i);
+  const double sum = in[2].data[i] + g * g;
+  out[0].data[i] = in[0].data[i] - lr * g / (std::sqrt(sum) + s.number("epsilon"));
+  out[1].data[i] = sum;
+}
+
+void adamw(const Signature& s, Inputs in, Results out, std::size_t i) {
+  const double lr = in[4].data[0];
+  const double step = in[5].data[0];
+  const double g = in[6].data[0] * in[1].data[i];
+  const double beta1 = s.number("beta1");
+  const double beta2 = s.number("beta2");
+  const double m = beta1 * in[2].data[i] + (1 - beta1) * g;
+  const double v = beta2 * in[3].data[i] + (1 - beta2) * g * g;
+  const double m_hat = m / (1 - std::pow(beta1, step));
+  const double v_hat = v / (1 - std::pow(beta2, step));
+  const double p = in[0].data[i];
+  out[0].data[i] =
+      p - lr * (m_hat / (std::sqrt(v_hat) + s.number("epsilon")) + s.number("decay") * p);
+  out[1].data[i] = m;
+  out[2].data[i] = v;
+}
+
+// sum_squares: a tensor's part of the global norm.
+
+std::vector<TensorType> infer_sum(const Signature& s) {
+  rules::require_float(s, 0);
+  return {{at_least_f32(s.inputs[0].dtype), {}}};
+}
+
+Factors sum_factors(const Signature& s) {
+  return rules::factors_by_letters(
+      s, {.inputs = {rules::letters_for(s.shape(0).rank())}, .outputs = {""}, .whole = {}});
+}
+
+Work sum_work(const Signature& s) {
+  return {.others = 2 * static_cast<double>(s.shape(0).element_count()),
+          .bytes = rules::bytes_of_operands(s)};
+}
+
+void reference_sum(const Signature&, Inputs in, Results out) {
+  for (const double x : in[0].data) {
+    out[0].data[0] += x * x;
+  }
+}
+
+// clip_scale: what gradients are multiplied by so that their norm stays within the limit.
+
+std::vector<TensorType> infer_clip(const Signature& s) {
+  s.require(s.number("limit") > 0, "limit must be above 0");
+  DType dtype = DType::F64;
+  for (const TensorType& sum : s.inputs) {
+    s.require(sum.shape.rank() == 0 && is_float(sum.dtype) && sum.dtype == at_least_f32(sum.dtype),
+              "sums must be f32[] or f64[]");
+    dtype = sum.dtype == DType::F32 ? DType::F32 : dtype;
+  }
+  return {{dtype, {}}, {dtype, {}}, {dtype, {}}};
+}
+
+Factors clip_factors(const Signature& s) {
+  return rules::factors_by_letters(
+      s,
+      {.inputs = std::vector<std::string>(s.inputs.size()), .outputs = {"", "", ""}, .whole = {}});
+}
+
+Work clip_work(const Signature& s) {
+  return {.others = static_cast<double>(s.inputs.size()) + 2, .bytes = rules::bytes_of_operands(s)};
+}
+
+void reference_clip(const Signature& s, Inputs in, Results out) {
+  double sum = 0;
+  for (const Dense& part : in) {
+    sum += part.data[0];
+  }
+  const double norm = std::sqrt(sum);
+  const bool finite = std::isfinite(norm);
+  out[0].data[0] = finite ? std::min(1.0, s.number("limit") / norm) : 0;
+  out[1].data[0] = norm;
+  out[2].data[0] = finite ? 1 : 0;
+}
+
+/// kFlops: of one element.
+template <Element kElement, int kFlops>
+Op row(std::string_view name, std::string_view summary, const std::vector<std::string_view>& states,
+       const std::vector<AttributeRow>& attributes) {
+  Op op{.name = name,
+        .summary = summary,
+        .inputs = {"p", "g"},
+        .outputs = {"new_p"},
+        .attributes = attributes,
+        .infer = infer_step,
+        .factors = rules::elementwise_factors,
+        .work = rules::per_element<kFlops>,
+        .reference = reference_step<kElement>};
+  for (const std::string_view state : states) {
+    op.inputs.push_back(state);
+    op.outputs.emplace_back(state == "m" ? "new_m" : state == "v" ? "new_v" : "new_s");
+  }
+  op.inputs.emplace_back("lr");
+  if (name == "adamw") {
+    op.inputs.emplace_back("step");
+  }
+  op.inputs.emplace_back("g_scale");
+  return op;
+}
+
+std::vector<Op> norm_rows() {
+  return {{.name = "sum_squares",
+           .summary = "the sum of all squares, in f32 at least",
+           .inputs = {"x"},
+           .outputs = {"sum"},
+           .infer = infer_sum,
+           .factors = sum_factors,
+           .work = sum_work,
+           .reference = reference_sum},
+          {.name = "clip_scale",
+           .summary = "norm = sqrt(sum of sums); scale = min(1, limit / norm), 0 if not finite",
+           .inputs = {"sums..."},
+           .outputs = {"scale", "norm", "finite"},
+           .attributes = {{"limit", 1.0}},
+           .infer = infer_clip,
+           .factors = clip_factors,
+           .work = clip_work,
+           .reference = reference_clip}};
+}
+
+}  // namespace
+
+std::vector<Op> optimizers_ops() {
+  std::vector<Op> rows = norm_rows();
+  rows.push_back(row<sgd, 5>("sgd", "new_p = p - lr (g + decay p)", {}, {{"decay", 0.0}}));
+  rows.push_back(
+      row<momentum, 8>("momentum", "a step along a decaying sum of gradients", {"m"},
+                       {{"momentum", 0.9}, {"decay", 0.0}, {"nesterov", std::int64_t{0}}}));
+  rows.push_back(row<adagrad, 10>("adagrad", "a step over the root of the sum of squares", {"s"},
+                                  {{"epsilon", 1e-10}, {"decay", 0.0}}));
+  rows.push_back(
+      row<adamw, 18>("adamw", "Adam with decay apart from the gradient", {"m", "v"},
+                     {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"decay", 0.01}}));
+  return rows;
+}
+
+}  // namespace trireme::ops

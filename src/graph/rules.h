@@ -1,0 +1,64 @@
+// What rows of many ops have in common: type rules, factors and work of ops that go element by element.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace trireme::rules {
+
+// Type rules.
+
+/// One result, like the first input.
+[[nodiscard]] std::vector<TensorType> like_first(const Signature& s);
+void require_float(const Signature& s, std::size_t input);
+/// Refuses a statistic of x that is not of the type statistics are kept in.
+void require_statistic(const Signature& s, std::size_t statistic, std::size_t x);
+void require_integer(const Signature& s, std::size_t input);
+void require_rank(const Signature& s, std::size_t input, int rank);
+void require_same_type(const Signature& s, std::size_t a, std::size_t b);
+void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
+/// The axis counted from the front; -1 is the last. Refuses one that is not there.
+[[nodiscard]] int axis_of(const Signature& s, std::int64_t axis, int rank);
+/// One number for each row: of [B,T,C], [B,T].
+[[nodiscard]] Shape rows_of(const Shape& shape);
+/// Statistics of rows, and losses, are kept in f32 at least, whatever the rows are.
+[[nodiscard]] DType statistics_type(DType rows);
+
+// Factors.
+
+/// A factor for each dimension of the first input; other operands' dimensions are matched from the last
+/// one back (so [C] goes with the C of [B,T,C]). Results are like the first input.
+[[nodiscard]] Factors elementwise_factors(const Signature& s);
+/// Makes factors by hand: each operand is a string with a letter for each dimension, as in an einsum.
+/// Letters in `whole` cannot be split. Sizes are those of the inputs, or of `results` for letters that
+/// stand only there.
+struct Letters {
+  std::vector<std::string> inputs{};
+  std::vector<std::string> outputs{};
+  std::string whole{};
+};
+[[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
+/// "abc…" for a shape of this rank.
+[[nodiscard]] std::string letters_for(int rank);
+
+// Work.
+
+/// All operands once, no arithmetic.
+[[nodiscard]] double bytes_of_operands(const Signature& s);
+/// So many FLOPs for each element of the first result.
+template <int kFlops>
+[[nodiscard]] Work per_element(const Signature& s) {
+  return {.others = static_cast<double>(kFlops) *
+                    static_cast<double>(s.op->infer(s).at(0).shape.element_count()),
+          .bytes = bytes_of_operands(s)};
+}
+
+// Gradients.
+
+/// The sum of `value` down to `shape`, whose dimensions are its last ones; itself if they are all.
+[[nodiscard]] ValueId sum_to(GraphBuilder& builder, ValueId value, const Shape& shape);
+
+}  // namespace trireme::rules

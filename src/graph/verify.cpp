@@ -1,0 +1,133 @@
+// What must hold of every graph, checked in the order in which a reader would ask.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/op.h"
+#include "trireme/error.h"
+#include "trireme/graph.h"
+
+namespace trireme {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph) {}
+
+  void run() {
+    check_names();
+    defined_.resize(graph_.values().size());
+    for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+      defined_[i] = graph_.values()[i].origin != Origin::Node;
+    }
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      check_node({static_cast<std::int32_t>(i)});
+    }
+    check_ends();
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::Input, fmt::format("graph {}: {}", graph_.name(), what));
+  }
+
+  [[nodiscard]] std::string name(ValueId id) const { return "%" + graph_.value(id).name; }
+
+  [[nodiscard]] bool exists(ValueId id) const {
+    return id.valid() && static_cast<std::size_t>(id.index) < graph_.values().size();
+  }
+
+  void check_names() const {
+    std::set<std::string_view> seen;
+    for (const Value& value : graph_.values()) {
+      if (!seen.insert(value.name).second) {
+        fail(fmt::format("two values are called %{}", value.name));
+      }
+    }
+  }
+
+  void check_node(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (node.op == nullptr) {
+      fail(fmt::format("node {} has no op", id.index));
+    }
+    const std::string who = fmt::format("node {} ({})", id.index, node.op->name);
+    for (const ValueId input : node.inputs) {
+      if (!exists(input)) {
+        fail(fmt::format("{} reads a value that does not exist", who));
+      }
+      if (!defined_[static_cast<std::size_t>(input.index)]) {
+        fail(fmt::format("{} reads {} before it is computed", who, name(input)));
+      }
+    }
+    check_results(node, id, who);
+  }
+
+  void check_results(const Node& node, NodeId id, const std::string& who) {
+    const std::vector<TensorType> types = node.op->infer(signature_of(graph_, node));
+    if (types.size() != node.outputs.size()) {
+      fail(fmt::format("{} has {} results, its rule gives {}", who, node.outputs.size(),
+                       types.size()));
+    }
+    for (std::size_t k = 0; k < types.size(); ++k) {
+      const ValueId output = node.outputs[k];
+      if (!exists(output) || graph_.value(output).origin != Origin::Node ||
+          graph_.value(output).producer != id || defined_[static_cast<std::size_t>(output.index)]) {
+        fail(fmt::format("{}: its result {} is not its own", who, k));
+      }
+      if (graph_.value(output).type != types[k]) {
+        fail(fmt::format("{}: {} is {}, its rule gives {}", who, name(output),
+                         to_text(graph_.value(output).type), to_text(types[k])));
+      }
+      defined_[static_cast<std::size_t>(output.index)] = true;
+    }
+  }
+
+  void check_ends() const {
+    for (std::size_t i = 0; i < defined_.size(); ++i) {
+      if (!defined_[i]) {
+        fail(fmt::format("nothing computes %{}", graph_.values()[i].name));
+      }
+    }
+    std::set<std::string_view> names;
+    for (const Output& output : graph_.outputs()) {
+      if (!exists(output.value) || !names.insert(output.name).second) {
+        fail(fmt::format("output {} is there twice, or is of no value", output.name));
+      }
+    }
+    std::set<ValueId> targets;
+    for (const Update& update : graph_.updates()) {
+      check_update(update);
+      if (!targets.insert(update.target).second) {
+        fail(fmt::format("{} is updated twice", name(update.target)));
+      }
+    }
+  }
+
+  void check_update(const Update& update) const {
+    if (!exists(update.target) || !exists(update.value)) {
+      fail("an update is of a value that does not exist");
+    }
+    const Value& target = graph_.value(update.target);
+    if (target.origin != Origin::Parameter && target.origin != Origin::State) {
+      fail(fmt::format("%{} is updated but is neither a parameter nor state", target.name));
+    }
+    if (target.type != graph_.value(update.value).type) {
+      fail(fmt::format("%{} is {}, but is updated with {}: {}", target.name, to_text(target.type),
+                       name(update.value), to_text(graph_.value(update.value).type)));
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+void Graph::verify() const {
+  Verifier(*this).run();
+}
+
+}  // namespace trireme

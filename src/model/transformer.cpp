@@ -1,0 +1,195 @@
+// The two families of decoders. Heads are a dimension of their own from the projection on ([B,T,H,D]), so
+// nothing is ever transposed, and a mesh axis can split them.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "model/experts.h"
+#include "model/layers.h"
+#include "trireme/model.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+class Transformer {
+ public:
+  Transformer(const ModelConfig& config, const BatchShape& batch)
+      : c_(config), batch_(batch), layers_(config) {}
+
+  Model run() {
+    GraphBuilder& b = layers_.builder();
+    const TensorType ids{DType::I32, {batch_.sequences, batch_.length}};
+    const ValueId tokens = b.input("tokens", ids);
+    const ValueId targets = b.input("targets", ids);
+    if (c_.dropout > 0) {
+      layers_.set_step(b.input("step", {DType::I64, {}}));
+    }
+    ValueId x = embed(tokens);
+    for (std::int64_t layer = 0; layer < c_.layers; ++layer) {
+      b.set_block(static_cast<std::int32_t>(layer));
+      x = block(x, layer);
+    }
+    b.set_block(-1);
+    x = norm(x, final_norm());
+    const ValueId logits =
+        b.add1("einsum", {x, output_weight()}, {{"equation", std::string("btc,vc->btv")}});
+    b.output("loss", loss(logits, targets));
+    b.output("logits", logits);
+    return {.config = c_, .graph = b.finish(), .parameters = layers_.parameters()};
+  }
+
+ private:
+  [[nodiscard]] bool is_gpt() const { return c_.family == Family::Gpt2; }
+  [[nodiscard]] std::string final_norm() const { return is_gpt() ? "ln_f" : "model.norm"; }
+
+  ValueId embed(ValueId tokens) {
+    GraphBuilder& b = layers_.builder();
+    embedding_ = layers_.weight(is_gpt() ? "wte.weight" : "model.embed_tokens.weight",
+                                {c_.vocabulary, c_.width}, kDeviation);
+    ValueId x = b.add1("embedding", {embedding_, tokens});
+    if (is_gpt()) {
+      ValueId positions = layers_.weight("wpe.weight", {c_.context, c_.width}, kDeviation / 2);
+      if (batch_.length < c_.context) {
+        positions = b.add1("slice", {positions},
+                           {{"begin", std::vector<std::int64_t>{0, 0}},
+                            {"end", std::vector<std::int64_t>{batch_.length, c_.width}}});
+      }
+      x = b.add1("add", {x, positions});
+    }
+    return layers_.dropout(x);
+  }
+
+  ValueId output_weight() {
+    return c_.tied ? embedding_
+                   : layers_.weight("lm_head.weight", {c_.vocabulary, c_.width}, kDeviation);
+  }
+
+  ValueId norm(ValueId x, const std::string& name) {
+    return is_gpt() ? layers_.layer_norm(x, name) : layers_.rms_norm(x, name);
+  }
+
+  ValueId block(ValueId x, std::int64_t layer) {
+    GraphBuilder& b = layers_.builder();
+    const std::string at =
+        is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
+    const ValueId normed = norm(x, at + (is_gpt() ? ".ln_1" : ".input_layernorm"));
+    x = b.add1("add", {x, layers_.dropout(attention(normed, at))});
+    const ValueId again = norm(x, at + (is_gpt() ? ".ln_2" : ".post_attention_layernorm"));
+    return b.add1("add", {x, layers_.dropout(feed_forward(again, at))});
+  }
+
+  /// The deviation of what is added to the residual stream shrinks with its depth, as in GPT-2.
+  [[nodiscard]] double residual_deviation() const {
+    return kDeviation / std::sqrt(2.0 * static_cast<double>(c_.layers));
+  }
+
+  ValueId attention(ValueId x, const std::string& at) {
+    GraphBuilder& b = layers_.builder();
+    const std::string part = at + (is_gpt() ? ".attn" : ".self_attn");
+    ValueId q = project(x, part, "q", c_.heads);
+    ValueId k = project(x, part, "k", c_.key_heads);
+    const ValueId v = project(x, part, "v", c_.key_heads);
+    if (!is_gpt()) {
+      q = b.add1("rope", {q}, {{"base", c_.rope_base}});
+      k = b.add1("rope", {k}, {{"base", c_.rope_base}});
+    }
+    const ValueId y = b.add("attention", {q, k, v})[0];
+    if (is_gpt()) {
+      const ValueId w = layers_.weight(part + ".c_proj.weight", {c_.heads, c_.head_width, c_.width},
+                                       residual_deviation());
+      return layers_.add_bias(
+          b.add1("einsum", {y, w}, {{"equation", std::string("bthd,hdc->btc")}}),
+          part + ".c_proj.bias", {c_.width});
+    }
+    const ValueId w = layers_.weight(part + ".o_proj.weight", {c_.width, c_.heads, c_.head_width},
+                                     residual_deviation());
+    return b.add1("einsum", {y, w}, {{"equation", std::string("bthd,chd->btc")}});
+  }
+
+  /// [B,T,C] to heads [B,T,H,D]. GPT-2 keeps its weights as [in, out], Llama as [out, in].
+  ValueId project(ValueId x, const std::string& part, const std::string& which,
+                  std::int64_t heads) {
+    GraphBuilder& b = layers_.builder();
+    if (is_gpt()) {
+      const ValueId w = layers_.weight(fmt::format("{}.{}.weight", part, which),
+                                       {c_.width, heads, c_.head_width}, kDeviation);
+      return layers_.add_bias(
+          b.add1("einsum", {x, w}, {{"equation", std::string("btc,chd->bthd")}}),
+          fmt::format("{}.{}.bias", part, which), {heads, c_.head_width});
+    }
+    const ValueId w = layers_.weight(fmt::format("{}.{}_proj.weight", part, which),
+                                     {heads, c_.head_width, c_.width}, kDeviation);
+    return b.add1("einsum", {x, w}, {{"equation", std::string("btc,hdc->bthd")}});
+  }
+
+  ValueId feed_forward(ValueId x, const std::string& at) {
+    if (c_.experts > 1) {
+      const MixtureResult mixture = mixture_of_experts(layers_, x, at, residual_deviation());
+      balance_losses_.push_back(mixture.balance);
+      return mixture.y;
+    }
+    return is_gpt() ? gelu_part(x, at + ".mlp") : swiglu_part(x, at + ".mlp");
+  }
+
+  ValueId gelu_part(ValueId x, const std::string& part) {
+    GraphBuilder& b = layers_.builder();
+    const ValueId up = layers_.weight(part + ".c_fc.weight", {c_.width, c_.hidden}, kDeviation);
+    ValueId h = b.add1("einsum", {x, up}, {{"equation", std::string("btc,cf->btf")}});
+    h = b.add1("gelu", {layers_.add_bias(h, part + ".c_fc.bias", {c_.hidden})});
+    const ValueId down =
+        layers_.weight(part + ".c_proj.weight", {c_.hidden, c_.width}, residual_deviation());
+    return layers_.add_bias(b.add1("einsum", {h, down}, {{"equation", std::string("btf,fc->btc")}}),
+                            part + ".c_proj.bias", {c_.width});
+  }
+
+  ValueId swiglu_part(ValueId x, const std::string& part) {
+    GraphBuilder& b = layers_.builder();
+    const auto into = [&](const char* which) {
+      const ValueId w = layers_.weight(fmt::format("{}.{}_proj.weight", part, which),
+                                       {c_.hidden, c_.width}, kDeviation);
+      return b.add1("einsum", {x, w}, {{"equation", std::string("btc,fc->btf")}});
+    };
+    const ValueId gate = b.add1("silu", {into("gate")});
+    const ValueId h = b.add1("multiply", {gate, into("up")});
+    const ValueId down =
+        layers_.weight(part + ".down_proj.weight", {c_.width, c_.hidden}, residual_deviation());
+    return b.add1("einsum", {h, down}, {{"equation", std::string("btf,cf->btc")}});
+  }
+
+  /// The mean cross-entropy of all positions, and what the routers add.
+  ValueId loss(ValueId logits, ValueId targets) {
+    GraphBuilder& b = layers_.builder();
+    const ValueId each = b.add("cross_entropy", {logits, targets})[0];
+    const ValueId sum = b.add1("reduce_sum", {each}, {{"axes", std::vector<std::int64_t>{0, 1}}});
+    const auto positions = static_cast<double>(batch_.sequences * batch_.length);
+    ValueId loss = b.add1("scale", {sum}, {{"factor", 1 / positions}});
+    for (const ValueId balance : balance_losses_) {
+      loss = b.add1("add", {loss, balance});
+    }
+    b.rename(loss, "loss");
+    return loss;
+  }
+
+  ModelConfig c_;
+  BatchShape batch_;
+  Layers layers_;
+  ValueId embedding_{};
+  std::vector<ValueId> balance_losses_;
+};
+
+}  // namespace
+
+Model make_model(const ModelConfig& config, const BatchShape& batch) {
+  config.verify();
+  if (batch.sequences < 1 || batch.length < 1 || batch.length > config.context) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("a batch of {} sequences of {} tokens does not go with model {}, whose "
+                            "context is {}",
+                            batch.sequences, batch.length, config.name, config.context));
+  }
+  return Transformer(config, batch).run();
+}
+
+}  // namespace trireme

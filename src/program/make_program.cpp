@@ -1,0 +1,296 @@
+// From a graph to a program on one device.
+//
+// Every value gets a storage. A result takes over the storage of an input where its op works in place and
+// nobody needs the input afterwards; a view always does. Storages then get offsets: the largest first, each at
+// the lowest place where it meets no other that is alive at the same time.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/check.h"
+#include "graph/op.h"
+#include "trireme/program.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int32_t kBefore = -1;
+
+struct Storage {
+  std::int64_t bytes = 0;
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+  std::int64_t offset = 0;
+  bool kept = false;  ///< between steps
+};
+
+class Planner {
+ public:
+  explicit Planner(const Graph& graph) : graph_(graph) { program_.name = graph.name(); }
+
+  Program run() {
+    add_instructions();
+    add_copies();
+    find_last_uses();
+    assign_storages();
+    place();
+    for (const Output& output : graph_.outputs()) {
+      program_.outputs.push_back({output.name, {output.value.index}});
+    }
+    return std::move(program_);
+  }
+
+ private:
+  static std::size_t at(BufferId id) { return static_cast<std::size_t>(id.index); }
+
+  [[nodiscard]] Buffer& buffer(BufferId id) { return program_.buffers[at(id)]; }
+
+  void add_instructions() {
+    for (const Value& value : graph_.values()) {
+      program_.buffers.push_back(
+          {.name = value.name, .type = value.type, .category = {}, .origin = value.origin});
+    }
+    for (const Node& node : graph_.nodes()) {
+      Instruction instruction{.op = node.op,
+                              .attributes = node.attributes,
+                              .inputs = {},
+                              .outputs = {},
+                              .phase = node.phase,
+                              .block = node.block};
+      for (const ValueId input : node.inputs) {
+        instruction.inputs.push_back({input.index});
+      }
+      for (const ValueId output : node.outputs) {
+        instruction.outputs.push_back({output.index});
+      }
+      program_.instructions.push_back(std::move(instruction));
+    }
+    categorize();
+  }
+
+  void categorize() {
+    for (Buffer& buffer : program_.buffers) {
+      buffer.category = buffer.origin == Origin::Input       ? Category::Input
+                        : buffer.origin == Origin::Parameter ? Category::Parameter
+                        : buffer.origin == Origin::State     ? Category::Optimizer
+                                                             : Category::Activation;
+    }
+    // What the update reads of the backward are the gradients of the parameters.
+    for (const Instruction& instruction : program_.instructions) {
+      for (const BufferId input : instruction.inputs) {
+        const ValueId value{input.index};
+        if (instruction.phase == Phase::Update && graph_.value(value).origin == Origin::Node &&
+            graph_.node(graph_.value(value).producer).phase == Phase::Backward) {
+          buffer(input).category = Category::Gradient;
+        }
+      }
+    }
+  }
+
+  /// An update whose value does not end in its target's place is a copy at the end. Values that are
+  /// themselves targets are set aside first, so that the order of the copies does not matter.
+  void add_copies() {
+    for (const Update& update : graph_.updates()) {
+      targets_.push_back({update.target.index});
+      sources_.push_back({update.value.index});
+    }
+    for (BufferId& source : sources_) {
+      if (std::ranges::find(targets_, source) != targets_.end()) {
+        const BufferId aside{static_cast<std::int32_t>(program_.buffers.size())};
+        Buffer copy = buffer(source);
+        copy.name += ".aside";
+        copy.origin = Origin::Node;
+        copy.category = Category::Activation;
+        program_.buffers.push_back(std::move(copy));
+        add_copy(source, aside);
+        source = aside;
+      }
+    }
+  }
+
+  void add_copy(BufferId from, BufferId to) {
+    program_.instructions.push_back({.op = &op_named("copy"),
+                                     .attributes = {},
+                                     .inputs = {from},
+                                     .outputs = {to},
+                                     .phase = Phase::Update,
+                                     .block = -1});
+  }
+
+  void find_last_uses() {
+    const auto end = static_cast<std::int32_t>(program_.instructions.size());
+    last_use_.assign(program_.buffers.size(), kBefore);
+    for (std::int32_t i = 0; i < end; ++i) {
+      const Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      for (const BufferId input : instruction.inputs) {
+        last_use_[at(input)] = i;
+      }
+      for (const BufferId output : instruction.outputs) {
+        last_use_[at(output)] = std::max(last_use_[at(output)], i);
+      }
+    }
+    read_last_ = last_use_;
+    for (const Output& output : graph_.outputs()) {
+      last_use_[static_cast<std::size_t>(output.value.index)] = end;
+    }
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (program_.buffers[b].origin != Origin::Node) {
+        last_use_[b] = end;
+      }
+    }
+    for (const BufferId source : sources_) {
+      last_use_[at(source)] = end;
+    }
+  }
+
+  void assign_storages() {
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (program_.buffers[b].origin != Origin::Node) {
+        new_storage({static_cast<std::int32_t>(b)}, kBefore, true);
+      }
+    }
+    const std::size_t count = program_.instructions.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      for (std::size_t k = 0; k < instruction.outputs.size(); ++k) {
+        assign(instruction, k, static_cast<std::int32_t>(i));
+      }
+    }
+    copy_what_is_elsewhere();
+  }
+
+  void new_storage(BufferId id, std::int32_t first, bool kept) {
+    buffer(id).storage = static_cast<std::int32_t>(storages_.size());
+    storages_.push_back({.bytes = size_of(buffer(id).type).count,
+                         .first = first,
+                         .last = last_use_[at(id)],
+                         .offset = 0,
+                         .kept = kept});
+    members_.push_back({id});
+  }
+
+  void join(BufferId id, std::int32_t storage) {
+    buffer(id).storage = storage;
+    Storage& joined = storages_[static_cast<std::size_t>(storage)];
+    joined.last = std::max(joined.last, last_use_[at(id)]);
+    members_[static_cast<std::size_t>(storage)].push_back(id);
+  }
+
+  void assign(const Instruction& instruction, std::size_t k, std::int32_t now) {
+    const BufferId output = instruction.outputs[k];
+    if (buffer(output).storage >= 0) {
+      return;  // a copy into a target
+    }
+    if (instruction.op->is_view) {
+      join(output, buffer(instruction.inputs[0]).storage);
+      return;
+    }
+    for (const Op::InPlace& place : instruction.op->in_place) {
+      if (place.output == k && may_take_over(instruction, place, now)) {
+        join(output, buffer(instruction.inputs[place.input]).storage);
+        return;
+      }
+    }
+    new_storage(output, now, false);
+  }
+
+  [[nodiscard]] bool may_take_over(const Instruction& instruction, const Op::InPlace& place,
+                                   std::int32_t now) {
+    const BufferId input = instruction.inputs[place.input];
+    const BufferId output = instruction.outputs[place.output];
+    const std::int32_t storage = buffer(input).storage;
+    if (size_of(buffer(input).type) != size_of(buffer(output).type)) {
+      return false;
+    }
+    for (std::size_t j = 0; j < instruction.inputs.size(); ++j) {
+      if (j != place.input && buffer(instruction.inputs[j]).storage == storage) {
+        return false;
+      }
+    }
+    const bool into_target = is_update(input, output);
+    return std::ranges::all_of(members_[static_cast<std::size_t>(storage)], [&](BufferId member) {
+      const bool leaf = buffer(member).origin != Origin::Node;
+      return leaf ? into_target && read_last_[at(member)] <= now : last_use_[at(member)] <= now;
+    });
+  }
+
+  [[nodiscard]] bool is_update(BufferId target, BufferId value) const {
+    for (std::size_t u = 0; u < targets_.size(); ++u) {
+      if (targets_[u] == target && sources_[u] == value) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void copy_what_is_elsewhere() {
+    for (std::size_t u = 0; u < targets_.size(); ++u) {
+      if (buffer(targets_[u]).storage != buffer(sources_[u]).storage) {
+        add_copy(sources_[u], targets_[u]);
+      }
+    }
+    const auto end = static_cast<std::int32_t>(program_.instructions.size());
+    for (Storage& storage : storages_) {
+      const bool to_the_end = storage.last >= static_cast<std::int32_t>(graph_.nodes().size());
+      storage.last = storage.kept || to_the_end ? end : storage.last;
+    }
+  }
+
+  void place() {
+    std::vector<std::size_t> order(storages_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+      return std::pair(storages_[a].kept, storages_[a].bytes) >
+             std::pair(storages_[b].kept, storages_[b].bytes);
+    });
+    std::vector<const Storage*> placed;  // by offset
+    for (const std::size_t s : order) {
+      storages_[s].offset = lowest_place(storages_[s], placed);
+      const auto it = std::ranges::upper_bound(placed, storages_[s].offset, {}, &Storage::offset);
+      placed.insert(it, &storages_[s]);
+      program_.arena.count =
+          std::max(program_.arena.count, storages_[s].offset + storages_[s].bytes);
+    }
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      Buffer& placed_buffer = program_.buffers[b];
+      const Storage& storage = storages_[static_cast<std::size_t>(placed_buffer.storage)];
+      placed_buffer.offset = storage.offset;
+      placed_buffer.first = storage.first;
+      placed_buffer.last = storage.last;
+    }
+  }
+
+  static std::int64_t lowest_place(const Storage& storage,
+                                   const std::vector<const Storage*>& placed) {
+    std::int64_t offset = 0;
+    for (const Storage* other : placed) {
+      const bool meet = other->first <= storage.last && storage.first <= other->last;
+      if (!meet || other->offset + other->bytes <= offset) {
+        continue;
+      }
+      if (offset + storage.bytes <= other->offset) {
+        break;
+      }
+      offset = (other->offset + other->bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    return offset;
+  }
+
+  const Graph& graph_;
+  Program program_;
+  std::vector<BufferId> targets_;  ///< of updates
+  std::vector<BufferId> sources_;
+  std::vector<std::int32_t> last_use_;   ///< by buffer; the end for what must outlive the step
+  std::vector<std::int32_t> read_last_;  ///< by buffer, as instructions have it
+  std::vector<Storage> storages_;
+  std::vector<std::vector<BufferId>> members_;  ///< by storage
+};
+
+}  // namespace
+
+Program make_program(const Graph& graph) {
+  return Planner(graph).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+// The JSON header of a safetensors file, read strictly. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/safetensors.h"
+
+namespace trireme {
+
+/// A tensor as the header has it: its range in the data is not checked against anything yet.
+struct HeaderEntry {
+  TensorSpec spec;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<HeaderEntry> entries;
+  TensorMetadata metadata;
+};
+
+/// Throws Error(Input) that begins with `what` and names the tensor. Takes time and memory in proportion
+/// to the text, whatever it holds.
+[[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view text,
+                                                         std::string_view what);
+
+}  // namespace trireme

@@ -1,0 +1,206 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+#include "trireme/optimize.h"
+
+namespace trireme::train {
+namespace {
+
+Graph with_recomputation(Graph graph, const TrainerOptions& options) {
+  if (!options.activation_budget) {
+    return options.recompute == RecomputeMode::None
+               ? std::move(graph)
+               : recompute(graph, {.mode = options.recompute, .blocks = {}});
+  }
+  const std::optional<RecomputePlan> plan = plan_recompute(graph, *options.activation_budget);
+  if (!plan) {
+    const Bytes least = kept_bytes(recompute(graph, {.mode = RecomputeMode::Full, .blocks = {}}));
+    throw Error(ErrorKind::Usage,
+                fmt::format("activations cannot be kept within {}: with everything recomputed they "
+                            "take {}; give more, or make the batch smaller",
+                            to_text(*options.activation_budget), to_text(least)));
+  }
+  return recompute(graph, {.mode = RecomputeMode::None, .blocks = plan->blocks});
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerOptions& options, Device& device)
+    : options_(options), device_(device), model_(make_model(options.model, options.batch)) {
+  graph_ = with_recomputation(make_training_graph(model_.graph, options_.training), options_);
+  flops_ = count_flops(graph_);
+  graph_ = fuse_elementwise(remove_dead_nodes(graph_));
+  execution_ = std::make_unique<Execution>(make_program(graph_), device_);
+  for (const ModelParameter& parameter : model_.parameters) {
+    execution_->write(parameter.name, initial_values(parameter, options_.seed).raw());
+  }
+}
+
+Trainer::~Trainer() = default;
+
+std::int64_t Trainer::parameter_count() const {
+  std::int64_t count = 0;
+  for (const ModelParameter& parameter : model_.parameters) {
+    count += parameter.type.shape.element_count();
+  }
+  return count;
+}
+
+double Trainer::read_scalar(std::string_view name) const {
+  const Buffer& buffer = program().buffer(program().find(name));
+  if (buffer.type.dtype == DType::F64) {
+    double value = 0;
+    execution_->read(name, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+  float value = 0;
+  execution_->read(name, std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+StepResult Trainer::run_step(std::span<const std::int32_t> tokens,
+                             std::span<const std::int32_t> targets, Trace* trace) {
+  const double rate = options_.rate.at(step_);
+  const std::int64_t step = step_ + 1;
+  execution_->write("tokens", std::as_bytes(tokens));
+  execution_->write("targets", std::as_bytes(targets));
+  execution_->write("step", bytes_of(step));
+  if (options_.model.dtype == DType::F64) {
+    execution_->write("learning_rate", bytes_of(rate));
+  } else {
+    const auto narrow = static_cast<float>(rate);
+    execution_->write("learning_rate", bytes_of(narrow));
+  }
+  execution_->run(trace);
+  step_ = step;
+  forward_is_current_ = false;
+  return {.step = step,
+          .loss = read_scalar("loss"),
+          .gradient_norm = read_scalar("grad_norm"),
+          .rate = rate,
+          .finite = read_scalar("finite") != 0};
+}
+
+/// The forward pass alone, with a copy of the present parameters. Dropout is off in it.
+Execution& Trainer::forward() {
+  if (!forward_) {
+    ModelConfig config = options_.model;
+    config.dropout = 0;
+    forward_ = std::make_unique<Execution>(
+        make_program(fuse_elementwise(make_model(config, options_.batch).graph)), device_);
+  }
+  if (!forward_is_current_) {
+    for (const ModelParameter& parameter : model_.parameters) {
+      staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
+      execution_->read(parameter.name, staging_);
+      forward_->write(parameter.name, staging_);
+    }
+    forward_is_current_ = true;
+  }
+  return *forward_;
+}
+
+double Trainer::evaluate(std::span<const std::int32_t> tokens,
+                         std::span<const std::int32_t> targets) {
+  Execution& run = forward();
+  run.write("tokens", std::as_bytes(tokens));
+  run.write("targets", std::as_bytes(targets));
+  run.run();
+  float loss = 0;
+  double wide = 0;
+  if (options_.model.dtype == DType::F64) {
+    run.read("loss", std::as_writable_bytes(std::span(&wide, 1)));
+    return wide;
+  }
+  run.read("loss", std::as_writable_bytes(std::span(&loss, 1)));
+  return loss;
+}
+
+// Checkpoints.
+
+TensorSet Trainer::tensors_of(Origin origin) {
+  TensorSet set;
+  for (const Buffer& buffer : program().buffers) {
+    if (buffer.origin == origin) {
+      set.specs.push_back({buffer.name, buffer.type.dtype, buffer.type.shape});
+    }
+  }
+  set.read = [this, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
+    staging_.resize(static_cast<std::size_t>(size_of(specs[i]).count));
+    execution_->read(specs[i].name, staging_);
+    return staging_;
+  };
+  return set;
+}
+
+CheckpointState Trainer::state(CheckpointInfo info) {
+  info.step = step_;
+  info.seed = options_.seed;
+  return {.info = std::move(info),
+          .model = tensors_of(Origin::Parameter),
+          .optimizer = tensors_of(Origin::State)};
+}
+
+void Trainer::load(const SafetensorsFile& file, Origin origin) {
+  for (const Buffer& buffer : program().buffers) {
+    if (buffer.origin != origin) {
+      continue;
+    }
+    const TensorView& tensor = file.at(buffer.name);
+    if (tensor.spec.dtype != buffer.type.dtype || tensor.spec.shape != buffer.type.shape) {
+      throw Error(
+          ErrorKind::Input,
+          fmt::format("the checkpoint's {} is {}, this run's is {}; resume with the model "
+                      "that it was saved from",
+                      buffer.name, to_text(TensorType{tensor.spec.dtype, tensor.spec.shape}),
+                      to_text(buffer.type)));
+    }
+    execution_->write(buffer.name, tensor.bytes);
+  }
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  load(checkpoint.model, Origin::Parameter);
+  if (!checkpoint.optimizer) {
+    throw Error(ErrorKind::Input, fmt::format("{} has no optimizer state", checkpoint.path));
+  }
+  load(*checkpoint.optimizer, Origin::State);
+  step_ = checkpoint.info.step;
+  forward_is_current_ = false;
+}
+
+double measure_peak_flops(Device& device, DType dtype) {
+  constexpr std::int64_t kSize = 1024;
+  GraphBuilder builder("peak");
+  const TensorType type{dtype, {kSize, kSize}};
+  const ValueId a = builder.parameter("a", type);
+  const ValueId b = builder.parameter("b", type);
+  builder.output("c", builder.add1("einsum", {a, b}, {{"equation", std::string("ik,kj->ij")}}));
+  Execution execution(make_program(builder.finish()), device);
+  double best = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0;
+       round < 3 || std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200);
+       ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    execution.run();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+  }
+  return best;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,100 @@
+// Trainer: a model on a device, step by step. Builds the training graph, plans its memory, and runs it; knows
+// what a step costs before the first.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/learning_rate.h"
+#include "trireme/device.h"
+#include "trireme/execution.h"
+#include "trireme/flops.h"
+#include "trireme/model.h"
+#include "trireme/recompute.h"
+#include "trireme/training.h"
+
+namespace trireme::train {
+
+struct TrainerOptions {
+  ModelConfig model{};
+  BatchShape batch{};
+  LearningRate rate{};
+  TrainingOptions training{};
+  RecomputeMode recompute = RecomputeMode::None;
+  /// Keep at most so many bytes of activations, recomputing what is cheapest; instead of `recompute`.
+  std::optional<Bytes> activation_budget{};
+  std::uint64_t seed = 1;
+};
+
+struct StepResult {
+  std::int64_t step = 0;  ///< from 1 on
+  double loss = 0;
+  double gradient_norm = 0;
+  double rate = 0;
+  bool finite = true;  ///< if not, nothing was changed
+};
+
+class Trainer {
+ public:
+  /// The device must live as long. Throws Error(Usage) on options that do not go together or a budget that
+  /// cannot be held (with the least that could).
+  Trainer(const TrainerOptions& options, Device& device);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const Program& program() const noexcept { return execution_->program(); }
+  [[nodiscard]] std::int64_t parameter_count() const;
+  [[nodiscard]] Bytes memory() const { return execution_->memory(); }
+  [[nodiscard]] const FlopCount& flops() const noexcept { return flops_; }
+  [[nodiscard]] std::int64_t step() const noexcept { return step_; }
+
+  /// One step over tokens and targets [B,T]. With a trace: a span for each kernel.
+  StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+                      Trace* trace = nullptr);
+
+  /// The mean loss of a batch under the present parameters; nothing is changed.
+  [[nodiscard]] double evaluate(std::span<const std::int32_t> tokens,
+                                std::span<const std::int32_t> targets);
+  /// Goes on with `prompt` for `count` tokens, each drawn from the model's distribution (temperature 0: the
+  /// likeliest).
+  [[nodiscard]] std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt,
+                                                 std::int64_t count, double temperature,
+                                                 std::uint64_t seed);
+
+  /// All that a checkpoint holds, by name.
+  [[nodiscard]] CheckpointState state(CheckpointInfo info);
+  /// Goes on from it. Throws Error(Input) that names a tensor that is missing or of another type.
+  void restore(const Checkpoint& checkpoint);
+
+ private:
+  [[nodiscard]] TensorSet tensors_of(Origin origin);
+  void load(const SafetensorsFile& file, Origin origin);
+  double read_scalar(std::string_view name) const;
+  Execution& forward();
+
+  TrainerOptions options_;
+  Device& device_;
+  Model model_;
+  Graph graph_;
+  FlopCount flops_;
+  std::unique_ptr<Execution> execution_;
+  std::unique_ptr<Execution> forward_;  ///< for evaluation; made when first needed
+  bool forward_is_current_ = false;
+  std::int64_t step_ = 0;
+  std::vector<std::byte> staging_;
+};
+
+/// The FLOP/s of a large matrix product on the device: what MFU is measured against where the specification
+/// is not known. Takes a fraction of a second.
+[[nodiscard]] double measure_peak_flops(Device& device, DType dtype);
+
+}  // namespace trireme::train

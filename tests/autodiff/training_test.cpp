@@ -1,0 +1,262 @@
+// Training steps by graph against loops written by hand in double.
+#include "trireme/training.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "autodiff/hand_mlp.h"
+#include "graph/op.h"
+#include "trireme/error.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr MlpSizes kSizes{};
+constexpr double kRate = 0.05;
+constexpr int kSteps = 25;
+constexpr double kTolerance = 1e-12;
+
+/// Runs one step, takes over the updates, and returns an output.
+class Stepper {
+ public:
+  Stepper(Graph graph, Leaves leaves) : graph_(std::move(graph)), leaves_(std::move(leaves)) {
+    for (const ValueId id : graph_.with_origin(Origin::State)) {
+      leaves_[graph_.value(id).name] = Dense(graph_.value(id).type.shape);
+    }
+    leaves_["learning_rate"] = scalar_of(kRate);
+  }
+
+  void step(int number) {
+    leaves_["step"] = scalar_of(number);
+    values_ = evaluate(graph_, leaves_);
+    for (const Update& update : graph_.updates()) {
+      leaves_[graph_.value(update.target).name] = at(update.value);
+    }
+  }
+  double output(std::string_view name) { return at(graph_.output(name)).data.at(0); }
+  Leaves& leaves() { return leaves_; }
+
+ private:
+  [[nodiscard]] const Dense& at(ValueId id) const {
+    return values_[static_cast<std::size_t>(id.index)];
+  }
+
+  Graph graph_;
+  Leaves leaves_;
+  std::vector<Dense> values_;
+};
+
+/// One number of a parameter with its state, and a rule that moves it.
+struct Cell {
+  double p = 0;
+  double m = 0;
+  double v = 0;
+};
+using Rule = std::function<void(Cell&, double gradient, int step)>;
+
+/// The loop by hand.
+class Loop {
+ public:
+  explicit Loop(Rule rule) : rule_(std::move(rule)), leaves_(mlp_leaves(kSizes)) {}
+
+  void step(int number) {
+    const MlpGradients gradients = mlp_by_hand(kSizes, leaves_);
+    loss_ = gradients.loss;
+    double sum = 0;
+    for (const auto* some : {&gradients.w1, &gradients.w2}) {
+      for (const double g : *some) {
+        sum += g * g;
+      }
+    }
+    norm_ = std::sqrt(sum);
+    move("w1", gradients.w1, number);
+    move("w2", gradients.w2, number);
+  }
+  void clip(double limit) { limit_ = limit; }
+  [[nodiscard]] double loss() const { return loss_; }
+  [[nodiscard]] double norm() const { return norm_; }
+  [[nodiscard]] const Leaves& leaves() const { return leaves_; }
+
+ private:
+  void move(const std::string& name, const std::vector<double>& gradient, int number) {
+    std::vector<double>& data = leaves_[name].data;
+    std::vector<Cell>& cells = cells_[name];
+    cells.resize(data.size());
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      cells[i].p = data[i];
+      rule_(cells[i], gradient[i] * std::min(1.0, limit_ / norm_), number);
+      data[i] = cells[i].p;
+    }
+  }
+
+  Rule rule_;
+  Leaves leaves_;
+  std::map<std::string, std::vector<Cell>> cells_;
+  double loss_ = 0;
+  double norm_ = 0;
+  double limit_ = std::numeric_limits<double>::infinity();
+};
+
+void expect_near(const Dense& found, const Dense& expected, const std::string& what) {
+  ASSERT_EQ(found.shape, expected.shape);
+  for (std::size_t i = 0; i < found.data.size(); ++i) {
+    ASSERT_NEAR(found.data[i], expected.data[i], kTolerance) << what << " at " << i;
+  }
+}
+
+void expect_same_course(const TrainingOptions& options, Loop loop) {
+  Stepper stepper(make_training_graph(mlp_graph(kSizes, DType::F64), options), mlp_leaves(kSizes));
+  stepper.leaves()["loss_scale"] = scalar_of(1024);
+  loop.clip(options.clip_limit);
+  double first = 0;
+  for (int step = 1; step <= kSteps; ++step) {
+    stepper.step(step);
+    loop.step(step);
+    first = step == 1 ? loop.loss() : first;
+    ASSERT_NEAR(stepper.output("loss"), loop.loss(), kTolerance) << step;
+    ASSERT_NEAR(stepper.output("grad_norm"), loop.norm(), kTolerance) << step;
+    ASSERT_EQ(stepper.output("finite"), 1);
+    for (const char* name : {"w1", "w2"}) {
+      expect_near(stepper.leaves()[name], loop.leaves().at(name), name);
+    }
+  }
+  EXPECT_LT(loop.loss(), first);
+}
+
+void adamw_by_hand(Cell& c, double g, int step) {
+  c.p -= kRate * 0.01 * c.p;
+  c.m = 0.9 * c.m + 0.1 * g;
+  c.v = 0.999 * c.v + 0.001 * g * g;
+  const double m = c.m / (1 - std::pow(0.9, step));
+  const double v = c.v / (1 - std::pow(0.999, step));
+  c.p -= kRate * m / (std::sqrt(v) + 1e-8);
+}
+
+TEST(Training, SgdIsTheLoopByHand) {
+  expect_same_course({.optimizer = Sgd{}}, Loop([](Cell& c, double g, int) { c.p -= kRate * g; }));
+}
+
+TEST(Training, MomentumIsTheLoopByHand) {
+  expect_same_course({.optimizer = Momentum{.momentum = 0.8, .decay = 0.1}},
+                     Loop([](Cell& c, double g, int) {
+                       c.m = 0.8 * c.m + (g + 0.1 * c.p);
+                       c.p -= kRate * c.m;
+                     }));
+}
+
+TEST(Training, NesterovIsTheLoopByHand) {
+  expect_same_course({.optimizer = Momentum{.momentum = 0.8, .nesterov = true}},
+                     Loop([](Cell& c, double g, int) {
+                       c.m = 0.8 * c.m + g;
+                       c.p -= kRate * (g + 0.8 * c.m);
+                     }));
+}
+
+TEST(Training, AdagradIsTheLoopByHand) {
+  expect_same_course({.optimizer = Adagrad{}}, Loop([](Cell& c, double g, int) {
+                       c.v += g * g;
+                       c.p -= kRate * g / (std::sqrt(c.v) + 1e-10);
+                     }));
+}
+
+TEST(Training, AdamWIsTheLoopByHand) {
+  expect_same_course({.optimizer = AdamW{}}, Loop(adamw_by_hand));
+}
+
+TEST(Training, ClipsByTheNormOfAllGradients) {
+  expect_same_course({.optimizer = Sgd{}, .clip_limit = 0.3},
+                     Loop([](Cell& c, double g, int) { c.p -= kRate * g; }));
+}
+
+TEST(Training, ALossScaleChangesNothing) {
+  expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = true},
+                     Loop(adamw_by_hand));
+}
+
+TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = true}),
+                    mlp_leaves(kSizes));
+    stepper.leaves()["loss_scale"] = scalar_of(1);
+    stepper.step(1);
+    const Leaves before = stepper.leaves();
+    for (const double scale : {std::numeric_limits<double>::infinity(), std::nan(""), 0.0}) {
+      stepper.leaves()["loss_scale"] = scalar_of(scale);
+      stepper.step(2);
+      EXPECT_EQ(stepper.output("finite"), 0);
+      for (const char* name : {"w1", "w2", "m/w1", "m/w2", "v/w1", "v/w2"}) {
+        EXPECT_EQ(stepper.leaves()[name].data, before.at(name).data) << name;
+      }
+    }
+  }
+}
+
+constexpr std::string_view kForward = R"(graph g {
+  input %x: bf16[4,2]
+  parameter %w: bf16[2,3]
+  parameter %b: bf16[3]
+  parameter %unused: bf16[7]
+  %h: bf16[4,3] = einsum(%x, %w) equation="bi,ij->bj" @block(0)
+  %y: bf16[4,3] = add(%h, %b) @block(1)
+  %loss: bf16[] = reduce_sum(%y) axes=[0,1]
+  output loss = %loss
+}
+)";
+
+TEST(Training, PrintsAsText) {
+  const Graph graph = make_training_graph(parse_graph(kForward), {.clip_limit = 1});
+  graph.verify();
+  const std::string text = to_text(graph);
+  EXPECT_EQ(parse_graph(text), graph);
+  EXPECT_EQ(text.substr(text.find("  %sum_squares")),
+            R"(  %sum_squares: f32[] = sum_squares(%d_w) @update @block(0)
+  %sum_squares.1: f32[] = sum_squares(%d_b) @update @block(1)
+  %clip_scale: f32[], %clip_scale.norm: f32[], %clip_scale.finite: f32[] = clip_scale(%sum_squares, %sum_squares.1) @update
+  %new/w: bf16[2,3], %new/m/w: f32[2,3], %new/v/w: f32[2,3] = adamw(%w, %d_w, %m/w, %v/w, %learning_rate, %step, %clip_scale) @update @block(0)
+  %new/b: bf16[3], %new/m/b: f32[3], %new/v/b: f32[3] = adamw(%b, %d_b, %m/b, %v/b, %learning_rate, %step, %clip_scale) decay=0.0 @update @block(1)
+  update %w <- %new/w
+  update %m/w <- %new/m/w
+  update %v/w <- %new/v/w
+  update %b <- %new/b
+  update %m/b <- %new/m/b
+  update %v/b <- %new/v/b
+  output loss = %loss
+  output grad_norm = %clip_scale.norm
+  output finite = %clip_scale.finite
+}
+)");
+}
+
+TEST(Training, NamesCanBeExceptedFromDecay) {
+  const Graph graph =
+      make_training_graph(parse_graph(kForward), {.decay_from_rank = 0, .no_decay = {"w"}});
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name == "adamw") {
+      const bool is_w = graph.value(node.inputs[0]).name == "w";
+      EXPECT_EQ(std::get<double>(node.attributes.at("decay")), is_w ? 0.0 : 0.01);
+    }
+  }
+}
+
+TEST(Training, TakesInputsThatTheForwardHas) {
+  GraphBuilder builder(parse_graph(kForward));
+  const ValueId step = builder.input("step", {DType::I64, {}});
+  const Graph graph = make_training_graph(builder.finish());
+  EXPECT_EQ(graph.find("step"), step);
+  graph.verify();
+}
+
+TEST(Training, RefusesWhatItCannotTrain) {
+  EXPECT_THROW((void)make_training_graph(parse_graph("graph g {\n}")), Error);
+  EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = true}), Error);
+  EXPECT_THROW(
+      (void)make_training_graph(parse_graph("graph g {\n input %x: f32[]\n output loss = %x\n}")),
+      Error);
+}
+
+}  // namespace
+}  // namespace trireme::testing

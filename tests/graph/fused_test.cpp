@@ -1,0 +1,43 @@
+#include "graph/fused.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+std::string error_of(const std::string& program) {
+  GraphBuilder builder("g");
+  const ValueId x = builder.input("x", {DType::F32, {2, 3}});
+  const ValueId b = builder.input("b", {DType::F32, {3}});
+  try {
+    (void)builder.add("fused", {x, b}, {{"program", program}});
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    return text.substr(text.find("): ") + 3);
+  }
+  return "no error";
+}
+
+TEST(Fused, RefusesWhatIsNoProgram) {
+  EXPECT_EQ(error_of("add(%0,%1); relu(t0)"), "no error");
+  for (const std::string wrong :
+       {"", "relu", "relu()", "relu(%2)", "relu(t0)", "relu(x)", "add(%0)", "einsum(%0,%1)",
+        "fused(%0)", "scale(%0)", "scale(%0) factor=x", "relu(%0) factor=1", "relu(%-1)"}) {
+    EXPECT_EQ(error_of(wrong), "'" + wrong + "' is no step, such as add(%0,t0)");
+  }
+  EXPECT_EQ(error_of("relu(%1)"), "every step must give the type of the first input");
+}
+
+TEST(Fused, ProgramsPrintAsTheyAreRead) {
+  const std::string program = "add(%0,%1); scale(t0) factor=0.1; relu_backward(t1,t0)";
+  GraphBuilder builder("g");
+  const ValueId x = builder.input("x", {DType::F32, {2}});
+  (void)builder.add1("fused", {x, x}, {{"program", program}});
+  const Graph graph = builder.finish();
+  EXPECT_EQ(to_text(parse_program(signature_of(graph, graph.nodes()[0]))), program);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#include "graph/op_cases.h"
+
+namespace trireme::testing {
+namespace {
+
+const Operand kRate{{}, 0.01, 0.1};
+const Operand kScale{{}, 0.5, 1};
+const Operand kSkip{{}, 0, 0};
+
+OpCase adamw(const Shape& shape, const Operand& scale, const Attributes& attributes) {
+  const Operand step{{}, 1, 9, 0, Operand::Kind::Whole};
+  return {"adamw",
+          {{shape}, {shape}, {shape}, {shape, 0, 1}, kRate, step, scale},
+          attributes,
+          DType::I64};
+}
+
+std::vector<OpCase> norm_cases() {
+  return {{"sum_squares", {{{3, 4}}}},
+          {"sum_squares", {{{0, 4}}}},
+          {"sum_squares", {{{}}}},
+          {"clip_scale", {{{}, 0.1, 0.2}}},
+          {"clip_scale", {{{}, 3, 9}, {{}, 3, 9}, {{}, 3, 9}}, {{"limit", 0.5}}}};
+}
+
+}  // namespace
+
+std::vector<OpCase> optimizer_cases() {
+  std::vector<OpCase> cases = norm_cases();
+  for (const Shape& shape : {Shape{3, 4}, Shape{0, 2}, Shape{}, Shape{37}}) {
+    for (const Operand& scale : {kScale, kSkip}) {
+      cases.push_back({"sgd", {{shape}, {shape}, kRate, scale}, {{"decay", 0.1}}});
+      cases.push_back({"momentum", {{shape}, {shape}, {shape}, kRate, scale}});
+      cases.push_back({"adagrad", {{shape}, {shape}, {shape, 0, 1}, kRate, scale}});
+      cases.push_back(adamw(shape, scale, {}));
+    }
+  }
+  cases.push_back({"momentum",
+                   {{{5}}, {{5}}, {{5}}, kRate, kScale},
+                   {{"momentum", 0.5}, {"decay", 0.1}, {"nesterov", std::int64_t{1}}}});
+  cases.push_back(adamw({2, 3}, kScale, {{"beta1", 0.8}, {"beta2", 0.9}, {"decay", 0.0}}));
+  return cases;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,146 @@
+#include "graph/op_cases.h"
+
+namespace trireme::testing {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+/// Whole numbers in [from, to].
+Operand whole(const Shape& shape, double from, double to) {
+  return {shape, from, to, 0, Operand::Kind::Whole};
+}
+
+Operand statistic(const Shape& shape, double from, double to) {
+  return {shape, from, to, 0, Operand::Kind::Statistic};
+}
+
+Operand step() {
+  return whole({}, 0, 100);
+}
+
+std::vector<OpCase> embedding_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& ids : {Shape{2, 3}, Shape{7}, Shape{}, Shape{0, 3}}) {
+    std::vector<std::int64_t> dims = ids.dims();
+    dims.push_back(4);
+    cases.push_back({"embedding", {{{5, 4}}, whole(ids, 0, 4)}});
+    cases.push_back(
+        {"embedding_backward", {{Shape(dims)}, whole(ids, 0, 4)}, {{"rows", std::int64_t{5}}}});
+  }
+  cases.push_back({"embedding", {{{1, 1}}, whole({3}, 0, 0)}});
+  cases.push_back({"embedding", {{{3, 2}}, whole({4}, 0, 2)}, {}, DType::I64});
+  return cases;
+}
+
+std::vector<OpCase> rms_norm_cases() {
+  return {{"rms_norm", {{{2, 3, 6}}, {{6}}}},
+          {"rms_norm", {{{0, 6}}, {{6}}}},
+          {"rms_norm", {{{5, 3}}, {{3}}}, {{"epsilon", 1e-3}}},
+          {"rms_norm", {{{4, 1}, 0.5, 2}, {{1}}}},
+          {"rms_norm", {{{7}}, {{7}}}},
+          {"rms_norm_backward", {{{2, 3, 6}}, {{2, 3, 6}}, {{6}}, statistic({2, 3}, 0.5, 2)}},
+          {"rms_norm_backward", {{{0, 5}}, {{0, 5}}, {{5}}, statistic({0}, 0.5, 2)}}};
+}
+
+std::vector<OpCase> rope_cases() {
+  return {{"rope", {{{2, 5, 3, 6}}}},
+          {"rope", {{{1, 1, 1, 2}}}, {{"start", std::int64_t{7}}}},
+          {"rope", {{{2, 3, 2, 4}}}, {{"inverse", std::int64_t{1}}, {"base", 100.0}}},
+          {"rope", {{{0, 3, 2, 4}}}},
+          {"rope", {{{2, 3, 1, 0}}}}};
+}
+
+struct AttentionSizes {
+  std::int64_t b, t, s, h, g, d;
+};
+
+/// Forward and backward.
+std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
+  const Operand q{{n.b, n.t, n.h, n.d}};
+  const Operand k{{n.b, n.s, n.g, n.d}};
+  const Operand lse = statistic({n.b, n.h, n.t}, 0, 2);
+  return {{"attention", {q, k, k}, attributes},
+          {"attention_backward", {q, q, k, k, q, lse}, attributes}};
+}
+
+std::vector<OpCase> all_attention_cases() {
+  const Attributes open{{"causal", std::int64_t{0}}};
+  const Attributes scaled{{"scale", 0.3}};
+  std::vector<OpCase> cases;
+  for (const auto& some :
+       {attention_cases({2, 5, 5, 4, 2, 3}), attention_cases({2, 3, 5, 3, 3, 2}, scaled),
+        attention_cases({1, 3, 4, 4, 1, 2}, open), attention_cases({2, 5, 3, 2, 2, 1}, open),
+        attention_cases({3, 1, 1, 1, 1, 1}), attention_cases({1, 1, 7, 6, 2, 2}),
+        attention_cases({0, 3, 3, 2, 1, 2}), attention_cases({2, 0, 3, 2, 1, 2}),
+        attention_cases({2, 3, 3, 0, 0, 2})}) {
+    cases.insert(cases.end(), some.begin(), some.end());
+  }
+  return cases;
+}
+
+std::vector<OpCase> softmax_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& shape : {Shape{2, 3, 5}, Shape{0, 4}, Shape{3, 0}, Shape{5, 1}, Shape{37}}) {
+    cases.push_back({"softmax", {{shape, -3, 3}}});
+    cases.push_back({"softmax_backward", {{shape}, {shape, 0, 1}}});
+  }
+  return cases;
+}
+
+std::vector<OpCase> cross_entropy_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& rows : {Shape{2, 3}, Shape{37}, Shape{}, Shape{0, 2}}) {
+    std::vector<std::int64_t> dims = rows.dims();
+    dims.push_back(5);
+    const Operand logits{Shape(dims), -2, 2};
+    cases.push_back({"cross_entropy", {logits, whole(rows, -1, 4)}});
+    cases.push_back({"cross_entropy_backward",
+                     {statistic(rows, -1, 1), logits, whole(rows, -1, 4), statistic(rows, 1, 3)}});
+  }
+  cases.push_back({"cross_entropy", {{{3, 1}}, whole({3}, -1, 0)}, {}, DType::I64});
+  return cases;
+}
+
+std::vector<OpCase> dropout_cases() {
+  const Attributes part{{"rate", 0.5},
+                        {"seed", std::int64_t{7}},
+                        {"offset", Numbers{1, 2}},
+                        {"whole", Numbers{4, 9}}};
+  std::vector<OpCase> cases;
+  for (const char* op : {"dropout", "dropout_backward"}) {
+    cases.push_back({op, {{{2, 3, 5}}, step()}, {{"rate", 0.4}}, DType::I64});
+    cases.push_back({op, {{{3, 7}}, step()}, part, DType::I64});
+    cases.push_back({op, {{{}}, step()}, {}, DType::I64});
+    cases.push_back({op, {{{0, 3}}, step()}, {{"rate", 0.0}}, DType::I64});
+  }
+  cases.push_back({"random_normal", {step()}, {{"shape", Numbers{3, 5}}}, DType::I64});
+  cases.push_back({"random_normal", {step()}, {{"shape", Numbers{0}}}, DType::I64});
+  cases.push_back(
+      {"random_normal",
+       {step()},
+       {{"shape", Numbers{}}, {"seed", std::int64_t{-3}}, {"dtype", std::string("f64")}},
+       DType::I64});
+  return cases;
+}
+
+/// To f64 alone: in f64 it changes nothing, so that it has a gradient that differences can find.
+std::vector<OpCase> cast_cases() {
+  const Attributes to_f64{{"to", std::string("f64")}};
+  return {{"cast", {{{3, 5}}}, to_f64},
+          {"cast", {{{0, 5}}}, to_f64},
+          {"cast", {{{}}}, to_f64},
+          {"cast", {whole({7}, -5, 5)}, to_f64}};
+}
+
+}  // namespace
+
+std::vector<OpCase> transformer_cases() {
+  std::vector<OpCase> cases;
+  for (const auto& some : {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(),
+                           softmax_cases(), cross_entropy_cases(), dropout_cases(), cast_cases()}) {
+    cases.insert(cases.end(), some.begin(), some.end());
+  }
+  return cases;
+}
+
+}  // namespace trireme::testing

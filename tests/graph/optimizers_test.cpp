@@ -1,0 +1,99 @@
+// What the table of cases does not say of optimizers: their types, and steps that are skipped.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "graph/evaluate.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Dense vector_of(std::vector<double> data) {
+  Dense dense{Shape{static_cast<std::int64_t>(data.size())}};
+  dense.data = std::move(data);
+  return dense;
+}
+
+Dense scalar(double value) {
+  Dense dense{Shape{}};
+  dense.data = {value};
+  return dense;
+}
+
+Graph adamw_graph(DType p, DType g, DType state) {
+  GraphBuilder builder("g");
+  const std::vector<ValueId> in{
+      builder.parameter("p", {p, {2}}), builder.input("g", {g, {2}}),
+      builder.state("m", {state, {2}}), builder.state("v", {state, {2}}),
+      builder.input("lr", {}),          builder.input("step", {DType::I64, {}}),
+      builder.input("scale", {})};
+  const std::vector<ValueId> out = builder.add("adamw", in);
+  builder.update(in[0], out[0]);
+  builder.update(in[2], out[1]);
+  builder.update(in[3], out[2]);
+  return builder.finish();
+}
+
+TEST(Optimizers, StateIsInF32AtLeast) {
+  adamw_graph(DType::BF16, DType::BF16, DType::F32).verify();
+  adamw_graph(DType::F16, DType::F32, DType::F32).verify();
+  adamw_graph(DType::F64, DType::F64, DType::F64).verify();
+  EXPECT_THROW(adamw_graph(DType::BF16, DType::BF16, DType::BF16), Error);
+  EXPECT_THROW(adamw_graph(DType::F32, DType::BF16, DType::F32), Error);
+}
+
+TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {
+  const Graph graph = adamw_graph(DType::F32, DType::F32, DType::F32);
+  Leaves leaves{{"p", vector_of({1, 2})}, {"g", vector_of({kInfinity, std::nan("")})},
+                {"m", vector_of({3, 4})}, {"v", vector_of({5, 6})},
+                {"lr", scalar(0.1)},      {"step", scalar(1)}};
+  for (const double scale : {0.0, kInfinity, std::nan("")}) {
+    leaves["scale"] = scalar(scale);
+    const std::vector<Dense> values = evaluate(graph, leaves);
+    for (const Update& update : graph.updates()) {
+      EXPECT_EQ(values[static_cast<std::size_t>(update.value.index)].data,
+                values[static_cast<std::size_t>(update.target.index)].data);
+    }
+  }
+}
+
+std::vector<Dense> clip(const std::vector<double>& sums, double limit) {
+  GraphBuilder builder("g");
+  Leaves leaves;
+  std::vector<ValueId> inputs;
+  for (const double sum : sums) {
+    const std::string name = "in" + std::to_string(inputs.size());
+    inputs.push_back(builder.input(name, {}));
+    leaves[name] = scalar(sum);
+  }
+  const std::vector<ValueId> out = builder.add("clip_scale", inputs, {{"limit", limit}});
+  const std::vector<Dense> values = evaluate(builder.graph(), leaves);
+  return {values.end() - 3, values.end()};
+}
+
+TEST(ClipScale, KeepsTheNormWithinTheLimit) {
+  const std::vector<Dense> clipped = clip({9, 16}, 2.5);
+  EXPECT_EQ(clipped[0].data[0], 0.5);
+  EXPECT_EQ(clipped[1].data[0], 5);
+  EXPECT_EQ(clipped[2].data[0], 1);
+  EXPECT_EQ(clip({9, 16}, 10)[0].data[0], 1);
+  EXPECT_EQ(clip({0}, 1)[0].data[0], 1);
+  EXPECT_EQ(clip({9, 16}, kInfinity)[0].data[0], 1);
+}
+
+TEST(ClipScale, IsZeroIfTheNormIsNotFinite) {
+  for (const double bad : {kInfinity, std::nan("")}) {
+    for (const double limit : {1.0, kInfinity}) {
+      const std::vector<Dense> clipped = clip({1, bad}, limit);
+      EXPECT_EQ(clipped[0].data[0], 0);
+      EXPECT_EQ(clipped[2].data[0], 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
