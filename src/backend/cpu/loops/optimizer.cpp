@@ -22,13 +22,19 @@ struct Scalars {
   double g_scale = 0;
 };
 
-// Each rule: its constants; with the scalars, what one element becomes. `state` holds the old state and takes the
-// new one.
+// Each rule: its constants; with the scalars, what one element and its state, a and b, become.
+
+template <class W>
+struct Next {
+  W p;
+  W a;
+  W b;
+};
 
 template <class W>
 struct SgdElement {
   W rate, g_scale, decay;
-  W operator()(W p, W g, W*) const { return p - rate * (g_scale * g + decay * p); }
+  Next<W> operator()(W p, W g, W, W) const { return {p - rate * (g_scale * g + decay * p), 0, 0}; }
 };
 struct SgdRule {
   static constexpr int kStates = 0;
@@ -44,11 +50,10 @@ struct SgdRule {
 template <class W>
 struct MomentumElement {
   W rate, g_scale, decay, momentum, of_g, of_m;
-  W operator()(W p, W g, W* state) const {
+  Next<W> operator()(W p, W g, W a, W) const {
     const W d = g_scale * g + decay * p;
-    const W m = momentum * state[0] + d;
-    state[0] = m;
-    return p - rate * (of_g * d + of_m * m);
+    const W m = momentum * a + d;
+    return {p - rate * (of_g * d + of_m * m), m, 0};
   }
 };
 struct MomentumRule {
@@ -68,11 +73,10 @@ struct MomentumRule {
 template <class W>
 struct AdagradElement {
   W rate, g_scale, decay, epsilon;
-  W operator()(W p, W g, W* state) const {
+  Next<W> operator()(W p, W g, W a, W) const {
     const W d = g_scale * g + decay * p;
-    const W sum = state[0] + d * d;
-    state[0] = sum;
-    return p - rate * d / (std::sqrt(sum) + epsilon);
+    const W sum = a + d * d;
+    return {p - rate * d / (std::sqrt(sum) + epsilon), sum, 0};
   }
 };
 struct AdagradRule {
@@ -91,13 +95,11 @@ struct AdagradRule {
 template <class W>
 struct AdamwElement {
   W g_scale, beta1, beta2, more1, more2, epsilon, keep, rate, root;
-  W operator()(W p, W g, W* state) const {
+  Next<W> operator()(W p, W g, W a, W b) const {
     const W d = g_scale * g;
-    const W m = beta1 * state[0] + more1 * d;
-    const W v = beta2 * state[1] + more2 * d * d;
-    state[0] = m;
-    state[1] = v;
-    return keep * p - rate * m / (std::sqrt(v) * root + epsilon);
+    const W m = beta1 * a + more1 * d;
+    const W v = beta2 * b + more2 * d * d;
+    return {keep * p - rate * m / (std::sqrt(v) * root + epsilon), m, v};
   }
 };
 struct AdamwRule {
@@ -131,9 +133,9 @@ void keep_old(const KernelMemory& memory, std::size_t in, std::size_t out, std::
 
 /// Elements [begin, end). kStates pointers of each kind are used.
 template <int kStates, class P, class G, class Element>
-void update(const Element& element, const KernelMemory& memory, std::int64_t begin,
-            std::int64_t end) {
+void update(const Element& rule, const KernelMemory& memory, std::int64_t begin, std::int64_t end) {
   using W = Wide<P>;
+  const Element element = rule;  // as a copy it is not behind any of the pointers that are written
   const P* p = input<P>(memory, 0);
   const G* g = input<G>(memory, 1);
   P* new_p = output<P>(memory, 0);
@@ -143,19 +145,14 @@ void update(const Element& element, const KernelMemory& memory, std::int64_t beg
   W* new_b = kStates > 1 ? output<W>(memory, 2) : nullptr;
 #pragma omp simd
   for (std::int64_t i = begin; i < end; ++i) {
-    W state[2] = {};
+    const Next<W> next = element(load(p[i]), static_cast<W>(load(g[i])), kStates > 0 ? a[i] : W{0},
+                                 kStates > 1 ? b[i] : W{0});
+    store(new_p[i], next.p);
     if constexpr (kStates > 0) {
-      state[0] = a[i];
+      new_a[i] = next.a;
     }
     if constexpr (kStates > 1) {
-      state[1] = b[i];
-    }
-    store(new_p[i], element(load(p[i]), static_cast<W>(load(g[i])), state));
-    if constexpr (kStates > 0) {
-      new_a[i] = state[0];
-    }
-    if constexpr (kStates > 1) {
-      new_b[i] = state[1];
+      new_b[i] = next.b;
     }
   }
 }
