@@ -25,19 +25,29 @@ namespace trireme::random {
 
 using Words = std::array<std::uint32_t, 4>;
 
+/// What the two halves of the key grow by from round to round: the golden ratio; the square root of 3, less 1.
+inline constexpr std::uint32_t kLowKeyStep = 0x9E3779B9;
+inline constexpr std::uint32_t kHighKeyStep = 0xBB67AE85;
+inline constexpr int kRounds = 10;
+
+/// One round of the generator; kernels do it for many counters at once.
+[[nodiscard]] constexpr Words philox_round(const Words& counter, std::uint32_t low_key,
+                                           std::uint32_t high_key) noexcept {
+  const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
+  const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+  return {
+      static_cast<std::uint32_t>(b >> 32U) ^ counter[1] ^ low_key, static_cast<std::uint32_t>(b),
+      static_cast<std::uint32_t>(a >> 32U) ^ counter[3] ^ high_key, static_cast<std::uint32_t>(a)};
+}
+
 /// One block of the generator.
 [[nodiscard]] constexpr Words philox(Words counter, std::uint64_t key) noexcept {
   auto low_key = static_cast<std::uint32_t>(key);
   auto high_key = static_cast<std::uint32_t>(key >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32U) ^ counter[1] ^ low_key,
-               static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32U) ^ counter[3] ^ high_key,
-               static_cast<std::uint32_t>(a)};
-    low_key += 0x9E3779B9;   // the golden ratio
-    high_key += 0xBB67AE85;  // the square root of 3, less 1
+  for (int round = 0; round < kRounds; ++round) {
+    counter = philox_round(counter, low_key, high_key);
+    low_key += kLowKeyStep;
+    high_key += kHighKeyStep;
   }
   return counter;
 }
@@ -52,13 +62,16 @@ struct Stream {
   Use use = Use::Mask;
 };
 
-/// The words of the elements 4 block, ..., 4 block + 3.
-[[nodiscard]] constexpr Words block_words(const Stream& stream, std::uint64_t block) noexcept {
+[[nodiscard]] constexpr Words counter_of(const Stream& stream, std::uint64_t block) noexcept {
   const auto step = static_cast<std::uint64_t>(stream.step);
   const std::uint32_t use = static_cast<std::uint32_t>(stream.use) << 30U;
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U) | use,
-                 static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32U)},
-                static_cast<std::uint64_t>(stream.seed));
+  return {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U) | use,
+          static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32U)};
+}
+
+/// The words of the elements 4 block, ..., 4 block + 3.
+[[nodiscard]] constexpr Words block_words(const Stream& stream, std::uint64_t block) noexcept {
+  return philox(counter_of(stream, block), static_cast<std::uint64_t>(stream.seed));
 }
 
 /// Words are dropped below this: the smallest that has word / 2^32 >= rate, which is in [0, 1].

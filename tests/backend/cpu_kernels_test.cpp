@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backend/large_cases.h"
 #include "graph/evaluate.h"
 #include "graph/op_cases.h"
 #include "trireme/cpu_device.h"
@@ -153,6 +154,18 @@ TEST_P(CpuKernels, AgreeWithReferences) {
     for (const OpCase& c : op_cases()) {
       check_graph(c, GetParam(), graph_of(c, GetParam()), *device);
       check_graph(c, GetParam(), graph_with_copies(c, GetParam()), *device);
+      if (HasFatalFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+TEST_P(CpuKernels, AgreeBeyondTheirBlocks) {
+  for (const int threads : {1, 2, 3}) {
+    const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .pinned = false});
+    for (const OpCase& c : large_cases()) {
+      check_graph(c, GetParam(), graph_of(c, GetParam()), *device);
       if (HasFatalFailure()) {
         return;
       }

@@ -3,14 +3,19 @@
 namespace trireme::testing {
 namespace {
 
-const Operand kRate{{}, 0.01, 0.1};
-const Operand kScale{{}, 0.5, 1};
-const Operand kSkip{{}, 0, 0};
+/// State, rates and sums of squares: in f32 at least.
+Operand statistic(const Shape& shape, double from, double to) {
+  return {shape, from, to, 0, Operand::Kind::Statistic};
+}
+
+const Operand kRate = statistic({}, 0.01, 0.1);
+const Operand kScale = statistic({}, 0.5, 1);
+const Operand kSkip = statistic({}, 0, 0);
 
 OpCase adamw(const Shape& shape, const Operand& scale, const Attributes& attributes) {
   const Operand step{{}, 1, 9, 0, Operand::Kind::Whole};
   return {"adamw",
-          {{shape}, {shape}, {shape}, {shape, 0, 1}, kRate, step, scale},
+          {{shape}, {shape}, statistic(shape, -1, 1), statistic(shape, 0, 1), kRate, step, scale},
           attributes,
           DType::I64};
 }
@@ -19,8 +24,11 @@ std::vector<OpCase> norm_cases() {
   return {{"sum_squares", {{{3, 4}}}},
           {"sum_squares", {{{0, 4}}}},
           {"sum_squares", {{{}}}},
-          {"clip_scale", {{{}, 0.1, 0.2}}},
-          {"clip_scale", {{{}, 3, 9}, {{}, 3, 9}, {{}, 3, 9}}, {{"limit", 0.5}}}};
+          {"sum_squares", {{{3, 11111}}}},
+          {"clip_scale", {statistic({}, 0.1, 0.2)}},
+          {"clip_scale",
+           {statistic({}, 3, 9), statistic({}, 3, 9), statistic({}, 3, 9)},
+           {{"limit", 0.5}}}};
 }
 
 }  // namespace
@@ -30,13 +38,18 @@ std::vector<OpCase> optimizer_cases() {
   for (const Shape& shape : {Shape{3, 4}, Shape{0, 2}, Shape{}, Shape{37}}) {
     for (const Operand& scale : {kScale, kSkip}) {
       cases.push_back({"sgd", {{shape}, {shape}, kRate, scale}, {{"decay", 0.1}}});
-      cases.push_back({"momentum", {{shape}, {shape}, {shape}, kRate, scale}});
-      cases.push_back({"adagrad", {{shape}, {shape}, {shape, 0, 1}, kRate, scale}});
+      cases.push_back({"momentum", {{shape}, {shape}, statistic(shape, -1, 1), kRate, scale}});
+      cases.push_back({"adagrad", {{shape}, {shape}, statistic(shape, 0, 1), kRate, scale}});
       cases.push_back(adamw(shape, scale, {}));
     }
   }
+  // Gradients in f32, whatever the parameter is.
+  cases.push_back({"sgd", {{{9}}, statistic({9}, -1, 1), kRate, kScale}});
+  OpCase wide = adamw({9}, kScale, {});
+  wide.inputs[1] = statistic({9}, -1, 1);
+  cases.push_back(std::move(wide));
   cases.push_back({"momentum",
-                   {{{5}}, {{5}}, {{5}}, kRate, kScale},
+                   {{{5}}, {{5}}, statistic({5}, -1, 1), kRate, kScale},
                    {{"momentum", 0.5}, {"decay", 0.1}, {"nesterov", std::int64_t{1}}}});
   cases.push_back(adamw({2, 3}, kScale, {{"beta1", 0.8}, {"beta2", 0.9}, {"decay", 0.0}}));
   return cases;

@@ -1,5 +1,7 @@
 #include "backend/cpu/library.h"
 
+#include <array>
+
 namespace trireme::cpu {
 
 const dnnl::engine& library_engine() {
@@ -21,6 +23,14 @@ std::optional<dnnl::memory::data_type> library_type(DType dtype) {
     default:
       return std::nullopt;
   }
+}
+
+std::span<const KernelRow> library_kernels() {
+  static constexpr std::array kRows{
+      KernelRow{"einsum", library_einsum}, KernelRow{"conv2d", library_conv2d},
+      KernelRow{"conv2d_backward_input", library_conv2d_backward_input},
+      KernelRow{"conv2d_backward_weight", library_conv2d_backward_weight}};
+  return kRows;
 }
 
 }  // namespace trireme::cpu

@@ -1,10 +1,11 @@
-// oneDNN: the one engine and stream of this process, and its names for our types.
+// oneDNN: the one engine and stream of this process, its names for our types, and the kernels made of it.
 #pragma once
 
 #include <optional>
 
 #include <dnnl.hpp>
 
+#include "backend/cpu/kernel.h"
 #include "trireme/tensor.h"
 
 namespace trireme::cpu {
@@ -13,5 +14,13 @@ namespace trireme::cpu {
 [[nodiscard]] dnnl::stream& library_stream();
 /// Nothing for types that it does not multiply.
 [[nodiscard]] std::optional<dnnl::memory::data_type> library_type(DType dtype);
+
+// Its kernels.
+[[nodiscard]] std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request);
+[[nodiscard]] std::unique_ptr<PreparedKernel> library_conv2d(const KernelRequest& request);
+[[nodiscard]] std::unique_ptr<PreparedKernel> library_conv2d_backward_input(
+    const KernelRequest& request);
+[[nodiscard]] std::unique_ptr<PreparedKernel> library_conv2d_backward_weight(
+    const KernelRequest& request);
 
 }  // namespace trireme::cpu

@@ -65,7 +65,9 @@ class PreparedMatmul : public PreparedKernel {
   dnnl::matmul matmul_;
 };
 
-std::unique_ptr<PreparedKernel> einsum(const KernelRequest& request) {
+}  // namespace
+
+std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
   const auto element = library_type(request.inputs[0].dtype);
   const bool empty =
       request.inputs[0].shape.element_count() == 0 || request.inputs[1].shape.element_count() == 0;
@@ -87,14 +89,6 @@ std::unique_ptr<PreparedKernel> einsum(const KernelRequest& request) {
   } catch (const dnnl::error&) {
     return nullptr;  // not on this processor
   }
-}
-
-constexpr std::array kRows{KernelRow{"einsum", einsum}};
-
-}  // namespace
-
-std::span<const KernelRow> library_kernels() {
-  return kRows;
 }
 
 }  // namespace trireme::cpu

@@ -163,6 +163,7 @@ std::vector<Op> fused_ops() {
            .infer = infer,
            .factors = rules::elementwise_factors,
            .work = work,
+           .in_place = {{0, 0}},
            .reference = reference}};
 }
 

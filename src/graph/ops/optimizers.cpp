@@ -196,8 +196,10 @@ Op row(std::string_view name, std::string_view summary, const std::vector<std::s
         .infer = infer_step,
         .factors = rules::elementwise_factors,
         .work = rules::per_element<kFlops>,
+        .in_place = {{0, 0}},
         .reference = reference_step<kElement>};
   for (const std::string_view state : states) {
+    op.in_place.push_back({op.outputs.size(), op.inputs.size()});
     op.inputs.push_back(state);
     op.outputs.emplace_back(state == "m" ? "new_m" : state == "v" ? "new_v" : "new_s");
   }

@@ -14,31 +14,50 @@ struct Block {
   std::int64_t stride;
 };
 
-constexpr std::int64_t kTileRows = 4;
-constexpr std::int64_t kTileColumns = 32;
+/// A register of W, at any address.
+template <class W>
+struct Register {
+  static constexpr std::int64_t kBytes = __BIGGEST_ALIGNMENT__;
+  static constexpr std::int64_t kLanes = kBytes / static_cast<std::int64_t>(sizeof(W));
+  // The attributes of vectors do not stand in a using.
+  typedef W Type  // NOLINT(modernize-use-using)
+      __attribute__((vector_size(kBytes), aligned(alignof(W)), may_alias));
+};
 
-/// A tile of the result in registers: c[4, 32] += a[4, k] b[k, 32].
-template <bool kTransposedA, class W>
+template <class W>
+using RegisterOf = typename Register<W>::Type;
+
+/// So many rows of the result stay in registers, two registers wide: half of the 16 or 32 that there are.
+constexpr int kTileRows = __BIGGEST_ALIGNMENT__ == 64 ? 8 : 4;
+template <class W>
+constexpr std::int64_t kTileColumns = 2 * Register<W>::kLanes;
+
+/// c[rows, 2 registers] += a[rows, k] b[k, 2 registers]
+template <bool kTransposedA, int kRows, class W>
 void multiply_tile(Block<const W> a, Block<const W> b, Block<W> c, std::int64_t depth) {
-  W sums[kTileRows][kTileColumns];
-  for (std::int64_t r = 0; r < kTileRows; ++r) {
-    for (std::int64_t j = 0; j < kTileColumns; ++j) {
-      sums[r][j] = c.data[r * c.stride + j];
-    }
+  using V = RegisterOf<W>;
+  constexpr std::int64_t kLanes = Register<W>::kLanes;
+  V left[kRows];
+  V right[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    left[r] = *reinterpret_cast<const V*>(c.data + r * c.stride);
+    right[r] = *reinterpret_cast<const V*>(c.data + r * c.stride + kLanes);
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    for (std::int64_t r = 0; r < kTileRows; ++r) {
+    const V b_left = *reinterpret_cast<const V*>(b.data + k * b.stride);
+    const V b_right = *reinterpret_cast<const V*>(b.data + k * b.stride + kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
       const W factor = kTransposedA ? a.data[k * a.stride + r] : a.data[r * a.stride + k];
-#pragma omp simd
-      for (std::int64_t j = 0; j < kTileColumns; ++j) {
-        sums[r][j] += factor * b.data[k * b.stride + j];
-      }
+      left[r] += factor * b_left;
+      right[r] += factor * b_right;
     }
   }
-  for (std::int64_t r = 0; r < kTileRows; ++r) {
-    for (std::int64_t j = 0; j < kTileColumns; ++j) {
-      c.data[r * c.stride + j] = sums[r][j];
-    }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    *reinterpret_cast<V*>(c.data + r * c.stride) = left[r];
+    *reinterpret_cast<V*>(c.data + r * c.stride + kLanes) = right[r];
   }
 }
 
@@ -61,18 +80,20 @@ void multiply_edge(Block<const W> a, Block<const W> b, Block<W> c, std::int64_t 
 template <bool kTransposedA, class W>
 void multiply_add(Block<const W> a, Block<const W> b, Block<W> c, std::int64_t rows,
                   std::int64_t columns, std::int64_t depth) {
+  constexpr std::int64_t kColumns = kTileColumns<W>;
   const auto a_from = [&](std::int64_t r) {
     return Block<const W>{kTransposedA ? a.data + r : a.data + r * a.stride, a.stride};
   };
-  for (std::int64_t r = 0; r < rows; r += kTileRows) {
-    for (std::int64_t j = 0; j < columns; j += kTileColumns) {
-      const Block<const W> b_part{b.data + j, b.stride};
+  for (std::int64_t j = 0; j < columns; j += kColumns) {
+    const Block<const W> b_part{b.data + j, b.stride};
+    for (std::int64_t r = 0; r < rows; r += kTileRows) {
       const Block<W> c_part{c.data + r * c.stride + j, c.stride};
-      if (r + kTileRows <= rows && j + kTileColumns <= columns) {
-        multiply_tile<kTransposedA>(a_from(r), b_part, c_part, depth);
+      if (r + kTileRows <= rows && j + kColumns <= columns) {
+        multiply_tile<kTransposedA, kTileRows>(a_from(r), b_part, c_part, depth);
       } else {
-        multiply_edge<kTransposedA>(a_from(r), b_part, c_part, std::min(kTileRows, rows - r),
-                                    std::min(kTileColumns, columns - j), depth);
+        multiply_edge<kTransposedA>(a_from(r), b_part, c_part,
+                                    std::min<std::int64_t>(kTileRows, rows - r),
+                                    std::min(kColumns, columns - j), depth);
       }
     }
   }

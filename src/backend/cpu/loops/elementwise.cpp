@@ -3,128 +3,10 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/functions.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2/pi)
-constexpr double kGeluCubic = 0.044715;
-
-template <class W>
-W sigmoid(W x) {
-  return 1 / (1 + exp_of(-x));
-}
-template <class W>
-W gelu_tanh(W x) {
-  return tanh_of(static_cast<W>(kGeluScale) * (x + static_cast<W>(kGeluCubic) * x * x * x));
-}
-
-// Functions and their slopes, as in graph/ops/unary.cpp.
-struct Exp {
-  template <class W>
-  static W value(W x) {
-    return exp_of(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    return exp_of(x);
-  }
-};
-struct Gelu {
-  template <class W>
-  static W value(W x) {
-    return static_cast<W>(0.5) * x * (1 + gelu_tanh(x));
-  }
-  template <class W>
-  static W slope(W x) {
-    const W t = gelu_tanh(x);
-    const W inner = static_cast<W>(kGeluScale) * (1 + static_cast<W>(3 * kGeluCubic) * x * x);
-    return static_cast<W>(0.5) * (1 + t) + static_cast<W>(0.5) * x * (1 - t * t) * inner;
-  }
-};
-struct Log {
-  template <class W>
-  static W value(W x) {
-    return std::log(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    return 1 / x;
-  }
-};
-struct Relu {
-  template <class W>
-  static W value(W x) {
-    return x > 0 ? x : W{0};
-  }
-  template <class W>
-  static W slope(W x) {
-    return x > 0 ? W{1} : W{0};
-  }
-};
-struct Sigmoid {
-  template <class W>
-  static W value(W x) {
-    return sigmoid(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    const W s = sigmoid(x);
-    return s * (1 - s);
-  }
-};
-struct Silu {
-  template <class W>
-  static W value(W x) {
-    return x * sigmoid(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    const W s = sigmoid(x);
-    return s * (1 + x * (1 - s));
-  }
-};
-struct Softplus {
-  template <class W>
-  static W value(W x) {
-    return x > 30 ? x : std::log1p(exp_of(x));
-  }
-  template <class W>
-  static W slope(W x) {
-    return sigmoid(x);
-  }
-};
-struct Sqrt {
-  template <class W>
-  static W value(W x) {
-    return std::sqrt(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    return static_cast<W>(0.5) / std::sqrt(x);
-  }
-};
-struct Square {
-  template <class W>
-  static W value(W x) {
-    return x * x;
-  }
-  template <class W>
-  static W slope(W x) {
-    return 2 * x;
-  }
-};
-struct Tanh {
-  template <class W>
-  static W value(W x) {
-    return tanh_of(x);
-  }
-  template <class W>
-  static W slope(W x) {
-    const W t = tanh_of(x);
-    return 1 - t * t;
-  }
-};
 
 template <class Function>
 std::unique_ptr<PreparedKernel> unary(const KernelRequest& request) {
@@ -160,43 +42,6 @@ std::unique_ptr<PreparedKernel> unary_backward(const KernelRequest& request) {
     });
   });
 }
-
-struct Add {
-  template <class W>
-  static W value(W a, W b) {
-    return a + b;
-  }
-};
-struct Subtract {
-  template <class W>
-  static W value(W a, W b) {
-    return a - b;
-  }
-};
-struct Multiply {
-  template <class W>
-  static W value(W a, W b) {
-    return a * b;
-  }
-};
-struct Divide {
-  template <class W>
-  static W value(W a, W b) {
-    return a / b;
-  }
-};
-struct Maximum {
-  template <class W>
-  static W value(W a, W b) {
-    return a > b ? a : b;
-  }
-};
-struct Minimum {
-  template <class W>
-  static W value(W a, W b) {
-    return a < b ? a : b;
-  }
-};
 
 /// b is repeated for every `period` elements of a.
 template <class Function>

@@ -7,21 +7,6 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// Ids of the types that have a kernel.
-template <class F>
-std::unique_ptr<PreparedKernel> with_ids(DType ids, F f) {
-  switch (ids) {
-    case DType::I32:
-      return f(std::int32_t{});
-    case DType::I64:
-      return f(std::int64_t{});
-    case DType::U8:
-      return f(std::uint8_t{});
-    default:
-      return nullptr;
-  }
-}
-
 std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t row = request.inputs[0].shape.dim(1) * size_of(request.inputs[0].dtype).count;

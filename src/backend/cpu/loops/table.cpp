@@ -8,8 +8,10 @@ std::span<const KernelRow> loop_kernels() {
   static const std::vector<KernelRow> kRows = [] {
     std::vector<KernelRow> all;
     for (const auto& some :
-         {attention_kernels(), elementwise_kernels(), embedding_kernels(), loss_kernels(),
-          norm_kernels(), product_kernels(), random_kernels(), reduce_kernels(), rope_kernels()}) {
+         {attention_kernels(), choice_kernels(), conv_kernels(), elementwise_kernels(),
+          embedding_kernels(), expert_kernels(), fused_kernels(), loss_kernels(), norm_kernels(),
+          optimizer_kernels(), pool_kernels(), product_kernels(), random_kernels(),
+          reduce_kernels(), rope_kernels(), shape_kernels()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -1,0 +1,121 @@
+#include "backend/large_cases.h"
+
+namespace trireme::testing {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+Operand whole(const Shape& shape, double from, double to) {
+  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Whole};
+}
+Operand statistic(const Shape& shape, double from, double to) {
+  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Statistic};
+}
+
+std::vector<OpCase> moves() {
+  const Shape x{37, 70, 9};
+  return {{"permute", {{x}}, {{"order", Numbers{1, 0, 2}}}},
+          {"permute", {{x}}, {{"order", Numbers{2, 1, 0}}}},
+          {"permute", {{x}}, {{"order", Numbers{0, 2, 1}}}},
+          {"permute", {{x}}, {{"order", Numbers{1, 2, 0}}}},
+          {"permute", {{{130, 131}}}, {{"order", Numbers{1, 0}}}},
+          {"slice", {{x}}, {{"begin", Numbers{1, 2, 0}}, {"end", Numbers{37, 70, 9}}}},
+          {"slice", {{x}}, {{"begin", Numbers{0, 0, 4}}, {"end", Numbers{37, 70, 5}}}},
+          {"pad", {{x}}, {{"before", Numbers{0, 1, 2}}, {"after", Numbers{3, 0, 1}}}},
+          {"concat", {{{90, 130}}, {{90, 3}}, {{90, 77}}}, {{"axis", std::int64_t{1}}}},
+          {"concat", {{{190, 130}}, {{1, 130}}}, {{"axis", std::int64_t{0}}}}};
+}
+
+std::vector<OpCase> choices() {
+  const Attributes room{{"experts", std::int64_t{4}}, {"capacity", std::int64_t{40}}};
+  const Operand slots = whole({60, 2}, -1, 159);
+  return {{"top_k", {{{70, 130}}}, {{"k", std::int64_t{9}}}},
+          {"top_k_backward", {{{900, 3}}, whole({900, 3}, 0, 11)}, {{"size", std::int64_t{12}}}},
+          {"gather_rows", {{{3, 50, 300}}, whole({3, 21}, 0, 49)}},
+          {"scatter_rows", {{{3, 21, 300}}, whole({3, 21}, 0, 49)}, {{"rows", std::int64_t{50}}}},
+          {"expert_slots", {whole({60, 2}, 0, 3)}, room},
+          {"expert_dispatch", {{{60, 300}}, slots}, room},
+          {"expert_combine", {{{4, 40, 300}}, slots, {{60, 2}}}},
+          {"expert_combine_backward", {{{60, 300}}, {{4, 40, 300}}, slots, {{60, 2}}}},
+          {"all_finite", {{{30000}}, {{7}}}},
+          {"select", {{{}, 1, 2}, {{30000}}, {{30000}}}}};
+}
+
+std::vector<OpCase> elements() {
+  const Shape x{11, 19, 100};
+  const Operand step = whole({}, 0, 100);
+  const Attributes part{{"rate", 0.3},
+                        {"seed", std::int64_t{7}},
+                        {"offset", Numbers{1, 2, 50}},
+                        {"whole", Numbers{12, 30, 203}}};
+  Attributes normal{{"shape", Numbers{150, 70}}};
+  normal["offset"] = Numbers{3, 5};
+  normal["whole"] = Numbers{160, 80};
+  return {{"fused", {{x}, {{100}}}, {{"program", "add(%0,%1); gelu(t0)"}}},
+          {"fused",
+           {{x}, {{19, 100}}, {{}}, {x}},
+           {{"program",
+             "add(%0,%1); multiply(t0,%2); silu(t1); silu_backward(t1,%3); multiply(t3,t2); "
+             "scale(t4) factor=0.5; add(t5,t0)"}}},
+          {"fused", {{x, 0.5, 2}}, {{"program", "log(%0); sqrt_backward(%0,t0); tanh(t1)"}}},
+          {"dropout", {{x}, step}, {{"rate", 0.4}}, DType::I64},
+          {"dropout_backward", {{x}, step}, part, DType::I64},
+          {"random_normal", {step}, normal, DType::I64},
+          {"adamw",
+           {{x},
+            {x},
+            statistic(x, -1, 1),
+            statistic(x, 0, 1),
+            statistic({}, 0.01, 0.1),
+            whole({}, 1, 9),
+            statistic({}, 0.5, 1)},
+           {},
+           DType::I64},
+          {"sum_squares", {{{5, 11111}}}}};
+}
+
+std::vector<OpCase> rows() {
+  const Operand logits{{9, 3001}, -2, 2};
+  const Operand q{{2, 70, 4, 40}};
+  const Operand k{{2, 70, 2, 40}};
+  return {{"softmax", {logits}},
+          {"softmax_backward", {{{9, 3001}}, {{9, 3001}, 0, 0.001}}},
+          {"cross_entropy", {logits, whole({9}, -1, 3000)}},
+          {"cross_entropy_backward",
+           {statistic({9}, -1, 1), logits, whole({9}, -1, 3000), statistic({9}, 7, 9)}},
+          {"layer_norm", {{{70, 130}}, {{130}}, {{130}}}},
+          {"layer_norm_backward",
+           {{{70, 130}}, {{70, 130}}, {{130}}, statistic({70}, -1, 1), statistic({70}, 0.5, 2)}},
+          {"reduce_sum", {{{3, 11111}}}, {{"axes", Numbers{1}}}},
+          {"reduce_sum", {{{70, 130}}}, {{"axes", Numbers{0}}}},
+          {"attention", {q, k, k}},
+          {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}}};
+}
+
+std::vector<OpCase> images() {
+  const Attributes strided{{"stride", Numbers{2, 1}}, {"padding", Numbers{1, 2}}};
+  Attributes sized = strided;
+  sized["size"] = Numbers{13, 14};
+  Attributes kernel = strided;
+  kernel["kernel"] = Numbers{3, 5};
+  const Operand x{{2, 17, 13, 14}};
+  const Operand w{{33, 17, 3, 5}};
+  const Operand dy{{2, 33, 7, 14}};
+  return {{"conv2d", {x, w}, strided},
+          {"conv2d_backward_input", {dy, w}, sized},
+          {"conv2d_backward_weight", {dy, x}, kernel},
+          {"max_pool", {x}, kernel},
+          {"max_pool_backward", {{{2, 17, 7, 14}}, x}, kernel}};
+}
+
+}  // namespace
+
+std::vector<OpCase> large_cases() {
+  std::vector<OpCase> all;
+  for (const auto& some : {moves(), choices(), elements(), rows(), images()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,145 @@
+// Whole training steps on the CPU: in place, and the same as the references.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "graph/evaluate.h"
+#include "graph/op.h"
+#include "trireme/cpu_device.h"
+#include "trireme/execution.h"
+#include "trireme/model.h"
+#include "trireme/optimize.h"
+#include "trireme/training.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr BatchShape kBatch{.sequences = 2, .length = 5};
+
+ModelConfig small_model(DType dtype) {
+  return {.vocabulary = 19,
+          .context = 8,
+          .width = 12,
+          .layers = 2,
+          .heads = 3,
+          .key_heads = 3,
+          .head_width = 4,
+          .hidden = 20,
+          .dtype = dtype};
+}
+
+Graph training_graph(const Model& model, const Optimizer& optimizer) {
+  return make_training_graph(model.graph, {.optimizer = optimizer, .clip_limit = 1.0});
+}
+
+TEST(TrainingStep, UpdatesInPlace) {
+  const Model model = make_model(small_model(DType::F32), kBatch);
+  for (const Optimizer& optimizer :
+       {Optimizer(Sgd{}), Optimizer(Momentum{}), Optimizer(Adagrad{}), Optimizer(AdamW{})}) {
+    const Graph graph = training_graph(model, optimizer);
+    const Program program = make_program(graph);
+    program.verify();
+    EXPECT_TRUE(std::ranges::none_of(program.instructions,
+                                     [](const Instruction& i) { return i.op->name == "copy"; }));
+    for (const Update& update : graph.updates()) {
+      EXPECT_EQ(program.buffer({update.target.index}).offset,
+                program.buffer({update.value.index}).offset)
+          << graph.value(update.target).name;
+    }
+  }
+}
+
+/// Runs steps on a device; the parameters afterwards.
+class Training {
+ public:
+  Training(const Model& model, const Graph& graph, Device& device)
+      : model_(model), execution_(make_program(graph), device) {
+    for (const ModelParameter& parameter : model.parameters) {
+      execution_.write(parameter.name, initial_values(parameter, 1).raw());
+    }
+    std::mt19937 generator(3);
+    for (const char* name : {"tokens", "targets"}) {
+      HostBuffer ids(DType::I32, kBatch.sequences * kBatch.length);
+      std::ranges::generate(ids.as<std::int32_t>(),
+                            [&] { return static_cast<std::int32_t>(generator() % 19); });
+      execution_.write(name, ids.raw());
+    }
+  }
+
+  void step(std::int64_t number) {
+    HostBuffer step(DType::I64, 1);
+    step.as<std::int64_t>()[0] = number;
+    execution_.write("step", step.raw());
+    write_rate();
+    execution_.run();
+  }
+
+  [[nodiscard]] HostBuffer parameter(const ModelParameter& which) const {
+    HostBuffer values(which.type.dtype, which.type.shape.element_count());
+    execution_.read(which.name, values.raw());
+    return values;
+  }
+
+ private:
+  void write_rate() {
+    const bool wide = model_.config.dtype == DType::F64;
+    HostBuffer rate(wide ? DType::F64 : DType::F32, 1);
+    if (wide) {
+      rate.as<double>()[0] = 0.01;
+    } else {
+      rate.as<float>()[0] = 0.01F;
+    }
+    execution_.write("learning_rate", rate.raw());
+  }
+
+  const Model& model_;
+  Execution execution_;
+};
+
+constexpr int kSteps = 3;
+
+/// The largest difference of any parameter's element after some steps of both graphs.
+template <class T>
+double difference(const Model& model, const Graph& a, const Graph& b, int threads_of_b) {
+  std::vector<HostBuffer> found;
+  for (const auto& [graph, threads] : {std::pair(&a, 1), std::pair(&b, threads_of_b)}) {
+    const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .pinned = false});
+    Training training(model, *graph, *device);
+    for (int step = 1; step <= kSteps; ++step) {
+      training.step(step);
+    }
+    for (const ModelParameter& parameter : model.parameters) {
+      found.push_back(training.parameter(parameter));
+    }
+  }
+  double largest = 0;
+  const std::size_t count = model.parameters.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t i = 0; i < found[k].as<T>().size(); ++i) {
+      const double off = static_cast<double>(found[k].as<T>()[i]) -
+                         static_cast<double>(found[k + count].as<T>()[i]);
+      largest = std::max(largest, std::abs(off));
+    }
+  }
+  return largest;
+}
+
+TEST(TrainingStep, DoesNotDependOnTheNumberOfThreads) {
+  const Model model = make_model(small_model(DType::F32), kBatch);
+  const Graph graph = training_graph(model, AdamW{});
+  EXPECT_EQ(difference<float>(model, graph, graph, 2), 0);
+}
+
+TEST(TrainingStep, IsTheSameWhenFused) {
+  const Model wide = make_model(small_model(DType::F64), kBatch);
+  const Graph graph = training_graph(wide, AdamW{});
+  EXPECT_LT(difference<double>(wide, graph, fuse_elementwise(graph), 1), 1e-12);
+  const Model model = make_model(small_model(DType::F32), kBatch);
+  const Graph narrow = training_graph(model, AdamW{});
+  EXPECT_LT(difference<float>(model, narrow, fuse_elementwise(narrow), 1), 1e-4);
+}
+
+}  // namespace
+}  // namespace trireme::testing
