@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -100,28 +102,34 @@ void Language::make_row(int group, int last, const LanguageOptions& options) {
   }
 }
 
-/// Power iteration on the pairs: p'(b,c) = sum over a of p(a,b) P(c | a,b). Every symbol can follow every
-/// context, so that there is one stationary distribution and the iteration goes there.
-void Language::find_stationary() {
+/// How often the pairs are one symbol later: p'(b,c) = sum over a of p(a,b) P(c | a,b).
+std::vector<double> Language::pairs_after(const std::vector<double>& pairs) const {
   const auto n = static_cast<std::size_t>(symbols_);
+  const auto groups = static_cast<std::size_t>(groups_);
+  std::vector<double> after(n * n, 0.0);
+  for (std::size_t context = 0; context < groups * n; ++context) {
+    const std::size_t b = context % n;
+    double weight = 0;
+    for (std::size_t a = context / n; a < n; a += groups) {
+      weight += pairs[a * n + b];
+    }
+    for (std::size_t c = 0; c < n; ++c) {
+      after[b * n + c] += weight * next_[context * n + c];
+    }
+  }
+  return after;
+}
+
+/// Power iteration. Every symbol can follow every context, so that there is one stationary distribution
+/// and the iteration goes there.
+void Language::find_stationary() {
   constexpr int kMostSteps = 100'000;
   constexpr double kSettled = 1e-14;
-  pairs_.assign(n * n, 1 / static_cast<double>(n * n));
+  const auto count = static_cast<std::size_t>(symbols_) * static_cast<std::size_t>(symbols_);
+  pairs_.assign(count, 1 / static_cast<double>(count));
   double moved = 1;
   for (int step = 0; step < kMostSteps && moved > kSettled; ++step) {
-    std::vector<double> after(n * n, 0.0);
-    for (int group = 0; group < groups_; ++group) {
-      for (int b = 0; b < symbols_; ++b) {
-        double weight = 0;
-        for (int a = group; a < symbols_; a += groups_) {
-          weight += pairs_[static_cast<std::size_t>(a) * n + static_cast<std::size_t>(b)];
-        }
-        const std::span<const double> next = row(group, b);
-        for (std::size_t c = 0; c < n; ++c) {
-          after[static_cast<std::size_t>(b) * n + c] += weight * next[c];
-        }
-      }
-    }
+    std::vector<double> after = pairs_after(pairs_);
     moved = std::transform_reduce(after.begin(), after.end(), pairs_.begin(), 0.0, std::plus<>(),
                                   [](double x, double y) { return std::abs(x - y); });
     pairs_ = std::move(after);

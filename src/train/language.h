@@ -51,6 +51,7 @@ class Language {
  private:
   [[nodiscard]] std::span<const double> row(int before, int last) const;
   void make_row(int group, int last, const LanguageOptions& options);
+  [[nodiscard]] std::vector<double> pairs_after(const std::vector<double>& pairs) const;
   void find_stationary();
 
   int symbols_;

@@ -51,7 +51,9 @@ class Reader {
   /// A setting that changes how text is encoded must be absent, null, false or "".
   void refuse(const Sorted& object, const char* part, const char* field) const {
     const auto at = object.find(field);
-    if (at != object.end() && !at->is_null() && *at != false && *at != "") {
+    const bool off = at == object.end() || at->is_null() || *at == false ||
+                     (at->is_string() && at->get_ref<const std::string&>().empty());
+    if (!off) {
       fail(fmt::format("{} '{}' is set; only what GPT-2's tokenizer does is supported", part,
                        field));
     }

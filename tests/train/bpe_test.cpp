@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// GPT-2's spelling of bytes, written down again: '!' … '~', '¡' … '¬' and '®' … 'ÿ' are themselves.
 std::string spelled(unsigned char byte) {
-  static const std::map<unsigned, unsigned> kCodes = [] {
+  const std::map<unsigned, unsigned> all_codes = [] {
     std::map<unsigned, unsigned> codes;
     for (const auto& [first, last] :
          {std::pair(33U, 126U), std::pair(161U, 172U), std::pair(174U, 255U)}) {
@@ -35,7 +35,7 @@ std::string spelled(unsigned char byte) {
     }
     return codes;
   }();
-  const unsigned code = kCodes.at(byte);
+  const unsigned code = all_codes.at(byte);
   return code < 0x80 ? std::string(1, static_cast<char>(code))
                      : std::string{static_cast<char>(0xc0 | (code >> 6)),
                                    static_cast<char>(0x80 | (code & 63))};
