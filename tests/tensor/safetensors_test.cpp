@@ -20,6 +20,7 @@ std::string with_length(const std::string& header, const std::string& data = "")
   return out + header + data;
 }
 
+/// The views point into `file`.
 SafetensorsContent parse(const std::string& file) {
   return parse_safetensors(std::as_bytes(std::span(file)), "x.safetensors");
 }
@@ -75,10 +76,10 @@ TEST(Safetensors, HasTheBytesOfTheFormat) {
 }
 
 TEST(Safetensors, ReadsOtherOrdersAndSpaces) {
-  const SafetensorsContent content =
-      parse(with_length("{ \"b\" : " + entry("U8", "[2]", "[4,6]") +
-                            ",\n\"a\":" + R"({"data_offsets":[0,4],"shape":[1],"dtype":"I32"}}  )",
-                        "aaaabb"));
+  const std::string file = with_length("{ \"b\" : " + entry("U8", "[2]", "[4,6]") + ",\n\"a\":" +
+                                           R"({"data_offsets":[0,4],"shape":[1],"dtype":"I32"}}  )",
+                                       "aaaabb");
+  const SafetensorsContent content = parse(file);
   ASSERT_EQ(content.tensors.size(), 2U);
   EXPECT_EQ(content.tensors[0].spec, (TensorSpec{"a", DType::I32, Shape{1}}));
   EXPECT_EQ(content.tensors[1].bytes[0], std::byte{'b'});
