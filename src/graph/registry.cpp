@@ -41,8 +41,8 @@ std::vector<Op> make_rows() {
 }
 
 const std::vector<Op>& rows() {
-  static const std::vector<Op> kRows = make_rows();
-  return kRows;
+  static const std::vector<Op> all = make_rows();
+  return all;
 }
 
 }  // namespace
@@ -53,14 +53,14 @@ const Op* find_op(std::string_view name) {
 }
 
 const std::vector<const Op*>& all_ops() {
-  static const std::vector<const Op*> kAll = [] {
+  static const std::vector<const Op*> pointers = [] {
     std::vector<const Op*> all;
     for (const Op& op : rows()) {
       all.push_back(&op);
     }
     return all;
   }();
-  return kAll;
+  return pointers;
 }
 
 }  // namespace trireme

@@ -46,7 +46,7 @@ ModelConfig switch_mini() {
 }
 
 const std::vector<ModelConfig>& presets() {
-  static const std::vector<ModelConfig> kPresets{
+  static const std::vector<ModelConfig> all{
       gpt("gpt-nano", 2, 64, 2, 256, 128),
       gpt("gpt-mini", 4, 128, 4, 256, 256),
       gpt("gpt2-small", 12, 768, 12, 50257, 1024),
@@ -56,7 +56,7 @@ const std::vector<ModelConfig>& presets() {
       llama_tiny(),
       switch_mini(),
   };
-  return kPresets;
+  return all;
 }
 
 void require(bool holds, const std::string& what) {

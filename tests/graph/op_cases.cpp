@@ -7,7 +7,7 @@
 namespace trireme::testing {
 
 const std::vector<OpCase>& op_cases() {
-  static const std::vector<OpCase> kCases = [] {
+  static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
     for (const auto& some : {basic_cases(), fused_cases(), optimizer_cases(), structure_cases(),
                              transformer_cases()}) {
@@ -15,7 +15,7 @@ const std::vector<OpCase>& op_cases() {
     }
     return all;
   }();
-  return kCases;
+  return cases;
 }
 
 std::vector<TensorType> input_types(const OpCase& c, DType real) {

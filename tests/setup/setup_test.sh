@@ -162,7 +162,7 @@ case $case_name in
     ;;
   RunWithoutArgumentsTakesTheTour)
     call 0 "$tree/run"
-    expect_stdout "trireme tour in $PWD"
+    expect_stdout "trireme train in $PWD"
     ;;
   RunWorksFromAnywhereAndThroughALink)
     ln -s "$tree/run" "$folder/link"

@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
-#include <thread>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -39,8 +39,8 @@ class HostPages : public DeviceMemory {
       : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(bytes.count, 1))) {
     void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
-      throw Error(ErrorKind::System,
-                  fmt::format("cannot get {} of memory: {}", to_text(bytes), std::strerror(errno)));
+      throw Error(ErrorKind::System, fmt::format("cannot get {} of memory: {}", to_text(bytes),
+                                                 std::generic_category().message(errno)));
     }
     (void)madvise(pages, bytes_, MADV_HUGEPAGE);  // a wish
     data_ = static_cast<std::byte*>(pages);

@@ -78,10 +78,18 @@ void put_head(const W* from, T* to, std::int64_t stride, std::int64_t rows, std:
   }
 }
 
+/// A block of queries and a block of keys.
+struct Pair {
+  std::int64_t first;  ///< query
+  std::int64_t rows;
+  std::int64_t key;  ///< the first
+  std::int64_t keys;
+};
+
 /// S[rows, keys] = scale Q K^T for keys from `key`; what is masked is minus infinity.
 template <class W>
-void scores(const Sizes& z, const W* q, const W* keys_transposed, W* s, std::int64_t first,
-            std::int64_t rows, std::int64_t key, std::int64_t keys) {
+void scores(const Sizes& z, const W* q, const W* keys_transposed, W* s, const Pair& pair) {
+  const auto [first, rows, key, keys] = pair;
   std::fill(s, s + rows * kKeys, W{0});
   multiply_add<false>(Block<const W>{q, z.depth}, Block<const W>{keys_transposed + key, z.keys},
                       Block<W>{s, kKeys}, rows, keys, z.depth);
@@ -155,7 +163,7 @@ void attend_block(const Sizes& z, const ForwardRoom<W>& room, std::int64_t first
   std::fill(room.result, room.result + rows * z.depth, W{0});
   for (std::int64_t key = 0; key < z.visible(first + rows - 1); key += kKeys) {
     const std::int64_t keys = std::min(kKeys, z.keys - key);
-    scores(z, room.query, room.keys, room.scores, first, rows, key, keys);
+    scores(z, room.query, room.keys, room.scores, {first, rows, key, keys});
     for (std::int64_t r = 0; r < rows; ++r) {
       softmax_row(room.scores + r * kKeys, keys, maximum[r], sum[r], room.result + r * z.depth,
                   z.depth);
@@ -252,7 +260,7 @@ void attend_backward_block(const Sizes& z, const BackwardRoom<W>& room, const W*
   const std::int64_t keys = std::min(kKeys, z.keys - key);
   const W* query = room.query + first * z.depth;
   const W* dresult = room.dresult + first * z.depth;
-  scores(z, query, room.keys_transposed, room.scores, first, rows, key, keys);
+  scores(z, query, room.keys_transposed, room.scores, {first, rows, key, keys});
   std::fill(room.dscores, room.dscores + rows * kKeys, W{0});
   multiply_add<false>(Block<const W>{dresult, z.depth},
                       Block<const W>{room.values_transposed + key, z.keys},

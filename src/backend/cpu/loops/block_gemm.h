@@ -28,9 +28,9 @@ template <class W>
 using RegisterOf = typename Register<W>::Type;
 
 /// So many rows of the result stay in registers, two registers wide: half of the 16 or 32 that there are.
-constexpr int kTileRows = __BIGGEST_ALIGNMENT__ == 64 ? 8 : 4;
+inline constexpr int kTileRows = __BIGGEST_ALIGNMENT__ == 64 ? 8 : 4;
 template <class W>
-constexpr std::int64_t kTileColumns = 2 * Register<W>::kLanes;
+inline constexpr std::int64_t kTileColumns = 2 * Register<W>::kLanes;
 
 /// c[rows, 2 registers] += a[rows, k] b[k, 2 registers]
 template <bool kTransposedA, int kRows, class W>

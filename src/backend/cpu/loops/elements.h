@@ -128,7 +128,7 @@ void require_ids(std::string_view op, const I* ids, std::int64_t count, std::int
 }
 
 /// Below this many elements one thread is faster than to wake the others.
-constexpr std::int64_t kSerial = 8192;
+inline constexpr std::int64_t kSerial = 8192;
 
 /// f(begin, end) over parts of [0, n), on all threads. Parts are multiples of `grain` but for the last.
 template <class F>

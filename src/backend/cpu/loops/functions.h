@@ -6,8 +6,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2/pi)
-constexpr double kGeluCubic = 0.044715;
+inline constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2/pi)
+inline constexpr double kGeluCubic = 0.044715;
 
 template <class W>
 W sigmoid(W x) {

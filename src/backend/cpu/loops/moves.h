@@ -19,9 +19,9 @@ struct MoveLoop {
   std::int64_t to = 0;
 };
 
-constexpr std::size_t kMoveLoops = 8;
-constexpr std::int64_t kTile = 32;
-constexpr std::int64_t kRunBytes = 1 << 16;
+inline constexpr std::size_t kMoveLoops = 8;
+inline constexpr std::int64_t kTile = 32;
+inline constexpr std::int64_t kRunBytes = 1 << 16;
 
 /// Loops around the inner part of a move, one after the other in the order of the target.
 class MoveCursor {

@@ -16,29 +16,40 @@ Rows rows_of(const Shape& shape) {
 }
 
 template <class T>
-void normalize_row(const T* x, const T* gamma, const T* beta, T* y, Wide<T>* mean, Wide<T>* rstd,
-                   std::int64_t c, Wide<T> epsilon) {
+struct LayerNorm {
   using W = Wide<T>;
-  W sum = 0;
+  const T* x;
+  const T* gamma;
+  const T* beta;
+  T* y;
+  W* mean;
+  W* rstd;
+  std::int64_t c;
+  W epsilon;
+
+  void row(std::int64_t r) const {
+    const T* from = x + r * c;
+    W sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < c; ++i) {
-    sum += load(x[i]);
-  }
-  const W m = sum / static_cast<W>(c);
-  W squares = 0;
+    for (std::int64_t i = 0; i < c; ++i) {
+      sum += load(from[i]);
+    }
+    const W m = sum / static_cast<W>(c);
+    W squares = 0;
 #pragma omp simd reduction(+ : squares)
-  for (std::int64_t i = 0; i < c; ++i) {
-    const W d = load(x[i]) - m;
-    squares += d * d;
-  }
-  const W r = 1 / std::sqrt(squares / static_cast<W>(c) + epsilon);
+    for (std::int64_t i = 0; i < c; ++i) {
+      const W d = load(from[i]) - m;
+      squares += d * d;
+    }
+    const W s = 1 / std::sqrt(squares / static_cast<W>(c) + epsilon);
 #pragma omp simd
-  for (std::int64_t i = 0; i < c; ++i) {
-    store(y[i], (load(x[i]) - m) * r * load(gamma[i]) + load(beta[i]));
+    for (std::int64_t i = 0; i < c; ++i) {
+      store(y[r * c + i], (load(from[i]) - m) * s * load(gamma[i]) + load(beta[i]));
+    }
+    mean[r] = m;
+    rstd[r] = s;
   }
-  *mean = m;
-  *rstd = r;
-}
+};
 
 std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
   const Rows rows = rows_of(request.inputs[0].shape);
@@ -49,12 +60,12 @@ std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
     using W = Wide<T>;
     return kernel([rows, epsilon](const KernelMemory& memory) {
+      const LayerNorm<T> norm{input<T>(memory, 0),  input<T>(memory, 1),    input<T>(memory, 2),
+                              output<T>(memory, 0), output<W>(memory, 1),   output<W>(memory, 2),
+                              rows.length,          static_cast<W>(epsilon)};
       parallel(rows.count, 1 + kSerial / rows.length, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {
-          const std::int64_t at = r * rows.length;
-          normalize_row(input<T>(memory, 0) + at, input<T>(memory, 1), input<T>(memory, 2),
-                        output<T>(memory, 0) + at, output<W>(memory, 1) + r,
-                        output<W>(memory, 2) + r, rows.length, static_cast<W>(epsilon));
+          norm.row(r);
         }
       });
     });

@@ -5,7 +5,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 
 std::span<const KernelRow> loop_kernels() {
-  static const std::vector<KernelRow> kRows = [] {
+  static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all;
     for (const auto& some :
          {attention_kernels(), choice_kernels(), conv_kernels(), elementwise_kernels(),
@@ -16,7 +16,7 @@ std::span<const KernelRow> loop_kernels() {
     }
     return all;
   }();
-  return kRows;
+  return rows;
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

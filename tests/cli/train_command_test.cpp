@@ -1,0 +1,104 @@
+// `trireme train` as a user runs it.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cli/program.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// A folder that is gone with the test.
+class TrainCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) /
+              fmt::format("trireme-train-{}-{}", ::getpid(),
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] std::string run_folder() const { return (folder_ / "run").string(); }
+
+  /// The lines of a run with --json.
+  std::vector<Json> train(const std::string& arguments) {
+    const Ran ran = run_program("train --json --model gpt-nano --batch 4 --length 32 " + arguments);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    std::vector<Json> lines;
+    std::istringstream out(ran.out);
+    for (std::string line; std::getline(out, line);) {
+      lines.push_back(Json::parse(line));
+    }
+    return lines;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TrainCommand, LearnsTheLanguage) {
+  const std::vector<Json> lines = train("--steps 60 --run-folder " + run_folder());
+  ASSERT_EQ(lines.size(), 61U);
+  EXPECT_NEAR(lines.front()["loss"].get<double>(), std::log(64.0), 0.2);
+  const Json& summary = lines.back();
+  EXPECT_LT(summary["final_loss"].get<double>(), summary["unigram_entropy"].get<double>());
+  EXPECT_GT(summary["final_loss"].get<double>(), summary["floor"].get<double>());
+  for (const char* key : {"step", "loss", "tokens_per_second", "mfu", "hfu", "peak_memory_bytes"}) {
+    EXPECT_TRUE(lines.front().contains(key)) << key;
+  }
+  for (const char* file : {"settings.json", "metrics.jsonl", "trace.json", "checkpoints/latest"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
+  }
+}
+
+/// A run that is stopped and resumed has the same losses, bit for bit, as one that never stopped.
+TEST_F(TrainCommand, ResumesBitForBit) {
+  const std::string rate = "--rate constant:0.001 ";
+  const std::vector<Json> whole =
+      train(rate + "--steps 8 --run-folder " + (folder_ / "whole").string());
+  (void)train(rate + "--steps 5 --run-folder " + run_folder());
+  const std::vector<Json> rest = train("--steps 8 --resume " + run_folder());
+  ASSERT_EQ(rest.size(), 4U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rest[i]["step"], 6 + i);
+    EXPECT_EQ(rest[i]["loss"].get<double>(), whole[5 + i]["loss"].get<double>());
+  }
+}
+
+TEST_F(TrainCommand, TrainsOnAFileOfBytes) {
+  const std::string text = (folder_ / "text").string();
+  std::ofstream file(text);
+  for (int i = 0; i < 2000; ++i) {
+    file << "the rowers pull as one. ";
+  }
+  file.close();
+  const std::vector<Json> lines =
+      train("--steps 40 --data " + text + " --run-folder " + run_folder());
+  EXPECT_LT(lines.back()["final_loss"].get<double>(), 3.5);
+  EXPECT_TRUE(lines.back()["floor"].is_null());
+}
+
+TEST_F(TrainCommand, RefusesWhatCannotBe) {
+  const auto error = [](const std::string& arguments) {
+    const Ran ran = run_program("train " + arguments);
+    EXPECT_NE(ran.exit_code, 0) << arguments;
+    return ran.err;
+  };
+  EXPECT_NE(error("--model gpt9").find("'gpt9' is no model"), std::string::npos);
+  EXPECT_NE(error("--data /no/such/file").find("/no/such/file"), std::string::npos);
+  EXPECT_NE(error("--recompute most").find("none, selective or full"), std::string::npos);
+  EXPECT_NE(error("--resume " + run_folder()).find("settings.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme
