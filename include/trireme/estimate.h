@@ -169,9 +169,14 @@ struct OpKind {
   [[nodiscard]] double intensity() const noexcept { return bytes > 0 ? flops / bytes : 0; }
 };
 
+/// Those with the most bytes first. What is only seen differently (a reshape) is left out.
+[[nodiscard]] std::vector<OpKind> op_kinds(const Graph& graph);
+/// The least time of all of them, one after the other.
+[[nodiscard]] Seconds least_time(const std::vector<OpKind>& kinds, const Roofline& roofline);
+
 struct GraphEstimate {
   FlopCount flops{};
-  std::vector<OpKind> kinds{};  ///< those with the most bytes first
+  std::vector<OpKind> kinds{};
   MemoryUse memory{};
   Bytes kept{};  ///< activations that wait for the backward
 };
@@ -189,8 +194,8 @@ struct StepOptions {
 /// The training step of a buildable architecture, as a graph.
 [[nodiscard]] Graph training_step(const Architecture& architecture, const StepOptions& options);
 
-/// The least time of all kinds, one after the other, and the MFU and HFU that follow from it. A causal mask saves
-/// no time here, and its FLOPs count.
+/// The least time, and the MFU and HFU that follow from it. A causal mask saves no time here, and what it hides
+/// counts.
 struct RooflineEstimate {
   Seconds time{};
   double mfu = 0;

@@ -21,6 +21,7 @@ struct ExampleTable {
   std::string title{};
   std::vector<std::string> columns{};
   std::vector<std::vector<std::string>> rows{};
+  bool ends_in_words = false;  ///< the last column is text, not numbers
 };
 
 struct Example {

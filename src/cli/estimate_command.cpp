@@ -1,5 +1,6 @@
 // `trireme estimate`: parameters, FLOPs, memory, roofline and utilization of a model on a device.
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -146,10 +147,18 @@ void set_sizes(const Options& o, ModelConfig& c) {
   c.context = std::max(given_or(o.context, c.context), o.context > 0 ? 0 : o.length);
 }
 
+/// Whether the model is no longer the one that has the name.
+bool is_resized(const Options& o) {
+  return o.untied || !o.family.empty() ||
+         std::ranges::any_of(std::array{o.layers, o.width, o.heads, o.key_heads, o.head_width,
+                                        o.hidden, o.vocabulary, o.experts, o.experts_per_token,
+                                        o.expert_hidden, o.shared_experts, o.mixture_every},
+                             [](std::int64_t size) { return size > 0; });
+}
+
 Architecture make_architecture(const Options& o) {
   Architecture a = parsed("--model", o.model, architecture);
   ModelConfig& c = a.model;
-  const std::string name = c.name;
   if (!o.family.empty()) {
     c.family = parsed("--family", o.family, parse_family);
   }
@@ -162,6 +171,7 @@ Architecture make_architecture(const Options& o) {
   a.expert_hidden = given_or(o.expert_hidden, a.expert_hidden);
   a.shared_experts = given_or(o.shared_experts, a.shared_experts);
   a.mixture_every = given_or(o.mixture_every, a.mixture_every);
+  c.name += is_resized(o) ? "-resized" : "";
   a.verify();
   return a;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/estimate_report.h"
 
 namespace trireme::cli {
@@ -41,7 +42,8 @@ std::string table_text(const ExampleTable& table, bool colour) {
   const auto row_text = [&](const std::vector<std::string>& row) {
     std::string out = "  " + padded(row[0], widths[0]);
     for (std::size_t i = 1; i < row.size(); ++i) {
-      out += "   " + right_aligned(row[i], widths[i]);
+      const bool words = table.ends_in_words && i + 1 == row.size();
+      out += "   " + (words ? row[i] : right_aligned(row[i], widths[i]));
     }
     return out;
   };
@@ -51,6 +53,20 @@ std::string table_text(const ExampleTable& table, bool colour) {
     out += row_text(row) + "\n";
   }
   return out;
+}
+
+/// Lines of at most this many columns, broken between words.
+std::string wrapped(const std::string& text, int width) {
+  std::string out;
+  int column = 0;
+  for (const std::string_view word : split_words(text)) {
+    const int length = display_width(word);
+    const bool fits = column == 0 || column + 1 + length <= width;
+    out += column == 0 ? "" : fits ? " " : "\n";
+    column = fits && column > 0 ? column + 1 + length : length;
+    out += word;
+  }
+  return out + "\n";
 }
 
 Json lines_json(const std::vector<ExampleLine>& lines) {
@@ -85,7 +101,7 @@ std::string example_text(const Example& example, const Terminal& terminal) {
   }
   out += example.notes.empty() ? "" : "\n";
   for (const std::string& note : example.notes) {
-    out += note + "\n";
+    out += wrapped(note, std::min(terminal.width, 100));
   }
   return out;
 }

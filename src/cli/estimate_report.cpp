@@ -45,8 +45,8 @@ EstimateReport make_estimate(const EstimateRequest& request) {
   if (report.roofline) {
     StepOptions fused = request.step;
     fused.fused = true;
-    report.best = at_roofline(*report.graph, *report.roofline).time;
-    report.best_fused = at_roofline(estimate_graph(training_step(a, fused)), *report.roofline).time;
+    report.best = least_time(report.graph->kinds, *report.roofline);
+    report.best_fused = least_time(op_kinds(training_step(a, fused)), *report.roofline);
   }
   return report;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,20 +14,19 @@ namespace {
 constexpr const char* kUnknown = "unknown";
 constexpr double kDay = 86400;
 
-/// "124.4 M", "7.166 T": four significant digits, powers of 1000.
-std::string scaled(double number) {
-  static constexpr std::array<const char*, 8> kPrefixes{"",   " k", " M", " G",
-                                                        " T", " P", " E", " Z"};
+/// "124.4 M", "7.166 T": four significant digits, powers of 1000. Parameters are said in billions.
+std::string scaled(double number, const char* giga = " G") {
+  const std::array<const char*, 8> prefixes{"", " k", " M", giga, " T", " P", " E", " Z"};
   std::size_t prefix = 0;
-  while (std::abs(number) >= 999.95 && prefix + 1 < kPrefixes.size()) {
+  while (std::abs(number) >= 999.95 && prefix + 1 < prefixes.size()) {
     number /= 1000;
     ++prefix;
   }
-  const int decimals = prefix == 0 && number == std::floor(number) ? 0
-                       : number < 10                               ? 3
-                       : number < 100                              ? 2
-                                                                   : 1;
-  return fmt::format("{:.{}f}{}", number, decimals, kPrefixes.at(prefix));
+  if (prefix == 0 && number == std::floor(number)) {
+    return fmt::format("{:.0f}", number);
+  }
+  const int decimals = number < 9.9995 ? 3 : number < 99.995 ? 2 : 1;
+  return fmt::format("{:.{}f}{}", number, decimals, prefixes.at(prefix));
 }
 
 std::string percent(double share) {
@@ -98,13 +98,13 @@ class Text {
     const Architecture& a = r_.request.architecture;
     const BatchShape& batch = r_.request.step.batch;
     out_ += styled(c.name, Style::Bold, look_.terminal.colour);
-    line(": {} layers of width {}, {} heads of {}{}, feed-forward {}, vocabulary {}", c.layers,
-         c.width, c.heads, c.head_width,
+    line(": {} layers of width {}, {} heads of {}{}, hidden {}, {} words", c.layers, c.width,
+         c.heads, c.head_width,
          c.key_heads == c.heads ? "" : fmt::format(" ({} for keys)", c.key_heads), c.hidden,
          c.vocabulary);
     if (a.is_mixture()) {
-      line("  {} experts of {} in {} of them, {} for each token{}", c.experts, a.hidden_of_expert(),
-           a.mixture_blocks(), c.experts_per_token,
+      line("  {} experts of {} in {} of the layers, {} for each token{}", c.experts,
+           a.hidden_of_expert(), a.mixture_blocks(), c.experts_per_token,
            a.shared_experts > 0 ? fmt::format(" and {} shared", a.shared_experts) : "");
     }
     line("  {} sequence{} of {} tokens a step on {} {}, {}", batch.sequences,
@@ -114,14 +114,14 @@ class Text {
   }
 
   /// Amounts with their shares; those that are 0 are left out.
-  void parts(const std::vector<Part>& all, double total) {
+  void parts(const std::vector<Part>& all, double total, const char* giga = " G") {
     for (const Part& part : all) {
       if (part.amount > 0) {
-        line("  {:<14}{:>10} {:>8}  {}{}", part.name, scaled(part.amount),
+        line("  {:<14}{:>10} {:>8}  {}{}", part.name, scaled(part.amount, giga),
              percent(part.amount / total), padded(bar(part.amount / total), 26), part.note);
       }
     }
-    line("  {:<14}{:>10}", "total", scaled(total));
+    line("  {:<14}{:>10}", "total", scaled(total, giga));
   }
 
   void parameters() {
@@ -136,9 +136,9 @@ class Text {
            {"routers", real(p.routers)},
            {"norms", real(p.norms)},
            {"head", real(p.head)}},
-          real(p.total()));
+          real(p.total()), " B");
     if (p.experts > 0) {
-      line("  {:<14}{:>10} {:>8}  what one token passes", "active", scaled(real(p.active())),
+      line("  {:<14}{:>10} {:>8}  what one token passes", "active", scaled(real(p.active()), " B"),
            percent(real(p.active()) / real(p.total())));
     }
   }
@@ -148,9 +148,10 @@ class Text {
     const ModelConfig& c = model();
     const bool plain = c.heads == c.key_heads && c.heads * c.head_width == c.width;
     const bool usual = c.family == Family::Gpt2 && c.hidden == 4 * c.width && c.experts == 1;
-    title("FLOPs of a token, forward", "2 for each multiply-add; attention unmasked");
-    parts({{"projections", f.projections, plain ? "8h²L" : "4hL(q + k)"},
-           {"attention", f.attention, plain ? "4shL" : "4sqL"},
+    title("FLOPs of a token, forward",
+          "2 for each multiply-add, no mask; h width, L layers, s tokens, V words");
+    parts({{"projections", f.projections, plain ? "8h²L" : ""},
+           {"attention", f.attention, plain ? "4shL" : ""},
            {"feed-forward", f.feed_forward, usual ? "16h²L" : ""},
            {"routers", f.routers},
            {"logits", f.logits, "2hV"}},
@@ -176,10 +177,13 @@ class Text {
       return "the device's memory is unknown";
     }
     const auto has = static_cast<double>(r_.request.device.memory->count);
-    const std::string share =
-        fmt::format("{} of {}", percent(bytes / has), to_text(*r_.request.device.memory));
-    return bytes <= has ? styled("fits", Style::Good, look_.terminal.colour) + ": " + share
-                        : styled("does not fit", Style::Bad, look_.terminal.colour) + ": " + share;
+    const std::string memory = to_text(*r_.request.device.memory);
+    const bool colour = look_.terminal.colour;
+    return bytes <= has
+               ? fmt::format("{}, {} of {}", styled("fits", Style::Good, colour),
+                             percent(bytes / has), memory)
+               : fmt::format("{}, {:.3g} times {}", styled("does not fit", Style::Bad, colour),
+                             bytes / has, memory);
   }
 
   void memory() {
@@ -192,12 +196,21 @@ class Text {
                       mode_text(r_.request.step.recompute)));
     const MemoryUse& use = r_.graph->memory;
     const auto total = static_cast<double>(use.peak.count);
-    for (const Category category : {Category::Parameter, Category::Gradient, Category::Optimizer,
-                                    Category::Activation, Category::Input}) {
+    static constexpr std::array<std::pair<const char*, Category>, 6> kParts{
+        {{"parameters", Category::Parameter},
+         {"gradients", Category::Gradient},
+         {"optimizer", Category::Optimizer},
+         {"activations", Category::Activation},
+         {"workspace", Category::Workspace},
+         {"inputs", Category::Input}}};
+    for (const auto& [name, category] : kParts) {
       const Bytes bytes = use.at_peak.at(static_cast<std::size_t>(category));
+      if (category == Category::Workspace && bytes.count == 0) {
+        continue;
+      }
       const double share = static_cast<double>(bytes.count) / total;
-      line("  {:<14}{:>10} {:>8}  {}", std::string(to_text(category)), to_text(bytes),
-           percent(share), padded(bar(share), 26));
+      line("  {:<14}{:>10} {:>8}  {}", name, to_text(bytes), percent(share),
+           padded(bar(share), 26));
     }
     line("  {:<14}{:>10}           {}", "peak", to_text(use.peak), fits(total));
     line("  {} of activations wait for the backward", to_text(r_.graph->kept));
@@ -205,8 +218,8 @@ class Text {
 
   /// Where there is no graph to plan.
   void recipes() {
-    title("Memory of a device, by what is kept for each parameter",
-          "activations unknown: this model has no graph yet");
+    title("Memory of a device",
+          "by bytes for each parameter; without a graph activations are unknown");
     for (const MemoryRecipe& recipe : memory_recipes()) {
       const double bytes = recipe.total() * static_cast<double>(r_.parameters.total());
       line("  {:<24}{:>4.3g} bytes {:>10}  {}", recipe.name, recipe.total(),
@@ -218,53 +231,76 @@ class Text {
     if (!r_.graph) {
       return;
     }
-    const std::string peak = r_.peak ? to_text(*r_.peak) : kUnknown;
     const std::optional<ByteRate>& memory = r_.request.device.memory_bandwidth;
     title(fmt::format("Roofline of {}", r_.request.device.name),
-          fmt::format("peak {} ({}, dense), memory {}", peak, r_.request.peak_type,
-                      memory ? to_text(*memory) : kUnknown));
-    if (!r_.roofline) {
-      line("  no prediction: a rate is unknown, and nothing is guessed");
-      return;
+          fmt::format("peak {} ({}, dense), memory {}", r_.peak ? to_text(*r_.peak) : kUnknown,
+                      r_.request.peak_type, memory ? to_text(*memory) : kUnknown));
+    if (r_.roofline) {
+      line("  above {:.0f} FLOP/byte an op is bound by computing, below by memory",
+           r_.roofline->ridge());
+    } else {
+      line("  a rate is unknown, so there are no times: nothing is guessed");
     }
-    line("  above {:.0f} FLOP/byte an op is bound by computing, below by memory",
-         r_.roofline->ridge());
     ops();
-    const Seconds best = *r_.best;
-    line("  at best {} a step: MFU {}, HFU {}; element-wise ops fused: {}, MFU {}", to_text(best),
-         percent(r_.mfu(best)), percent(r_.hfu(best)), to_text(*r_.best_fused),
-         percent(r_.mfu(*r_.best_fused)));
+    if (r_.best) {
+      at_best("at best", *r_.best, "every op at its bound, one after the other");
+      at_best("fused", *r_.best_fused, "and element-wise ops in one pass");
+    }
+  }
+
+  void at_best(const char* name, Seconds time, const char* note) {
+    line("  {:<10}{:>10} a step, MFU {:>6}, HFU {:>6}  {}", name, to_text(time),
+         percent(r_.mfu(time)), percent(r_.hfu(time)), note);
+  }
+
+  /// The slowest first; without times those that move the most bytes.
+  [[nodiscard]] std::vector<TimedKind> kinds() const {
+    if (r_.roofline) {
+      return timed_kinds(*r_.graph, *r_.roofline);
+    }
+    std::vector<TimedKind> untimed;
+    for (const OpKind& kind : r_.graph->kinds) {
+      untimed.push_back({.kind = &kind});
+    }
+    return untimed;
   }
 
   void ops() {
-    line("  {:<28}{:>6}{:>10}{:>12}{:>11}{:>11}{:>8}  {}", "op", "nodes", "FLOPs", "bytes",
+    line("  {:<28}{:>6}{:>10}{:>11}{:>11}{:>10}{:>8}  {}", "op", "nodes", "FLOPs", "bytes",
          "FLOP/byte", "time", "share", "bound by");
-    const std::vector<TimedKind> kinds = timed_kinds(*r_.graph, *r_.roofline);
-    const auto shown = std::min(kinds.size(), static_cast<std::size_t>(look_.ops));
+    const std::vector<TimedKind> all = kinds();
+    const auto shown = std::min(all.size(), static_cast<std::size_t>(look_.ops));
     for (std::size_t i = 0; i < shown; ++i) {
-      op(*kinds[i].kind, kinds[i].time);
+      op(*all[i].kind, all[i].time, bound_text(*all[i].kind));
     }
-    if (shown == kinds.size()) {
+    if (shown == all.size()) {
       return;
     }
-    OpKind rest{.name = fmt::format("{} other kinds", kinds.size() - shown)};
+    OpKind rest{.name = fmt::format("{} other kinds", all.size() - shown)};
     Seconds time{};
-    for (std::size_t i = shown; i < kinds.size(); ++i) {
-      rest.nodes += kinds[i].kind->nodes;
-      rest.flops += kinds[i].kind->flops;
-      rest.bytes += kinds[i].kind->bytes;
-      time.count += kinds[i].time.count;
+    for (std::size_t i = shown; i < all.size(); ++i) {
+      rest.nodes += all[i].kind->nodes;
+      rest.flops += all[i].kind->flops;
+      rest.bytes += all[i].kind->bytes;
+      time.count += all[i].time.count;
     }
-    op(rest, time);
+    op(rest, time, "");
   }
 
-  void op(const OpKind& kind, Seconds time) {
-    const Bound bound = r_.roofline->bound(kind.flops, kind.bytes);
-    line("  {:<28}{:>6}{:>10}{:>12}{:>11.4g}{:>11}{:>8}  {}", kind.name, kind.nodes,
+  [[nodiscard]] std::string bound_text(const OpKind& kind) const {
+    if (!r_.roofline) {
+      return kUnknown;
+    }
+    const bool computing = r_.roofline->bound(kind.flops, kind.bytes) == Bound::Compute;
+    return styled(computing ? "computing" : "memory", computing ? Style::Good : Style::Bad,
+                  look_.terminal.colour);
+  }
+
+  void op(const OpKind& kind, Seconds time, const std::string& bound) {
+    line("  {:<28}{:>6}{:>10}{:>11}{:>11.4g}{:>10}{:>8}  {}", kind.name, kind.nodes,
          scaled(kind.flops), to_text(Bytes{static_cast<std::int64_t>(kind.bytes)}),
-         kind.intensity(), to_text(time), percent(time.count / r_.best->count),
-         styled(bound == Bound::Compute ? "computing" : "memory",
-                bound == Bound::Compute ? Style::Good : Style::Bad, look_.terminal.colour));
+         kind.intensity(), r_.best ? to_text(time) : "-",
+         r_.best ? percent(time.count / r_.best->count) : "-", bound);
   }
 
   void utilization() {

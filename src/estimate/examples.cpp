@@ -135,15 +135,17 @@ Example peaks() {
 }
 
 Example typical() {
-  Example e{
-      .name = "typical",
-      .label = "b6",
-      .title = "Is my MFU typical?",
-      .given = {},
-      .results = {},
-      .tables = {{.title = "", .columns = {"device", "dense f16 peak", "typical MFU"}, .rows = {}}},
-      .notes = {"112 TFLOP/s is the V100 for PCIe; the SXM2 one has 125.",
-                "A step time turns it into a verdict: trireme estimate … --step-time 0.35s"}};
+  Example e{.name = "typical",
+            .label = "b6",
+            .title = "Is my MFU typical?",
+            .given = {},
+            .results = {},
+            .tables = {{.title = "",
+                        .columns = {"device", "dense f16 peak", "typical MFU"},
+                        .rows = {},
+                        .ends_in_words = true}},
+            .notes = {"112 TFLOP/s is the V100 for PCIe; the SXM2 one has 125.",
+                      "A step time turns it into a verdict: trireme estimate … --step-time 0.35s"}};
   for (const char* name : {"v100-pcie", "v100", "a100", "h100", "b200"}) {
     const std::optional<TypicalMfu> known = typical_mfu(name);
     e.tables[0].rows.push_back(

@@ -56,7 +56,9 @@ std::string kind_of(const Graph& graph, const Node& node) {
   return node.op->name == "einsum" ? product_name(graph, node) : std::string(node.op->name);
 }
 
-std::vector<OpKind> sum_by_kind(const Graph& graph) {
+}  // namespace
+
+std::vector<OpKind> op_kinds(const Graph& graph) {
   std::map<std::string, OpKind> sums;
   for (const Node& node : graph.nodes()) {
     if (node.op->is_view) {
@@ -78,11 +80,17 @@ std::vector<OpKind> sum_by_kind(const Graph& graph) {
   return kinds;
 }
 
-}  // namespace
+Seconds least_time(const std::vector<OpKind>& kinds, const Roofline& roofline) {
+  Seconds sum{};
+  for (const OpKind& kind : kinds) {
+    sum.count += roofline.time(kind.flops, kind.bytes).count;
+  }
+  return sum;
+}
 
 GraphEstimate estimate_graph(const Graph& graph) {
   return {.flops = count_flops(graph),
-          .kinds = sum_by_kind(graph),
+          .kinds = op_kinds(graph),
           .memory = memory_use(make_program(graph)),
           .kept = kept_bytes(graph)};
 }
@@ -106,10 +114,7 @@ Graph training_step(const Architecture& architecture, const StepOptions& options
 }
 
 RooflineEstimate at_roofline(const GraphEstimate& graph, const Roofline& roofline) {
-  RooflineEstimate best;
-  for (const OpKind& kind : graph.kinds) {
-    best.time.count += roofline.time(kind.flops, kind.bytes).count;
-  }
+  RooflineEstimate best{.time = least_time(graph.kinds, roofline)};
   best.mfu = utilization(graph.flops.model().products, best.time, roofline.peak);
   best.hfu = utilization(graph.flops.hardware().products, best.time, roofline.peak);
   return best;

@@ -17,7 +17,7 @@ Bytes at_peak(const GraphEstimate& estimate, Category category) {
 
 GraphEstimate small_step(RecomputeMode mode = RecomputeMode::None, bool fused = false) {
   return estimate_graph(training_step(architecture("gpt2-small"),
-                                      {.batch = {2, 1024}, .recompute = mode, .fused = fused}));
+                                      {.batch = {8, 1024}, .recompute = mode, .fused = fused}));
 }
 
 const OpKind* find_kind(const GraphEstimate& estimate, const std::string& name) {
@@ -27,12 +27,12 @@ const OpKind* find_kind(const GraphEstimate& estimate, const std::string& name) 
 
 TEST(GraphEstimate, NamesProductsByTheirSizes) {
   const GraphEstimate estimate = small_step();
-  const OpKind* up = find_kind(estimate, "matmul 2048x768x3072");
+  const OpKind* up = find_kind(estimate, "matmul 8192x768x3072");
   ASSERT_NE(up, nullptr);
   // Up, and the gradient of the input of down, in each of twelve layers.
   EXPECT_EQ(up->nodes, 24);
-  EXPECT_EQ(up->flops, 24 * 2.0 * 2048 * 768 * 3072);
-  EXPECT_DOUBLE_EQ(up->intensity(), matmul_intensity(2048, 3072, 768, 2));
+  EXPECT_EQ(up->flops, 24 * 2.0 * 8192 * 768 * 3072);
+  EXPECT_DOUBLE_EQ(up->intensity(), matmul_intensity(8192, 3072, 768, 2));
   EXPECT_NE(find_kind(estimate, "attention"), nullptr);
   EXPECT_EQ(find_kind(estimate, "reshape"), nullptr);
 }
