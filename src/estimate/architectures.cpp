@@ -23,7 +23,7 @@ Architecture gpt3() {
                     .heads = 96,
                     .key_heads = 96,
                     .head_width = 128,
-                    .hidden = 4 * 12288}};
+                    .hidden = 49152}};
 }
 
 struct LlamaRow {
@@ -71,7 +71,7 @@ Architecture maverick() {
 }
 
 const std::vector<Architecture>& published() {
-  static const std::vector<Architecture> kPublished{
+  static const std::vector<Architecture> rows{
       gpt3(),
       llama({"llama-65b", 80, 8192, 64, 64, 22016, 32000, 2048}),       // Touvron et al. 2023
       llama({"llama3-8b", 32, 4096, 32, 8, 14336, 128256, 8192}),       // Llama team 2024, table 3
@@ -80,7 +80,7 @@ const std::vector<Architecture>& published() {
       mixtral(),
       maverick(),
   };
-  return kPublished;
+  return rows;
 }
 
 void require(bool holds, const std::string& what) {

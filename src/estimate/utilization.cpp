@@ -69,7 +69,7 @@ double devices_needed(double flops, FlopRate peak, double mfu, Seconds time) {
 }
 
 const std::vector<MemoryRecipe>& memory_recipes() {
-  static const std::vector<MemoryRecipe> kRecipes{
+  static const std::vector<MemoryRecipe> recipes{
       // The optimizer keeps a copy of the parameters and two moments, all in f32.
       {.name = "Adam, mixed precision", .parameters = 2, .gradients = 2, .optimizer = 12},
       {.name = "Adam, f32", .parameters = 4, .gradients = 4, .optimizer = 8},
@@ -77,7 +77,7 @@ const std::vector<MemoryRecipe>& memory_recipes() {
       {.name = "SGD, f32", .parameters = 4, .gradients = 4, .optimizer = 0},
       {.name = "inference, bf16", .parameters = 2, .gradients = 0, .optimizer = 0},
   };
-  return kRecipes;
+  return recipes;
 }
 
 Seconds server_time(int workers, double bytes, ByteRate bandwidth) {
@@ -85,7 +85,7 @@ Seconds server_time(int workers, double bytes, ByteRate bandwidth) {
 }
 
 Seconds tree_server_time(int workers, double bytes, ByteRate bandwidth) {
-  const int levels = std::bit_width(static_cast<unsigned>(workers)) - 1;
+  const auto levels = static_cast<int>(std::bit_width(static_cast<unsigned>(workers))) - 1;
   return {4 * levels * bytes / bandwidth.count};
 }
 
