@@ -19,11 +19,14 @@ struct Flops {
 
 struct FlopCount {
   std::array<Flops, 4> phases{};  ///< in the order of Phase
+  /// Products in the phases above that repeat the forward's inside of an op: the backward of attention
+  /// computes the scores again.
+  Flops repeated{};
 
   [[nodiscard]] const Flops& of(Phase phase) const {
     return phases.at(static_cast<std::size_t>(phase));
   }
-  /// Forward and backward, each once: what MFU counts.
+  /// Forward and backward, each once and nothing again: what MFU counts.
   [[nodiscard]] Flops model() const;
   /// All that is executed: what HFU counts.
   [[nodiscard]] Flops hardware() const;

@@ -30,6 +30,7 @@ constexpr const char* kFooter =
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
     "  trireme cluster dgx-h100:4                          what a cluster is made of\n"
+    "  trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
@@ -102,6 +103,7 @@ int run(int argc, char** argv) {
   add_train_command(app);
   add_schedule_command(app, outcome);
   add_cluster_command(app);
+  add_estimate_command(app);
   add_probe_command(app);
   add_bench_command(app, outcome);
   try {

@@ -96,6 +96,13 @@ const std::vector<Device>& device_table() {
        .memory_bandwidth = ByteRate{1200e9},
        .peaks = {dense_only("bf16", 275e12), dense_only("i8", 275e12)},
        .source = "Google Cloud TPU documentation, TPU v4, per chip"},
+      {.name = "tpu-v5e",
+       .memory = Bytes{16 * kGB},
+       .memory_bandwidth = ByteRate{819e9},
+       .peaks = {dense_only("bf16", 197e12), dense_only("i8", 393e12)},
+       .source =
+           "Google Cloud TPU documentation, TPU v5e, per chip (some versions of the page give "
+           "the bandwidth as 800 GiB/s)"},
       {.name = "tpu-v5p",
        .memory = Bytes{95 * kGB},
        .memory_bandwidth = ByteRate{2765e9},

@@ -16,6 +16,8 @@ void add_to(Flops& sum, const Flops& more) {
 Flops FlopCount::model() const {
   Flops sum = of(Phase::Forward);
   add_to(sum, of(Phase::Backward));
+  sum.products -= repeated.products;
+  sum.causal_products -= repeated.causal_products;
   return sum;
 }
 
@@ -33,6 +35,10 @@ FlopCount count_flops(const Graph& graph) {
     const Work work = work_of(graph, node);
     add_to(count.phases.at(static_cast<std::size_t>(node.phase)),
            {work.products, work.products * (1 - work.causal), work.others});
+    if (node.phase == Phase::Backward) {
+      add_to(count.repeated,
+             {work.products * work.again, work.products * work.again * (1 - work.causal), 0});
+    }
   }
   return count;
 }

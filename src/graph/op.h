@@ -77,6 +77,7 @@ enum class Linear : std::uint8_t {
 struct Work {
   double products = 0;  ///< FLOPs of multiply-adds in matrix products, convolutions, attention
   double causal = 0;    ///< of those, the share that a causal mask makes superfluous
+  double again = 0;     ///< of the products, the share that the forward did already
   double others = 0;    ///< FLOPs besides
   double bytes = 0;     ///< operands read once, results written once
 };

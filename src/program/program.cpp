@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -118,21 +119,28 @@ void Program::verify() const {
 }
 
 MemoryUse memory_use(const Program& program) {
-  // A storage counts once, under the category of its first buffer.
-  std::map<std::int32_t, const Buffer*> storages;
+  // A storage counts once, under the category of its first buffer. What comes and goes is noted by moment, so that
+  // one pass finds the fullest.
+  const std::size_t moments = std::max<std::size_t>(program.instructions.size(), 1);
+  std::vector<std::array<std::int64_t, kCategories>> changes(moments + 1);
+  std::set<std::int32_t> counted;
   for (const Buffer& buffer : program.buffers) {
-    storages.emplace(buffer.storage, &buffer);
+    const auto first = static_cast<std::size_t>(std::max(buffer.first, 0));
+    const std::size_t after =
+        std::min(static_cast<std::size_t>(std::max(buffer.last + 1, 0)), moments);
+    if (counted.insert(buffer.storage).second && first < after) {
+      const std::int64_t bytes = size_of(buffer.type).count;
+      changes[first].at(static_cast<std::size_t>(buffer.category)) += bytes;
+      changes[after].at(static_cast<std::size_t>(buffer.category)) -= bytes;
+    }
   }
   MemoryUse use;
-  for (std::size_t i = 0; i < std::max<std::size_t>(program.instructions.size(), 1); ++i) {
-    MemoryUse now;
+  MemoryUse now;
+  for (std::size_t i = 0; i < moments; ++i) {
     now.moment = static_cast<std::int32_t>(i);
-    for (const auto& [storage, buffer] : storages) {
-      if (buffer->first <= now.moment && now.moment <= buffer->last) {
-        const Bytes bytes = size_of(buffer->type);
-        now.at_peak[static_cast<std::size_t>(buffer->category)].count += bytes.count;
-        now.peak.count += bytes.count;
-      }
+    for (std::size_t category = 0; category < kCategories; ++category) {
+      now.at_peak.at(category).count += changes[i].at(category);
+      now.peak.count += changes[i].at(category);
     }
     if (now.peak > use.peak) {
       use = now;

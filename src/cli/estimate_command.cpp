@@ -1,0 +1,311 @@
+// `trireme estimate`: parameters, FLOPs, memory, roofline and utilization of a model on a device.
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/estimate_report.h"
+#include "cli/parsed.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme estimate --model gpt2-small --batch 8 --device h100\n"
+    "  trireme estimate --model gpt2-small --batch 64 --device h200 --step-time 123ms\n"
+    "                                                        is this MFU good?\n"
+    "  trireme estimate --model llama3-70b --batch 1 --recompute full --device h200\n"
+    "                                                        does it fit?\n"
+    "  trireme estimate --model gpt3-175b --tokens 300e9 --mfu 0.4 --devices 1024 --device a100\n"
+    "                                                        how many days?\n"
+    "  trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16\n"
+    "  trireme estimate --example list                       worked examples\n"
+    "\n"
+    "Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is\n"
+    "executed; peaks are dense. A peak that no document gives is unknown, never guessed.";
+
+constexpr std::int64_t kLongestDefault = 8192;
+constexpr std::int64_t kMost = std::int64_t{1} << 40;
+
+struct Options {
+  std::string model = "gpt2-small";
+  std::int64_t batch = 1;
+  std::int64_t length = 0;  // 0: the model's context
+  std::string device = "h100";
+  std::string dtype = "bf16";
+  std::string recompute = "none";
+  std::string optimizer = "adamw";
+  std::string family;
+  int devices = 1;
+  std::string step_time;
+  double tokens = 0;
+  double mfu = 0;
+  int ops = 10;
+  std::string example;
+  bool json = false;
+  bool untied = false;
+  // Sizes; 0: as the model has them.
+  std::int64_t layers = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t head_width = 0;
+  std::int64_t hidden = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 0;
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_hidden = 0;
+  std::int64_t shared_experts = 0;
+  std::int64_t mixture_every = 0;
+};
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorKind::Usage, message);
+}
+
+RecomputeMode parse_recompute(const std::string& text) {
+  if (text == "none") {
+    return RecomputeMode::None;
+  }
+  if (text == "selective") {
+    return RecomputeMode::Selective;
+  }
+  if (text == "full") {
+    return RecomputeMode::Full;
+  }
+  refuse(fmt::format("'{}' is no way of recomputing; use none, selective or full", text));
+}
+
+Optimizer parse_optimizer(const std::string& text) {
+  if (text == "adamw") {
+    return AdamW{};
+  }
+  if (text == "sgd") {
+    return Sgd{};
+  }
+  if (text == "momentum") {
+    return Momentum{};
+  }
+  if (text == "adagrad") {
+    return Adagrad{};
+  }
+  refuse(fmt::format("'{}' is no optimizer; use adamw, sgd, momentum or adagrad", text));
+}
+
+/// What the graph computes in; tf32 is a way to multiply f32.
+DType parse_graph_type(const std::string& text) {
+  if (text == "tf32") {
+    return DType::F32;
+  }
+  const DType dtype = parse_dtype(text);
+  if (!is_float(dtype)) {
+    refuse(fmt::format("models are not trained in {}; use bf16, f16, tf32, f32 or f64", text));
+  }
+  return dtype;
+}
+
+Family parse_family(const std::string& text) {
+  if (text == "gpt2") {
+    return Family::Gpt2;
+  }
+  if (text == "llama") {
+    return Family::Llama;
+  }
+  refuse(fmt::format("'{}' is no family of models; use gpt2 or llama", text));
+}
+
+/// The value of an option if it was given, else what it would be otherwise.
+std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
+  return option > 0 ? option : otherwise;
+}
+
+/// Sizes that were not given follow from those that were: heads share the width, and the feed-forward part
+/// stays as many times as wide.
+void set_sizes(const Options& o, ModelConfig& c) {
+  const ModelConfig before = c;
+  c.layers = given_or(o.layers, c.layers);
+  c.width = given_or(o.width, c.width);
+  c.heads = given_or(o.heads, c.heads);
+  c.key_heads =
+      given_or(o.key_heads, before.key_heads == before.heads ? c.heads : before.key_heads);
+  const bool resized = o.width > 0 || o.heads > 0;
+  if (resized && o.head_width == 0 && c.width % c.heads != 0) {
+    refuse(fmt::format("--heads: {} heads cannot share a width of {}; give --head-width", c.heads,
+                       c.width));
+  }
+  c.head_width = given_or(o.head_width, resized ? c.width / c.heads : c.head_width);
+  c.hidden = given_or(o.hidden, std::max<std::int64_t>(1, before.hidden * c.width / before.width));
+  c.vocabulary = given_or(o.vocabulary, c.vocabulary);
+  c.context = std::max(given_or(o.context, c.context), o.context > 0 ? 0 : o.length);
+}
+
+/// Whether the model is no longer the one that has the name.
+bool is_resized(const Options& o) {
+  return o.untied || !o.family.empty() ||
+         std::ranges::any_of(std::array{o.layers, o.width, o.heads, o.key_heads, o.head_width,
+                                        o.hidden, o.vocabulary, o.experts, o.experts_per_token,
+                                        o.expert_hidden, o.shared_experts, o.mixture_every},
+                             [](std::int64_t size) { return size > 0; });
+}
+
+Architecture make_architecture(const Options& o) {
+  Architecture a = parsed("--model", o.model, architecture);
+  ModelConfig& c = a.model;
+  if (!o.family.empty()) {
+    c.family = parsed("--family", o.family, parse_family);
+  }
+  set_sizes(o, c);
+  c.tied = c.tied && !o.untied;
+  c.experts = given_or(o.experts, c.experts);
+  c.experts_per_token =
+      given_or(o.experts_per_token,
+               c.experts > 1 ? std::min(c.experts_per_token, c.experts) : c.experts_per_token);
+  a.expert_hidden = given_or(o.expert_hidden, a.expert_hidden);
+  a.shared_experts = given_or(o.shared_experts, a.shared_experts);
+  a.mixture_every = given_or(o.mixture_every, a.mixture_every);
+  c.name += is_resized(o) ? "-resized" : "";
+  a.verify();
+  return a;
+}
+
+EstimateRequest make_request(const Options& o) {
+  EstimateRequest request{.architecture = make_architecture(o),
+                          .device = parsed("--device", o.device, device_preset),
+                          .peak_type = o.dtype,
+                          .optimizer = o.optimizer,
+                          .devices = o.devices};
+  const std::int64_t context = request.architecture.model.context;
+  request.step = {.batch = {o.batch, given_or(o.length, std::min(context, kLongestDefault))},
+                  .dtype = parsed("--dtype", o.dtype, parse_graph_type),
+                  .recompute = parsed("--recompute", o.recompute, parse_recompute),
+                  .optimizer = parsed("--optimizer", o.optimizer, parse_optimizer)};
+  if (request.step.batch.length > context) {
+    refuse(fmt::format("--length: {} tokens are more than the context of {}, {}",
+                       request.step.batch.length, o.model, context));
+  }
+  if (!o.step_time.empty()) {
+    request.step_time = parsed("--step-time", o.step_time, parse_seconds);
+    if (request.step_time->count <= 0) {
+      refuse("--step-time: a step takes more than no time");
+    }
+  }
+  if (o.tokens > 0) {
+    request.run_tokens = o.tokens;
+  }
+  if (o.mfu > 0) {
+    request.run_mfu = o.mfu;
+  }
+  return request;
+}
+
+void run_example(const Options& o) {
+  if (o.example == "list") {
+    std::cout << (o.json ? example_list_json() : example_list_text(standard_output()));
+    return;
+  }
+  const Example shown = parsed("--example", o.example, example);
+  std::cout << (o.json ? example_json(shown) : example_text(shown, standard_output()));
+}
+
+void run(const Options& o) {
+  if (!o.example.empty()) {
+    run_example(o);
+    return;
+  }
+  const EstimateReport report = make_estimate(make_request(o));
+  std::cout << (o.json ? estimate_json(report)
+                       : estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
+}
+
+std::string words(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    out += (out.empty() ? "" : " ") + name;
+  }
+  return out;
+}
+
+void add_what_options(CLI::App& command, Options& o) {
+  command.add_option("-m,--model", o.model, "one of: " + words(architecture_names()))
+      ->capture_default_str();
+  command.add_option("-b,--batch", o.batch, "sequences of a step on each device")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, kMost));
+  command
+      .add_option("-t,--length", o.length,
+                  "tokens of a sequence (default: the model's context, at most 8192)")
+      ->check(CLI::Range(std::int64_t{1}, kMost));
+  command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()))
+      ->capture_default_str();
+  command.add_option("--devices", o.devices, "how many devices, each with a batch of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 24));
+  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->capture_default_str();
+  command.add_option("--recompute", o.recompute, "one of: none selective full")
+      ->capture_default_str();
+  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad")
+      ->capture_default_str();
+  command.add_option("--step-time", o.step_time,
+                     "a measured step, such as 350ms: gives MFU and HFU");
+  command.add_option("--tokens", o.tokens, "of a whole run, such as 300e9: gives FLOPs and days")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--mfu", o.mfu, "that the run reaches, such as 0.4 (default: of --step-time)")
+      ->check(CLI::Range(1e-6, 1.0));
+}
+
+void add_size_options(CLI::App& command, Options& o) {
+  const auto size = [&](const char* name, std::int64_t& value, const char* what) {
+    command.add_option(name, value, what)
+        ->check(CLI::Range(std::int64_t{1}, kMost))
+        ->group("Sizes, in place of the model's");
+  };
+  command.add_option("--family", o.family, "one of: gpt2 llama")
+      ->group("Sizes, in place of the model's");
+  size("--layers", o.layers, "blocks of the model");
+  size("--width", o.width, "of the residual stream; heads and feed-forward follow");
+  size("--heads", o.heads, "of attention");
+  size("--key-heads", o.key_heads, "heads of keys and values, for grouped queries");
+  size("--head-width", o.head_width, "of one head (default: width / heads)");
+  size("--hidden", o.hidden, "width of the feed-forward part");
+  size("--vocabulary", o.vocabulary, "words");
+  size("--context", o.context, "longest sequence");
+  size("--experts", o.experts, "of a mixture, in each block that has them");
+  size("--experts-per-token", o.experts_per_token, "that a token is sent to");
+  size("--expert-hidden", o.expert_hidden, "width of one expert (default: as --hidden)");
+  size("--shared-experts", o.shared_experts, "that every token passes besides");
+  size("--mixture-every", o.mixture_every, "experts in every so-many-th block only");
+  command.add_flag("--untied", o.untied, "the output layer has weights of its own")
+      ->group("Sizes, in place of the model's");
+}
+
+}  // namespace
+
+void add_estimate_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "estimate", "Parameters, FLOPs, memory, roofline and MFU of a model on a device");
+  add_what_options(*command, *options);
+  add_size_options(*command, *options);
+  command->add_option("--ops", options->ops, "rows in the table of ops")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000));
+  std::vector<std::string> names{"list"};
+  for (const Example& shown : all_examples()) {
+    names.push_back(shown.name);
+  }
+  command->add_option("--example", options->example,
+                      "show a worked example; one of: " + words(names));
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(kExamples);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace trireme::cli

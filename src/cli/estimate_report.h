@@ -1,0 +1,72 @@
+// What `trireme estimate` found, and how it is shown.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/terminal.h"
+#include "trireme/estimate.h"
+#include "trireme/estimate_examples.h"
+
+namespace trireme::cli {
+
+/// What an estimate is asked for.
+struct EstimateRequest {
+  Architecture architecture{};
+  Device device{};
+  std::string peak_type{};  ///< of the device's peaks: "bf16", "tf32", …
+  StepOptions step{};       ///< of each device
+  std::string optimizer{};  ///< its name
+  int devices = 1;
+  std::optional<Seconds> step_time{};
+  std::optional<double> run_tokens{};  ///< of a whole training run
+  std::optional<double> run_mfu{};     ///< that it is supposed to reach
+};
+
+struct EstimateReport {
+  EstimateRequest request{};
+  ParameterCount parameters{};
+  TokenFlops forward{};      ///< of one token
+  TrainingFlops training{};  ///< of one token
+  double tokens = 0;         ///< of one step, on one device
+  std::optional<FlopRate> peak{};
+  std::optional<Roofline> roofline{};
+  std::optional<GraphEstimate> graph{};  ///< where the architecture can be built
+  std::optional<Seconds> best{};         ///< of a step, at the roofline
+  std::optional<Seconds> best_fused{};   ///< the same with element-wise nodes fused
+
+  /// FLOPs of a step on one device, as executed: of the graph, else by the formula.
+  [[nodiscard]] double hardware_flops() const;
+  /// In this time for a step; nothing if the peak is unknown.
+  [[nodiscard]] std::optional<double> mfu(Seconds time) const;
+  [[nodiscard]] std::optional<double> causal_mfu(Seconds time) const;
+  [[nodiscard]] std::optional<double> hfu(Seconds time) const;
+  /// MFU that the run is computed with: as asked for, else that of the measured step.
+  [[nodiscard]] std::optional<double> run_mfu() const;
+};
+
+[[nodiscard]] EstimateReport make_estimate(const EstimateRequest& request);
+
+struct EstimateLook {
+  Terminal terminal{};
+  int ops = 10;  ///< rows of the table of ops
+};
+[[nodiscard]] std::string estimate_text(const EstimateReport& report, const EstimateLook& look);
+[[nodiscard]] std::string estimate_json(const EstimateReport& report);
+
+[[nodiscard]] std::string example_text(const Example& example, const Terminal& terminal);
+[[nodiscard]] std::string example_json(const Example& example);
+/// One line for each.
+[[nodiscard]] std::string example_list_text(const Terminal& terminal);
+[[nodiscard]] std::string example_list_json();
+
+/// A kind with its least time on the device.
+struct TimedKind {
+  const OpKind* kind = nullptr;
+  Seconds time{};
+};
+/// The slowest first.
+[[nodiscard]] std::vector<TimedKind> timed_kinds(const GraphEstimate& graph,
+                                                 const Roofline& roofline);
+
+}  // namespace trireme::cli
