@@ -76,6 +76,7 @@ std::vector<Case> cases_of(const Graph& graph, const std::string& only) {
     ++found.count;
   }
   std::vector<Case> cases;
+  cases.reserve(by_text.size());
   for (auto& [text, found] : by_text) {
     cases.push_back(std::move(found));
   }

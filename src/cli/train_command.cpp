@@ -52,6 +52,7 @@ struct Options {
   bool json = false;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
 volatile std::sig_atomic_t interrupted = 0;
 
 void on_interrupt(int /*signal*/) {
@@ -78,7 +79,7 @@ class InterruptGuard {
 /// "runs/gpt-mini-001", or the first number that is free.
 std::string free_run_folder(const std::string& model) {
   for (int number = 1;; ++number) {
-    const std::string folder = fmt::format("runs/{}-{:03}", model, number);
+    std::string folder = fmt::format("runs/{}-{:03}", model, number);
     if (!fs::exists(folder)) {
       return folder;
     }

@@ -16,6 +16,7 @@ namespace trireme::comm {
 class ScratchPool {
  public:
   ScratchPool() = default;
+  ~ScratchPool() = default;
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 

@@ -78,7 +78,7 @@ class Trainer {
  private:
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
-  double read_scalar(std::string_view name) const;
+  [[nodiscard]] double read_scalar(std::string_view name) const;
   Execution& forward();
 
   TrainerOptions options_;

@@ -89,12 +89,14 @@ struct Pair {
 /// S[rows, keys] = scale Q K^T for keys from `key`; what is masked is minus infinity.
 template <class W>
 void scores(const Sizes& z, const W* q, const W* keys_transposed, W* s, const Pair& pair) {
-  const auto [first, rows, key, keys] = pair;
+  const std::int64_t rows = pair.rows;
+  const std::int64_t key = pair.key;
+  const std::int64_t keys = pair.keys;
   std::fill(s, s + rows * kKeys, W{0});
   multiply_add<false>(Block<const W>{q, z.depth}, Block<const W>{keys_transposed + key, z.keys},
                       Block<W>{s, kKeys}, rows, keys, z.depth);
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t seen = std::clamp(z.visible(first + r) - key, std::int64_t{0}, keys);
+    const std::int64_t seen = std::clamp(z.visible(pair.first + r) - key, std::int64_t{0}, keys);
 #pragma omp simd
     for (std::int64_t k = 0; k < keys; ++k) {
       s[r * kKeys + k] *= static_cast<W>(z.scale);

@@ -1,6 +1,7 @@
 // The largest of rows, rows by their numbers, and what loss scaling decides with.
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
@@ -104,10 +105,10 @@ std::unique_ptr<PreparedKernel> gather_rows(const KernelRequest& request) {
 
 /// Threads share sequences and columns, so that rows with the same number are added in their order by one.
 template <class T, class I>
-void add_rows(const T* y, const I* indices, T* x, std::int64_t count, std::int64_t width,
-              std::int64_t first, std::int64_t columns) {
-  for (std::int64_t k = 0; k < count; ++k) {
-    const T* from = y + k * width + first;
+void add_rows(const T* y, std::span<const I> indices, T* x, std::int64_t width, std::int64_t first,
+              std::int64_t columns) {
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    const T* from = y + static_cast<std::int64_t>(k) * width + first;
     T* to = x + static_cast<std::int64_t>(indices[k]) * width + first;
 #pragma omp simd
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -139,8 +140,9 @@ std::unique_ptr<PreparedKernel> scatter_rows(const KernelRequest& request) {
           for (std::int64_t task = begin; task < end; ++task) {
             const std::int64_t b = task / strips;
             const std::int64_t first = task % strips * kStrip;
-            add_rows(input<T>(memory, 0) + b * count * width, indices + b * count,
-                     to + b * rows * width, count, width, first, std::min(kStrip, width - first));
+            add_rows(input<T>(memory, 0) + b * count * width,
+                     std::span(indices + b * count, static_cast<std::size_t>(count)),
+                     to + b * rows * width, width, first, std::min(kStrip, width - first));
           }
         });
       });
