@@ -49,11 +49,9 @@ struct Operand {
 /// Two inputs and a result, with reorders around the primitive where layouts differ.
 class PreparedConvolution : public PreparedKernel {
  public:
-  PreparedConvolution(dnnl::primitive primitive, memory::desc scratch,
-                      std::array<Operand, 3> operands)
-      : primitive_(std::move(primitive)),
-        scratch_(std::move(scratch)),
-        operands_(std::move(operands)) {
+  PreparedConvolution(dnnl::primitive primitive, const memory::desc& scratch,
+                      const std::array<Operand, 3>& operands)
+      : primitive_(std::move(primitive)), scratch_(scratch), operands_(operands) {
     for (Operand& operand : operands_) {
       if (operand.moves()) {
         operand.place = take(operand.wanted);

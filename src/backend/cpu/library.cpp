@@ -5,8 +5,8 @@
 namespace trireme::cpu {
 
 const dnnl::engine& library_engine() {
-  static const dnnl::engine kEngine(dnnl::engine::kind::cpu, 0);
-  return kEngine;
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
 }
 
 dnnl::stream& library_stream() {
