@@ -78,7 +78,14 @@ std::vector<OpCase> rows() {
   const Operand logits{{9, 3001}, -2, 2};
   const Operand q{{2, 70, 4, 40}};
   const Operand k{{2, 70, 2, 40}};
-  return {{"softmax", {logits}},
+  const auto einsum = [](std::string equation, const Shape& a, const Shape& b) {
+    return OpCase{"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
+  };
+  return {einsum("btc,btv->vc", {2, 9, 17}, {2, 9, 33}),
+          einsum("eik,ekj->eji", {3, 9, 17}, {3, 17, 5}),
+          einsum("k,kj->j", {17}, {17, 33}),
+          einsum("ik,k->i", {33, 17}, {17}),
+          {"softmax", {logits}},
           {"softmax_backward", {{{9, 3001}}, {{9, 3001}, 0, 0.001}}},
           {"cross_entropy", {logits, whole({9}, -1, 3000)}},
           {"cross_entropy_backward",

@@ -21,6 +21,20 @@ dnnl::memory::desc describe(const MatrixStrides& strides, std::int64_t batch, st
            columns == 1 ? 1 : strides.column}};
 }
 
+/// y^T = b^T a^T: the same product with its operands exchanged.
+ProductView transposed(const ProductView& v) {
+  const auto turned = [](const MatrixStrides& m) {
+    return MatrixStrides{m.batch, m.column, m.row};
+  };
+  return {.batch = v.batch,
+          .rows = v.columns,
+          .columns = v.rows,
+          .summed = v.summed,
+          .a = turned(v.b),
+          .b = turned(v.a),
+          .y = turned(v.y)};
+}
+
 class MatmulKernel : public Kernel {
  public:
   MatmulKernel(const dnnl::matmul& matmul, std::array<dnnl::memory, 3> operands,
@@ -42,7 +56,9 @@ class MatmulKernel : public Kernel {
 
 class PreparedMatmul : public PreparedKernel {
  public:
-  explicit PreparedMatmul(const dnnl::matmul::primitive_desc& row) : row_(row), matmul_(row) {}
+  /// `a`: which input is the first operand.
+  PreparedMatmul(const dnnl::matmul::primitive_desc& row, std::size_t a)
+      : row_(row), matmul_(row), a_(a) {}
   [[nodiscard]] Bytes workspace() const override {
     return {static_cast<std::int64_t>(row_.scratchpad_desc().get_size())};
   }
@@ -54,8 +70,8 @@ class PreparedMatmul : public PreparedKernel {
     };
     return std::make_unique<MatmulKernel>(
         matmul_,
-        std::array{dnnl::memory(row_.src_desc(), engine, writable(memory.inputs[0])),
-                   dnnl::memory(row_.weights_desc(), engine, writable(memory.inputs[1])),
+        std::array{dnnl::memory(row_.src_desc(), engine, writable(memory.inputs[a_])),
+                   dnnl::memory(row_.weights_desc(), engine, writable(memory.inputs[1 - a_])),
                    dnnl::memory(row_.dst_desc(), engine, memory.outputs[0])},
         dnnl::memory(row_.scratchpad_desc(), engine, memory.workspace));
   }
@@ -63,6 +79,7 @@ class PreparedMatmul : public PreparedKernel {
  private:
   dnnl::matmul::primitive_desc row_;
   dnnl::matmul matmul_;
+  std::size_t a_;
 };
 
 }  // namespace
@@ -74,18 +91,25 @@ std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
   if (!element || empty) {
     return nullptr;
   }
-  const std::optional<ProductView> v = product_view(request);
+  std::optional<ProductView> v = product_view(request);
   if (!v) {
     return nullptr;
+  }
+  // A result by columns would be left to the library's plainest loop.
+  const bool by_columns = v->y.column != 1 && v->y.row == 1;
+  if (by_columns) {
+    v = transposed(*v);
   }
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    return std::make_unique<PreparedMatmul>(dnnl::matmul::primitive_desc(
-        dnnl::matmul::desc(describe(v->a, v->batch, v->rows, v->summed, *element),
-                           describe(v->b, v->batch, v->summed, v->columns, *element),
-                           describe(v->y, v->batch, v->rows, v->columns, *element)),
-        attributes, library_engine()));
+    return std::make_unique<PreparedMatmul>(
+        dnnl::matmul::primitive_desc(
+            dnnl::matmul::desc(describe(v->a, v->batch, v->rows, v->summed, *element),
+                               describe(v->b, v->batch, v->summed, v->columns, *element),
+                               describe(v->y, v->batch, v->rows, v->columns, *element)),
+            attributes, library_engine()),
+        by_columns ? 1 : 0);
   } catch (const dnnl::error&) {
     return nullptr;  // not on this processor
   }

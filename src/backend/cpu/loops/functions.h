@@ -13,9 +13,10 @@ template <class W>
 W sigmoid(W x) {
   return 1 / (1 + exp_of(-x));
 }
+/// (1 + tanh(u)) / 2 = sigmoid(2u), which needs no care near 0.
 template <class W>
-W gelu_tanh(W x) {
-  return tanh_of(static_cast<W>(kGeluScale) * (x + static_cast<W>(kGeluCubic) * x * x * x));
+W gelu_share(W x) {
+  return sigmoid(static_cast<W>(2 * kGeluScale) * (x + static_cast<W>(kGeluCubic) * x * x * x));
 }
 
 struct Exp {
@@ -31,13 +32,13 @@ struct Exp {
 struct Gelu {
   template <class W>
   static W value(W x) {
-    return static_cast<W>(0.5) * x * (1 + gelu_tanh(x));
+    return x * gelu_share(x);
   }
   template <class W>
   static W slope(W x) {
-    const W t = gelu_tanh(x);
+    const W share = gelu_share(x);
     const W inner = static_cast<W>(kGeluScale) * (1 + static_cast<W>(3 * kGeluCubic) * x * x);
-    return static_cast<W>(0.5) * (1 + t) + static_cast<W>(0.5) * x * (1 - t * t) * inner;
+    return share + 2 * x * share * (1 - share) * inner;
   }
 };
 struct Log {
