@@ -70,20 +70,23 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   const JsonObject object(json, what, "",
                           {"model", "data", "tokenizer", "batch", "length", "steps", "rate", "clip",
                            "decay", "dropout", "validation", "dtype", "recompute", "seed"});
-  return {.model = object.text("model"),
-          .data = object.text("data"),
-          .tokenizer = object.text("tokenizer"),
-          .batch = object.integer("batch"),
-          .length = object.integer("length"),
-          .steps = object.integer("steps"),
-          .rate = object.text("rate"),
-          .clip = object.number("clip"),
-          .decay = object.number("decay"),
-          .dropout = object.number("dropout"),
-          .validation = object.number("validation"),
-          .dtype = object.text("dtype"),
-          .recompute = object.text("recompute"),
-          .seed = static_cast<std::uint64_t>(object.integer("seed"))};
+  // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
+  TrainSettings settings;
+  settings.model = object.text("model");
+  settings.data = object.text("data");
+  settings.tokenizer = object.text("tokenizer");
+  settings.batch = object.integer("batch");
+  settings.length = object.integer("length");
+  settings.steps = object.integer("steps");
+  settings.rate = object.text("rate");
+  settings.clip = object.number("clip");
+  settings.decay = object.number("decay");
+  settings.dropout = object.number("dropout");
+  settings.validation = object.number("validation");
+  settings.dtype = object.text("dtype");
+  settings.recompute = object.text("recompute");
+  settings.seed = static_cast<std::uint64_t>(object.integer("seed"));
+  return settings;
 }
 
 }  // namespace trireme::cli

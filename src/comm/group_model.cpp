@@ -56,9 +56,8 @@ CostModel message_costs(const GroupShape& shape, const std::optional<HostCosts>&
   return {{near, far}, gamma};
 }
 
-/// Ranks of one host share its cores, and a message keeps two of them busy, the sender's and the
-/// receiver's. A step takes as long as its busiest rank or, where that is more, as all its messages
-/// take on all cores.
+/// Ranks of one host share its cores, and bytes keep two of them busy, the sender's and the receiver's.
+/// A step takes as long as its busiest rank or, where that is more, as all its bytes take on all cores.
 Seconds time_on_one_host(const Schedule& schedule, const Payload& payload, const CostModel& costs,
                          int cores) {
   const Timing apart = time_schedule(schedule, payload, costs);
@@ -69,9 +68,10 @@ Seconds time_on_one_host(const Schedule& schedule, const Payload& payload, const
     for_each_message(schedule.steps[i], [&](const Message& m) {
       const auto bytes = static_cast<double>(message_bytes(schedule, payload, m));
       const double combining = m.action == Action::Combine ? costs.gamma.count : 0;
-      work += 2 * (link.alpha.count + bytes * link.beta.count) + bytes * combining;
+      work += bytes * (2 * link.beta.count + combining);
     });
-    total.count += std::max(apart.steps[i].count, work / cores);
+    const double together = work > 0 ? link.alpha.count + work / cores : 0;
+    total.count += std::max(apart.steps[i].count, together);
   }
   return total;
 }

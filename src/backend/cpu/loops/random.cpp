@@ -103,7 +103,8 @@ struct Mask {
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) {
       const W grown = load(x[i]) * mask.factor;
-      store(y[i], (words[i] > mask.last) | mask.keeps_all ? grown : W{0});
+      const bool kept = (words[i] > mask.last) | mask.keeps_all;
+      store(y[i], kept ? grown : W{0});
     }
   }
 };
