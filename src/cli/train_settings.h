@@ -17,7 +17,7 @@ struct TrainSettings {
   std::string tokenizer{};  ///< a tokenizer.json; none: bytes, or tokens of two bytes in *.bin
   std::int64_t batch = 16;
   std::int64_t length = 128;
-  std::int64_t steps = 400;
+  std::int64_t steps = 750;
   std::string rate{};  ///< none: warmup and cosine over the steps
   double clip = 1.0;
   double decay = 0.1;
