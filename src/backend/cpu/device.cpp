@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <vector>
@@ -95,10 +94,10 @@ class CpuDevice : public Device {
     return std::make_unique<HostPages>(bytes);
   }
   void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    std::memcpy(to, from.data(), from.size());
+    std::ranges::copy(from, to);
   }
   void copy_out(std::span<std::byte> to, const std::byte* from) override {
-    std::memcpy(to.data(), from, to.size());
+    std::copy_n(from, to.size(), to.data());
   }
   [[nodiscard]] std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) override {
     for (const std::span<const KernelRow> table : {library_kernels(), loops_}) {
