@@ -5,21 +5,10 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/rows.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-struct Rows {
-  std::int64_t count = 0;
-  std::int64_t length = 0;
-
-  explicit Rows(const Shape& shape)
-      : count(shape.dims().back() == 0 ? 0 : shape.element_count() / shape.dims().back()),
-        length(shape.dims().back()) {}
-  [[nodiscard]] std::int64_t grain() const {
-    return 1 + kSerial / 4 / std::max<std::int64_t>(length, 1);
-  }
-};
 
 /// The first of the largest that are not taken yet; a NaN that comes first is not beaten.
 template <class T>

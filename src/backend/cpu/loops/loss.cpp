@@ -3,6 +3,7 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/rows.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -27,18 +28,6 @@ Wide<T> sum_of_exp(const T* x, std::int64_t n, Wide<T> largest) {
   }
   return sum;
 }
-
-struct Rows {
-  std::int64_t count = 0;
-  std::int64_t length = 0;
-
-  explicit Rows(const Shape& shape)
-      : count(shape.dims().back() == 0 ? 0 : shape.element_count() / shape.dims().back()),
-        length(shape.dims().back()) {}
-  [[nodiscard]] std::int64_t grain() const {
-    return 1 + kSerial / 4 / std::max<std::int64_t>(length, 1);
-  }
-};
 
 std::unique_ptr<PreparedKernel> softmax(const KernelRequest& request) {
   const Rows rows(request.inputs[0].shape);

@@ -1,19 +1,10 @@
 // Norms and their backwards: one pass over memory each; a row stays in the first cache.
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/rows.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-struct Rows {
-  std::int64_t count = 0;
-  std::int64_t length = 0;
-};
-
-Rows rows_of(const Shape& shape) {
-  const std::int64_t length = shape.dims().back();
-  return {length == 0 ? 0 : shape.element_count() / length, length};
-}
 
 template <class T>
 struct LayerNorm {
@@ -52,7 +43,7 @@ struct LayerNorm {
 };
 
 std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
-  const Rows rows = rows_of(request.inputs[0].shape);
+  const Rows rows(request.inputs[0].shape);
   const double epsilon = signature_of(request).number("epsilon");
   if (request.inputs[1].dtype != request.inputs[0].dtype) {
     return nullptr;
@@ -63,7 +54,7 @@ std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
       const LayerNorm<T> norm{input<T>(memory, 0),  input<T>(memory, 1),    input<T>(memory, 2),
                               output<T>(memory, 0), output<W>(memory, 1),   output<W>(memory, 2),
                               rows.length,          static_cast<W>(epsilon)};
-      parallel(rows.count, 1 + kSerial / rows.length, [&](std::int64_t begin, std::int64_t end) {
+      parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {
           norm.row(r);
         }
@@ -143,7 +134,7 @@ void run_layer_norm_backward(const Rows& rows, const KernelMemory& memory) {
 }
 
 std::unique_ptr<PreparedKernel> layer_norm_backward(const KernelRequest& request) {
-  const Rows rows = rows_of(request.inputs[1].shape);
+  const Rows rows(request.inputs[1].shape);
   if (request.inputs[2].dtype != request.inputs[1].dtype) {
     return nullptr;
   }
@@ -154,7 +145,7 @@ std::unique_ptr<PreparedKernel> layer_norm_backward(const KernelRequest& request
 }
 
 std::unique_ptr<PreparedKernel> rms_norm(const KernelRequest& request) {
-  const Rows rows = rows_of(request.inputs[0].shape);
+  const Rows rows(request.inputs[0].shape);
   const double epsilon = signature_of(request).number("epsilon");
   if (request.inputs[1].dtype != request.inputs[0].dtype) {
     return nullptr;
@@ -163,7 +154,7 @@ std::unique_ptr<PreparedKernel> rms_norm(const KernelRequest& request) {
     using W = Wide<T>;
     return kernel([rows, epsilon](const KernelMemory& memory) {
       const T* gamma = input<T>(memory, 1);
-      parallel(rows.count, 1 + kSerial / rows.length, [&](std::int64_t begin, std::int64_t end) {
+      parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {
           const T* x = input<T>(memory, 0) + r * rows.length;
           T* y = output<T>(memory, 0) + r * rows.length;
@@ -232,7 +223,7 @@ void run_rms_norm_backward(const Rows& rows, const KernelMemory& memory) {
 }
 
 std::unique_ptr<PreparedKernel> rms_norm_backward(const KernelRequest& request) {
-  const Rows rows = rows_of(request.inputs[1].shape);
+  const Rows rows(request.inputs[1].shape);
   if (request.inputs[2].dtype != request.inputs[1].dtype) {
     return nullptr;
   }
