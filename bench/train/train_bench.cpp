@@ -1,0 +1,414 @@
+// One training step of the same GPT here and in PyTorch, by turns, from the same weights over the same tokens.
+//
+//   bench/train/run [--json] [--rounds N] [--threads N] [--layers N] [--width N] [--heads N] [--length N]
+//                   [--sequences N] [--vocabulary N] [--only-trireme]
+//
+// Without options: 12 layers, width 768, 12 heads, 4 sequences of 256 tokens, a vocabulary of 50304, in f32, with
+// AdamW and clipping. Medians over the rounds count; the first step of each is not among them. The losses must
+// agree, or the two do not compute the same thing and the bench fails. Memory is the most that each process has
+// held. A product of matrices 1024 x 1024 x 1024 is timed in each round too: the peak that HFU is a share of is
+// the best of them.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "train/trainer.h"
+#include "trireme/cpu_device.h"
+#include "trireme/error.h"
+#include "trireme/safetensors.h"
+
+namespace trireme {
+namespace {
+
+struct Options {
+  bool json = false;
+  std::int64_t rounds = 5;
+  std::int64_t threads = 0;
+  std::int64_t layers = 12;
+  std::int64_t width = 768;
+  std::int64_t heads = 12;
+  std::int64_t length = 256;
+  std::int64_t sequences = 4;
+  std::int64_t vocabulary = 50304;
+  std::string pytorch{};  ///< the script; none: Trireme alone
+};
+
+constexpr double kRate = 3e-4;
+constexpr double kClip = 1.0;
+constexpr AdamW kAdam{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
+constexpr double kLossTolerance = 2e-3;
+
+[[noreturn]] void usage(const std::string& reason) {
+  fmt::print(stderr, "train_bench: {}\n", reason);
+  fmt::print(stderr,
+             "options: --json --only-trireme --pytorch SCRIPT, and with a number --rounds "
+             "--threads --layers "
+             "--width --heads --length --sequences --vocabulary\n");
+  std::exit(2);
+}
+
+Options parse(int count, char** arguments) {
+  Options o;
+  const std::vector<std::pair<std::string_view, std::int64_t*>> numbers{
+      {"--rounds", &o.rounds},       {"--threads", &o.threads},      {"--layers", &o.layers},
+      {"--width", &o.width},         {"--heads", &o.heads},          {"--length", &o.length},
+      {"--sequences", &o.sequences}, {"--vocabulary", &o.vocabulary}};
+  bool alone = false;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view name = arguments[i];
+    const std::string_view value = i + 1 < count ? arguments[i + 1] : "";
+    const auto number =
+        std::ranges::find(numbers, name, &std::pair<std::string_view, std::int64_t*>::first);
+    if (name == "--json") {
+      o.json = true;
+    } else if (name == "--only-trireme") {
+      alone = true;
+    } else if (name == "--pytorch") {
+      o.pytorch = value;
+      ++i;
+    } else if (number != numbers.end()) {
+      const auto [end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), *number->second);
+      if (error != std::errc{} || end != value.data() + value.size() || *number->second < 1) {
+        usage(fmt::format("{} wants a number from 1 on, not '{}'", name, value));
+      }
+      ++i;
+    } else {
+      usage(fmt::format("no option {}", name));
+    }
+  }
+  if (alone) {
+    o.pytorch.clear();
+  }
+  if (o.threads == 0) {
+    o.threads = std::max(1U, std::thread::hardware_concurrency());
+  }
+  return o;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) {
+      return std::strtod(line.c_str() + 6, nullptr) * 1024;
+    }
+  }
+  return 0;
+}
+
+struct Step {
+  double loss = 0;
+  double seconds = 0;
+  double memory = 0;
+};
+
+/// The other program: answers each line with the result of a step.
+class PyTorch {
+ public:
+  PyTorch(const std::string& script, const std::string& settings) {
+    int to[2];
+    int from[2];
+    if (pipe(to) != 0 || pipe(from) != 0) {
+      throw Error(ErrorKind::System, "pipe failed");
+    }
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(to[0], 0);
+      dup2(from[1], 1);
+      for (const int fd : {to[0], to[1], from[0], from[1]}) {
+        close(fd);
+      }
+      // The interpreter that Debian's package is for, whichever comes first on the path.
+      execl("/usr/bin/python3", "python3", script.c_str(), settings.c_str(), nullptr);
+      std::perror("/usr/bin/python3");
+      _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    to_ = fdopen(to[1], "w");
+    from_ = fdopen(from[0], "r");
+    version_ = line();
+  }
+  PyTorch(const PyTorch&) = delete;
+  PyTorch& operator=(const PyTorch&) = delete;
+  ~PyTorch() {
+    std::fclose(to_);
+    std::fclose(from_);
+    waitpid(child_, nullptr, 0);
+  }
+
+  [[nodiscard]] const std::string& version() const { return version_; }
+
+  Step step() {
+    std::fputs("step\n", to_);
+    std::fflush(to_);
+    std::istringstream words(line());
+    Step step;
+    words >> step.loss >> step.seconds >> step.memory;
+    return step;
+  }
+
+ private:
+  std::string line() {
+    char text[256];
+    if (std::fgets(text, sizeof text, from_) == nullptr) {
+      throw Error(ErrorKind::System, "PyTorch's program ended; what it said stands above");
+    }
+    std::string result = text;
+    while (!result.empty() && result.back() == '\n') {
+      result.pop_back();
+    }
+    return result;
+  }
+
+  pid_t child_ = -1;
+  std::FILE* to_ = nullptr;
+  std::FILE* from_ = nullptr;
+  std::string version_;
+};
+
+/// A folder that goes away with this.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "trireme-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw Error(ErrorKind::System, fmt::format("cannot make {}", name));
+    }
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string file(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+train::TrainerOptions trainer_options(const Options& o) {
+  train::TrainerOptions options;
+  options.model = preset_model("gpt2-small");
+  options.model.name = "bench";
+  options.model.vocabulary = o.vocabulary;
+  options.model.context = o.length;
+  options.model.width = o.width;
+  options.model.layers = o.layers;
+  options.model.heads = o.heads;
+  options.model.key_heads = o.heads;
+  options.model.head_width = o.width / o.heads;
+  options.model.hidden = 4 * o.width;
+  options.batch = {.sequences = o.sequences, .length = o.length};
+  options.rate.peak = kRate;
+  options.training.optimizer = kAdam;
+  options.training.clip_limit = kClip;
+  options.training.no_decay = {".bias"};
+  return options;
+}
+
+/// For each step tokens and then targets, each [sequences, length]. A few words are far likelier than the
+/// others, so there is something to learn.
+std::vector<std::int32_t> make_tokens(const Options& o) {
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp,cert-msc32-c): the same in each run
+  std::geometric_distribution<std::int32_t> draw(0.05);
+  std::vector<std::int32_t> tokens(
+      static_cast<std::size_t>((o.rounds + 1) * 2 * o.sequences * o.length));
+  for (std::int32_t& token : tokens) {
+    token = std::min(draw(random), static_cast<std::int32_t>(o.vocabulary - 1));
+  }
+  return tokens;
+}
+
+void write_weights(const train::TrainerOptions& options, const std::string& path) {
+  const Model model = make_model(options.model, options.batch);
+  std::vector<HostBuffer> values;
+  std::vector<TensorView> views;
+  values.reserve(model.parameters.size());
+  views.reserve(model.parameters.size());
+  for (const ModelParameter& parameter : model.parameters) {
+    values.push_back(initial_values(parameter, options.seed));
+    views.push_back(
+        {{parameter.name, parameter.type.dtype, parameter.type.shape}, values.back().raw()});
+  }
+  write_safetensors(path, views);
+}
+
+std::unique_ptr<PyTorch> start_pytorch(const Options& o, const Folder& folder,
+                                       const std::vector<std::int32_t>& tokens) {
+  // In a process of its own: what it holds for this is not part of a training run.
+  const pid_t writer = fork();
+  if (writer == 0) {
+    write_weights(trainer_options(o), folder.file("weights"));
+    _exit(0);
+  }
+  waitpid(writer, nullptr, 0);
+  std::ofstream(folder.file("tokens"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()),
+             static_cast<std::streamsize>(tokens.size() * sizeof(std::int32_t)));
+  nlohmann::json settings{{"threads", o.threads},
+                          {"layers", o.layers},
+                          {"width", o.width},
+                          {"heads", o.heads},
+                          {"context", o.length},
+                          {"length", o.length},
+                          {"sequences", o.sequences},
+                          {"vocabulary", o.vocabulary},
+                          {"rate", kRate},
+                          {"clip", kClip},
+                          {"beta1", kAdam.beta1},
+                          {"beta2", kAdam.beta2},
+                          {"epsilon", kAdam.epsilon},
+                          {"decay", kAdam.decay},
+                          {"tokens", folder.file("tokens")},
+                          {"weights", folder.file("weights")}};
+  std::ofstream(folder.file("settings")) << settings;
+  return std::make_unique<PyTorch>(o.pytorch, folder.file("settings"));
+}
+
+struct Measured {
+  std::vector<double> seconds{};
+  double memory = 0;
+  void add(const Step& step) {
+    seconds.push_back(step.seconds);
+    memory = step.memory;
+  }
+};
+
+int run(const Options& o) {
+  const Folder folder;
+  const std::vector<std::int32_t> tokens = make_tokens(o);
+  std::unique_ptr<PyTorch> pytorch;
+  if (!o.pytorch.empty()) {
+    pytorch = start_pytorch(o, folder, tokens);
+  }
+  CpuOptions cpu;
+  cpu.threads = static_cast<int>(o.threads);
+  const std::unique_ptr<Device> device = make_cpu_device(cpu);
+  train::Trainer trainer(trainer_options(o), *device);
+
+  Measured ours;
+  Measured theirs;
+  double peak = 0;
+  double furthest = 0;
+  const auto batch = static_cast<std::size_t>(o.sequences * o.length);
+  for (std::int64_t round = 0; round <= o.rounds; ++round) {
+    const std::size_t at = static_cast<std::size_t>(round) * 2 * batch;
+    const double start = now();
+    const train::StepResult result = trainer.run_step(std::span(tokens).subspan(at, batch),
+                                                      std::span(tokens).subspan(at + batch, batch));
+    const Step own{.loss = result.loss, .seconds = now() - start, .memory = peak_memory()};
+    Step other;
+    if (pytorch) {
+      other = pytorch->step();
+      furthest = std::max(furthest, std::abs(own.loss - other.loss));
+    }
+    if (round > 0) {
+      ours.add(own);
+      theirs.add(other);
+    }
+    peak = std::max(peak, train::measure_peak_flops(*device, DType::F32));
+    if (!o.json) {
+      fmt::print(
+          stderr, "step {}: loss {:.5f} in {:.3f} s{}\n", round, own.loss, own.seconds,
+          pytorch ? fmt::format("; PyTorch {:.5f} in {:.3f} s", other.loss, other.seconds) : "");
+    }
+  }
+
+  const double count = static_cast<double>(batch);
+  const double seconds = median(ours.seconds);
+  const Flops hardware = trainer.flops().hardware();
+  const Flops model = trainer.flops().model();
+  nlohmann::json row{{"threads", o.threads},
+                     {"tokens_per_second", count / seconds},
+                     {"peak_flops", peak},
+                     {"hfu", hardware.causal_products / seconds / peak},
+                     {"mfu", model.products / seconds / peak},
+                     {"mfu_causal", model.causal_products / seconds / peak},
+                     {"peak_memory_bytes", ours.memory},
+                     {"planned_memory_bytes", trainer.memory().count}};
+  if (pytorch) {
+    row["pytorch"] = pytorch->version();
+    row["pytorch_tokens_per_second"] = count / median(theirs.seconds);
+    row["pytorch_peak_memory_bytes"] = theirs.memory;
+    row["speed_ratio"] = median(theirs.seconds) / seconds;
+    row["memory_ratio"] = ours.memory / theirs.memory;
+    row["loss_difference"] = furthest;
+  }
+  if (o.json) {
+    fmt::print("{}\n", row.dump());
+  } else {
+    fmt::print(
+        "{} layers, width {}, {} heads, {} x {} tokens, vocabulary {}, f32, {} threads; medians of "
+        "{}\n\n",
+        o.layers, o.width, o.heads, o.sequences, o.length, o.vocabulary, o.threads, o.rounds);
+    fmt::print("{:<24}{:>12}{:>14}\n", "", "tokens/s", "peak memory");
+    fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "Trireme", count / seconds,
+               ours.memory / (1 << 30));
+    if (pytorch) {
+      fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "PyTorch " + pytorch->version(),
+                 count / median(theirs.seconds), theirs.memory / (1 << 30));
+      fmt::print("{:<24}{:>11.2f}x{:>13.2f}x\n", "Trireme / PyTorch",
+                 median(theirs.seconds) / seconds, ours.memory / theirs.memory);
+    }
+    fmt::print(
+        "\nHFU {:.1f} % (products executed, causal attention halved), MFU {:.1f} % (attention "
+        "whole), "
+        "{:.1f} % (halved),\nof {:.1f} GFLOP/s, the best product of 1024^3 in this run; memory "
+        "planned {:.2f} GiB\n",
+        100 * hardware.causal_products / seconds / peak, 100 * model.products / seconds / peak,
+        100 * model.causal_products / seconds / peak, peak / 1e9,
+        static_cast<double>(trainer.memory().count) / (1 << 30));
+  }
+  if (furthest > kLossTolerance) {
+    fmt::print(stderr, "train_bench: the losses differ by {:.2g}: not the same computation\n",
+               furthest);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int count, char** arguments) {
+  const trireme::Options options = trireme::parse(count, arguments);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return trireme::run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_bench: {}\n", error.what());
+    return 1;
+  }
+}
