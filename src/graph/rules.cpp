@@ -113,6 +113,26 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
   return factors;
 }
 
+std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
+                                       std::span<const FactorRange> ranges) {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(dims.size());
+  for (const std::vector<std::int32_t>& factors : dims) {
+    std::int64_t size = 1;
+    for (const std::int32_t factor : factors) {
+      size *= ranges[static_cast<std::size_t>(factor)].length;
+    }
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+Attributes part_of_shape(const Signature& whole, std::span<const FactorRange> ranges) {
+  Attributes attributes = *whole.attributes;
+  attributes["shape"] = part_of_dims(whole.op->factors(whole).outputs.at(0), ranges);
+  return attributes;
+}
+
 double bytes_of_operands(const Signature& s) {
   double bytes = 0;
   for (const TensorType& input : s.inputs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct Letters {
   std::string whole{};
 };
 [[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
+/// The size of a part of each of these dimensions.
+[[nodiscard]] std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
+                                                     std::span<const FactorRange> ranges);
+/// For Op::part: the attribute "shape" is the first result's.
+[[nodiscard]] Attributes part_of_shape(const Signature& whole, std::span<const FactorRange> ranges);
 /// "abc…" for a shape of this rank.
 [[nodiscard]] std::string letters_for(int rank);
 

@@ -78,7 +78,7 @@ TEST(Rope, TurnsTheHalvesAgainstEachOther) {
   }
 }
 
-// Why T is not split: the second half alone is the whole's second half only with start moved.
+// What Op::part is for: the second half alone is the whole's second half only with start moved.
 TEST(Rope, PartsOfTheSequenceNeedTheirStart) {
   const Dense x = scattered({1, 6, 2, 4});
   Dense second({1, 3, 2, 4});

@@ -6,8 +6,8 @@
 //   lse[t]   = ln of the sum of e^score[s]   over the keys that t sees
 //   y[t]     = sum of e^(score[s] - lse[t]) v[s]
 //
-// With `causal`, query t sees the keys s <= t + (S - T): the last query sees them all. A query that sees none
-// has y = 0 and lse = -infinity. The lse is a result for the backward, which computes the weights again
+// With `causal`, query t sees the keys s <= start + t; an empty start is S - T, so that the last query sees all.
+// A query that sees none has y = 0 and lse = -infinity. The lse is a result for the backward, which computes the weights again
 // instead of keeping them (Dao et al., FlashAttention, 2022). With p = e^(score - lse):
 //
 //   dv[s] += p dy[t]
@@ -35,10 +35,11 @@ struct Heads {
   std::int64_t b, t, h, d, s, g, r;
   double scale;
   bool causal;
+  std::int64_t start;  ///< the position of the first query among the keys
 
   /// How many keys query t sees, from the first on.
   [[nodiscard]] std::int64_t seen(std::int64_t query) const {
-    return causal ? std::clamp<std::int64_t>(query + 1 + s - t, 0, s) : s;
+    return causal ? std::clamp<std::int64_t>(query + 1 + start, 0, s) : s;
   }
   /// Where the vectors of a query and of a key of head `head` begin, and where its lse is.
   [[nodiscard]] std::size_t query_at(std::int64_t batch, std::int64_t head,
@@ -66,7 +67,9 @@ Heads heads_of(const Signature& s, std::size_t q, std::size_t k) {
           .g = key.dim(2),
           .r = key.dim(2) == 0 ? 1 : query.dim(2) / key.dim(2),
           .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3))),
-          .causal = s.flag("causal")};
+          .causal = s.flag("causal"),
+          .start = s.integers("start").empty() ? key.dim(1) - query.dim(1)
+                                               : s.integers("start").front()};
 }
 
 void require_heads(const Signature& s, std::size_t q, std::size_t k, std::size_t v) {
@@ -95,17 +98,16 @@ struct HeadDims {
   Factors::Dims query, key, lse;
 };
 
+constexpr std::size_t kQueryFactor = 3;
+
 HeadDims dims_of(const Heads& n) {
   enum : std::int32_t { B, G, R, T, S, D };
-  return {.factors = {{n.b},
-                      {n.g},
-                      {n.r},
-                      {n.t, Factor::Split::Never},
-                      {n.s, Factor::Split::Never},
-                      {n.d, Factor::Split::Never}},
-          .query = {{B}, {T}, {G, R}, {D}},
-          .key = {{B}, {S}, {G}, {D}},
-          .lse = {{B}, {G, R}, {T}}};
+  return {
+      .factors =
+          {{n.b}, {n.g}, {n.r}, {n.t}, {n.s, Factor::Split::Never}, {n.d, Factor::Split::Never}},
+      .query = {{B}, {T}, {G, R}, {D}},
+      .key = {{B}, {S}, {G}, {D}},
+      .lse = {{B}, {G, R}, {T}}};
 }
 
 Factors factors(const Signature& s) {
@@ -115,12 +117,22 @@ Factors factors(const Signature& s) {
           .outputs = {dims.query, dims.lse}};
 }
 
-/// Pairs of a query and a key that it does not see, of one head. The m = min(T,S) last queries miss
-/// 0, 1, ..., m - 1 keys; any before them see none.
+/// A part of T begins at a later position; S, which every query looks through, stays whole.
+Attributes part_of(const Signature& whole, std::span<const FactorRange> ranges) {
+  const std::size_t q = whole.op->name == "attention" ? 0 : 1;
+  Attributes attributes = *whole.attributes;
+  attributes["start"] =
+      std::vector<std::int64_t>{heads_of(whole, q, q + 1).start + ranges[kQueryFactor].begin};
+  return attributes;
+}
+
+/// Pairs of a query and a key that it does not see, of one head.
 double unseen_pairs(const Heads& n) {
-  const auto m = static_cast<double>(std::min(n.t, n.s));
-  const auto blind = static_cast<double>(n.t) - m;
-  return n.causal ? m * (m - 1) / 2 + blind * static_cast<double>(n.s) : 0;
+  double pairs = 0;
+  for (std::int64_t t = 0; n.causal && t < n.t; ++t) {
+    pairs += static_cast<double>(n.s - n.seen(t));
+  }
+  return pairs;
 }
 
 /// `products` matrix products over T x S x D, and FLOPs for each score that is needed.
@@ -241,7 +253,7 @@ void reference_backward(const Signature& sig, std::span<const Dense> in, std::sp
 }
 
 std::vector<AttributeRow> attributes() {
-  return {{"causal", std::int64_t{1}}, {"scale", 0.0}};
+  return {{"causal", std::int64_t{1}}, {"scale", 0.0}, {"start", std::vector<std::int64_t>()}};
 }
 
 }  // namespace
@@ -254,6 +266,7 @@ std::vector<Op> attention_ops() {
            .attributes = attributes(),
            .infer = infer,
            .factors = factors,
+           .part = part_of,
            .work = work,
            .gradient = gradient,
            .reference = reference},
@@ -264,6 +277,7 @@ std::vector<Op> attention_ops() {
            .attributes = attributes(),
            .infer = infer_backward,
            .factors = factors_backward,
+           .part = part_of,
            .work = work_backward,
            .reference = reference_backward}};
 }

@@ -101,6 +101,26 @@ void reference_normal(const Signature& s, std::span<const Dense> in, std::span<D
   });
 }
 
+/// Where a part of the first result lies, in the whole that the node itself may be a part of.
+Attributes part_of(const Signature& whole, std::span<const FactorRange> ranges) {
+  Attributes attributes = *whole.attributes;
+  const Factors factors = whole.op->factors(whole);
+  const Shape shape = whole.op->infer(whole).at(0).shape;
+  std::vector<std::int64_t> offset = whole.integers("offset");
+  if (offset.empty()) {
+    offset.assign(shape.dims().size(), 0);
+    attributes["whole"] = shape.dims();
+  }
+  for (std::size_t d = 0; d < offset.size(); ++d) {
+    offset[d] += ranges[static_cast<std::size_t>(factors.outputs[0][d].at(0))].begin;
+  }
+  attributes["offset"] = offset;
+  if (attributes.contains("shape")) {
+    attributes["shape"] = rules::part_of_dims(factors.outputs[0], ranges);
+  }
+  return attributes;
+}
+
 const AttributeRow kSeed{"seed", std::int64_t{0}};
 const AttributeRow kOffset{"offset", std::vector<std::int64_t>()};
 const AttributeRow kWhole{"whole", std::vector<std::int64_t>()};
@@ -115,6 +135,7 @@ Op mask_row(std::string_view name, std::string_view x, std::string_view y) {
           .infer = infer,
           .factors = rules::elementwise_factors,
           .linear = Linear::Each,
+          .part = part_of,
           .work = rules::per_element<2>,
           .reference = reference};
 }
@@ -137,6 +158,7 @@ std::vector<Op> dropout_ops() {
                           kWhole},
            .infer = infer_normal,
            .factors = factors_normal,
+           .part = part_of,
            .work = rules::per_element<8>,
            .reference = reference_normal}};
 }

@@ -38,6 +38,7 @@ std::vector<Op> fill_ops() {
                           {"dtype", std::string("f32")}},
            .infer = infer,
            .factors = factors,
+           .part = rules::part_of_shape,
            .work = work,
            .reference = reference}};
 }

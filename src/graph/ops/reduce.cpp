@@ -184,6 +184,7 @@ std::vector<Op> reduce_ops() {
            .infer = infer_broadcast,
            .factors = broadcast_factors,
            .linear = Linear::Joint,
+           .part = rules::part_of_shape,
            .work = broadcast_work,
            .gradient = broadcast_gradient,
            .reference = reference_broadcast}};

@@ -8,8 +8,7 @@
 //
 // `inverse` turns back: the gradient, as a rotation's transpose is its inverse.
 //
-// T is never split: a device with positions 100 and up would need start + 100, and parts of a split are
-// computed by nodes with the same constants. D is not, as the halves of a pair lie far apart.
+// A part of T from position 100 on has start + 100. D is never split, as the halves of a pair lie far apart.
 #include <cmath>
 
 #include "graph/ops/families.h"
@@ -27,7 +26,13 @@ std::vector<TensorType> infer(const Signature& s) {
 }
 
 Factors factors(const Signature& s) {
-  return rules::factors_by_letters(s, {{"bthd"}, {"bthd"}, "td"});
+  return rules::factors_by_letters(s, {{"bthd"}, {"bthd"}, "d"});
+}
+
+Attributes part_of(const Signature& whole, std::span<const FactorRange> ranges) {
+  Attributes attributes = *whole.attributes;
+  attributes["start"] = whole.integer("start") + ranges[1].begin;
+  return attributes;
 }
 
 std::vector<ValueId> gradient(GradientQuery& q) {
@@ -74,6 +79,7 @@ std::vector<Op> rope_ops() {
        .infer = infer,
        .factors = factors,
        .linear = Linear::Joint,
+       .part = part_of,
        .work = rules::per_element<3>,
        .gradient = gradient,
        .in_place = {{0, 0}},

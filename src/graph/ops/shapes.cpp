@@ -378,6 +378,7 @@ std::vector<Op> shapes_ops() {
            .infer = infer_reshape,
            .factors = reshape_factors,
            .linear = Linear::Joint,
+           .part = rules::part_of_shape,
            .work = reshape_work,
            .gradient = reshape_gradient,
            .is_view = true,

@@ -21,11 +21,12 @@ struct Sizes {
   std::int64_t batch, queries, keys, heads, groups, depth;
   bool causal;
   double scale;
+  std::int64_t start;  ///< the position of the first query among the keys
 
   [[nodiscard]] std::int64_t heads_per_group() const { return heads / groups; }
   /// How many keys query t sees.
   [[nodiscard]] std::int64_t visible(std::int64_t t) const {
-    return causal ? std::clamp(t + 1 + keys - queries, std::int64_t{0}, keys) : keys;
+    return causal ? std::clamp(t + 1 + start, std::int64_t{0}, keys) : keys;
   }
 };
 
@@ -40,7 +41,9 @@ Sizes sizes_of(const KernelRequest& request, std::size_t q) {
               .groups = key.dim(2),
               .depth = query.dim(3),
               .causal = s.flag("causal"),
-              .scale = s.number("scale")};
+              .scale = s.number("scale"),
+              .start = s.integers("start").empty() ? key.dim(1) - query.dim(1)
+                                                   : s.integers("start").front()};
   if (sizes.scale == 0) {
     sizes.scale = 1 / std::sqrt(static_cast<double>(sizes.depth));
   }
