@@ -1,0 +1,26 @@
+// How a dimension is cut over ranks: evenly, in pieces of `unit` elements, the first ranks having one more where
+// they do not come out even. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace trireme {
+
+struct Block {
+  std::int64_t begin = 0;
+  std::int64_t length = 0;
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+/// The block of part `index` of `parts`; `size` is a multiple of `unit`.
+[[nodiscard]] constexpr Block block_of(std::int64_t size, std::int64_t unit, std::int64_t parts,
+                                       std::int64_t index) {
+  const std::int64_t pieces = size / unit;
+  const std::int64_t least = pieces / parts;
+  const std::int64_t more = pieces % parts;
+  return {.begin = unit * (least * index + std::min(index, more)),
+          .length = unit * (least + (index < more ? 1 : 0))};
+}
+
+}  // namespace trireme
