@@ -1,0 +1,127 @@
+// Where in a table each task is, and what each waits for. Any thread.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "trireme/pipeline.h"
+
+namespace trireme {
+
+/// A place in a table: the rank and the position in its list.
+struct PipelinePlace {
+  int rank = -1;
+  int position = -1;
+  [[nodiscard]] bool exists() const { return rank >= 0; }
+};
+
+/// Finds tasks. The numbers of the table must be in range; of equal tasks it knows the last. The
+/// table must outlive it.
+class PipelineIndex {
+ public:
+  explicit PipelineIndex(const PipelineTable& table);
+
+  [[nodiscard]] PipelinePlace forward(int stage, int microbatch) const {
+    return places_[0][key(stage, microbatch)];
+  }
+  /// What hands the gradient to the stage before: a Backward or a BackwardInput.
+  [[nodiscard]] PipelinePlace backward_input(int stage, int microbatch) const {
+    return places_[1][key(stage, microbatch)];
+  }
+  /// What completes the gradient of the weights: a Backward or a BackwardWeight.
+  [[nodiscard]] PipelinePlace backward_weight(int stage, int microbatch) const {
+    return places_[2][key(stage, microbatch)];
+  }
+  /// The copy that the micro-batch's Forward on the first stage is on; 0 where there is none.
+  [[nodiscard]] int copy_of(int microbatch) const;
+
+  [[nodiscard]] const PipelineTask& task(PipelinePlace place) const {
+    return table_
+        .tasks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.position)];
+  }
+
+  /// Calls visit(PipelinePlace) for each task that this one waits for, besides the one before it
+  /// in its rank's list. Tasks that the table lacks are left out.
+  template <class Visitor>
+  void for_each_input(const PipelineTask& task, Visitor&& visit) const {
+    const auto tell = [&](PipelinePlace place) {
+      if (place.exists()) {
+        visit(place);
+      }
+    };
+    switch (task.work) {
+      case PipelineWork::Forward:
+        if (task.stage > 0) {
+          tell(forward(task.stage - 1, task.microbatch));
+        }
+        break;
+      case PipelineWork::Backward:
+      case PipelineWork::BackwardInput:
+        tell(forward(task.stage, task.microbatch));
+        if (task.stage + 1 < table_.stages) {
+          tell(backward_input(task.stage + 1, task.microbatch));
+        }
+        break;
+      case PipelineWork::BackwardWeight:
+        tell(backward_input(task.stage, task.microbatch));
+        break;
+      case PipelineWork::Update:
+        for (int m = first_included(task); m <= task.microbatch; ++m) {
+          tell(backward_weight(task.stage, m));
+        }
+        break;
+    }
+  }
+
+  /// The first micro-batch that this Update includes.
+  [[nodiscard]] int first_included(const PipelineTask& update) const;
+  /// How many Updates of the task's stage include earlier micro-batches only.
+  [[nodiscard]] int updates_before(const PipelineTask& task) const;
+
+ private:
+  [[nodiscard]] std::size_t key(int stage, int microbatch) const {
+    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(table_.microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+
+  [[nodiscard]] const std::vector<int>& updates_of(const PipelineTask& task) const {
+    return updates_[static_cast<std::size_t>(task.copy) * static_cast<std::size_t>(table_.stages) +
+                    static_cast<std::size_t>(task.stage)];
+  }
+
+  const PipelineTable& table_;
+  std::array<std::vector<PipelinePlace>, 3> places_;
+  std::vector<std::vector<int>> updates_;  ///< by copy * stages + stage: micro-batches, ascending
+};
+
+/// Does every task in an order in which each comes after all that it waits for, with
+/// visit(PipelinePlace). Returns the number of tasks done on each rank; fewer than all where
+/// nobody can go on.
+template <class Visitor>
+std::vector<int> walk_pipeline(const PipelineTable& table, const PipelineIndex& index,
+                               Visitor&& visit) {
+  std::vector<int> done(table.tasks.size(), 0);
+  const auto is_ready = [&](const PipelineTask& task) {
+    bool ready = true;
+    index.for_each_input(task, [&](PipelinePlace input) {
+      ready = ready && input.position < done[static_cast<std::size_t>(input.rank)];
+    });
+    return ready;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t rank = 0; rank < done.size(); ++rank) {
+      const std::vector<PipelineTask>& tasks = table.tasks[rank];
+      int& next = done[rank];
+      while (next < static_cast<int>(tasks.size()) &&
+             is_ready(tasks[static_cast<std::size_t>(next)])) {
+        visit(PipelinePlace{static_cast<int>(rank), next});
+        ++next;
+        moved = true;
+      }
+    }
+  }
+  return done;
+}
+
+}  // namespace trireme

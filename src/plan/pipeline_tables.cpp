@@ -1,0 +1,86 @@
+// The tables with one stage a rank: naive, GPipe and 1F1B. D is the number of ranks, N that of
+// micro-batches; a rank's number is also its stage's.
+#include "plan/pipeline_tables.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+using Tasks = std::vector<PipelineTask>;
+
+PipelineTable one_stage_a_rank(std::string name, const PipelineOptions& options) {
+  PipelineTable table;
+  table.name = std::move(name);
+  table.ranks = options.ranks;
+  table.stages = options.ranks;
+  table.microbatches = options.microbatches;
+  table.tasks.resize(static_cast<std::size_t>(options.ranks));
+  std::vector<int>& ranks = table.placement.emplace_back();
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    ranks.push_back(rank);
+  }
+  return table;
+}
+
+/// The list of a rank that has `ahead` micro-batches between forward and backward before it does
+/// the two in turn. An Update is put after every `period` micro-batches, and after the last.
+Tasks in_turn(const PipelineOptions& options, int stage, int ahead, int period) {
+  Tasks tasks;
+  const int n = options.microbatches;
+  const int warm_up = std::min(ahead, n);
+  for (int m = 0; m < warm_up; ++m) {
+    tasks.push_back({PipelineWork::Forward, stage, m});
+  }
+  for (int m = 0; m < n; ++m) {
+    if (warm_up + m < n) {
+      tasks.push_back({PipelineWork::Forward, stage, warm_up + m});
+    }
+    tasks.push_back({PipelineWork::Backward, stage, m});
+    if ((m + 1) % period == 0 || m + 1 == n) {
+      tasks.push_back({PipelineWork::Update, stage, m});
+    }
+  }
+  return tasks;
+}
+
+}  // namespace
+
+// One micro-batch at a time: while one rank works, all others wait. Bubble (D-1)/D.
+PipelineTable make_naive(const PipelineOptions& options) {
+  PipelineTable table = one_stage_a_rank("naive", options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    table.tasks[static_cast<std::size_t>(rank)] = in_turn(options, rank, 0, options.microbatches);
+  }
+  return table;
+}
+
+// All micro-batches forward, then all back, the last first (Huang et al., GPipe, 2019). Bubble
+// (D-1)/(D-1+N); a rank keeps the activations of N micro-batches.
+PipelineTable make_gpipe(const PipelineOptions& options) {
+  PipelineTable table = one_stage_a_rank("gpipe", options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
+    for (int m = 0; m < options.microbatches; ++m) {
+      tasks.push_back({PipelineWork::Forward, rank, m});
+    }
+    for (int m = options.microbatches; m-- > 0;) {
+      tasks.push_back({PipelineWork::Backward, rank, m});
+    }
+    tasks.push_back({PipelineWork::Update, rank, options.microbatches - 1});
+  }
+  return table;
+}
+
+// As many micro-batches forward as there are ranks behind, then one forward and one back in turn
+// (PipeDream-Flush). The bubble of GPipe, but rank i keeps D-i activations at most.
+PipelineTable make_1f1b(const PipelineOptions& options) {
+  PipelineTable table = one_stage_a_rank("1f1b", options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    table.tasks[static_cast<std::size_t>(rank)] =
+        in_turn(options, rank, options.ranks - rank - 1, options.microbatches);
+  }
+  return table;
+}
+
+}  // namespace trireme
