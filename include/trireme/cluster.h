@@ -44,7 +44,7 @@ struct Peak {
   friend bool operator==(const Peak&, const Peak&) = default;
 };
 
-struct Device {
+struct DeviceSpec {
   std::string name{};
   std::optional<Bytes> memory{};
   std::optional<ByteRate> memory_bandwidth{};
@@ -56,7 +56,7 @@ struct Device {
   [[nodiscard]] std::optional<FlopRate> peak(std::string_view dtype,
                                              Sparsity sparsity = Sparsity::Dense) const;
 
-  friend bool operator==(const Device&, const Device&) = default;
+  friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
 /// How the devices of one level talk. A message of n bytes costs alpha + n * beta, in one
@@ -78,7 +78,7 @@ struct Cluster {
   std::string name{};
   int nodes = 1;
   int devices_per_node = 1;
-  Device device{};
+  DeviceSpec device{};
   std::vector<Link> links{};         ///< innermost (smallest reach) first; the last reaches all
   Seconds gamma{};                   ///< per byte: adding one received byte to what a device holds
   std::optional<HostCosts> host{};   ///< of a host that was measured
@@ -101,7 +101,7 @@ struct Cluster {
 [[nodiscard]] std::string to_text(const Cluster& cluster);
 
 /// A device as it stands in the `.cluster.json` text.
-[[nodiscard]] std::string to_text(const Device& device);
+[[nodiscard]] std::string to_text(const DeviceSpec& device);
 
 /// Reads a `.cluster.json` text; verify() of the result is empty. Throws Error(Input) that names
 /// the line or the field.
@@ -111,7 +111,7 @@ struct Cluster {
 [[nodiscard]] std::vector<std::string> cluster_preset_names();
 
 /// "h100", … in any case. Throws Error(Usage) that lists the names.
-[[nodiscard]] Device device_preset(std::string_view name);
+[[nodiscard]] DeviceSpec device_preset(std::string_view name);
 
 /// "dgx-h100", or "dgx-h100:4" for four nodes of it. Throws Error(Usage) that names the nearest, or
 /// lists them.

@@ -120,7 +120,7 @@ struct Roofline {
   [[nodiscard]] Bound bound(double flops, double bytes) const noexcept;
 };
 /// Nothing if the device's peak for this type, or its bandwidth, is unknown.
-[[nodiscard]] std::optional<Roofline> roofline_of(const Device& device, std::string_view dtype);
+[[nodiscard]] std::optional<Roofline> roofline_of(const DeviceSpec& device, std::string_view dtype);
 
 // Utilization.
 

@@ -5,22 +5,29 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/communicator.h"
 #include "trireme/device.h"
 #include "trireme/program.h"
 #include "trireme/trace.h"
 
 namespace trireme {
 
+namespace runtime {
+class Exchange;
+}
+
 class Execution {
  public:
-  /// The device must live as long. Throws Error(Usage) if the device lacks a kernel, Error(System) if memory
-  /// is short.
-  Execution(Program program, Device& device);
+  /// The device, and the communicator, which a program with exchanges needs, must live as long. Throws
+  /// Error(Usage) if the device lacks a kernel, Error(System) if memory is short.
+  Execution(Program program, Device& device, Communicator* communicator = nullptr);
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -33,17 +40,29 @@ class Execution {
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
 
-  /// One step. With a trace: a span for each instruction, with its FLOPs and bytes.
+  /// One step. Exchanges go on while later instructions compute, until one needs their result. With a trace: a
+  /// span for each instruction, with its FLOPs and bytes, one for each exchange from its beginning to the moment
+  /// its result was there for the first that needs it, and one for each wait. Throws CommError if another rank
+  /// failed.
   void run(Trace* trace = nullptr);
+  /// Bytes that a step sends to other ranks, by op.
+  [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
  private:
+  void run_traced(Trace& trace);
+
   Program program_;
   Device& device_;
+  int rank_ = 0;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> workspace_;
   Bytes workspace_bytes_{};
   std::vector<std::unique_ptr<PreparedKernel>> prepared_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;  ///< by instruction; none for a view
+  std::vector<std::unique_ptr<Kernel>>
+      kernels_;  ///< by instruction; none for a view or an exchange
+  std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction
+  std::vector<std::vector<std::size_t>>
+      waits_;  ///< by instruction, and for the end: exchanges to finish first
 };
 
 }  // namespace trireme

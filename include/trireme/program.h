@@ -47,6 +47,9 @@ struct Instruction {
   std::vector<BufferId> outputs{};
   Phase phase = Phase::Forward;
   std::int32_t block = -1;
+  /// Of an exchange with other ranks: it is begun here, and must be done before the instruction with this
+  /// number, the first that needs its result. Its buffers are its own until then.
+  std::int32_t done_before = -1;
 };
 
 struct NamedBuffer {

@@ -80,6 +80,13 @@ class Shape {
   std::vector<std::int64_t> dims_;
 };
 
+/// A stretch of a dimension.
+struct Stretch {
+  std::int64_t begin = 0;
+  std::int64_t length = 0;
+  friend bool operator==(const Stretch&, const Stretch&) = default;
+};
+
 /// "[2,3]"; rank 0 is "[]".
 [[nodiscard]] std::string to_text(const Shape& shape);
 

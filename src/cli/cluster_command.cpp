@@ -65,7 +65,7 @@ void print_lists() {
   fmt::print("\nDevices (peaks are dense)\n");
   fmt::print("  {:<12} {:>8} {:>12} {:>16} {:>16}\n", "name", "memory", "bandwidth", "f16", "bf16");
   for (const std::string& name : device_preset_names()) {
-    const Device device = device_preset(name);
+    const DeviceSpec device = device_preset(name);
     fmt::print("  {:<12} {:>8} {:>12} {:>16} {:>16}\n", name, memory_text(device.memory),
                rate_text(device.memory_bandwidth), rate_text(device.peak("f16")),
                rate_text(device.peak("bf16")));
@@ -85,7 +85,7 @@ void print_lists_json() {
   fmt::print("{}\n", json.dump(2));
 }
 
-void print_device(const Device& device) {
+void print_device(const DeviceSpec& device) {
   fmt::print("device   {}: {} of memory at {}\n", device.name, memory_text(device.memory),
              rate_text(device.memory_bandwidth));
   if (device.peaks.empty()) {

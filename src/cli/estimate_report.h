@@ -13,7 +13,7 @@ namespace trireme::cli {
 /// What an estimate is asked for.
 struct EstimateRequest {
   Architecture architecture{};
-  Device device{};
+  DeviceSpec device{};
   std::string peak_type{};  ///< of the device's peaks: "bf16", "tf32", …
   StepOptions step{};       ///< of each device
   std::string optimizer{};  ///< its name

@@ -71,7 +71,7 @@ class Verifier {
   }
 
   void check_device() {
-    const Device& device = cluster_.device;
+    const DeviceSpec& device = cluster_.device;
     if (device.name.empty()) {
       add("the device has no name");
     }
@@ -199,7 +199,7 @@ std::string normal_peak_type(std::string_view name) {
   return lower;
 }
 
-std::optional<FlopRate> Device::peak(std::string_view dtype, Sparsity sparsity) const {
+std::optional<FlopRate> DeviceSpec::peak(std::string_view dtype, Sparsity sparsity) const {
   const std::string wanted = normal_peak_type(dtype);
   const std::vector<std::string>& types = peak_types();
   if (std::find(types.begin(), types.end(), wanted) == types.end()) {

@@ -27,7 +27,7 @@ Json to_json(const Peak& peak) {
   return json;
 }
 
-Json to_json(const Device& device) {
+Json to_json(const DeviceSpec& device) {
   Json json;
   json["name"] = device.name;
   if (device.memory) {
@@ -96,11 +96,11 @@ std::vector<Peak> read_peaks(const Json& value, const std::string& path) {
   return peaks;
 }
 
-Device read_device(const Json& value, const std::string& path) {
+DeviceSpec read_device(const Json& value, const std::string& path) {
   const JsonObject object(
       value, kClusterText, path,
       {"name", "memory_bytes", "memory_bytes_per_second", "peak_flops_per_second", "source"});
-  Device device{.name = object.text("name"), .source = object.optional_text("source")};
+  DeviceSpec device{.name = object.text("name"), .source = object.optional_text("source")};
   if (const std::optional<std::int64_t> bytes = object.optional_integer("memory_bytes")) {
     device.memory = Bytes{*bytes};
   }
@@ -162,7 +162,7 @@ std::string to_text(const Cluster& cluster) {
   return dump(to_json(cluster));
 }
 
-std::string to_text(const Device& device) {
+std::string to_text(const DeviceSpec& device) {
   return dump(to_json(device));
 }
 

@@ -36,8 +36,8 @@ std::vector<Peak> a100_peaks() {
           both("i8", 624e12, 1248e12),  both("i4", 1248e12, 2496e12)};
 }
 
-const std::vector<Device>& device_table() {
-  static const std::vector<Device> table{
+const std::vector<DeviceSpec>& device_table() {
+  static const std::vector<DeviceSpec> table{
       {.name = "v100",
        .memory = Bytes{32 * kGB},
        .memory_bandwidth = ByteRate{900e9},
@@ -257,7 +257,7 @@ int parse_nodes(const ClusterRow& row, std::string_view text) {
 
 std::vector<std::string> device_preset_names() {
   std::vector<std::string> names;
-  for (const Device& device : device_table()) {
+  for (const DeviceSpec& device : device_table()) {
     names.push_back(device.name);
   }
   return names;
@@ -271,9 +271,9 @@ std::vector<std::string> cluster_preset_names() {
   return names;
 }
 
-Device device_preset(std::string_view name) {
+DeviceSpec device_preset(std::string_view name) {
   const std::string wanted = to_lower(name);
-  for (const Device& device : device_table()) {
+  for (const DeviceSpec& device : device_table()) {
     if (device.name == wanted) {
       return device;
     }

@@ -108,7 +108,7 @@ Example four_steps() {
 }
 
 Example peaks() {
-  const Device h100 = device_preset("h100");
+  const DeviceSpec h100 = device_preset("h100");
   Example e{.name = "peaks",
             .label = "b5",
             .title = "Peak rates of an H100 SXM, dense and sparse",

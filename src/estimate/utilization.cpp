@@ -31,7 +31,7 @@ Bound Roofline::bound(double flops, double bytes) const noexcept {
   return flops / peak.count >= bytes / bandwidth.count ? Bound::Compute : Bound::Memory;
 }
 
-std::optional<Roofline> roofline_of(const Device& device, std::string_view dtype) {
+std::optional<Roofline> roofline_of(const DeviceSpec& device, std::string_view dtype) {
   const std::optional<FlopRate> peak = device.peak(dtype);
   if (!peak || !device.memory_bandwidth) {
     return std::nullopt;

@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "trireme/tensor.h"
+
 namespace trireme {
 
-struct Block {
-  std::int64_t begin = 0;
-  std::int64_t length = 0;
-  friend bool operator==(const Block&, const Block&) = default;
-};
-
 /// The block of part `index` of `parts`; `size` is a multiple of `unit`.
-[[nodiscard]] constexpr Block block_of(std::int64_t size, std::int64_t unit, std::int64_t parts,
+[[nodiscard]] constexpr Stretch block_of(std::int64_t size, std::int64_t unit, std::int64_t parts,
                                        std::int64_t index) {
   const std::int64_t pieces = size / unit;
   const std::int64_t least = pieces / parts;

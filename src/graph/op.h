@@ -66,12 +66,6 @@ struct Factors {
   std::vector<Dims> outputs{};
 };
 
-/// What a device has of each factor, in their order.
-struct FactorRange {
-  std::int64_t begin = 0;
-  std::int64_t length = 0;
-};
-
 /// What an op may do with inputs of which each device has a part of the sum.
 enum class Linear : std::uint8_t {
   No,     ///< nothing: relu(a + b) is not relu(a) + relu(b)
@@ -118,8 +112,9 @@ struct Op {
   Factors (*factors)(const Signature&) = nullptr;
   Linear linear = Linear::No;
   /// The constants of the node that computes a part, where they hold a size or a place: a reshape's shape, the
-  /// position that a part of a sequence begins at. No function: they are the same for all parts.
-  Attributes (*part)(const Signature& whole, std::span<const FactorRange> ranges) = nullptr;
+  /// position that a part of a sequence begins at. Ranges are what it has of each factor. No function: they are the
+  /// same for all parts.
+  Attributes (*part)(const Signature& whole, std::span<const Stretch> ranges) = nullptr;
   /// Exchanges with other ranks: no device has a kernel for it, and there is no reference.
   bool communicates = false;
   Work (*work)(const Signature&) = nullptr;

@@ -114,7 +114,7 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
 }
 
 std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
-                                       std::span<const FactorRange> ranges) {
+                                       std::span<const Stretch> ranges) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(dims.size());
   for (const std::vector<std::int32_t>& factors : dims) {
@@ -127,7 +127,7 @@ std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
   return sizes;
 }
 
-Attributes part_of_shape(const Signature& whole, std::span<const FactorRange> ranges) {
+Attributes part_of_shape(const Signature& whole, std::span<const Stretch> ranges) {
   Attributes attributes = *whole.attributes;
   attributes["shape"] = part_of_dims(whole.op->factors(whole).outputs.at(0), ranges);
   return attributes;

@@ -44,9 +44,9 @@ struct Letters {
 [[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
 /// The size of a part of each of these dimensions.
 [[nodiscard]] std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
-                                                     std::span<const FactorRange> ranges);
+                                                     std::span<const Stretch> ranges);
 /// For Op::part: the attribute "shape" is the first result's.
-[[nodiscard]] Attributes part_of_shape(const Signature& whole, std::span<const FactorRange> ranges);
+[[nodiscard]] Attributes part_of_shape(const Signature& whole, std::span<const Stretch> ranges);
 /// "abc…" for a shape of this rank.
 [[nodiscard]] std::string letters_for(int rank);
 

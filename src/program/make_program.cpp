@@ -32,6 +32,7 @@ class Planner {
   Program run() {
     add_instructions();
     add_copies();
+    find_waits();
     find_last_uses();
     assign_storages();
     place();
@@ -118,16 +119,38 @@ class Planner {
                                      .block = -1});
   }
 
+  /// The first instruction that needs a buffer after it was made, views of it counted as itself.
+  void find_waits() {
+    const auto end = static_cast<std::int32_t>(program_.instructions.size());
+    std::vector<std::int32_t> first_use(program_.buffers.size(), end);
+    for (std::int32_t i = end; i-- > 0;) {
+      Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      if (instruction.op->communicates) {
+        instruction.done_before = end;
+        for (const BufferId output : instruction.outputs) {
+          instruction.done_before = std::min(instruction.done_before, first_use[at(output)]);
+        }
+      }
+      const std::int32_t use = instruction.op->is_view ? first_use[at(instruction.outputs[0])] : i;
+      for (const BufferId input : instruction.inputs) {
+        first_use[at(input)] = std::min(first_use[at(input)], use);
+      }
+    }
+  }
+
   void find_last_uses() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
     last_use_.assign(program_.buffers.size(), kBefore);
+    begun_last_.assign(program_.buffers.size(), kBefore);
     for (std::int32_t i = 0; i < end; ++i) {
       const Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      const std::int32_t until = std::max(i, instruction.done_before);
       for (const BufferId input : instruction.inputs) {
-        last_use_[at(input)] = i;
+        last_use_[at(input)] = std::max(last_use_[at(input)], until);
+        begun_last_[at(input)] = i;
       }
       for (const BufferId output : instruction.outputs) {
-        last_use_[at(output)] = std::max(last_use_[at(output)], i);
+        last_use_[at(output)] = std::max(last_use_[at(output)], until);
       }
     }
     read_last_ = last_use_;
@@ -192,7 +215,29 @@ class Planner {
         return;
       }
     }
+    const std::int32_t target = target_for(output, now);
+    if (target >= 0) {
+      join(output, target);
+      return;
+    }
     new_storage(output, now, false);
+  }
+
+  /// The storage of what the output is the next value of, if nobody reads that any more; else -1.
+  [[nodiscard]] std::int32_t target_for(BufferId output, std::int32_t now) {
+    for (std::size_t u = 0; u < targets_.size(); ++u) {
+      if (sources_[u] != output || buffer(targets_[u]).storage < 0) {
+        continue;
+      }
+      const std::int32_t storage = buffer(targets_[u]).storage;
+      const bool free =
+          std::ranges::all_of(members_[static_cast<std::size_t>(storage)], [&](BufferId member) {
+            const bool leaf = buffer(member).origin != Origin::Node;
+            return (leaf ? read_last_ : last_use_)[at(member)] < now;
+          });
+      return free ? storage : -1;
+    }
+    return -1;
   }
 
   [[nodiscard]] bool may_take_over(const Instruction& instruction, const Op::InPlace& place,
@@ -209,9 +254,13 @@ class Planner {
       }
     }
     const bool into_target = is_update(input, output);
+    // An exchange may go on where its input is, if nobody else reads that meanwhile.
+    const std::int32_t until = std::max(now, instruction.done_before);
     return std::ranges::all_of(members_[static_cast<std::size_t>(storage)], [&](BufferId member) {
       const bool leaf = buffer(member).origin != Origin::Node;
-      return leaf ? into_target && read_last_[at(member)] <= now : last_use_[at(member)] <= now;
+      return begun_last_[at(member)] <= now &&
+             (leaf ? into_target && read_last_[at(member)] <= until
+                   : last_use_[at(member)] <= until);
     });
   }
 
@@ -281,8 +330,9 @@ class Planner {
   Program program_;
   std::vector<BufferId> targets_;  ///< of updates
   std::vector<BufferId> sources_;
-  std::vector<std::int32_t> last_use_;   ///< by buffer; the end for what must outlive the step
-  std::vector<std::int32_t> read_last_;  ///< by buffer, as instructions have it
+  std::vector<std::int32_t> last_use_;    ///< by buffer; the end for what must outlive the step
+  std::vector<std::int32_t> read_last_;   ///< by buffer, as instructions have it
+  std::vector<std::int32_t> begun_last_;  ///< likewise, exchanges counted where they begin
   std::vector<Storage> storages_;
   std::vector<std::vector<BufferId>> members_;  ///< by storage
 };

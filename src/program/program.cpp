@@ -164,8 +164,10 @@ std::string to_text(const Program& program) {
     for (const BufferId input : instruction.inputs) {
       inputs.push_back("%" + program.buffer(input).name);
     }
-    text += fmt::format("  {} = {}({}) @{}\n", fmt::join(outputs, ", "), instruction.op->name,
+    text += fmt::format("  {} = {}({}) @{}", fmt::join(outputs, ", "), instruction.op->name,
                         fmt::join(inputs, ", "), to_text(instruction.phase));
+    text += instruction.done_before < 0 ? "\n"
+                                        : fmt::format(" done before {}\n", instruction.done_before);
   }
   return text;
 }

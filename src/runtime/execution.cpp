@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/op.h"
+#include "runtime/exchange.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -44,22 +45,40 @@ Work work_of(const Program& program, const Instruction& instruction) {
 
 }  // namespace
 
-Execution::Execution(Program program, Device& device)
-    : program_(std::move(program)), device_(device) {
+Execution::Execution(Program program, Device& device, Communicator* communicator)
+    : program_(std::move(program)),
+      device_(device),
+      rank_(communicator == nullptr ? 0 : communicator->world().rank()) {
+  const std::size_t count = program_.instructions.size();
   for (const Instruction& instruction : program_.instructions) {
-    prepared_.push_back(
-        instruction.op->is_view ? nullptr : device_.prepare(request_of(program_, instruction)));
-    if (prepared_.back()) {
+    const bool runs = !instruction.op->is_view && !instruction.op->communicates;
+    prepared_.push_back(runs ? device_.prepare(request_of(program_, instruction)) : nullptr);
+    if (runs) {
       workspace_bytes_ = std::max(workspace_bytes_, prepared_.back()->workspace());
+    }
+    if (instruction.op->communicates && communicator == nullptr) {
+      throw Error(ErrorKind::Usage, fmt::format("program {} exchanges with other ranks; it needs a "
+                                                "communicator",
+                                                program_.name));
     }
   }
   arena_ = device_.allocate(program_.arena);
   workspace_ = device_.allocate(workspace_bytes_);
-  for (std::size_t i = 0; i < prepared_.size(); ++i) {
-    kernels_.push_back(prepared_[i]
-                           ? prepared_[i]->bind(memory_of(program_, program_.instructions[i],
-                                                          arena_->data(), workspace_->data()))
-                           : nullptr);
+  exchanges_.resize(count);
+  kernels_.resize(count);
+  waits_.resize(count + 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Instruction& instruction = program_.instructions[i];
+    const KernelMemory memory =
+        memory_of(program_, instruction, arena_->data(), workspace_->data());
+    if (prepared_[i]) {
+      kernels_[i] = prepared_[i]->bind(memory);
+    }
+    if (instruction.op->communicates) {
+      exchanges_[i] =
+          runtime::make_exchange(request_of(program_, instruction), memory, *communicator);
+      waits_.at(static_cast<std::size_t>(instruction.done_before)).push_back(i);
+    }
   }
 }
 
@@ -89,38 +108,84 @@ void Execution::read(std::string_view name, std::span<std::byte> data) const {
   device_.copy_out(data, arena_->data() + buffer.offset);
 }
 
-void Execution::run(Trace* trace) {
-  if (trace == nullptr) {
-    for (const auto& kernel : kernels_) {
-      if (kernel) {
-        kernel->run();
-      }
+std::map<std::string, double> Execution::bytes_sent() const {
+  std::map<std::string, double> bytes;
+  for (std::size_t i = 0; i < exchanges_.size(); ++i) {
+    if (exchanges_[i]) {
+      bytes[std::string(program_.instructions[i].op->name)] += exchanges_[i]->bytes_sent();
     }
-    device_.synchronize();
+  }
+  return bytes;
+}
+
+void Execution::run(Trace* trace) {
+  if (trace != nullptr) {
+    run_traced(*trace);
     return;
   }
-  const TrackId track = trace->add_track("rank 0", "compute");
+  for (std::size_t i = 0; i <= kernels_.size(); ++i) {
+    for (const std::size_t exchange : waits_[i]) {
+      exchanges_[exchange]->finish();
+    }
+    if (i == kernels_.size()) {
+      break;
+    }
+    if (kernels_[i]) {
+      kernels_[i]->run();
+    } else if (exchanges_[i]) {
+      device_.synchronize();
+      exchanges_[i]->start();
+    }
+  }
+  device_.synchronize();
+}
+
+/// The same, with a look at the clock before and after everything.
+void Execution::run_traced(Trace& trace) {
+  const std::string process = fmt::format("rank {}", rank_);
+  const TrackId compute = trace.add_track(process, "compute");
+  const TrackId waiting = trace.add_track(process, "waiting");
+  const TrackId exchanging = trace.add_track(process, "exchanges");
   const Clock::time_point start = Clock::now();
   const auto now = [&] {
     return Seconds{std::chrono::duration<double>(Clock::now() - start).count()};
   };
-  for (std::size_t i = 0; i < kernels_.size(); ++i) {
-    if (!kernels_[i]) {
-      continue;
+  const auto add = [&](TrackId track, const Instruction& instruction, Seconds begin,
+                       std::vector<TraceArg> args) {
+    trace.add_span({.track = track,
+                    .name = std::string(instruction.op->name),
+                    .category = std::string(to_text(instruction.phase)),
+                    .start = begin,
+                    .duration = {now().count - begin.count},
+                    .args = std::move(args)});
+  };
+  std::vector<Seconds> begun(exchanges_.size());
+  for (std::size_t i = 0; i <= kernels_.size(); ++i) {
+    for (const std::size_t e : waits_[i]) {
+      const Instruction& instruction = program_.instructions[e];
+      const Seconds begin = now();
+      exchanges_[e]->finish();
+      add(waiting, instruction, begin, {{"block", std::int64_t{instruction.block}}});
+      add(exchanging, instruction, begun[e], {{"bytes", exchanges_[e]->bytes_sent()}});
+    }
+    if (i == kernels_.size()) {
+      break;
     }
     const Instruction& instruction = program_.instructions[i];
     const Seconds begin = now();
-    kernels_[i]->run();
-    device_.synchronize();
-    const Work work = work_of(program_, instruction);
-    trace->add_span({.track = track,
-                     .name = std::string(instruction.op->name),
-                     .category = std::string(to_text(instruction.phase)),
-                     .start = begin,
-                     .duration = {now().count - begin.count},
-                     .args = {{"block", std::int64_t{instruction.block}},
-                              {"flops", work.products + work.others},
-                              {"bytes", work.bytes}}});
+    if (kernels_[i]) {
+      kernels_[i]->run();
+      device_.synchronize();
+      const Work work = work_of(program_, instruction);
+      add(compute, instruction, begin,
+          {{"block", std::int64_t{instruction.block}},
+           {"flops", work.products + work.others},
+           {"bytes", work.bytes}});
+    } else if (exchanges_[i]) {
+      device_.synchronize();
+      begun[i] = begin;
+      exchanges_[i]->start();
+    }
   }
 }
 

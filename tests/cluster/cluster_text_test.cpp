@@ -93,8 +93,8 @@ class RandomCluster {
     return {
         .level = level, .reach = reach, .alpha = {number()}, .beta = {number()}, .source = word()};
   }
-  Device device() {
-    Device device{
+  DeviceSpec device() {
+    DeviceSpec device{
         .name = word(), .memory = {}, .memory_bandwidth = {}, .peaks = {}, .source = word()};
     if (below(2) == 0) {
       device.memory = Bytes{1 + static_cast<std::int64_t>(random_()) * 123456789};

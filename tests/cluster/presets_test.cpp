@@ -60,7 +60,7 @@ TEST(DevicePresets, AnUnknownPeakIsAbsentAndAWrongNameAnError) {
 
 TEST(DevicePresets, EachNamesItsSourceAndHasAtMostTwiceThePeakWithSparsity) {
   for (const std::string& name : device_preset_names()) {
-    const Device device = device_preset(name);
+    const DeviceSpec device = device_preset(name);
     EXPECT_EQ(device.name, name);
     EXPECT_FALSE(device.source.empty()) << name;
     for (const Peak& peak : device.peaks) {

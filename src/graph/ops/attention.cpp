@@ -118,7 +118,7 @@ Factors factors(const Signature& s) {
 }
 
 /// A part of T begins at a later position; S, which every query looks through, stays whole.
-Attributes part_of(const Signature& whole, std::span<const FactorRange> ranges) {
+Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   const std::size_t q = whole.op->name == "attention" ? 0 : 1;
   Attributes attributes = *whole.attributes;
   attributes["start"] =

@@ -102,7 +102,7 @@ void reference_normal(const Signature& s, std::span<const Dense> in, std::span<D
 }
 
 /// Where a part of the first result lies, in the whole that the node itself may be a part of.
-Attributes part_of(const Signature& whole, std::span<const FactorRange> ranges) {
+Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   Attributes attributes = *whole.attributes;
   const Factors factors = whole.op->factors(whole);
   const Shape shape = whole.op->infer(whole).at(0).shape;

@@ -1,0 +1,73 @@
+// Partition: a graph and what each device should have of its values, in; what each rank computes and exchanges,
+// out. Every rule is in the ops' factors and in the re-partition triangle; nothing here knows the name of any
+// kind of parallelism. Any thread.
+//
+// Nodes are taken in order. Each computes where its operands are: the axes that cut a factor in its inputs cut it
+// in the node; where inputs disagree, the parameters' cuts win, else the way that moves the fewest bytes. An
+// operand that lies otherwise is changed first, and a change is done once for all that need it in the same part
+// of the step. A result lacking a factor that is cut is partial; it is passed on as such through linear ops and
+// merged where something needs the whole.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/graph.h"
+#include "trireme/layout.h"
+#include "trireme/pipeline.h"
+
+namespace trireme {
+
+/// What is decided from outside.
+struct Wishes {
+  Axes axes{};
+  /// Number of the axis of micro-batches in `axes`; -1: there is one only.
+  int micro = -1;
+  /// How inputs, parameters and states lie between steps; whole if not named.
+  std::map<ValueId, Layout> stored{};
+  /// How parameters lie while forward and backward read them; as stored if not named.
+  std::map<ValueId, Layout> used{};
+  /// Computed values that are changed into these, one after the other, as soon as they are there.
+  std::map<ValueId, std::vector<Layout>> forced{};
+  /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
+  /// the last of them in the forward, with the first in the backward; updates where their parameter is.
+  std::map<std::int32_t, int> stages{};
+};
+
+/// Where each rank is: its coordinates on the axes (0 on micro) and its place in the pipeline.
+struct RankPlace {
+  std::vector<int> coordinates{};
+  int pipe = 0;
+};
+
+/// The graph that one rank runs in a step, with exchanges as nodes. Inputs, parameters and states have the names
+/// and the parts' shapes; which part, `stored` says.
+struct RankGraph {
+  Graph graph{};
+  std::map<std::string, Layout> stored{};
+};
+
+class Partition {
+ public:
+  /// Decides how each node is computed. Throws Error(Usage) if a wish does not fit its value.
+  Partition(const Graph& graph, const Wishes& wishes);
+  ~Partition();
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
+
+  /// What the rank at this place runs. `rank_at` gives the rank of another place in the pipeline with the same
+  /// coordinates. The table's stages are those of the wishes.
+  [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table,
+                                   const std::vector<int>& pipe_ranks) const;
+
+  /// Each step with its layouts, for people.
+  [[nodiscard]] std::string to_text() const;
+
+ private:
+  struct Decided;
+  std::unique_ptr<Decided> decided_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,168 @@
+#include "partition/changes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+
+namespace trireme::partition {
+namespace {
+
+class Changer {
+ public:
+  Changer(const Layout& from, const Layout& to, const Shape& shape, const Axes& axes)
+      : at_(from), to_(to), shape_(shape), axes_(axes) {}
+
+  std::vector<Change> run() {
+    while (at_ != to_) {
+      std::optional<Change> next = reduce();
+      next = next ? next : spread();
+      next = next ? next : slice();
+      TRIREME_CHECK(next.has_value(), to_text(at_, axes_) + " to " + to_text(to_, axes_));
+      next->result = canonical(next->result, shape_, axes_);
+      at_ = next->result;
+      changes_.push_back(std::move(*next));
+    }
+    return std::move(changes_);
+  }
+
+ private:
+  /// Whether cutting dimension d by the axis as well brings it nearer to what is wanted.
+  [[nodiscard]] bool wanted_next(std::size_t d, int axis) const {
+    const std::size_t n = at_.dims[d].axes.size();
+    return begins_as_wanted(d) && n < to_.dims[d].axes.size() && to_.dims[d].axes[n] == axis;
+  }
+  /// Whether the cuts of dimension d are the outermost of those wanted.
+  [[nodiscard]] bool begins_as_wanted(std::size_t d) const {
+    const std::size_t n = at_.dims[d].axes.size();
+    if (n > to_.dims[d].axes.size()) {
+      return false;
+    }
+    Layout begin = Layout::whole(static_cast<int>(at_.dims.size()));
+    begin.dims[d] = to_.dims[d];
+    begin.dims[d].axes.resize(n);
+    return canonical(begin, shape_, axes_).dims[d] == at_.dims[d];
+  }
+  [[nodiscard]] std::optional<std::size_t> wanted_at(int axis) const {
+    for (std::size_t d = 0; d < at_.dims.size(); ++d) {
+      if (wanted_next(d, axis)) {
+        return d;
+      }
+    }
+    return std::nullopt;
+  }
+  void cut(Layout& layout, std::size_t d, int axis) const {
+    layout.dims[d].axes.push_back(axis);
+    layout.dims[d].unit = to_.dims[d].unit;
+  }
+
+  std::optional<Change> reduce() {
+    for (const auto& [axis, merge] : at_.partial) {
+      if (to_.partial.contains(axis)) {
+        continue;
+      }
+      Change change{
+          .kind = ChangeKind::AllReduce, .axis = axis, .dimension = -1, .to = -1, .result = at_};
+      change.result.partial.erase(axis);
+      if (const std::optional<std::size_t> d = wanted_at(axis)) {
+        change.kind = ChangeKind::ReduceScatter;
+        change.dimension = static_cast<int>(*d);
+        cut(change.result, *d, axis);
+      }
+      return change;
+    }
+    return std::nullopt;
+  }
+
+  /// Takes away the innermost cut of a dimension that has one too many.
+  std::optional<Change> spread() {
+    for (std::size_t d = 0; d < at_.dims.size(); ++d) {
+      if (begins_as_wanted(d)) {
+        continue;
+      }
+      const int axis = at_.dims[d].axes.back();
+      Change change{.kind = ChangeKind::AllGather,
+                    .axis = axis,
+                    .dimension = static_cast<int>(d),
+                    .to = -1,
+                    .result = at_};
+      change.result.dims[d].axes.pop_back();
+      if (change.result.dims[d].axes.empty()) {
+        change.result.dims[d].unit = 1;
+      }
+      const std::optional<std::size_t> e = wanted_at(axis);
+      if (e && *e != d) {
+        change.kind = ChangeKind::AllToAll;
+        change.to = static_cast<int>(*e);
+        cut(change.result, *e, axis);
+      }
+      return change;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Change> slice() {
+    for (std::size_t d = 0; d < to_.dims.size(); ++d) {
+      for (const int axis : to_.dims[d].axes) {
+        if (!at_.mentions(axis) && wanted_next(d, axis)) {
+          Change change{.kind = ChangeKind::Slice,
+                        .axis = axis,
+                        .dimension = static_cast<int>(d),
+                        .to = -1,
+                        .result = at_};
+          cut(change.result, d, axis);
+          return change;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  Layout at_;
+  const Layout& to_;
+  const Shape& shape_;
+  const Axes& axes_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::vector<Change> changes_between(const Layout& from, const Layout& to, const Shape& shape,
+                                    const Axes& axes) {
+  return Changer(from, to, shape, axes).run();
+}
+
+double elements_moved(const Change& change, const Layout& from, const Shape& shape,
+                      const Axes& axes) {
+  auto elements = static_cast<double>(shape.element_count());
+  for (const Layout::Dim& dim : from.dims) {
+    for (const int axis : dim.axes) {
+      elements /= axes.at(static_cast<std::size_t>(axis)).size;
+    }
+  }
+  const double ranks = axes.at(static_cast<std::size_t>(change.axis)).size;
+  switch (change.kind) {
+    case ChangeKind::Slice:
+      return 0;
+    case ChangeKind::AllGather:
+      return elements * (ranks - 1);
+    case ChangeKind::AllToAll:
+    case ChangeKind::ReduceScatter:
+      return elements * (ranks - 1) / ranks;
+    case ChangeKind::AllReduce:
+      return 2 * elements * (ranks - 1) / ranks;
+  }
+  return 0;
+}
+
+double elements_moved(const Layout& from, const Layout& to, const Shape& shape, const Axes& axes) {
+  double sum = 0;
+  Layout at = from;
+  for (const Change& change : changes_between(from, to, shape, axes)) {
+    sum += elements_moved(change, at, shape, axes);
+    at = change.result;
+  }
+  return sum;
+}
+
+}  // namespace trireme::partition

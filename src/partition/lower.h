@@ -1,0 +1,15 @@
+// From placed steps to the graph of one rank: the tasks of its row of the pipeline's table in order, each step
+// once for each micro-batch that it belongs to. Any thread.
+#pragma once
+
+#include "partition/place.h"
+#include "trireme/partition.h"
+
+namespace trireme::partition {
+
+/// `pipe_ranks`: the rank of each place in the pipeline with the same coordinates. Throws Error(Usage) if the
+/// table has other stages or micro-batches, or if a node needs several micro-batches at once.
+[[nodiscard]] RankGraph lower(const Placed& placed, const RankPlace& place,
+                              const PipelineTable& table, const std::vector<int>& pipe_ranks);
+
+}  // namespace trireme::partition

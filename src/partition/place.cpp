@@ -1,0 +1,600 @@
+#include "partition/place.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "graph/op.h"
+#include "trireme/error.h"
+
+namespace trireme::partition {
+namespace {
+
+/// Forward, backward and update: what was changed for one of them is not kept for the next.
+int part_of_step(Phase phase) {
+  switch (phase) {
+    case Phase::Forward:
+      return 0;
+    case Phase::Recompute:
+    case Phase::Backward:
+      return 1;
+    case Phase::Update:
+      return 2;
+  }
+  return 0;
+}
+
+/// The axes that cut each factor.
+using Assignment = std::vector<std::vector<int>>;
+
+/// The outermost factor of a dimension that is more than 1 long; -1: none.
+std::int32_t leading(const Factors& factors, const std::vector<std::int32_t>& dim) {
+  for (const std::int32_t factor : dim) {
+    if (factors.factors[static_cast<std::size_t>(factor)].size != 1) {
+      return factor;
+    }
+  }
+  return dim.empty() ? -1 : dim.front();
+}
+
+/// Elements of a dimension for each step of its leading factor.
+std::int64_t unit_of(const Factors& factors, const std::vector<std::int32_t>& dim) {
+  std::int64_t unit = 1;
+  const std::int32_t first = leading(factors, dim);
+  for (const std::int32_t factor : dim) {
+    unit *= factor == first ? 1 : factors.factors[static_cast<std::size_t>(factor)].size;
+  }
+  return unit;
+}
+
+bool stands_in(const Factors::Dims& dims, std::int32_t factor) {
+  return std::ranges::any_of(
+      dims, [&](const auto& dim) { return std::ranges::find(dim, factor) != dim.end(); });
+}
+
+/// A node while it is decided how to compute it.
+class NodePlacer {
+ public:
+  NodePlacer(const Graph& graph, const Node& node, const Axes& axes)
+      : graph_(graph), node_(node), axes_(axes), factors_(factors_of(graph, node)) {
+    find_splittable();
+  }
+
+  [[nodiscard]] const Factors& factors() const { return factors_; }
+
+  /// Adds the cuts of input k, lying so, as far as they go together with those that are there.
+  void vote(Assignment& assignment, std::size_t k, const Layout& layout) const {
+    for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+      const std::vector<std::int32_t>& dim = factors_.inputs[k][d];
+      const std::int32_t factor = leading(factors_, dim);
+      if (layout.dims[d].axes.empty() || factor < 0 || !may_split(factor)) {
+        continue;
+      }
+      Layout same = layout;
+      same.dims[d].unit = unit_of(factors_, dim);
+      if (canonical(same, shape(node_.inputs[k]), axes_) != layout) {
+        continue;
+      }
+      add(assignment, factor, layout.dims[d].axes);
+    }
+  }
+
+  [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
+
+  /// How an operand lies whose factors are cut so.
+  [[nodiscard]] Layout layout_of(const Assignment& assignment, const Factors::Dims& dims,
+                                 const Shape& shape) const {
+    Layout layout = Layout::whole(static_cast<int>(dims.size()));
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const std::int32_t factor = leading(factors_, dims[d]);
+      if (factor >= 0 && !assignment[static_cast<std::size_t>(factor)].empty()) {
+        layout.dims[d].axes = assignment[static_cast<std::size_t>(factor)];
+        layout.dims[d].unit = unit_of(factors_, dims[d]);
+      }
+    }
+    return canonical(layout, shape, axes_);
+  }
+  [[nodiscard]] Layout input_layout(const Assignment& assignment, std::size_t k) const {
+    return layout_of(assignment, factors_.inputs[k], shape(node_.inputs[k]));
+  }
+  [[nodiscard]] Layout output_layout(const Assignment& assignment, std::size_t k) const {
+    Layout layout = layout_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
+    for (std::size_t f = 0; f < assignment.size(); ++f) {
+      if (!stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
+        for (const int axis : assignment[f]) {
+          layout.partial[axis] = merge_of(factors_.factors[f].split);
+        }
+      }
+    }
+    return layout;
+  }
+
+ private:
+  static Merge merge_of(Factor::Split split) {
+    return split == Factor::Split::Maximum   ? Merge::Maximum
+           : split == Factor::Split::Minimum ? Merge::Minimum
+                                             : Merge::Sum;
+  }
+  [[nodiscard]] const Shape& shape(ValueId value) const { return graph_.value(value).type.shape; }
+  [[nodiscard]] bool may_split(std::int32_t factor) const {
+    return splittable_[static_cast<std::size_t>(factor)];
+  }
+
+  /// A factor that is not the leading one of each of its dimensions has parts that are no blocks.
+  void find_splittable() {
+    splittable_.resize(factors_.factors.size());
+    for (std::size_t f = 0; f < splittable_.size(); ++f) {
+      splittable_[f] = factors_.factors[f].split != Factor::Split::Never;
+    }
+    for (const auto* operands : {&factors_.inputs, &factors_.outputs}) {
+      for (const Factors::Dims& dims : *operands) {
+        for (const std::vector<std::int32_t>& dim : dims) {
+          for (const std::int32_t factor : dim) {
+            splittable_[static_cast<std::size_t>(factor)] =
+                splittable_[static_cast<std::size_t>(factor)] && leading(factors_, dim) == factor;
+          }
+        }
+      }
+    }
+  }
+
+  static void add(Assignment& assignment, std::int32_t factor, const std::vector<int>& axes) {
+    std::vector<int>& there = assignment[static_cast<std::size_t>(factor)];
+    const std::size_t common = std::min(there.size(), axes.size());
+    if (!std::equal(there.begin(), there.begin() + static_cast<std::ptrdiff_t>(common),
+                    axes.begin())) {
+      return;
+    }
+    for (std::size_t i = common; i < axes.size(); ++i) {
+      const bool taken = std::ranges::any_of(assignment, [&](const std::vector<int>& of) {
+        return std::ranges::find(of, axes[i]) != of.end();
+      });
+      if (taken) {
+        return;
+      }
+      there.push_back(axes[i]);
+    }
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const Axes& axes_;
+  Factors factors_;
+  std::vector<bool> splittable_;
+};
+
+class Placer {
+ public:
+  Placer(const Graph& graph, const Wishes& wishes) {
+    placed_.graph = graph;
+    placed_.wishes = wishes;
+    for (const auto& [block, stage] : wishes.stages) {
+      placed_.stage_count = std::max(placed_.stage_count, stage + 1);
+    }
+  }
+
+  Placed run() {
+    const auto count = graph().values().size();
+    known_.resize(count);
+    stage_of_value_.assign(count, -1);
+    placed_.home.assign(count, -1);
+    find_updates();
+    for (std::size_t v = 0; v < count; ++v) {
+      const ValueId id{static_cast<std::int32_t>(v)};
+      if (graph().value(id).origin != Origin::Node) {
+        check_wish(id, stored(id));
+        known_[v].push_back({add_copy(id, stored(id), -1), kAlways, -1});
+      }
+    }
+    for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
+      place_node({static_cast<std::int32_t>(n)});
+    }
+    place_ends();
+    return std::move(placed_);
+  }
+
+ private:
+  static constexpr int kAlways = -1;
+  /// A copy and when it can be used: in one part of the step on one stage, or always.
+  struct Known {
+    CopyId copy;
+    int part;
+    int stage;
+  };
+
+  [[nodiscard]] const Graph& graph() const { return placed_.graph; }
+  [[nodiscard]] const Wishes& wishes() const { return placed_.wishes; }
+  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
+  [[nodiscard]] const Value& value(ValueId id) const { return graph().value(id); }
+  [[nodiscard]] const Shape& shape(ValueId id) const { return value(id).type.shape; }
+  [[nodiscard]] std::vector<Known>& known(ValueId id) {
+    return known_[static_cast<std::size_t>(id.index)];
+  }
+  [[nodiscard]] Copy& copy(CopyId id) { return placed_.copies[static_cast<std::size_t>(id)]; }
+  /// How the value lies before anything asks for it otherwise.
+  [[nodiscard]] CopyId primary(ValueId id) {
+    TRIREME_CHECK(!known(id).empty(), value(id).name);
+    CopyId found = -1;
+    for (const Known& one : known(id)) {
+      found = one.part == kAlways ? one.copy : found;
+    }
+    return found;
+  }
+
+  [[nodiscard]] Layout stored(ValueId id) const {
+    const auto it = wishes().stored.find(id);
+    return it == wishes().stored.end() ? Layout::whole(shape(id).rank())
+                                       : canonical(it->second, shape(id), axes());
+  }
+  /// How a node of this phase sees the operand.
+  [[nodiscard]] Layout seen(ValueId id, Phase phase) {
+    const auto it = wishes().used.find(id);
+    return phase != Phase::Update && it != wishes().used.end()
+               ? canonical(it->second, shape(id), axes())
+               : copy(primary(id)).layout;
+  }
+
+  void check_wish(ValueId id, const Layout& layout) const {
+    const Value& wished = value(id);
+    const auto refuse = [&](const std::string& reason) {
+      throw Error(ErrorKind::Usage, fmt::format("{}: {} cannot lie so: {}", wished.name,
+                                                to_text(wished.type), reason));
+    };
+    if (static_cast<int>(layout.dims.size()) != wished.type.shape.rank()) {
+      refuse(fmt::format("the layout has {} dimensions", layout.dims.size()));
+    }
+    std::set<int> seen_axes;
+    for (const Layout::Dim& dim : layout.dims) {
+      for (const int axis : dim.axes) {
+        if (axis < 0 || axis >= static_cast<int>(axes().size()) || !seen_axes.insert(axis).second) {
+          refuse(fmt::format("axis {} is not there, or cuts twice", axis));
+        }
+      }
+    }
+  }
+
+  CopyId add_copy(ValueId id, const Layout& layout, std::int32_t step) {
+    placed_.copies.push_back({.value = id, .layout = layout, .step = step});
+    return static_cast<CopyId>(placed_.copies.size() - 1);
+  }
+
+  void find_updates() {
+    for (const Update& update : graph().updates()) {
+      target_of_[update.value] = update.target;
+    }
+  }
+
+  // Stages.
+
+  int stage_for(const Node& node) {
+    if (node.phase == Phase::Update) {
+      for (const ValueId input : node.inputs) {
+        const Origin origin = value(input).origin;
+        if (origin == Origin::Parameter && home(input) >= 0) {
+          return home(input);
+        }
+      }
+    }
+    const auto it = wishes().stages.find(node.block);
+    if (it != wishes().stages.end()) {
+      return it->second;
+    }
+    const bool forward = node.phase == Phase::Forward;
+    int stage = -1;
+    for (const ValueId input : node.inputs) {
+      const int of_input = stage_of_value_[static_cast<std::size_t>(input.index)];
+      const bool counts = of_input >= 0 && (forward || is_late(input));
+      if (counts) {
+        stage = stage < 0 ? of_input
+                : forward ? std::max(stage, of_input)
+                          : std::min(stage, of_input);
+      }
+    }
+    if (stage < 0 &&
+        !forward) {  // nothing of the backward: with what it reads of the forward, else at the end
+      for (const ValueId input : node.inputs) {
+        stage = std::max(stage, stage_of_value_[static_cast<std::size_t>(input.index)]);
+      }
+      stage = stage < 0 ? placed_.stage_count - 1 : stage;
+    }
+    return std::max(stage, 0);
+  }
+  [[nodiscard]] bool is_late(ValueId id) const {
+    const Value& one = value(id);
+    return one.origin == Origin::Node && graph().node(one.producer).phase != Phase::Forward;
+  }
+  [[nodiscard]] int& home(ValueId id) { return placed_.home[static_cast<std::size_t>(id.index)]; }
+
+  // Nodes.
+
+  void place_node(NodeId id) {
+    const Node& node = graph().node(id);
+    const int stage = stage_for(node);
+    const NodePlacer placer(graph(), node, axes());
+    const std::map<int, Merge> passed = passed_on(node);
+    const Assignment assignment = choose(node, placer, passed, stage);
+
+    PlacedStep step;
+    step.node = id;
+    step.factors = assignment;
+    step.phase = node.phase;
+    step.block = node.block;
+    step.stage = stage;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId input = node.inputs[k];
+      Layout wanted = placer.input_layout(assignment, k);
+      for (const auto& [axis, merge] : passed) {
+        if (copy(primary(input)).layout.partial.contains(axis)) {
+          wanted.partial[axis] = merge;
+        }
+      }
+      step.inputs.push_back(get(input, wanted, step));
+      if (value(input).origin != Origin::Node && value(input).origin != Origin::Input &&
+          home(input) < 0) {
+        home(input) = stage;
+      }
+    }
+    const auto number = static_cast<std::int32_t>(placed_.steps.size());
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      Layout layout = placer.output_layout(assignment, k);
+      layout.partial.insert(passed.begin(), passed.end());
+      const CopyId made = add_copy(node.outputs[k], layout, number);
+      step.outputs.push_back(made);
+      known(node.outputs[k]).push_back({made, kAlways, -1});
+      stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
+    }
+    placed_.steps.push_back(step);
+    for (const ValueId output : node.outputs) {
+      const auto forced = wishes().forced.find(output);
+      if (forced != wishes().forced.end()) {
+        for (const Layout& layout : forced->second) {
+          force(output, layout, step);
+        }
+      }
+    }
+  }
+
+  void force(ValueId id, const Layout& wish, const PlacedStep& like) {
+    Layout wanted = canonical(wish, shape(id), axes());
+    check_wish(id, wanted);
+    const Layout at = copy(primary(id)).layout;
+    // What is not partial cannot become so.
+    std::erase_if(wanted.partial,
+                  [&](const auto& entry) { return !at.partial.contains(entry.first); });
+    change(primary(id), wanted, like, true);
+  }
+
+  /// The axes on which the node may work on parts of sums and give such.
+  std::map<int, Merge> passed_on(const Node& node) {
+    std::map<int, Merge> passed;
+    if (node.op->linear == Linear::No || node.phase == Phase::Update) {
+      return passed;
+    }
+    for (int axis = 0; axis < static_cast<int>(axes().size()); ++axis) {
+      std::size_t parts = 0;
+      double bytes_in = 0;
+      bool cut_elsewhere = false;
+      for (const ValueId input : node.inputs) {
+        const Layout layout = seen(input, node.phase);
+        const auto it = layout.partial.find(axis);
+        const bool sum = it != layout.partial.end() && it->second == Merge::Sum;
+        parts += sum ? 1 : 0;
+        bytes_in += sum ? bytes(input) : 0;
+        cut_elsewhere = cut_elsewhere || layout.dimension_of(axis) >= 0;
+      }
+      double bytes_out = 0;
+      for (const ValueId output : node.outputs) {
+        bytes_out += bytes(output);
+      }
+      const bool joint = node.op->linear == Linear::Joint && parts == node.inputs.size();
+      const bool each = node.op->linear == Linear::Each && parts == 1 && !cut_elsewhere &&
+                        node.inputs.size() == 1;
+      if (parts > 0 && (joint || each) && bytes_out <= bytes_in) {
+        passed[axis] = Merge::Sum;
+      }
+    }
+    return passed;
+  }
+  [[nodiscard]] double bytes(ValueId id) const {
+    return static_cast<double>(size_of(value(id).type).count);
+  }
+
+  /// The way to compute the node. Inputs that are kept between steps decide first; of the others, the one whose
+  /// lead moves the fewest bytes.
+  Assignment choose(const Node& node, const NodePlacer& placer, const std::map<int, Merge>& passed,
+                    int stage) {
+    Assignment fixed = placer.none();
+    std::vector<std::size_t> others;
+    const bool updates = std::ranges::any_of(
+        node.outputs, [&](ValueId output) { return target_of_.contains(output); });
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const Origin origin = value(node.inputs[k]).origin;
+      if (origin == Origin::State) {
+        placer.vote(fixed, k, without(seen(node.inputs[k], node.phase), passed));
+      }
+    }
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const Origin origin = value(node.inputs[k]).origin;
+      if (origin == Origin::Parameter) {
+        placer.vote(fixed, k, without(seen(node.inputs[k], node.phase), passed));
+      } else if (origin != Origin::State && !updates) {
+        others.push_back(k);
+      }
+    }
+    std::ranges::stable_sort(others, [&](std::size_t a, std::size_t b) {
+      return bytes(node.inputs[a]) > bytes(node.inputs[b]);
+    });
+    Assignment best = fixed;
+    std::optional<double> least;
+    for (std::size_t leader = 0; leader < others.size(); ++leader) {
+      Assignment tried = fixed;
+      for (std::size_t i = 0; i < others.size(); ++i) {
+        const std::size_t k = others[(leader + i) % others.size()];
+        placer.vote(tried, k, without(seen(node.inputs[k], node.phase), passed));
+      }
+      const double cost = cost_of(node, placer, tried, passed, stage);
+      if (!least || cost < *least) {
+        least = cost;
+        best = std::move(tried);
+      }
+    }
+    return best;
+  }
+  static Layout without(Layout layout, const std::map<int, Merge>& passed) {
+    for (Layout::Dim& dim : layout.dims) {
+      std::erase_if(dim.axes, [&](int axis) { return passed.contains(axis); });
+    }
+    return layout;
+  }
+
+  double cost_of(const Node& node, const NodePlacer& placer, const Assignment& assignment,
+                 const std::map<int, Merge>& passed, int stage) {
+    double cost = 0;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      Layout wanted = placer.input_layout(assignment, k);
+      for (const auto& [axis, merge] : passed) {
+        if (copy(primary(node.inputs[k])).layout.partial.contains(axis)) {
+          wanted.partial[axis] = merge;
+        }
+      }
+      cost += cost_to_get(node.inputs[k], wanted, part_of_step(node.phase), stage);
+    }
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const Layout layout = placer.output_layout(assignment, k);
+      Layout merged = layout;
+      merged.partial.clear();
+      cost += bytes_per_element(node.outputs[k]) *
+              elements_moved(layout, merged, shape(node.outputs[k]), axes());
+    }
+    return cost;
+  }
+  [[nodiscard]] double bytes_per_element(ValueId id) const {
+    return static_cast<double>(size_of(value(id).type.dtype).count);
+  }
+
+  // Copies.
+
+  /// The best copy to begin from: one that lies so already, else the primary one.
+  CopyId source(ValueId id, const Layout& wanted, int part, int stage) {
+    CopyId best = primary(id);
+    double least = elements_moved(copy(best).layout, wanted, shape(id), axes());
+    for (const Known& one : known(id)) {
+      const bool usable = one.part == kAlways || (one.part == part && one.stage == stage);
+      const bool possible = std::ranges::all_of(wanted.partial, [&](const auto& entry) {
+        return copy(one.copy).layout.partial.contains(entry.first);
+      });
+      if (!usable || !possible) {
+        continue;
+      }
+      if (copy(one.copy).layout == wanted) {
+        return one.copy;
+      }
+      const double moved = elements_moved(copy(one.copy).layout, wanted, shape(id), axes());
+      if (moved < least) {
+        least = moved;
+        best = one.copy;
+      }
+    }
+    return best;
+  }
+  double cost_to_get(ValueId id, const Layout& wanted, int part, int stage) {
+    return bytes_per_element(id) *
+           elements_moved(copy(source(id, wanted, part, stage)).layout, wanted, shape(id), axes());
+  }
+
+  CopyId get(ValueId id, const Layout& wanted, const PlacedStep& like) {
+    return change(source(id, wanted, part_of_step(like.phase), like.stage), wanted, like, false);
+  }
+
+  CopyId change(CopyId from, const Layout& wanted, const PlacedStep& like, bool always) {
+    const ValueId id = copy(from).value;
+    for (const Change& one : changes_between(copy(from).layout, wanted, shape(id), axes())) {
+      PlacedStep step;
+      step.change = one;
+      step.inputs = {from};
+      step.phase = like.phase;
+      step.block = like.block;
+      step.stage = like.stage;
+      from = add_copy(id, one.result, static_cast<std::int32_t>(placed_.steps.size()));
+      step.outputs = {from};
+      placed_.steps.push_back(step);
+      known(id).push_back({from, always ? kAlways : part_of_step(like.phase), like.stage});
+    }
+    return from;
+  }
+
+  /// Updates lie as their targets; scalar outputs are whole on all, others stay as they are.
+  void place_ends() {
+    PlacedStep like;
+    like.phase = Phase::Update;
+    for (const Update& update : graph().updates()) {
+      like.stage = std::max(home(update.target), 0);
+      placed_.updates.push_back(get(update.value, stored(update.target), like));
+    }
+    for (const Output& output : graph().outputs()) {
+      const ValueId id = output.value;
+      like.stage = std::max(stage_of_value_[static_cast<std::size_t>(id.index)], 0);
+      placed_.outputs.push_back(shape(id).rank() == 0 ? get(id, Layout::whole(0), like)
+                                                      : primary(id));
+    }
+  }
+
+  Placed placed_;
+  std::vector<std::vector<Known>> known_;
+  std::vector<int> stage_of_value_;
+  std::map<ValueId, ValueId> target_of_;
+};
+
+std::string_view to_text(ChangeKind kind) {
+  switch (kind) {
+    case ChangeKind::Slice:
+      return "slice";
+    case ChangeKind::AllGather:
+      return "all-gather";
+    case ChangeKind::AllToAll:
+      return "all-to-all";
+    case ChangeKind::AllReduce:
+      return "all-reduce";
+    case ChangeKind::ReduceScatter:
+      return "reduce-scatter";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Placed place(const Graph& graph, const Wishes& wishes) {
+  return Placer(graph, wishes).run();
+}
+
+std::string to_text(const Placed& placed) {
+  const auto layout = [&](CopyId id) {
+    const Copy& copy = placed.copies[static_cast<std::size_t>(id)];
+    return fmt::format("%{}{}", placed.graph.value(copy.value).name,
+                       to_text(copy.layout, placed.wishes.axes));
+  };
+  std::string text;
+  for (const PlacedStep& step : placed.steps) {
+    const std::string what =
+        step.node.valid()
+            ? std::string(placed.graph.node(step.node).op->name)
+            : fmt::format("{} {}", to_text(step.change.kind),
+                          placed.wishes.axes[static_cast<std::size_t>(step.change.axis)].name);
+    std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
+    for (const CopyId output : step.outputs) {
+      line += " " + layout(output);
+    }
+    line += " = " + what;
+    for (const CopyId input : step.inputs) {
+      line += " " + layout(input);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace trireme::partition

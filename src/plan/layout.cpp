@@ -1,0 +1,96 @@
+#include "trireme/layout.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/blocks.h"
+
+namespace trireme {
+
+std::string_view to_text(Merge merge) {
+  switch (merge) {
+    case Merge::Sum:
+      return "sum";
+    case Merge::Maximum:
+      return "max";
+    case Merge::Minimum:
+      return "min";
+  }
+  return "?";
+}
+
+int find_axis(const Axes& axes, std::string_view name) {
+  const auto it = std::ranges::find(axes, name, &MeshAxis::name);
+  return it == axes.end() ? -1 : static_cast<int>(it - axes.begin());
+}
+
+Layout Layout::whole(int rank) {
+  Layout layout;
+  layout.dims.resize(static_cast<std::size_t>(rank));
+  return layout;
+}
+
+bool Layout::mentions(int axis) const {
+  return partial.contains(axis) || dimension_of(axis) >= 0;
+}
+
+int Layout::dimension_of(int axis) const {
+  const auto it = std::ranges::find_if(
+      dims, [&](const Dim& dim) { return std::ranges::find(dim.axes, axis) != dim.axes.end(); });
+  return it == dims.end() ? -1 : static_cast<int>(it - dims.begin());
+}
+
+std::string to_text(const Layout& layout, const Axes& axes) {
+  const auto name = [&](int axis) { return axes.at(static_cast<std::size_t>(axis)).name; };
+  std::vector<std::string> parts;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const Layout::Dim& dim = layout.dims[d];
+    for (const int axis : dim.axes) {
+      parts.push_back(dim.unit == 1 ? fmt::format("{}:{}", d, name(axis))
+                                    : fmt::format("{}:{}/{}", d, name(axis), dim.unit));
+    }
+  }
+  std::string text = fmt::format("[{}", fmt::join(parts, ","));
+  for (const auto& [axis, merge] : layout.partial) {
+    text += fmt::format("|{}:{}", to_text(merge), name(axis));
+  }
+  return text + "]";
+}
+
+Layout canonical(Layout layout, const Shape& shape, const Axes& axes) {
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    Layout::Dim& dim = layout.dims[d];
+    std::int64_t parts = 1;
+    for (const int axis : dim.axes) {
+      parts *= axes.at(static_cast<std::size_t>(axis)).size;
+    }
+    if (shape.dims().at(d) / dim.unit % parts == 0) {
+      dim.unit = 1;
+    }
+  }
+  return layout;
+}
+
+Stretch block_at(const Layout::Dim& dim, std::int64_t size, const Axes& axes,
+                std::span<const int> coordinates, std::size_t cuts) {
+  Stretch all{.begin = 0, .length = size};
+  for (std::size_t i = 0; i < std::min(cuts, dim.axes.size()); ++i) {
+    const auto axis = static_cast<std::size_t>(dim.axes[i]);
+    const Stretch block = block_of(all.length, dim.unit, axes.at(axis).size, coordinates[axis]);
+    all = {.begin = all.begin + block.begin, .length = block.length};
+  }
+  return all;
+}
+
+Shape shape_at(const Layout& layout, const Shape& shape, const Axes& axes,
+               std::span<const int> coordinates) {
+  std::vector<std::int64_t> dims = shape.dims();
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    dims[d] = block_at(layout.dims.at(d), dims[d], axes, coordinates).length;
+  }
+  return Shape(std::move(dims));
+}
+
+}  // namespace trireme
