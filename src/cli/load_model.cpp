@@ -20,6 +20,14 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
+/// Without slashes at its end.
+std::string plain(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.pop_back();
+  }
+  return path;
+}
+
 bool is_preset(const std::string& name) {
   const std::vector<std::string> names = preset_model_names();
   return std::ranges::find(names, name) != names.end();
@@ -37,7 +45,7 @@ std::string model_name(const std::string& model) {
     return model;
   }
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(model, ignored), ignored);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(plain(model), ignored), ignored);
   std::string name = whole.filename() == "config.json" ? whole.parent_path().filename().string()
                      : whole.extension() == ".json"    ? whole.stem().string()
                                                        : whole.filename().string();
@@ -48,7 +56,8 @@ std::string model_name(const std::string& model) {
   return name.empty() ? "model" : name;
 }
 
-NamedModel load_model_file(const std::string& path) {
+NamedModel load_model_file(const std::string& named) {
+  const std::string path = plain(named);
   const bool folder = is_folder(path);
   const std::string file = folder ? path + "/config.json" : path;
   NamedModel model;

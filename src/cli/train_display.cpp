@@ -132,7 +132,7 @@ void print_end(const TrainFacts& f, const TrainEnd& e) {
       "  settings.json       what was asked for\n",
       e.run_folder);
   if (!e.exported.empty()) {
-    fmt::print("In {}:\n  config.json and model.safetensors, for Hugging Face's programs\n",
+    fmt::print("In {}:\n  config.json and the weights (safetensors), for Hugging Face's programs\n",
                e.exported);
   }
   fmt::print(
