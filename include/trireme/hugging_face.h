@@ -62,6 +62,12 @@ class WeightFiles {
 [[nodiscard]] std::optional<std::int64_t> vocabulary_of(const WeightFiles& files,
                                                         const ModelConfig& config);
 
+/// A model as its weights see it: what describes it, and the parameters that make_model gave it.
+struct WeightedModel {
+  ModelConfig config{};
+  std::vector<ModelParameter> parameters{};
+};
+
 /// A tensor of theirs, and how it lies in a parameter of ours (see weight_names.h).
 struct WeightPiece;
 
@@ -70,8 +76,8 @@ class HuggingFaceWeights {
  public:
   /// Looks at all names and shapes. Throws Error(Input) "FILE: tensor 'h.0.ln_1.weight' …" if one is missing, has
   /// another shape or no floating-point type, or belongs to no parameter. Names may lack the family's prefix
-  /// ("transformer." or "model."). Both must outlive this.
-  HuggingFaceWeights(const WeightFiles& files, const Model& model);
+  /// ("transformer." or "model."). The files must outlive this.
+  HuggingFaceWeights(const WeightFiles& files, WeightedModel model);
   ~HuggingFaceWeights();
   HuggingFaceWeights(const HuggingFaceWeights&) = delete;
   HuggingFaceWeights& operator=(const HuggingFaceWeights&) = delete;
@@ -85,7 +91,7 @@ class HuggingFaceWeights {
   void check_rest() const;
 
   const WeightFiles& files_;
-  const Model& model_;
+  WeightedModel model_;
   std::map<std::string, std::vector<WeightPiece>> pieces_;
 };
 
@@ -96,12 +102,12 @@ struct HuggingFaceExport {
 };
 
 /// Throws Error(Usage) if save_hugging_face would: for a look before the training.
-void check_hugging_face_export(const Model& model, const HuggingFaceExport& to);
+void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to);
 
 /// Writes config.json and model.safetensors (or several and their index): all of it, or nothing. `read` gives the
 /// elements of a parameter, which are not used after the next is asked for. Throws Error(Usage) if no family has
 /// such a model or the folder is not empty, Error(System) if the disk refuses.
-void save_hugging_face(const Model& model,
+void save_hugging_face(const WeightedModel& model,
                        const std::function<std::span<const std::byte>(const ModelParameter&)>& read,
                        const HuggingFaceExport& to);
 

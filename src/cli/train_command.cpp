@@ -120,7 +120,7 @@ class Run {
       settings_.weights = model_.weights->path();
     }
     if (!options_.export_folder.empty()) {
-      check_hugging_face_export(trainer_.model(), export_to());
+      check_hugging_face_export(weighted(model_, trainer_), export_to());
     }
   }
 
@@ -277,7 +277,7 @@ class Run {
   void export_model() {
     if (!options_.export_folder.empty()) {
       save_hugging_face(
-          trainer_.model(),
+          weighted(model_, trainer_),
           [this](const ModelParameter& parameter) { return trainer_.read(parameter); },
           export_to());
     }

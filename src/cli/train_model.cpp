@@ -57,11 +57,15 @@ TrainModel open_train_model(const TrainSettings& settings, std::int64_t vocabula
   return model;
 }
 
+WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer) {
+  return {.config = model.config, .parameters = trainer.model().parameters};
+}
+
 void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
   if (!model.weights) {
     return;
   }
-  const HuggingFaceWeights weights(*model.weights, trainer.model());
+  const HuggingFaceWeights weights(*model.weights, weighted(model, trainer));
   for (const ModelParameter& parameter : trainer.model().parameters) {
     trainer.write(parameter, weights.read(parameter.name).raw());
   }

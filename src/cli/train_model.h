@@ -23,6 +23,9 @@ struct TrainModel {
 [[nodiscard]] TrainModel open_train_model(const TrainSettings& settings, std::int64_t vocabulary,
                                           const std::string& run_folder);
 
+/// The model as the trainer has it, for its weights.
+[[nodiscard]] WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer);
+
 /// Gives the trainer the weights that its model begins with, if there are any; all of it is checked first.
 void begin_with_weights(const TrainModel& model, train::Trainer& trainer);
 

@@ -31,7 +31,7 @@ struct Target {
 };
 
 /// In the order of our parameters, so that each is asked for once.
-std::vector<Target> targets_of(const Model& model) {
+std::vector<Target> targets_of(const WeightedModel& model) {
   const WeightTable& table = weight_table(model.config);
   std::vector<Target> targets;
   std::map<std::string, std::size_t> by_name;
@@ -115,7 +115,7 @@ void write_text(const std::string& path, std::string_view text) {
   file.finish();
 }
 
-void write_weights(const std::string& folder, const Model& model, const ReadParameter& read,
+void write_weights(const std::string& folder, const WeightedModel& model, const ReadParameter& read,
                    Bytes largest) {
   const std::vector<Target> targets = targets_of(model);
   const std::vector<std::span<const Target>> files = cut(targets, largest);
@@ -148,7 +148,7 @@ std::string plain(std::string folder) {
 
 }  // namespace
 
-void check_hugging_face_export(const Model& model, const HuggingFaceExport& to) {
+void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to) {
   (void)hugging_face_config(model.config, to.original_config);
   (void)targets_of(model);
   std::error_code error;
@@ -161,7 +161,8 @@ void check_hugging_face_export(const Model& model, const HuggingFaceExport& to) 
   }
 }
 
-void save_hugging_face(const Model& model, const ReadParameter& read, const HuggingFaceExport& to) {
+void save_hugging_face(const WeightedModel& model, const ReadParameter& read,
+                       const HuggingFaceExport& to) {
   check_hugging_face_export(model, to);
   const std::string folder = plain(to.folder);
   const std::string temporary = fmt::format("{}.{}.tmp", folder, ::getpid());

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,11 +43,11 @@ std::string vocabulary_hint(const WeightPiece& piece, const Shape& found) {
 
 }  // namespace
 
-HuggingFaceWeights::HuggingFaceWeights(const WeightFiles& files, const Model& model)
-    : files_(files), model_(model) {
-  const WeightTable& table = weight_table(model.config);
+HuggingFaceWeights::HuggingFaceWeights(const WeightFiles& files, WeightedModel model)
+    : files_(files), model_(std::move(model)) {
+  const WeightTable& table = weight_table(model_.config);
   const bool without_prefix = is_bare(files, table);
-  for (const ModelParameter& parameter : model.parameters) {
+  for (const ModelParameter& parameter : model_.parameters) {
     std::vector<WeightPiece> pieces = weight_pieces(table, parameter);
     for (WeightPiece& piece : pieces) {
       piece.tensor = without_prefix ? bare(piece.tensor, table) : piece.tensor;

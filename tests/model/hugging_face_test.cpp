@@ -20,10 +20,16 @@ namespace {
 namespace fs = std::filesystem;
 using Values = std::map<std::string, std::vector<std::byte>>;
 
-Model model_of(const TinyModel& tiny, DType dtype) {
+const BatchShape kBatch{1, 7};
+
+WeightedModel weighted(const ModelConfig& config) {
+  return {.config = config, .parameters = make_model(config, {1, 4}).parameters};
+}
+
+WeightedModel model_of(const TinyModel& tiny, DType dtype) {
   ModelConfig config = parse_hugging_face_config(tiny.config, "config.json");
   config.dtype = dtype;
-  return make_model(config, {1, 7});
+  return weighted(config);
 }
 
 /// A folder with the files of a model.
@@ -32,7 +38,7 @@ std::string folder_with(const TemporaryFolder& place, const TinyModel& tiny) {
   return place.path();
 }
 
-Values values_in(const std::string& path, const Model& model) {
+Values values_in(const std::string& path, const WeightedModel& model) {
   const WeightFiles files(path);
   const HuggingFaceWeights weights(files, model);
   Values values;
@@ -44,7 +50,7 @@ Values values_in(const std::string& path, const Model& model) {
   return values;
 }
 
-void save(const std::string& folder, const Model& model, const Values& values,
+void save(const std::string& folder, const WeightedModel& model, const Values& values,
           Bytes largest = {1 << 30}) {
   HuggingFaceExport to;
   to.folder = folder;
@@ -59,9 +65,9 @@ void save(const std::string& folder, const Model& model, const Values& values,
 
 std::vector<Row> logits_of(const TinyModel& tiny, const std::vector<std::int32_t>& tokens) {
   const TemporaryFolder place;
-  const Model model = model_of(tiny, DType::F64);
+  const WeightedModel model = model_of(tiny, DType::F64);
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1, .pinned = false});
-  Execution execution(make_program(model.graph), *device);
+  Execution execution(make_program(make_model(model.config, kBatch).graph), *device);
   for (const auto& [name, bytes] : values_in(folder_with(place, tiny), model)) {
     execution.write(name, bytes);
   }
@@ -116,7 +122,7 @@ TEST(HuggingFaceWeights, OfAMixtralComputeWhatTheyShould) {
 TEST(HuggingFaceWeights, GoThereAndBackBitForBit) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
     const TemporaryFolder place;
-    const Model model = model_of(tiny, DType::F32);
+    const WeightedModel model = model_of(tiny, DType::F32);
     const Values values = values_in(folder_with(place, tiny), model);
     save(place / "out", model, values);
     const WeightFiles written(place / "out");
@@ -139,7 +145,7 @@ TEST(HuggingFaceWeights, GoThereAndBackInEveryType) {
   for (const DType dtype : {DType::F64, DType::BF16, DType::F16}) {
     for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
       const TemporaryFolder place;
-      const Model model = model_of(tiny, dtype);
+      const WeightedModel model = model_of(tiny, dtype);
       const Values values = values_in(folder_with(place, tiny), model);
       save(place / "out", model, values);
       EXPECT_EQ(values_in(place / "out", model), values);
@@ -171,7 +177,7 @@ TEST(HuggingFaceWeights, AreConvertedToTheTypeOfTheModel) {
 TEST(HuggingFaceWeights, MayBeInSeveralFiles) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
     const TemporaryFolder place;
-    const Model model = model_of(tiny, DType::F32);
+    const WeightedModel model = model_of(tiny, DType::F32);
     const Values values = values_in(folder_with(place, tiny), model);
     save(place / "parts", model, values, Bytes{3000});
     EXPECT_FALSE(fs::exists(place / "parts/model.safetensors"));
@@ -184,7 +190,7 @@ TEST(HuggingFaceWeights, MayBeInSeveralFiles) {
 TEST(HuggingFaceWeights, MayLackThePrefixAndHaveTheMask) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_gpt2();
-  const Model model = model_of(tiny, DType::F32);
+  const WeightedModel model = model_of(tiny, DType::F32);
   PlainTensors bare;
   for (const auto& [name, tensor] : tiny.tensors) {
     bare[name.substr(std::string("transformer.").size())] = tensor;
@@ -198,7 +204,7 @@ TEST(HuggingFaceWeights, MayLackThePrefixAndHaveTheMask) {
 TEST(HuggingFaceWeights, MayHaveTheOutputLayerThatIsTheEmbedding) {
   const TemporaryFolder place;
   TinyModel tiny = tiny_gpt2();
-  const Model model = model_of(tiny, DType::F32);
+  const WeightedModel model = model_of(tiny, DType::F32);
   tiny.tensors["lm_head.weight"] = tiny.tensors.at("transformer.wte.weight");
   (void)values_in(folder_with(place, tiny), model);
   tiny.tensors["lm_head.weight"].data[5] += 1;
@@ -206,14 +212,14 @@ TEST(HuggingFaceWeights, MayHaveTheOutputLayerThatIsTheEmbedding) {
                [&] { (void)values_in(folder_with(place, tiny), model); });
 }
 
-void expect_refused(const TinyModel& tiny, const Model& model, const std::string& words) {
+void expect_refused(const TinyModel& tiny, const WeightedModel& model, const std::string& words) {
   const TemporaryFolder place;
   expect_error(ErrorKind::Input, words, [&] { (void)values_in(folder_with(place, tiny), model); });
 }
 
 TEST(HuggingFaceWeights, AreRefusedIfTheyAreNotTheModels) {
   const TinyModel good = tiny_mixtral();
-  const Model model = model_of(good, DType::F32);
+  const WeightedModel model = model_of(good, DType::F32);
   TinyModel tiny = good;
   tiny.tensors.erase("model.layers.1.block_sparse_moe.experts.2.w3.weight");
   expect_refused(tiny, model,
@@ -245,7 +251,7 @@ TEST(HuggingFaceWeights, SayThatTheVocabularyIsAnother) {
 
 TEST(HuggingFaceWeights, AreRefusedIfAFileIsCutOff) {
   const TinyModel tiny = tiny_llama();
-  const Model model = model_of(tiny, DType::F32);
+  const WeightedModel model = model_of(tiny, DType::F32);
   const TemporaryFolder place;
   (void)folder_with(place, tiny);
   const std::string whole = content_of(place / "model.safetensors");
@@ -259,7 +265,7 @@ TEST(HuggingFaceWeights, AreRefusedIfAFileIsCutOff) {
 TEST(HuggingFaceWeights, AreRefusedIfTheIndexIsWrong) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_llama();
-  const Model model = model_of(tiny, DType::F32);
+  const WeightedModel model = model_of(tiny, DType::F32);
   write_tensors(place / "a.safetensors", tiny.tensors);
   write_tensors(place / "b.safetensors", tiny.tensors);
   const auto expect_index = [&](const std::string& map, const std::string& words) {
@@ -283,7 +289,7 @@ TEST(HuggingFaceWeights, AreRefusedIfTheIndexIsWrong) {
 TEST(HuggingFaceExport, LeavesAlone) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_llama();
-  const Model model = model_of(tiny, DType::F32);
+  const WeightedModel model = model_of(tiny, DType::F32);
   const Values values = values_in(folder_with(place, tiny), model);
   expect_error(ErrorKind::Usage, "is there already and not empty",
                [&] { save(place.path(), model, values); });
@@ -306,9 +312,7 @@ TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
   const auto refused = [](const ModelConfig& config, const std::string& words) {
     HuggingFaceExport to;
     to.folder = "/no/such/folder";
-    expect_error(ErrorKind::Usage, words, [&] {
-      check_hugging_face_export(make_model(config, {1, 4}), to);
-    });
+    expect_error(ErrorKind::Usage, words, [&] { check_hugging_face_export(weighted(config), to); });
   };
   refused(preset_model("switch-mini"), "none of the families gpt2, llama and mixtral");
   ModelConfig config = preset_model("gpt-nano");
