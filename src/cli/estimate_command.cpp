@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/estimate_report.h"
+#include "cli/load_model.h"
 #include "cli/parsed.h"
 #include "trireme/error.h"
 
@@ -26,6 +27,7 @@ constexpr const char* kExamples =
     "  trireme estimate --model gpt3-175b --tokens 300e9 --mfu 0.4 --devices 1024 --device a100\n"
     "                                                        how many days?\n"
     "  trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16\n"
+    "  trireme estimate --model path/to/config.json          a model of Hugging Face's\n"
     "  trireme estimate --example list                       worked examples\n"
     "\n"
     "Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is\n"
@@ -156,8 +158,20 @@ bool is_resized(const Options& o) {
                              [](std::int64_t size) { return size > 0; });
 }
 
+/// A name, or a path to a config.json. Experts have as many places as those of the presets: what is estimated is
+/// a training, where a place for every token with every expert would be wasted.
+Architecture named_architecture(const std::string& model) {
+  if (!is_model_path(model)) {
+    return architecture(model);
+  }
+  Architecture a{.model = load_model_file(model).config};
+  a.model.capacity_factor =
+      a.model.capacity_factor == 0 ? ModelConfig{}.capacity_factor : a.model.capacity_factor;
+  return a;
+}
+
 Architecture make_architecture(const Options& o) {
-  Architecture a = parsed("--model", o.model, architecture);
+  Architecture a = parsed("--model", o.model, named_architecture);
   ModelConfig& c = a.model;
   if (!o.family.empty()) {
     c.family = parsed("--family", o.family, parse_family);
@@ -234,7 +248,9 @@ std::string words(const std::vector<std::string>& names) {
 }
 
 void add_what_options(CLI::App& command, Options& o) {
-  command.add_option("-m,--model", o.model, "one of: " + words(architecture_names()))
+  command
+      .add_option("-m,--model", o.model,
+                  "a config.json, its folder, or one of: " + words(architecture_names()))
       ->capture_default_str();
   command.add_option("-b,--batch", o.batch, "sequences of a step on each device")
       ->capture_default_str()

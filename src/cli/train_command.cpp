@@ -14,6 +14,7 @@
 #include "cli/parsed.h"
 #include "cli/train_data.h"
 #include "cli/train_display.h"
+#include "cli/train_model.h"
 #include "train/trainer.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -31,6 +32,8 @@ constexpr const char* kExamples =
     "minute\n"
     "  trireme train --data book.txt --steps 2000     any file, a byte a token\n"
     "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
+    "  trireme train --model path/to/folder           a config.json and weights of Hugging Face's\n"
+    "  trireme train --export gpt-mini                and into such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "\n"
     "Ctrl-C finishes the step, saves, and says how to go on.";
@@ -46,6 +49,7 @@ struct Options {
   bool steps_given = false;
   std::string run_folder{};
   std::string resume{};
+  std::string export_folder{};
   int threads = 0;
   std::int64_t save_every = 0;
   std::int64_t validate_every = 0;
@@ -102,14 +106,22 @@ class Run {
         settings_(options.settings),
         display_(display),
         data_(open_train_data(settings_)),
+        model_(open_train_model(settings_, data_.vocabulary, options.resume)),
         device_(make_cpu_device({.threads = options.threads})),
         trainer_(trainer_options(), *device_),
         folder_(options.resume.empty()
-                    ? (options.run_folder.empty() ? free_run_folder(settings_.model)
+                    ? (options.run_folder.empty() ? free_run_folder(model_.config.name)
                                                   : options.run_folder)
                     : options.resume) {
     tokens_.resize(static_cast<std::size_t>(settings_.batch * settings_.length));
     targets_.resize(tokens_.size());
+    begin_with_weights(model_, trainer_);
+    if (model_.weights) {
+      settings_.weights = model_.weights->path();
+    }
+    if (!options_.export_folder.empty()) {
+      check_hugging_face_export(weighted(model_, trainer_), export_to());
+    }
   }
 
   void run() {
@@ -126,6 +138,7 @@ class Run {
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     save();
+    export_model();
     finish(seconds);
   }
 
@@ -133,9 +146,9 @@ class Run {
   /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   [[nodiscard]] train::TrainerOptions trainer_options() const {
     train::TrainerOptions options;
-    options.model = settings_.model_config(data_.vocabulary);
+    options.model = model_.config;
     options.batch = {settings_.batch, settings_.length};
-    options.rate = settings_.learning_rate();
+    options.rate = settings_.learning_rate(model_.config);
     options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings_.decay};
     options.training.clip_limit = settings_.clip;
     options.training.no_decay = {".bias"};
@@ -150,6 +163,9 @@ class Run {
       resume();
     }
     write_file(folder_ + "/settings.json", to_text(settings_));
+    if (const std::string description = run_description(model_); !description.empty()) {
+      write_file(folder_ + "/config.json", description);
+    }
     metrics_.open(folder_ + "/metrics.jsonl", std::ios::app);
     if (!metrics_) {
       throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder_));
@@ -171,7 +187,8 @@ class Run {
   void learn_facts() {
     const Flops model = trainer_.flops().model();
     const Flops hardware = trainer_.flops().hardware();
-    facts_ = {.model = settings_.model,
+    facts_ = {.model = model_.config.name,
+              .weights = model_.weights ? weights_text(*model_.weights) : "",
               .data = data_.name,
               .device = device_->name(),
               .parameters = trainer_.parameter_count(),
@@ -195,7 +212,7 @@ class Run {
         trainer_.run_step(tokens_, targets_, traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (traced) {
-      trace.title = fmt::format("{}, step {}", settings_.model, result.step);
+      trace.title = fmt::format("{}, step {}", model_.config.name, result.step);
       write_file(folder_ + "/trace.json", to_chrome_json(trace));
     }
     require_number(result);
@@ -250,6 +267,22 @@ class Run {
         trainer_.state({.step = 0, .seed = 0, .data = position_, .config = to_text(settings_)}));
   }
 
+  [[nodiscard]] HuggingFaceExport export_to() const {
+    HuggingFaceExport to;
+    to.folder = options_.export_folder;
+    to.original_config = model_.description;
+    return to;
+  }
+
+  void export_model() {
+    if (!options_.export_folder.empty()) {
+      save_hugging_face(
+          weighted(model_, trainer_),
+          [this](const ModelParameter& parameter) { return trainer_.read(parameter); },
+          export_to());
+    }
+  }
+
   std::string sample_text() {
     if (settings_.dtype != "f32") {
       return {};
@@ -257,13 +290,13 @@ class Run {
     constexpr std::int64_t kShown = 60;
     const std::vector<std::int32_t> all =
         trainer_.sample({tokens_.front()}, kShown, 0.8, settings_.seed);
-    return data_.text(all);
+    return text_of(data_, all);
   }
 
   void finish(double seconds) {
-    double loss = 0;
+    std::optional<double> loss;
     for (const double one : last_losses_) {
-      loss += one / static_cast<double>(last_losses_.size());
+      loss = loss.value_or(0) + one / static_cast<double>(last_losses_.size());
     }
     const std::int64_t steps = trainer_.step() - facts_.first_step;
     display_.end(
@@ -273,6 +306,7 @@ class Run {
                  .time = {seconds},
                  .tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds,
                  .run_folder = folder_,
+                 .exported = options_.export_folder,
                  .sample = sample_text(),
                  .interrupted = interrupted != 0});
   }
@@ -281,6 +315,7 @@ class Run {
   TrainSettings settings_;
   TrainDisplay& display_;
   TrainData data_;
+  TrainModel model_;
   std::unique_ptr<Device> device_;
   train::Trainer trainer_;
   std::string folder_;
@@ -320,8 +355,13 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
   command
       ->add_option("--model", s.model,
-                   fmt::format("one of {}", fmt::join(preset_model_names(), ", ")))
+                   fmt::format("one of {}; or a config.json of Hugging Face's (gpt2, llama, "
+                               "mixtral), or its folder, with the weights that are in it",
+                               fmt::join(preset_model_names(), ", ")))
       ->capture_default_str();
+  command->add_option("--weights", s.weights,
+                      "a safetensors file, an index of several, or a folder, to begin with "
+                      "(default: those in the folder that --model names; else random ones)");
   command->add_option("--data", s.data,
                       "a text file, or tokens of two bytes (*.bin); default: a generated language "
                       "whose entropy is known");
@@ -349,6 +389,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--threads", options->threads, "0: all cores")->capture_default_str();
   command->add_option("--run-folder", options->run_folder,
                       "where the run's files go (default: runs/MODEL-NUMBER)");
+  command->add_option("--export", options->export_folder,
+                      "write config.json and model.safetensors into this folder at the end");
   command->add_option("--resume", options->resume, "go on with the run in this folder");
   command->add_option("--save-every", options->save_every,
                       "save a checkpoint every so many steps (it is saved at the end in any case)");

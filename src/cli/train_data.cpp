@@ -1,5 +1,6 @@
 #include "cli/train_data.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -71,6 +72,18 @@ train::TokenSourceOptions source_options(const TrainSettings& settings, train::P
 }
 
 }  // namespace
+
+std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens) {
+  const auto unknown = [&](std::int32_t token) { return token >= data.vocabulary; };
+  std::string text;
+  while (!tokens.empty()) {
+    const auto end = std::ranges::find_if(tokens, unknown);
+    const auto known = static_cast<std::size_t>(end - tokens.begin());
+    text += known > 0 ? data.text(tokens.first(known)) : "\uFFFD";
+    tokens = tokens.subspan(std::max<std::size_t>(known, 1));
+  }
+  return text;
+}
 
 TrainData open_train_data(const TrainSettings& settings) {
   Opened opened = settings.data.empty() ? open_language(settings.seed) : open_file(settings);

@@ -26,6 +26,9 @@ struct TrainData {
   std::function<std::string(std::span<const std::int32_t>)> text{};
 };
 
+/// The text of tokens, of which a model may know more than the data has; for those there is a U+FFFD.
+[[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
+
 /// Throws Error(Input) or Error(System) that names the file.
 [[nodiscard]] TrainData open_train_data(const TrainSettings& settings);
 

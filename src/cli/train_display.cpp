@@ -84,6 +84,9 @@ std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double st
 
 void print_facts(const TrainFacts& f) {
   fmt::print("model    {}, {}parameters\n", f.model, count_text(static_cast<double>(f.parameters)));
+  if (!f.weights.empty()) {
+    fmt::print("begins   with {}\n", f.weights);
+  }
   fmt::print("data     {}\n", f.data);
   fmt::print("device   {}; {:.0f} GFLOP/s in a matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
@@ -96,18 +99,22 @@ void print_facts(const TrainFacts& f) {
   std::fflush(stdout);
 }
 
+/// "loss 2.31, on data it has not seen 2.40"
+std::string final_loss_text(const TrainEnd& e) {
+  std::string text = e.loss ? fmt::format("loss {:.3f}", *e.loss) : "loss";
+  if (e.validation) {
+    text += fmt::format("{} on data it has not seen {:.3f}", e.loss ? "," : "", *e.validation);
+  }
+  return e.loss || e.validation ? text : "no step, no loss";
+}
+
 void print_end(const TrainFacts& f, const TrainEnd& e) {
   const bool colour = standard_output().colour;
   fmt::print("\n{} {} steps, {}tokens in {}: {}tok/s\n",
              e.interrupted ? "Stopped after" : "Trained for", e.step - f.first_step,
              count_text(static_cast<double>((e.step - f.first_step) * f.tokens_per_step)),
              clock_text(e.time.count), count_text(e.tokens_per_second));
-  fmt::print("  {}\n",
-             styled(fmt::format("loss {:.3f}{}", e.loss,
-                                e.validation
-                                    ? fmt::format(", on data it has not seen {:.3f}", *e.validation)
-                                    : ""),
-                    Style::Bold, colour));
+  fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, colour));
   if (f.marks) {
     fmt::print(
         "  {:.3f} is the floor: this language's own entropy per symbol, which no model can beat\n"
@@ -124,6 +131,10 @@ void print_end(const TrainFacts& f, const TrainEnd& e) {
       "  checkpoints/        the model and the optimizer (safetensors)\n"
       "  settings.json       what was asked for\n",
       e.run_folder);
+  if (!e.exported.empty()) {
+    fmt::print("In {}:\n  config.json and the weights (safetensors), for Hugging Face's programs\n",
+               e.exported);
+  }
   fmt::print(
       "\nNext:\n"
       "  trireme train --resume {0} --steps {1}     go on from here\n"
@@ -189,7 +200,7 @@ class JsonDisplay : public TrainDisplay {
     json["model"] = facts.model;
     json["parameters"] = facts.parameters;
     json["step"] = e.step;
-    json["final_loss"] = e.loss;
+    json["final_loss"] = e.loss ? Json(*e.loss) : Json();
     json["validation_loss"] = e.validation ? Json(*e.validation) : Json();
     json["floor"] = facts.marks ? Json(facts.marks->floor) : Json();
     json["unigram_entropy"] = facts.marks ? Json(facts.marks->unigram) : Json();
@@ -197,6 +208,8 @@ class JsonDisplay : public TrainDisplay {
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
     json["seconds"] = e.time.count;
+    json["weights"] = facts.weights.empty() ? Json() : Json(facts.weights);
+    json["export_folder"] = e.exported.empty() ? Json() : Json(e.exported);
     json["interrupted"] = e.interrupted;
     json["run_folder"] = e.run_folder;
     fmt::print("{}\n", json.dump());

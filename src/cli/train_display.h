@@ -15,6 +15,7 @@ namespace trireme::cli {
 /// What is known before the first step.
 struct TrainFacts {
   std::string model{};
+  std::string weights{};  ///< that it begins with; "": random ones
   std::string data{};
   std::string device{};
   std::int64_t parameters = 0;
@@ -40,11 +41,12 @@ struct TrainMoment {
 
 struct TrainEnd {
   std::int64_t step = 0;
-  double loss = 0;  ///< the mean of the last steps
+  std::optional<double> loss{};  ///< the mean of the last steps, if there was one
   std::optional<double> validation{};
   Seconds time{};
   double tokens_per_second = 0;
   std::string run_folder{};
+  std::string exported{};  ///< the folder, if the model was
   std::string sample{};
   bool interrupted = false;
 };

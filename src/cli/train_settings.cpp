@@ -23,21 +23,12 @@ RecomputeMode parse_recompute(std::string_view text) {
               fmt::format("'{}' is no way to recompute; use none, selective or full", text));
 }
 
-ModelConfig TrainSettings::model_config(std::int64_t vocabulary) const {
-  ModelConfig config = preset_model(model);
-  config.vocabulary = vocabulary;
-  config.context = std::max(length, config.context);
-  config.dropout = dropout;
-  config.dtype = parse_dtype(dtype);
-  return config;
-}
-
-train::LearningRate TrainSettings::learning_rate() const {
+train::LearningRate TrainSettings::learning_rate(const ModelConfig& config) const {
   if (!rate.empty()) {
     return train::parse_learning_rate(rate);
   }
   // Small models stand, and want, larger steps.
-  const double width = static_cast<double>(preset_model(model).width);
+  const double width = static_cast<double>(config.width);
   const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
   return {.shape = train::Decay::Cosine,
           .peak = peak,
@@ -48,31 +39,25 @@ train::LearningRate TrainSettings::learning_rate() const {
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{{"model", s.model},
-                  {"data", s.data},
-                  {"tokenizer", s.tokenizer},
-                  {"batch", s.batch},
-                  {"length", s.length},
-                  {"steps", s.steps},
-                  {"rate", s.rate},
-                  {"clip", s.clip},
-                  {"decay", s.decay},
-                  {"dropout", s.dropout},
-                  {"validation", s.validation},
-                  {"dtype", s.dtype},
-                  {"recompute", s.recompute},
-                  {"seed", s.seed}};
+  const Json json{
+      {"model", s.model},         {"weights", s.weights},     {"data", s.data},
+      {"tokenizer", s.tokenizer}, {"batch", s.batch},         {"length", s.length},
+      {"steps", s.steps},         {"rate", s.rate},           {"clip", s.clip},
+      {"decay", s.decay},         {"dropout", s.dropout},     {"validation", s.validation},
+      {"dtype", s.dtype},         {"recompute", s.recompute}, {"seed", s.seed}};
   return json.dump(2) + "\n";
 }
 
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(json, what, "",
-                          {"model", "data", "tokenizer", "batch", "length", "steps", "rate", "clip",
-                           "decay", "dropout", "validation", "dtype", "recompute", "seed"});
+  const JsonObject object(
+      json, what, "",
+      {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
+       "dropout", "validation", "dtype", "recompute", "seed"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
+  settings.weights = object.optional_text("weights");
   settings.data = object.text("data");
   settings.tokenizer = object.text("tokenizer");
   settings.batch = object.integer("batch");

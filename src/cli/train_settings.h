@@ -12,8 +12,9 @@
 namespace trireme::cli {
 
 struct TrainSettings {
-  std::string model = "gpt-mini";
-  std::string data{};       ///< a file; none: the generated language
+  std::string model = "gpt-mini";  ///< a preset, or a path to a config.json
+  std::string weights{};           ///< that the run began with; none: random ones
+  std::string data{};              ///< a file; none: the generated language
   std::string tokenizer{};  ///< a tokenizer.json; none: bytes, or tokens of two bytes in *.bin
   std::int64_t batch = 16;
   std::int64_t length = 128;
@@ -27,9 +28,7 @@ struct TrainSettings {
   std::string recompute = "none";
   std::uint64_t seed = 1;
 
-  /// The model with the sizes that the data asks for.
-  [[nodiscard]] ModelConfig model_config(std::int64_t vocabulary) const;
-  [[nodiscard]] train::LearningRate learning_rate() const;
+  [[nodiscard]] train::LearningRate learning_rate(const ModelConfig& config) const;
 };
 
 [[nodiscard]] RecomputeMode parse_recompute(std::string_view text);

@@ -128,6 +128,17 @@ double Trainer::evaluate(std::span<const std::int32_t> tokens,
   return loss;
 }
 
+std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
+  staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
+  execution_->read(parameter.name, staging_);
+  return staging_;
+}
+
+void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
+  execution_->write(parameter.name, elements);
+  forward_is_current_ = false;
+}
+
 // Checkpoints.
 
 TensorSet Trainer::tensors_of(Origin origin) {

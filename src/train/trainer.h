@@ -50,6 +50,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  [[nodiscard]] const Model& model() const noexcept { return model_; }
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const Program& program() const noexcept { return execution_->program(); }
   [[nodiscard]] std::int64_t parameter_count() const;
@@ -69,6 +70,11 @@ class Trainer {
   [[nodiscard]] std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt,
                                                  std::int64_t count, double temperature,
                                                  std::uint64_t seed);
+
+  /// The present elements of a parameter of the model, until the next call.
+  [[nodiscard]] std::span<const std::byte> read(const ModelParameter& parameter);
+  /// Others in their place.
+  void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
   /// All that a checkpoint holds, by name.
   [[nodiscard]] CheckpointState state(CheckpointInfo info);

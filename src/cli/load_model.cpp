@@ -1,0 +1,87 @@
+#include "cli/load_model.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/files.h"
+#include "trireme/error.h"
+#include "trireme/hugging_face.h"
+
+namespace trireme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Without slashes at its end.
+std::string plain(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.pop_back();
+  }
+  return path;
+}
+
+bool is_preset(const std::string& name) {
+  const std::vector<std::string> names = preset_model_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+bool is_model_path(const std::string& model) {
+  return model.ends_with(".json") || model.find('/') != std::string::npos ||
+         (!is_preset(model) && is_folder(model));
+}
+
+std::string model_name(const std::string& model) {
+  if (!is_model_path(model)) {
+    return model;
+  }
+  std::error_code ignored;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(plain(model), ignored), ignored);
+  std::string name = whole.filename() == "config.json" ? whole.parent_path().filename().string()
+                     : whole.extension() == ".json"    ? whole.stem().string()
+                                                       : whole.filename().string();
+  for (char& c : name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+    c = plain || c == '.' ? c : '-';
+  }
+  return name.empty() ? "model" : name;
+}
+
+NamedModel load_model_file(const std::string& named) {
+  const std::string path = plain(named);
+  const bool folder = is_folder(path);
+  const std::string file = folder ? path + "/config.json" : path;
+  NamedModel model;
+  model.description = read_file(file);
+  model.config = parse_hugging_face_config(model.description, file);
+  model.config.name = model_name(path);
+  if (folder && WeightFiles::are_in(path)) {
+    model.weights = path;
+  }
+  return model;
+}
+
+NamedModel load_model(const std::string& model) {
+  if (is_model_path(model)) {
+    return load_model_file(model);
+  }
+  NamedModel preset;
+  try {
+    preset.config = preset_model(model);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("{}; or give a config.json or the folder of one", error.what()));
+  }
+  return preset;
+}
+
+}  // namespace trireme::cli

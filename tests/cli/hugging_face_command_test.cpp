@@ -1,0 +1,172 @@
+// Models of Hugging Face's as a user trains, exports and estimates them.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/program.h"
+#include "temporary_folder.h"
+#include "trireme/safetensors.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kShort = "--batch 2 --length 16 --threads 1 ";
+
+class HuggingFaceCommand : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string at(const std::string& name) const { return folder_ / name; }
+
+  /// The last line of `train --json`.
+  [[nodiscard]] Json train(const std::string& arguments) {
+    const Ran ran = run_program(fmt::format("train --json {} --run-folder {} {}", kShort,
+                                            at(fmt::format("run-{}", ++runs_)), arguments));
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    const std::vector<std::string_view> lines = split(trim(ran.out), '\n');
+    return parse_json(ran.exit_code == 0 ? lines.back() : "{}", "output");
+  }
+
+  /// Refused with one line that has these words, and before there is a run folder.
+  void expect_refused(const std::string& arguments, const std::string& words) {
+    const Ran ran =
+        run_program(fmt::format("train {} --run-folder {} {}", kShort, at("none"), arguments));
+    EXPECT_EQ(ran.exit_code, 2) << arguments << ran.err;
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+    EXPECT_NE(ran.err.find(words), std::string::npos) << ran.err;
+    EXPECT_FALSE(fs::exists(at("none")));
+  }
+
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+/// A model that goes out and comes in again is the same model: the same loss, bit for bit.
+TEST_F(HuggingFaceCommand, ExportsWhatItTrainsFrom) {
+  for (const char* preset : {"gpt-nano", "llama-tiny"}) {
+    const std::string out = at(preset);
+    const Json first = train(fmt::format("--model {} --steps 5 --export {}", preset, out));
+    EXPECT_EQ(first.at("export_folder"), out);
+    const Json again = train(fmt::format("--model {} --steps 0", out));
+    EXPECT_EQ(again.at("validation_loss"), first.at("validation_loss"));
+    EXPECT_TRUE(again.at("final_loss").is_null());
+    EXPECT_NE(again.at("weights").get<std::string>().find(out + "/model.safetensors"),
+              std::string::npos);
+    // The description alone brings no weights.
+    const Json fresh = train(fmt::format("--model {}/config.json --steps 0", out));
+    EXPECT_TRUE(fresh.at("weights").is_null());
+    EXPECT_NE(fresh.at("validation_loss"), first.at("validation_loss"));
+    // The weights can be given to a preset, which takes over their vocabulary.
+    const Json given = train(fmt::format("--model {} --weights {} --steps 0", preset, out));
+    EXPECT_EQ(given.at("validation_loss"), first.at("validation_loss"));
+  }
+}
+
+/// A folder with a description alone: random weights, and the same way out and in again.
+TEST_F(HuggingFaceCommand, TrainsAMixtral) {
+  fs::create_directory(at("described"));
+  write_text(at("described/config.json"),
+             R"({"model_type": "mixtral", "hidden_size": 32, "intermediate_size": 48,
+                 "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+                 "num_local_experts": 4, "vocab_size": 80, "max_position_embeddings": 64,
+                 "eos_token_id": 2})");
+  const Json first = train("--steps 3 --model " + at("described") + " --export " + at("out"));
+  EXPECT_TRUE(first.at("weights").is_null());
+  EXPECT_EQ(train("--steps 0 --model " + at("out")).at("validation_loss"),
+            first.at("validation_loss"));
+  // What the description says beyond the model is kept.
+  EXPECT_EQ(parse_json(read_text(at("out/config.json")), "config").at("eos_token_id"), 2);
+}
+
+TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
+  (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
+  const Ran ran = run_program(fmt::format("train {} --steps 1 --model {} --run-folder {}", kShort,
+                                          at("nano"), at("shown")));
+  EXPECT_NE(ran.out.find("model    nano, "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("begins   with 28 tensors of f32 in " + at("nano")), std::string::npos)
+      << ran.out;
+}
+
+/// A run goes on without the files that it began with.
+TEST_F(HuggingFaceCommand, ResumesWithoutTheFiles) {
+  (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
+  const std::string rate = " --rate constant:0.001 ";
+  const Json whole = train("--model " + at("tiny") + rate + "--steps 4");
+  (void)train("--model " + at("tiny") + rate + "--steps 2");
+  fs::remove_all(at("tiny"));
+  const Ran rest = run_program(fmt::format(
+      "train --json --threads 1 --steps 4 --resume {} --export {}", at("run-3"), at("later")));
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  const Json end = parse_json(split(trim(rest.out), '\n').back(), "output");
+  EXPECT_EQ(end.at("validation_loss"), whole.at("validation_loss"));
+  EXPECT_TRUE(fs::exists(at("later/model.safetensors")));
+}
+
+TEST_F(HuggingFaceCommand, ExportsInTheTypeOfTheRun) {
+  (void)train("--model gpt-nano --steps 1 --dtype bf16 --export " + at("narrow"));
+  EXPECT_EQ(SafetensorsFile(at("narrow/model.safetensors")).tensors().front().spec.dtype,
+            DType::BF16);
+  EXPECT_EQ(parse_json(read_text(at("narrow/config.json")), "config").at("torch_dtype"),
+            "bfloat16");
+  EXPECT_NE(
+      train("--steps 1 --model " + at("narrow")).at("weights").get<std::string>().find("bf16"),
+      std::string::npos);
+}
+
+TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
+  (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
+  const std::string nano = at("nano");
+  const std::string config = read_text(nano + "/config.json");
+  expect_refused("--model gpt-nano --export " + nano, "is there already and not empty");
+  expect_refused("--model switch-mini --export " + at("new"), "none of the families");
+  expect_refused("--model gpt-mini --weights " + nano,
+                 "tensor 'transformer.wte.weight' is [64,64], but [64,128] in model gpt-mini");
+  expect_refused("--model gpt-nano --weights " + at("run-1"), "has no model.safetensors");
+  write_text(at("text"), std::string(100'000, 'x'));
+  expect_refused("--model " + nano + " --data " + at("text"),
+                 "vocabulary of 256 tokens, model nano one of 64");
+  write_text(nano + "/config.json", config.substr(0, config.size() / 2));
+  expect_refused("--model " + nano, nano + "/config.json: line ");
+  write_text(nano + "/config.json", R"({"model_type": "gpt2", "activation_function": "relu"})");
+  expect_refused("--model " + nano,
+                 nano + R"(/config.json: activation_function is "relu"; only "gelu_new")");
+  std::string padded = config;
+  padded.replace(padded.find("\"vocab_size\": 64"), 16, "\"vocab_size\": 96");
+  write_text(nano + "/config.json", padded);
+  expect_refused("--model " + nano, "the model's vocabulary is 96, the file's 64");
+  write_text(nano + "/config.json", config);
+  fs::resize_file(nano + "/model.safetensors", fs::file_size(nano + "/model.safetensors") - 1);
+  expect_refused("--model " + nano, nano + "/model.safetensors: tensor ");
+}
+
+TEST_F(HuggingFaceCommand, EstimatesThePublishedModels) {
+  const auto parameters = [&](const std::string& text) {
+    write_text(at("config.json"), text);
+    const Ran ran =
+        run_program(fmt::format("estimate --json --length 64 --model {}", at("config.json")));
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    return parse_json(ran.out, "output").at("parameters").at("total").get<std::int64_t>();
+  };
+  EXPECT_EQ(parameters(R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12,
+                           "n_positions": 1024, "vocab_size": 50257})"),
+            124'439'808);
+  EXPECT_EQ(parameters(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+                           "num_attention_heads": 32, "num_hidden_layers": 32,
+                           "num_key_value_heads": 32, "vocab_size": 32000})"),
+            6'738'415'616);
+  EXPECT_EQ(parameters(R"({"model_type": "mixtral", "hidden_size": 4096, "num_local_experts": 8,
+                           "intermediate_size": 14336, "num_attention_heads": 32,
+                           "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+                           "max_position_embeddings": 32768})"),
+            46'702'792'704);
+  EXPECT_EQ(run_program("estimate --json -t 64 --model " + folder_.path()).exit_code, 0);
+  EXPECT_EQ(run_program("estimate --model ./none.json").exit_code, 1);
+  EXPECT_EQ(run_program("estimate --model " + at("none/")).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace trireme
