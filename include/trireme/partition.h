@@ -15,26 +15,10 @@
 #include <vector>
 
 #include "trireme/graph.h"
-#include "trireme/layout.h"
 #include "trireme/pipeline.h"
+#include "trireme/plan.h"
 
 namespace trireme {
-
-/// What is decided from outside.
-struct Wishes {
-  Axes axes{};
-  /// Number of the axis of micro-batches in `axes`; -1: there is one only.
-  int micro = -1;
-  /// How inputs, parameters and states lie between steps; whole if not named.
-  std::map<ValueId, Layout> stored{};
-  /// How parameters lie while forward and backward read them; as stored if not named.
-  std::map<ValueId, Layout> used{};
-  /// Computed values that are changed into these, one after the other, as soon as they are there.
-  std::map<ValueId, std::vector<Layout>> forced{};
-  /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
-  /// the last of them in the forward, with the first in the backward; updates where their parameter is.
-  std::map<std::int32_t, int> stages{};
-};
 
 /// Where each rank is: its coordinates on the axes (0 on micro) and its place in the pipeline.
 struct RankPlace {

@@ -1,0 +1,75 @@
+// Plan: how a computation is spread over a mesh of devices, as people say it; and what that means for each value
+// of a graph. Plain data; any thread.
+//
+// Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh cuts the
+// dimensions that its row in the table of cuts names. From the parameters' and inputs' cuts the partitioner finds
+// all others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/graph.h"
+#include "trireme/layout.h"
+#include "trireme/mesh.h"
+#include "trireme/pipeline.h"
+
+namespace trireme {
+
+/// The names of a value's dimensions, by the value's name. One without an entry is replicated.
+using DimNames = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+/// The dimensions that an axis cuts.
+struct AxisCuts {
+  std::string axis{};
+  std::vector<std::string> dims{};
+  friend bool operator==(const AxisCuts&, const AxisCuts&) = default;
+};
+/// data: batch; context: sequence; tensor: heads and hidden; expert: batch and experts.
+[[nodiscard]] std::vector<AxisCuts> default_cuts();
+
+struct Plan {
+  /// Axes: `pipe` is for stages, `data` for ZeRO; which dimensions the others cut, `cuts` says.
+  Mesh mesh{};
+  int microbatches = 1;
+  std::string schedule = "1f1b";  ///< a pipeline schedule's name
+  int chunks = 1;  ///< stages on each place of the pipe, where the schedule lets one choose
+  /// What lies cut along `data` between steps: nothing (0), the optimizer's state (1), and the gradients, summed
+  /// up in parts (2), and the parameters (3).
+  int zero = 0;
+  /// Between the parts of blocks, activations lie cut along the sequence by `tensor`.
+  bool sequence = false;
+  std::vector<AxisCuts> cuts = default_cuts();
+
+  /// Throws Error(Usage) in words: an axis that nothing names, a level that is none, …
+  void verify() const;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// What is decided from outside.
+struct Wishes {
+  Axes axes{};
+  /// Number of the axis of micro-batches in `axes`; -1: there is one only.
+  int micro = -1;
+  /// How inputs, parameters and states lie between steps; whole if not named.
+  std::map<ValueId, Layout> stored{};
+  /// How parameters lie while forward and backward read them; as stored if not named.
+  std::map<ValueId, Layout> used{};
+  /// Computed values that are changed into these, one after the other, as soon as they are there.
+  std::map<ValueId, std::vector<Layout>> forced{};
+  /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
+  /// the last of them in the forward, with the first in the backward; updates where their parameter is.
+  std::map<std::int32_t, int> stages{};
+};
+
+/// What the plan means for the values of a training graph. Throws Error(Usage) if it cannot be: more stages than
+/// blocks, no sequence to cut, …
+[[nodiscard]] Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names);
+
+/// The table that the plan's pipeline runs by; one stage if there is no pipe.
+[[nodiscard]] PipelineTable table_of(const Plan& plan);
+
+}  // namespace trireme

@@ -1,0 +1,242 @@
+#include "trireme/plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "graph/op.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kPipe = "pipe";
+constexpr std::string_view kData = "data";
+constexpr std::string_view kTensor = "tensor";
+constexpr std::string_view kMicro = "micro";
+
+/// Plan and graph on the way to wishes.
+class Wishing {
+ public:
+  Wishing(const Graph& graph, const Plan& plan, const DimNames& names)
+      : graph_(graph), plan_(plan), names_(names) {}
+
+  Wishes run() {
+    plan_.verify();
+    add_axes();
+    for (std::size_t v = 0; v < graph_.values().size(); ++v) {
+      const ValueId id{static_cast<std::int32_t>(v)};
+      const Origin origin = graph_.value(id).origin;
+      if (origin == Origin::Input || origin == Origin::Parameter) {
+        wishes_.stored[id] = by_names(graph_.value(id));
+      }
+    }
+    for (const Node& node : graph_.nodes()) {
+      if (node.phase == Phase::Update) {
+        add_update(node);
+      }
+    }
+    if (plan_.sequence) {
+      cut_sequence();
+    }
+    add_stages();
+    return std::move(wishes_);
+  }
+
+ private:
+  void add_axes() {
+    if (plan_.microbatches > 1) {
+      wishes_.micro = 0;
+      wishes_.axes.push_back({std::string(kMicro), plan_.microbatches});
+    }
+    for (const MeshAxis& axis : plan_.mesh.axes()) {
+      if (axis.name != kPipe && axis.size > 1) {
+        wishes_.axes.push_back(axis);
+      }
+    }
+  }
+
+  [[nodiscard]] bool cuts(const MeshAxis& axis, const std::string& dim) const {
+    if (axis.name == kMicro) {
+      return dim == "batch";
+    }
+    return std::ranges::any_of(plan_.cuts, [&](const AxisCuts& row) {
+      return row.axis == axis.name && std::ranges::find(row.dims, dim) != row.dims.end();
+    });
+  }
+
+  [[nodiscard]] Layout by_names(const Value& value) const {
+    Layout layout = Layout::whole(value.type.shape.rank());
+    const auto it = names_.find(value.name);
+    if (it == names_.end()) {
+      return layout;
+    }
+    if (it->second.size() != layout.dims.size()) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{} is {}, but {} of its dimensions have names", value.name,
+                              to_text(value.type), it->second.size()));
+    }
+    for (std::size_t a = 0; a < wishes_.axes.size(); ++a) {
+      for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+        if (cuts(wishes_.axes[a], it->second[d]) && !layout.mentions(static_cast<int>(a))) {
+          layout.dims[d].axes.push_back(static_cast<int>(a));
+        }
+      }
+    }
+    return layout;
+  }
+
+  /// The layout cut along `data` too, in the dimension that is longest and comes out even, if any does.
+  [[nodiscard]] Layout spread(const Layout& layout, const Shape& shape) const {
+    const int data = find_axis(wishes_.axes, kData);
+    if (data < 0 || layout.mentions(data)) {
+      return layout;
+    }
+    const std::int64_t parts = wishes_.axes[static_cast<std::size_t>(data)].size;
+    std::optional<std::size_t> best;
+    const auto rest = [&](std::size_t d) {
+      std::int64_t size = shape.dims()[d];
+      for (const int axis : layout.dims[d].axes) {
+        size /= wishes_.axes[static_cast<std::size_t>(axis)].size;
+      }
+      return size;
+    };
+    const auto better = [&](std::size_t a, std::size_t b) {
+      return std::pair(rest(a) % parts == 0, rest(a)) > std::pair(rest(b) % parts == 0, rest(b));
+    };
+    for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+      if (rest(d) >= parts && (!best || better(d, *best))) {
+        best = d;
+      }
+    }
+    Layout result = layout;
+    if (best) {
+      result.dims[*best].axes.push_back(data);
+    }
+    return result;
+  }
+
+  /// An optimizer's node: its parameter, gradient and states.
+  void add_update(const Node& node) {
+    if (node.op->inputs.size() < 2 || node.op->inputs[0] != "p" || node.op->inputs[1] != "g") {
+      return;
+    }
+    const ValueId parameter = node.inputs[0];
+    const ValueId gradient = node.inputs[1];
+    const Layout used = wishes_.stored[parameter];
+    const Layout parts = spread(used, graph_.value(parameter).type.shape);
+    for (const ValueId input : node.inputs) {
+      if (graph_.value(input).origin == Origin::State) {
+        wishes_.stored[input] = plan_.zero >= 1 ? parts : used;
+      }
+    }
+    if (plan_.zero >= 3) {
+      wishes_.stored[parameter] = parts;
+      wishes_.used[parameter] = used;
+    }
+    const Layout wanted = plan_.zero >= 1 ? parts : used;
+    std::vector<Layout>& chain = wishes_.forced[gradient];
+    if (plan_.zero >= 2 && wishes_.micro >= 0) {
+      chain.push_back(wanted);
+      chain.back().partial[wishes_.micro] = Merge::Sum;
+    }
+    chain.push_back(wanted);
+  }
+
+  /// What enters the first block lies cut along the sequence, by `tensor` as well; the rest follows.
+  void cut_sequence() {
+    const int tensor = find_axis(wishes_.axes, kTensor);
+    if (tensor < 0) {
+      return;
+    }
+    const Value like{.name = "tokens", .type = {DType::I32, {1, 1}}, .origin = {}, .producer = {}};
+    const Layout tokens = by_names(like);
+    std::set<ValueId> found;
+    for (const Node& node : graph_.nodes()) {
+      for (const ValueId input : node.inputs) {
+        const Value& value = graph_.value(input);
+        const bool enters = node.phase == Phase::Forward && node.block == 0 &&
+                            value.origin == Origin::Node && graph_.node(value.producer).block == -1;
+        if (!enters || value.type.shape.rank() != 3 || !found.insert(input).second) {
+          continue;
+        }
+        Layout layout = Layout::whole(3);
+        layout.dims[0] = tokens.dims[0];
+        layout.dims[1] = tokens.dims[1];
+        layout.dims[1].axes.push_back(tensor);
+        wishes_.forced[input] = {layout};
+      }
+    }
+    if (found.empty()) {
+      throw Error(ErrorKind::Usage, fmt::format("graph {} has no activations [batch, sequence, "
+                                                "width] before its first block to cut",
+                                                graph_.name()));
+    }
+  }
+
+  void add_stages() {
+    const int stages = table_of(plan_).stages;
+    std::int32_t blocks = 0;
+    for (const Node& node : graph_.nodes()) {
+      blocks = std::max(blocks, node.block + 1);
+    }
+    if (stages > 1 && blocks < stages) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{} stages are more than the {} blocks of the model; make the axis "
+                              "pipe, or the chunks, smaller",
+                              stages, blocks));
+    }
+    for (std::int32_t block = 0; stages > 1 && block < blocks; ++block) {
+      wishes_.stages[block] = block * stages / blocks;
+    }
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const DimNames& names_;
+  Wishes wishes_;
+};
+
+}  // namespace
+
+std::vector<AxisCuts> default_cuts() {
+  return {{"data", {"batch"}},
+          {"context", {"sequence"}},
+          {"tensor", {"heads", "hidden"}},
+          {"expert", {"batch", "experts"}}};
+}
+
+void Plan::verify() const {
+  const auto refuse = [](const std::string& reason) { throw Error(ErrorKind::Usage, reason); };
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.name != kPipe && axis.name != kData &&
+        std::ranges::find(cuts, axis.name, &AxisCuts::axis) == cuts.end()) {
+      refuse(
+          fmt::format("nothing is cut along the axis '{}' of the mesh {}; axes are data, tensor, "
+                      "context, expert and pipe",
+                      axis.name, to_text(mesh)));
+    }
+  }
+  if (microbatches < 1) {
+    refuse(fmt::format("{} micro-batches; there must be 1 at least", microbatches));
+  }
+  if (zero < 0 || zero > 3) {
+    refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
+  }
+}
+
+Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names) {
+  return Wishing(graph, plan, names).run();
+}
+
+PipelineTable table_of(const Plan& plan) {
+  PipelineOptions options;
+  options.ranks = plan.mesh.size(kPipe);
+  options.microbatches = plan.microbatches;
+  options.chunks = plan.chunks;
+  return make_pipeline(options.ranks == 1 ? "1f1b" : plan.schedule, options);
+}
+
+}  // namespace trireme

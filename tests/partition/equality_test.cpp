@@ -1,0 +1,161 @@
+// Any plan is the same computation as one device: losses and everything that is kept, after 5 steps, to 1e-10.
+// Requirements E3, E6 to E10, E21, G3.
+#include <cmath>
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "on_ranks.h"
+#include "trireme/training.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kTolerance = 1e-10;
+constexpr int kSteps = 5;
+
+ModelConfig tiny(Family family) {
+  ModelConfig config;
+  config.name = family == Family::Gpt2 ? "gpt" : "llama";
+  config.family = family;
+  config.vocabulary = 13;
+  config.context = 8;
+  config.width = 12;
+  config.layers = 4;
+  config.heads = 4;
+  config.key_heads = family == Family::Gpt2 ? 4 : 2;
+  config.head_width = 4;
+  config.hidden = 20;
+  config.tied = family == Family::Gpt2;
+  config.dtype = DType::F64;
+  return config;
+}
+
+struct Task {
+  Graph graph{};
+  DimNames names{};
+  Numbers first{};
+  Batches batches{};
+};
+
+Task language_task(const ModelConfig& config, const BatchShape& shape) {
+  Task task;
+  const Model model = make_model(config, shape);
+  TrainingOptions options;
+  options.clip_limit = 0.5;
+  task.graph = make_training_graph(model.graph, options);
+  task.names = names_for(task.graph);
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal(0, 0.3);
+  std::uniform_int_distribution<int> token(0, static_cast<int>(config.vocabulary) - 1);
+  for (const ModelParameter& parameter : model.parameters) {
+    std::vector<double>& numbers = task.first[parameter.name];
+    numbers.resize(static_cast<std::size_t>(parameter.type.shape.element_count()));
+    for (double& number : numbers) {
+      number = normal(random);
+    }
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    Numbers batch{{"step", {step + 1.0}}, {"learning_rate", {0.01}}};
+    for (const char* name : {"tokens", "targets"}) {
+      std::vector<double>& numbers = batch[name];
+      numbers.resize(static_cast<std::size_t>(shape.sequences * shape.length));
+      for (double& number : numbers) {
+        number = token(random);
+      }
+    }
+    task.batches.push_back(std::move(batch));
+  }
+  return task;
+}
+
+void expect_same(const Trained& one, const Trained& many) {
+  ASSERT_EQ(one.losses.size(), many.losses.size());
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(one.losses[i], many.losses[i], kTolerance) << "step " << i;
+  }
+  EXPECT_NE(one.losses.front(), one.losses.back());
+  ASSERT_EQ(one.kept.size(), many.kept.size());
+  for (const auto& [name, numbers] : one.kept) {
+    const std::vector<double>& others = many.kept.at(name);
+    ASSERT_EQ(numbers.size(), others.size()) << name;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      ASSERT_NEAR(numbers[i], others[i], kTolerance) << name << " at " << i;
+    }
+  }
+}
+
+struct Case {
+  std::string mesh{};
+  int microbatches = 1;
+  std::string schedule = "1f1b";
+  int chunks = 1;
+  int zero = 0;
+  bool sequence = false;
+};
+
+std::string describe(const Case& c) {
+  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {}", c.mesh,
+                     c.microbatches, c.schedule, c.chunks, c.zero, c.sequence);
+}
+
+Plan plan_of(const Case& c) {
+  Plan plan;
+  plan.mesh = parse_mesh(c.mesh);
+  plan.microbatches = c.microbatches;
+  plan.schedule = c.schedule;
+  plan.chunks = c.chunks;
+  plan.zero = c.zero;
+  plan.sequence = c.sequence;
+  return plan;
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {.mesh = ""},
+      {.mesh = "", .microbatches = 2},
+      {.mesh = "data=2"},
+      {.mesh = "data=3"},
+      {.mesh = "data=2", .microbatches = 2},
+      {.mesh = "data=2", .zero = 1},
+      {.mesh = "data=2", .zero = 2},
+      {.mesh = "data=2", .zero = 3},
+      {.mesh = "data=3", .zero = 3},
+      {.mesh = "data=2", .microbatches = 2, .zero = 2},
+      {.mesh = "tensor=2"},
+      {.mesh = "tensor=2", .sequence = true},
+      {.mesh = "tensor=3"},
+      {.mesh = "data=2,tensor=2"},
+      {.mesh = "data=2,tensor=2", .zero = 3, .sequence = true},
+      {.mesh = "context=2"},
+      {.mesh = "data=2,context=2"},
+      {.mesh = "pipe=2"},
+      {.mesh = "pipe=2", .microbatches = 4, .schedule = "gpipe"},
+      {.mesh = "pipe=2", .microbatches = 4},
+      {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
+  };
+  return all;
+}
+
+void check_all(const Task& task) {
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(describe(c));
+    Trained many;
+    ASSERT_NO_THROW(
+        many = train_on_ranks(task.graph, plan_of(c), task.names, task.first, task.batches));
+    expect_same(one, many);
+  }
+}
+
+TEST(Equality, Gpt) {
+  check_all(language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6}));
+}
+
+TEST(Equality, Llama) {
+  check_all(language_task(tiny(Family::Llama), {.sequences = 4, .length = 6}));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// A training graph on one device, and on as many ranks as a plan has, with the same numbers.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/comm.h"
+#include "trireme/model.h"
+#include "trireme/partition.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+
+/// Values by name, in f64 (whole numbers too).
+using Numbers = std::map<std::string, std::vector<double>>;
+
+struct Trained {
+  std::vector<double> losses{};
+  Numbers kept{};  ///< parameters and states after the last step
+};
+
+/// Inputs of each step, by name; all of them.
+using Batches = std::vector<Numbers>;
+
+[[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
+
+/// On threads, each a rank. Throws what a rank threw.
+[[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
+                                     const Numbers& first, const Batches& batches);
+
+/// The names of a model's dimensions, by the ends of its parameters' names.
+[[nodiscard]] DimNames names_for(const Graph& graph);
+
+}  // namespace trireme
