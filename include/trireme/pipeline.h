@@ -14,6 +14,7 @@
 // Where the two are not on one rank, a message goes between.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -146,6 +147,10 @@ struct PipelineTiming {
 [[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
                                            std::span<const PipelineDurations> by_stage);
 
+/// How many messages go between ranks, forward and back, for all micro-batches; those of gradients
+/// between copies not included. Requires a table that verifies.
+[[nodiscard]] std::int64_t count_messages(const PipelineTable& table);
+
 // Making tables.
 
 struct PipelineOptions {
@@ -158,6 +163,8 @@ struct PipelineOptions {
 struct PipelineSchedule {
   std::string_view name;
   std::string_view description;  ///< one line
+  /// What is published of its bubble, for D ranks, N micro-batches, K chunks.
+  std::string_view bubble;
   PipelineTable (*make)(const PipelineOptions&);
   bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
   int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this

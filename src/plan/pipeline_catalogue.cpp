@@ -15,20 +15,26 @@ namespace {
 constexpr int kMostChunks = 64;
 
 constexpr std::array<PipelineSchedule, 9> kSchedules{{
-    {"naive", "one micro-batch at a time; one rank works, all others wait", make_naive},
-    {"gpipe", "all micro-batches forward, then all back", make_gpipe},
+    {"naive", "one micro-batch at a time; one rank works, all others wait", "(D-1)/D", make_naive},
+    {"gpipe", "all micro-batches forward, then all back", "(D-1)/(D-1+N)", make_gpipe},
     {"pipedream", "never waits for an update; old weights are kept for the backward",
-     make_pipedream},
-    {"pipedream-2bw", "the same with two versions of the weights only", make_pipedream_2bw},
-    {"1f1b", "one forward and one backward in turn; fewer activations than gpipe", make_1f1b},
+     "0 once it is full", make_pipedream},
+    {"pipedream-2bw", "the same with two versions of the weights only", "0 once it is full",
+     make_pipedream_2bw},
+    {"1f1b", "one forward and one backward in turn; fewer activations than gpipe", "(D-1)/(D-1+N)",
+     make_1f1b},
     {.name = "interleaved",
      .description = "1f1b with several stages a rank, filled faster",
+     .bubble = "(D-1)/(D-1+KN)",
      .make = make_interleaved,
      .has_chunks = true},
-    {"zb-h1", "1f1b with gradients of weights put off into the bubble", make_zb_h1},
-    {"zb-v", "two stages a rank in a V; no bubble where all works take equally long", make_zb_v},
+    {"zb-h1", "1f1b with gradients of weights put off into the bubble", "(D-1)(F+B-W) in a rank",
+     make_zb_h1},
+    {"zb-v", "two stages a rank in a V; a rank never waits where all works take equally long",
+     "0 in a rank if F = B = W", make_zb_v},
     {.name = "chimera",
      .description = "two copies of the model in opposite directions",
+     .bubble = "(D-2)/(D-2+2N) if F = B+W",
      .make = make_chimera,
      .ranks_multiple = 2},
 }};
@@ -72,8 +78,10 @@ std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& 
     }
   }
   if (options.ranks % schedule.ranks_multiple != 0) {
-    return fmt::format("{} needs a number of stages that {} divides, not {}", schedule.name,
-                       schedule.ranks_multiple, options.ranks);
+    const int below = options.ranks - options.ranks % schedule.ranks_multiple;
+    return fmt::format("{} needs a number of stages that {} divides, such as {}; not {}",
+                       schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
+                       options.ranks);
   }
   const auto pairs = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(chunks) *
                      static_cast<std::size_t>(options.microbatches);

@@ -179,4 +179,20 @@ PipelineTiming time_pipeline(const PipelineTable& table,
   return time_stages(table, by_stage);
 }
 
+std::int64_t count_messages(const PipelineTable& table) {
+  std::int64_t count = 0;
+  const PipelineIndex index(table);
+  for (std::size_t rank = 0; rank < table.tasks.size(); ++rank) {
+    for (const PipelineTask& task : table.tasks[rank]) {
+      if (task.work == PipelineWork::Update) {
+        continue;
+      }
+      index.for_each_input(task, [&](PipelinePlace input) {
+        count += input.rank == static_cast<int>(rank) ? 0 : 1;
+      });
+    }
+  }
+  return count;
+}
+
 }  // namespace trireme

@@ -234,6 +234,18 @@ TEST(PipelineTime, CountsMessages) {
               kExact);
 }
 
+// Each micro-batch crosses D-1 borders each way; interleaved KD-1; chimera as one model; zb-v turns
+// round on the last rank without a message.
+TEST(PipelineTime, KnowsHowManyMessages) {
+  const auto messages = [](std::string_view name) {
+    return count_messages(make_pipeline(name, kFourBySix));
+  };
+  EXPECT_EQ(messages("gpipe"), 6 * 2 * 3);
+  EXPECT_EQ(messages("interleaved"), 6 * 2 * 7);
+  EXPECT_EQ(messages("chimera"), 6 * 2 * 3);
+  EXPECT_EQ(messages("zb-v"), 6 * 2 * 6);
+}
+
 TEST(PipelineTime, TakesDurationsByStage) {
   const PipelineTable table = make_pipeline("gpipe", {.ranks = 2, .microbatches = 3});
   const std::vector<PipelineDurations> by_stage{{1, 1, 0}, {5, 5, 0}};
@@ -253,7 +265,8 @@ TEST(PipelineCatalogue, RefusesWhatCannotBe) {
   refuse("0 stages; there can be 1 to 4096", "gpipe", {.ranks = 0});
   refuse("0 micro-batches", "gpipe", {.microbatches = 0});
   refuse("0 chunks; there can be 1 to 64", "interleaved", {.chunks = 0});
-  refuse("chimera needs a number of stages that 2 divides, not 3", "chimera", {.ranks = 3});
+  refuse("chimera needs a number of stages that 2 divides, such as 4; not 3", "chimera",
+         {.ranks = 3});
   refuse("more than a table holds", "gpipe", {.ranks = 4096, .microbatches = 1 << 20});
 }
 
