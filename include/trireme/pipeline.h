@@ -47,11 +47,11 @@ struct PipelineTask {
 /// Which weights a micro-batch computes with. A Backward always uses those of its Forward; where
 /// an Update comes between the two, the older version is kept for it (stashed).
 enum class WeightVersions {
-  Single,    ///< no micro-batch of a stage is under way at its Update: one version, as in training
-             ///< on one device
+  Single,    ///< no micro-batch of a stage is under way at its Update, so there is one version, as
+             ///< in training on one device
   Newest,    ///< a Forward reads the newest version that its stage has then (PipeDream)
-  Previous,  ///< the micro-batches between two Updates read the version that the Update before the
-             ///< first of the two made: always one behind, on every stage (PipeDream-2BW)
+  Previous,  ///< micro-batches that the (g+1)-th Update includes read version g-1 (0 for g = 0), on
+             ///< every stage: always one behind (PipeDream-2BW)
 };
 
 struct PipelineTable {
