@@ -14,6 +14,8 @@
 // Where the two are not on one rank, a message goes between.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,11 +47,11 @@ struct PipelineTask {
 /// Which weights a micro-batch computes with. A Backward always uses those of its Forward; where
 /// an Update comes between the two, the older version is kept for it (stashed).
 enum class WeightVersions {
-  Single,    ///< no micro-batch of a stage is under way at its Update: one version, as in training
-             ///< on one device
+  Single,    ///< no micro-batch of a stage is under way at its Update, so there is one version, as
+             ///< in training on one device
   Newest,    ///< a Forward reads the newest version that its stage has then (PipeDream)
-  Previous,  ///< the micro-batches between two Updates read the version that the Update before the
-             ///< first of the two made: always one behind, on every stage (PipeDream-2BW)
+  Previous,  ///< micro-batches that the (g+1)-th Update includes read version g-1 (0 for g = 0), on
+             ///< every stage: always one behind (PipeDream-2BW)
 };
 
 struct PipelineTable {
@@ -81,30 +83,120 @@ inline constexpr std::size_t kMostPipelineTasks = 1 << 22;
 /// same micro-batches; that weights are as `weights` says; and that nobody waits in a circle.
 [[nodiscard]] std::vector<std::string> verify(const PipelineTable& table);
 
-/// "F2.0": the Forward of micro-batch 0 on stage 2. F, B, I, W, U are the works in the order of the
-/// enum; "F2.0/1" is that of copy 1.
-[[nodiscard]] std::string to_text(const PipelineTask& task);
+// Weight versions. Version v of a stage's weights is what its first v Updates made; 0 is what
+// training begins with.
+
+/// By stage and micro-batch: the version that its Forward reads and its Backward uses. Requires a
+/// table that verifies.
+[[nodiscard]] std::vector<std::vector<int>> weight_versions(const PipelineTable& table);
+
+/// By copy and stage: the most versions that its rank has to keep at one time: the newest, and
+/// those that micro-batches under way read. Requires the same.
+[[nodiscard]] std::vector<std::vector<int>> live_versions(const PipelineTable& table);
+
+/// By rank: the most activations that it has to keep at one time, in units of what one micro-batch
+/// leaves in one stage. Those of a micro-batch are kept from its Forward to the end of the gradient
+/// of the weights: BackwardWeight needs the inputs of the layers again, and is counted as needing
+/// all. Requires the same. Does not depend on durations, for the order is fixed.
+[[nodiscard]] std::vector<int> activation_peaks(const PipelineTable& table);
+
+// Time.
+
+/// How long one micro-batch takes in one stage, in any one unit. A Backward takes both halves.
+struct PipelineDurations {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_weight = 1;
+  double update = 0;
+  double message = 0;  ///< from the end of a task to the start of one that waits for it on another
+                       ///< rank; keeps neither busy
+  friend bool operator==(const PipelineDurations&, const PipelineDurations&) = default;
+};
+
+/// The durations of one stage where a rank's share of the model takes these: with two stages a
+/// rank, each takes half. A message stays as it is.
+[[nodiscard]] PipelineDurations stage_durations(const PipelineTable& table,
+                                                const PipelineDurations& of_a_rank);
+
+struct PipelineTiming {
+  struct Span {
+    double start = 0;
+    double end = 0;
+    friend bool operator==(const Span&, const Span&) = default;
+  };
+  std::vector<std::vector<Span>> tasks;  ///< as in the table: by rank, in order
+  double makespan = 0;                   ///< from the first start to the last end of all ranks
+  double work = 0;                       ///< of all ranks together
+  /// The idle share: of all ranks' time during the makespan. An Update that takes no time does not
+  /// count as an end.
+  double bubble = 0;
+  /// The idle share of the rank that is longest under way, from its own first start to its own
+  /// last end: what is left where a rank may begin its next batch before the others have ended
+  /// this one.
+  double rank_bubble = 0;
+  /// The idle share while all ranks do both forward and backward: after each has computed its
+  /// first gradient and before any begins its last Forward. Nothing where there is no such time.
+  std::optional<double> steady_bubble;
+};
+
+/// When each task runs if each begins as early as it can. Throws Error(Usage) with the first
+/// problem if verify() finds one, or if a duration is negative or not finite.
+[[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
+                                           const PipelineDurations& durations);
+/// The same with durations by stage.
+[[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
+                                           std::span<const PipelineDurations> by_stage);
+
+/// How many messages go between ranks, forward and back, for all micro-batches; those of gradients
+/// between copies not included. Requires a table that verifies.
+[[nodiscard]] std::int64_t count_messages(const PipelineTable& table);
 
 // Making tables.
 
 struct PipelineOptions {
   int ranks = 4;
   int microbatches = 8;
+  int chunks = 2;  ///< stages on each rank, for schedules that let one choose
 };
 
 /// A row of the catalogue.
 struct PipelineSchedule {
   std::string_view name;
   std::string_view description;  ///< one line
+  /// What is published of its bubble, for D ranks, N micro-batches, K chunks.
+  std::string_view bubble;
   PipelineTable (*make)(const PipelineOptions&);
+  bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
+  int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this
 };
 
 /// Every schedule that is known by name.
 [[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
 
-/// The table of the schedule with this name. Throws Error(Usage) that lists the names, or says
-/// which number is out of range.
+/// The row of this name. Throws Error(Usage) that lists the names.
+[[nodiscard]] const PipelineSchedule& find_pipeline_schedule(std::string_view name);
+
+/// Why the schedule cannot be made with these options, in one line, or "" if it can.
+[[nodiscard]] std::string find_unfit(const PipelineSchedule& schedule,
+                                     const PipelineOptions& options);
+
+/// The table of the schedule with this name. Throws Error(Usage) for a name that is none, or with
+/// what find_unfit says.
 [[nodiscard]] PipelineTable make_pipeline(std::string_view schedule,
                                           const PipelineOptions& options);
+
+// The text form (.pipeline). parse_pipeline(to_text(t)) == t.
+
+/// "F2.0": the Forward of micro-batch 0 on stage 2. F, B, I, W, U are the works in the order of the
+/// enum; "F2.0/1" is that of copy 1.
+[[nodiscard]] std::string to_text(const PipelineTask& task);
+[[nodiscard]] std::string to_text(const PipelineTable& table);
+
+/// Throws Error(Input) that names the line. Numbers are in range in what it returns; whether the
+/// table is right, verify() says.
+[[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
+
+/// "single", "newest", "previous": the words of the text form.
+[[nodiscard]] std::string_view name(WeightVersions weights);
 
 }  // namespace trireme

@@ -29,6 +29,7 @@ constexpr const char* kFooter =
     "  trireme tour                                        two minutes with what there is\n"
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
+    "  trireme pipeline --compare                          which pipeline schedule idles least\n"
     "  trireme cluster dgx-h100:4                          what a cluster is made of\n"
     "  trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU\n"
     "  trireme probe                                       measure this host\n"
@@ -102,6 +103,7 @@ int run(int argc, char** argv) {
   add_tour_command(app);
   add_train_command(app);
   add_schedule_command(app, outcome);
+  add_pipeline_command(app, outcome);
   add_cluster_command(app);
   add_estimate_command(app);
   add_probe_command(app);

@@ -1,6 +1,7 @@
 // The schedules by name, a row each.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,18 +12,52 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<PipelineSchedule, 3> kSchedules{{
-    {"naive", "one micro-batch at a time; one rank works, all others wait", make_naive},
-    {"gpipe", "all micro-batches forward, then all back", make_gpipe},
-    {"1f1b", "one forward and one backward in turn; fewer activations than gpipe", make_1f1b},
+constexpr int kMostChunks = 64;
+
+constexpr std::array<PipelineSchedule, 9> kSchedules{{
+    {"naive", "one micro-batch at a time; one rank works, all others wait", "(D-1)/D", make_naive},
+    {"gpipe", "all micro-batches forward, then all back", "(D-1)/(D-1+N)", make_gpipe},
+    {"pipedream", "never waits for an update; old weights are kept for the backward",
+     "0 once it is full", make_pipedream},
+    {"pipedream-2bw", "the same with two versions of the weights only", "0 once it is full",
+     make_pipedream_2bw},
+    {"1f1b", "one forward and one backward in turn; fewer activations than gpipe", "(D-1)/(D-1+N)",
+     make_1f1b},
+    {.name = "interleaved",
+     .description = "1f1b with several stages a rank, filled faster",
+     .bubble = "(D-1)/(D-1+KN)",
+     .make = make_interleaved,
+     .has_chunks = true},
+    {"zb-h1", "1f1b with gradients of weights put off into the bubble", "(D-1)(F+B-W) in a rank",
+     make_zb_h1},
+    {"zb-v", "two stages a rank in a V; a rank never waits where all works take equally long",
+     "0 in a rank if F = B = W", make_zb_v},
+    {.name = "chimera",
+     .description = "two copies of the model in opposite directions",
+     .bubble = "(D-2)/(D-2+2N) if F = B+W",
+     .make = make_chimera,
+     .ranks_multiple = 2},
 }};
 
-const PipelineSchedule& find_schedule(std::string_view name) {
+std::string out_of_range(std::string_view what, int number, int most) {
+  return number >= 1 && number <= most
+             ? ""
+             : fmt::format("{} {}; there can be 1 to {}", number, what, most);
+}
+
+}  // namespace
+
+std::span<const PipelineSchedule> pipeline_schedules() {
+  return kSchedules;
+}
+
+const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
   const auto* const found = std::ranges::find(kSchedules, name, &PipelineSchedule::name);
   if (found != kSchedules.end()) {
     return *found;
   }
   std::vector<std::string> names;
+  names.reserve(kSchedules.size());
   for (const PipelineSchedule& schedule : kSchedules) {
     names.emplace_back(schedule.name);
   }
@@ -32,22 +67,36 @@ const PipelineSchedule& find_schedule(std::string_view name) {
                                                     : "use " + list_words(names, "or")));
 }
 
-void check_range(std::string_view what, int number, int most) {
-  if (number < 1 || number > most) {
-    throw Error(ErrorKind::Usage, fmt::format("{} {}; there can be 1 to {}", number, what, most));
+std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& options) {
+  const int chunks = schedule.has_chunks ? options.chunks : 1;
+  for (const std::string& problem :
+       {out_of_range("stages", options.ranks, kMostPipelineRanks),
+        out_of_range("micro-batches", options.microbatches, kMostMicrobatches),
+        out_of_range("chunks", chunks, kMostChunks)}) {
+    if (!problem.empty()) {
+      return problem;
+    }
   }
-}
-
-}  // namespace
-
-std::span<const PipelineSchedule> pipeline_schedules() {
-  return kSchedules;
+  if (options.ranks % schedule.ranks_multiple != 0) {
+    const int below = options.ranks - options.ranks % schedule.ranks_multiple;
+    return fmt::format("{} needs a number of stages that {} divides, such as {}; not {}",
+                       schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
+                       options.ranks);
+  }
+  const auto pairs = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(chunks) *
+                     static_cast<std::size_t>(options.microbatches);
+  if (pairs > kMostPipelineTasks / 4) {
+    return fmt::format("{} stages times {} micro-batches are more than a table holds, {}",
+                       options.ranks * chunks, options.microbatches, kMostPipelineTasks / 4);
+  }
+  return {};
 }
 
 PipelineTable make_pipeline(std::string_view schedule, const PipelineOptions& options) {
-  const PipelineSchedule& row = find_schedule(schedule);
-  check_range("ranks", options.ranks, kMostPipelineRanks);
-  check_range("micro-batches", options.microbatches, kMostMicrobatches);
+  const PipelineSchedule& row = find_pipeline_schedule(schedule);
+  if (const std::string problem = find_unfit(row, options); !problem.empty()) {
+    throw Error(ErrorKind::Usage, problem);
+  }
   return row.make(options);
 }
 

@@ -31,8 +31,7 @@ PipelineIndex::PipelineIndex(const PipelineTable& table) : table_(table) {
           places_[2][at] = place;
           break;
         case PipelineWork::Update:
-          updates_[static_cast<std::size_t>(task.copy * table.stages + task.stage)].push_back(
-              task.microbatch);
+          updates_[stage_key(task)].push_back(task.microbatch);
           break;
       }
     }

@@ -84,14 +84,17 @@ class PipelineIndex {
            static_cast<std::size_t>(microbatch);
   }
 
+  [[nodiscard]] std::size_t stage_key(const PipelineTask& task) const {
+    return static_cast<std::size_t>(task.copy) * static_cast<std::size_t>(table_.stages) +
+           static_cast<std::size_t>(task.stage);
+  }
   [[nodiscard]] const std::vector<int>& updates_of(const PipelineTask& task) const {
-    return updates_[static_cast<std::size_t>(task.copy) * static_cast<std::size_t>(table_.stages) +
-                    static_cast<std::size_t>(task.stage)];
+    return updates_[stage_key(task)];
   }
 
   const PipelineTable& table_;
   std::array<std::vector<PipelinePlace>, 3> places_;
-  std::vector<std::vector<int>> updates_;  ///< by copy * stages + stage: micro-batches, ascending
+  std::vector<std::vector<int>> updates_;  ///< by copy and stage: micro-batches, ascending
 };
 
 /// Does every task in an order in which each comes after all that it waits for, with

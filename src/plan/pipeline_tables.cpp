@@ -1,4 +1,4 @@
-// The tables with one stage a rank: naive, GPipe and 1F1B. D is the number of ranks, N that of
+// The tables with one stage a rank: naive, GPipe, 1F1B, and PipeDream's two. D is the number of ranks, N that of
 // micro-batches; a rank's number is also its stage's.
 #include "plan/pipeline_tables.h"
 
@@ -8,20 +8,6 @@ namespace trireme {
 namespace {
 
 using Tasks = std::vector<PipelineTask>;
-
-PipelineTable one_stage_a_rank(std::string name, const PipelineOptions& options) {
-  PipelineTable table;
-  table.name = std::move(name);
-  table.ranks = options.ranks;
-  table.stages = options.ranks;
-  table.microbatches = options.microbatches;
-  table.tasks.resize(static_cast<std::size_t>(options.ranks));
-  std::vector<int>& ranks = table.placement.emplace_back();
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    ranks.push_back(rank);
-  }
-  return table;
-}
 
 /// The list of a rank that has `ahead` micro-batches between forward and backward before it does
 /// the two in turn. An Update is put after every `period` micro-batches, and after the last.
@@ -44,11 +30,36 @@ Tasks in_turn(const PipelineOptions& options, int stage, int ahead, int period) 
   return tasks;
 }
 
+/// Every rank as far ahead as there are ranks behind it.
+PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& options,
+                                       int period) {
+  PipelineTable table = empty_pipeline(std::move(name), options, 1);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    table.tasks[static_cast<std::size_t>(rank)] =
+        in_turn(options, rank, options.ranks - rank - 1, period);
+  }
+  return table;
+}
+
 }  // namespace
+
+PipelineTable empty_pipeline(std::string name, const PipelineOptions& options, int chunks) {
+  PipelineTable table;
+  table.name = std::move(name);
+  table.ranks = options.ranks;
+  table.stages = options.ranks * chunks;
+  table.microbatches = options.microbatches;
+  table.tasks.resize(static_cast<std::size_t>(options.ranks));
+  std::vector<int>& ranks = table.placement.emplace_back();
+  for (int stage = 0; stage < table.stages; ++stage) {
+    ranks.push_back(stage % options.ranks);
+  }
+  return table;
+}
 
 // One micro-batch at a time: while one rank works, all others wait. Bubble (D-1)/D.
 PipelineTable make_naive(const PipelineOptions& options) {
-  PipelineTable table = one_stage_a_rank("naive", options);
+  PipelineTable table = empty_pipeline("naive", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
     table.tasks[static_cast<std::size_t>(rank)] = in_turn(options, rank, 0, options.microbatches);
   }
@@ -58,7 +69,7 @@ PipelineTable make_naive(const PipelineOptions& options) {
 // All micro-batches forward, then all back, the last first (Huang et al., GPipe, 2019). Bubble
 // (D-1)/(D-1+N); a rank keeps the activations of N micro-batches.
 PipelineTable make_gpipe(const PipelineOptions& options) {
-  PipelineTable table = one_stage_a_rank("gpipe", options);
+  PipelineTable table = empty_pipeline("gpipe", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
     Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
     for (int m = 0; m < options.microbatches; ++m) {
@@ -75,11 +86,24 @@ PipelineTable make_gpipe(const PipelineOptions& options) {
 // As many micro-batches forward as there are ranks behind, then one forward and one back in turn
 // (PipeDream-Flush). The bubble of GPipe, but rank i keeps D-i activations at most.
 PipelineTable make_1f1b(const PipelineOptions& options) {
-  PipelineTable table = one_stage_a_rank("1f1b", options);
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    table.tasks[static_cast<std::size_t>(rank)] =
-        in_turn(options, rank, options.ranks - rank - 1, options.microbatches);
-  }
+  return one_forward_one_backward("1f1b", options, options.microbatches);
+}
+
+// 1F1B that never stops for an update: each gradient is applied at once, and a micro-batch's
+// backward uses the weights that its forward read (Narayanan et al., PipeDream, 2019). No bubble
+// but at the ends; rank i keeps D-i versions of its weights at most.
+PipelineTable make_pipedream(const PipelineOptions& options) {
+  PipelineTable table = one_forward_one_backward("pipedream", options, 1);
+  table.weights = WeightVersions::Newest;
+  return table;
+}
+
+// The same, but the gradients of D micro-batches are summed before they are applied, and every
+// stage reads the version before the newest: two versions are enough (Narayanan et al.,
+// PipeDream-2BW, 2021).
+PipelineTable make_pipedream_2bw(const PipelineOptions& options) {
+  PipelineTable table = one_forward_one_backward("pipedream-2bw", options, options.ranks);
+  table.weights = WeightVersions::Previous;
   return table;
 }
 

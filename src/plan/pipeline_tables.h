@@ -8,5 +8,16 @@ namespace trireme {
 [[nodiscard]] PipelineTable make_naive(const PipelineOptions& options);
 [[nodiscard]] PipelineTable make_gpipe(const PipelineOptions& options);
 [[nodiscard]] PipelineTable make_1f1b(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_pipedream(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_pipedream_2bw(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_interleaved(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_zb_h1(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_zb_v(const PipelineOptions& options);
+[[nodiscard]] PipelineTable make_chimera(const PipelineOptions& options);
+
+/// A table without tasks whose stages are dealt out to the ranks in turn: stage s of every copy is
+/// on rank s mod ranks.
+[[nodiscard]] PipelineTable empty_pipeline(std::string name, const PipelineOptions& options,
+                                           int chunks);
 
 }  // namespace trireme

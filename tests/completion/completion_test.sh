@@ -35,12 +35,14 @@ case $case_name in
   OffersOptions)
     expect "--help --version" "$program" "--"
     expect "--size --sizes" "$program" schedule allreduce --json "--siz"
+    expect "--backward-input --backward-weight" "$program" pipeline "--back"
     ;;
   OffersValues)
     expect "allgather allreduce alltoall" "$program" schedule "all"
     expect "allreduce" "$program" schedule --json "allr"
     expect "binary-tree bruck" "$program" schedule allreduce --algorithm "b"
     expect "recursive-doubling recursive-halving" "$program" schedule -a "re"
+    expect "zb-h1 zb-v" "$program" pipeline --schedule "zb"
     ;;
   OffersNothingItDoesNotKnow)
     expect "" "$program" schedule allreduce --ranks ""

@@ -10,8 +10,8 @@
 # - a block ```cpp with <!-- file: examples/X.cpp --> directly before it, which must be that file to the letter. The other
 #   ```cpp blocks of comm.md are compiled and run: see make_snippets.sh;
 # - a block ```sh, whose lines that begin with trireme must exit with 0 (what comes after a pipe is not run);
-# - a block ```schedule, a text that must parse and be right; <!-- file: X.schedule --> directly before it names it, for
-#   the commands of the page.
+# - a block ```schedule or ```pipeline, a text that must parse and be right; <!-- file: X.schedule --> directly before it
+#   names it, for the commands of the page, and then it may be wrong.
 set -uo pipefail
 case_name=$1
 root=$2
@@ -98,8 +98,8 @@ check_links() {
   done < <(prose "$root/$page" | grep -o ']([^) ]*)' | sed 's/^](//; s/)$//')
 }
 
-# names_of WHAT: what "trireme schedule --help" offers for the option or argument on the line before "one of:".
-names_of() { "$program" schedule --help | grep -A1 -E "^ +$1" | sed -n 's/.*one of: //p' | sed 's/([^)]*)//'; }
+# names_of WHAT [COMMAND]: what "trireme COMMAND --help" offers for the option or argument on the line before "one of:".
+names_of() { "$program" "${2:-schedule}" --help | grep -A1 -E "^ +$1" | sed -n 's/.*one of: //p' | sed 's/([^)]*)//'; }
 
 check_catalogue() {
   local page=$root/docs/collectives.md name operations algorithms
@@ -111,6 +111,11 @@ check_catalogue() {
   done
   for name in $algorithms; do
     [[ $name == auto ]] || grep -qxF "### $name" "$page" || complain "docs/collectives.md has no heading ### $name"
+  done
+  page=$root/docs/pipelines.md
+  [[ -n $(names_of '.*--schedule' pipeline) ]] || complain "trireme pipeline --help does not list its names"
+  for name in $(names_of '.*--schedule' pipeline); do
+    grep -qxF "### $name" "$page" || complain "docs/pipelines.md has no heading ### $name"
   done
 }
 
@@ -133,17 +138,17 @@ check_formulas() {
 # blocks PAGE KIND: the lines of its ```KIND blocks.
 blocks() { sed -n "/^ *\`\`\`$2\$/,/^ *\`\`\`\$/{ /^ *\`\`\`/!p }" "$root/$1"; }
 
-# Writes each ```schedule block that has a name into $folder; runs those without one, too.
-check_schedules() {
-  local page=$1 line before='' file=''
+# check_texts KIND PAGE: writes each ```KIND block that has a name into $folder; runs those without one, too.
+check_texts() {
+  local kind=$1 page=$2 line before='' file=''
   while IFS= read -r line; do
-    if [[ $line == '```schedule' ]]; then
-      file=$folder/unnamed.schedule
+    if [[ $line == '```'$kind ]]; then
+      file=$folder/unnamed.$kind
       [[ $before =~ ^'<!-- file: '([A-Za-z0-9_.-]+)' -->'$ ]] && file=$folder/${BASH_REMATCH[1]}
       : >"$file"
     elif [[ -n $file && $line == '```' ]]; then
-      if [[ $file == "$folder/unnamed.schedule" ]]; then
-        run "trireme schedule --file unnamed.schedule" || complain "$page: a schedule is wrong: $output"
+      if [[ $file == "$folder/unnamed.$kind" ]]; then
+        run "trireme $kind --file unnamed.$kind" || complain "$page: a $kind is wrong: $output"
       fi
       file=''
     elif [[ -n $file ]]; then
@@ -152,6 +157,9 @@ check_schedules() {
     before=$line
   done <"$root/$page"
 }
+
+check_schedules() { check_texts schedule "$1"; }
+check_pipelines() { check_texts pipeline "$1"; }
 
 # Each ```cpp block that names a file is that file.
 check_examples() {
@@ -241,6 +249,7 @@ case $case_name in
     ;;
   CommandsDoWhatIsShown)
     for_every_page check_schedules
+    for_every_page check_pipelines
     for_every_page check_console
     for_every_page check_commands
     ;;

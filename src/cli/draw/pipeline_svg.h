@@ -1,0 +1,19 @@
+// Pictures of pipelines, as SVG text.
+#pragma once
+
+#include <string>
+
+#include "cli/pipeline_report.h"
+
+namespace trireme::cli {
+
+/// The timeline as people draw it: a lane for each rank, time to the right, a box for each task
+/// with its micro-batch, coloured by its work; a rank's second stage is paler. White is idle.
+/// Requires a table without problems. Throws Error(Usage) where there are too many ranks or tasks
+/// for a picture.
+[[nodiscard]] std::string pipeline_svg(const PipelineReport& report);
+
+/// All schedules of the comparison below each other, to one scale of time.
+[[nodiscard]] std::string pipelines_svg(const PipelineComparison& comparison);
+
+}  // namespace trireme::cli

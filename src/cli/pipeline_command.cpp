@@ -1,0 +1,170 @@
+// `trireme pipeline`: one pipeline schedule as a timeline, or all of them compared.
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/draw/pipeline_svg.h"
+#include "cli/files.h"
+#include "cli/parsed.h"
+#include "cli/pipeline_report.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme pipeline --schedule gpipe --stages 4 --microbatches 6\n"
+    "  trireme pipeline --schedule interleaved --chunks 4 --svg interleaved.svg\n"
+    "  trireme pipeline --compare --stages 8 --microbatches 32\n"
+    "  trireme pipeline --schedule 1f1b --text > my.pipeline\n"
+    "  trireme pipeline --file my.pipeline --json | jq .bubble\n"
+    "\n"
+    "Time is predicted and has no unit: say how long a rank takes for one micro-batch. With "
+    "several\n"
+    "stages a rank, each takes its part of that.";
+
+struct Options {
+  std::string schedule = "1f1b";
+  std::string file;
+  PipelineOptions size;
+  PipelineDurations durations;
+  bool chunks_given = false;
+  bool compare = false;
+  bool json = false;
+  bool text = false;
+  std::string svg;
+  std::string trace;
+};
+
+std::string schedule_names() {
+  std::string names;
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    names += (names.empty() ? "" : " ") + std::string(schedule.name);
+  }
+  return names;
+}
+
+PipelineReport report_from_catalogue(const Options& options) {
+  const PipelineSchedule schedule =
+      parsed("--schedule", options.schedule,
+             [](const std::string& name) { return find_pipeline_schedule(name); });
+  if (options.chunks_given && !schedule.has_chunks) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--chunks: {} does not let one choose; it is for interleaved", schedule.name));
+  }
+  if (const std::string unfit = find_unfit(schedule, options.size); !unfit.empty()) {
+    throw Error(ErrorKind::Usage, fmt::format("--stages: {}", unfit));
+  }
+  PipelineReport report = make_pipeline_report(schedule.make(options.size), options.durations);
+  report.description = schedule.description;
+  report.formula = schedule.bubble;
+  return report;
+}
+
+PipelineReport make_report(const Options& options) {
+  if (options.file.empty()) {
+    return report_from_catalogue(options);
+  }
+  return make_pipeline_report(parsed(options.file, read_file(options.file), parse_pipeline),
+                              options.durations);
+}
+
+void write_files(const Options& options, const PipelineReport& report) {
+  if (options.svg.empty() && options.trace.empty()) {
+    return;
+  }
+  if (!report.problems.empty()) {
+    throw Error(ErrorKind::Input, fmt::format("{}: a wrong table has no timeline: {}", options.file,
+                                              report.problems.front()));
+  }
+  if (!options.svg.empty()) {
+    write_and_say(options.svg, pipeline_svg(report));
+  }
+  if (!options.trace.empty()) {
+    write_and_say(options.trace, to_chrome_json(pipeline_trace(report)));
+  }
+}
+
+void run_pipeline(const Options& options, Outcome& outcome) {
+  const PipelineReport report = make_report(options);
+  write_files(options, report);
+  std::cout << (options.text   ? to_text(report.table)
+                : options.json ? pipeline_json(report)
+                               : pipeline_text(report, standard_output()));
+  outcome.exit_code = report.problems.empty() ? 0 : 1;
+}
+
+void run_comparison(const Options& options) {
+  const PipelineComparison comparison = compare_pipelines(options.size, options.durations);
+  if (!options.svg.empty()) {
+    write_and_say(options.svg, pipelines_svg(comparison));
+  }
+  std::cout << (options.json ? comparison_json(comparison)
+                             : comparison_text(comparison, standard_output().colour));
+}
+
+void add_what_options(CLI::App& command, Options& o) {
+  auto* file = command.add_option("--file", o.file, "show the table in this file instead");
+  command.add_option("-s,--schedule", o.schedule, "one of: " + schedule_names())
+      ->capture_default_str()
+      ->excludes(file);
+  command.add_option("-d,--stages", o.size.ranks, "how many ranks the model is cut for")
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMostPipelineRanks))
+      ->excludes(file);
+  command.add_option("-n,--microbatches", o.size.microbatches, "into how many the batch is cut")
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMostMicrobatches))
+      ->excludes(file);
+  command.add_option("-k,--chunks", o.size.chunks, "stages on each rank, for interleaved")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64))
+      ->excludes(file);
+}
+
+void add_duration_options(CLI::App& command, Options& o) {
+  for (const auto& [option, value, what] :
+       {std::tuple{"--forward", &o.durations.forward, "time of a rank's forward"},
+        std::tuple{"--backward-input", &o.durations.backward_input,
+                   "time of the backward for the stage before"},
+        std::tuple{"--backward-weight", &o.durations.backward_weight,
+                   "time of the gradient of the weights"},
+        std::tuple{"--update", &o.durations.update, "time of an update of the weights"},
+        std::tuple{"--message", &o.durations.message, "time of a message between ranks"}}) {
+    command.add_option(option, *value, what)->capture_default_str()->check(CLI::Range(0.0, 1e9));
+  }
+}
+
+void add_output_options(CLI::App& command, Options& o) {
+  auto* json = command.add_flag("--json", o.json, "one JSON object: facts, cost, and all tasks");
+  command.add_flag("--text", o.text, "the .pipeline text, which --file reads back")->excludes(json);
+  command.add_option("--svg", o.svg, "draw it into this file");
+  command.add_option("--trace", o.trace, "write the timeline into this file, for Perfetto");
+  auto* compare = command.add_flag("--compare", o.compare, "all schedules side by side instead");
+  for (const char* other : {"--file", "--schedule", "--text", "--trace"}) {
+    compare->excludes(command.get_option(other));
+  }
+}
+
+}  // namespace
+
+void add_pipeline_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "pipeline", "Show a pipeline schedule as a timeline, or compare the schedules");
+  add_what_options(*command, *options);
+  add_duration_options(*command, *options);
+  add_output_options(*command, *options);
+  command->footer(kExamples);
+  command->callback([options, command, &outcome] {
+    options->chunks_given = command->count("--chunks") > 0;
+    options->compare ? run_comparison(*options) : run_pipeline(*options, outcome);
+  });
+}
+
+}  // namespace trireme::cli

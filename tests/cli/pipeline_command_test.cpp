@@ -1,0 +1,234 @@
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "cli/draw/pipeline_svg.h"
+#include "cli/program.h"
+#include "cli/xml_tree.h"
+#include "expect_error.h"
+#include "trireme/trace.h"
+
+namespace trireme {
+namespace {
+
+void expect_refused(const std::string& arguments, const std::vector<std::string>& words) {
+  const Ran ran = run_program(arguments);
+  EXPECT_EQ(ran.exit_code, 2) << arguments << "\n" << ran.out << ran.err;
+  EXPECT_EQ(ran.out, "") << arguments;
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << arguments << "\n" << ran.err;
+  for (const std::string& word : words) {
+    EXPECT_NE(ran.err.find(word), std::string::npos) << arguments << "\n" << ran.err;
+  }
+}
+
+Json json_of(const std::string& arguments) {
+  const Ran ran = run_program(arguments);
+  EXPECT_EQ(ran.exit_code, 0) << arguments << "\n" << ran.err;
+  return parse_json(ran.out, "output");
+}
+
+TEST(PipelineCommand, RefusesBadInputInOneLine) {
+  expect_refused("pipeline --schedule gpip", {"--schedule", "did you mean gpipe"});
+  expect_refused("pipeline --schedule nothing-such", {"--schedule", "naive", "chimera"});
+  expect_refused("pipeline --stages 0", {"--stages", "1"});
+  expect_refused("pipeline --microbatches many", {"--microbatches"});
+  expect_refused("pipeline --schedule interleaved --chunks 65", {"--chunks", "64"});
+  expect_refused("pipeline --schedule gpipe --chunks 2", {"--chunks", "interleaved"});
+  expect_refused("pipeline --schedule chimera --stages 5", {"--stages", "chimera", "such as 6"});
+  expect_refused("pipeline --stages 4096 --microbatches 1000000", {"--stages", "more than"});
+  expect_refused("pipeline --forward -1", {"--forward"});
+  expect_refused("pipeline --json --text", {"--json"});
+  expect_refused("pipeline --compare --text", {"--compare", "--text"});
+  expect_refused("pipeline --compare --schedule gpipe", {"--compare", "--schedule"});
+  expect_refused("pipeline --file x.pipeline --stages 3", {"--file", "--stages"});
+  expect_refused("pipeline --stages 200 --svg x.svg", {"--svg", "200 ranks"});
+  expect_refused("pipelines", {"did you mean pipeline"});
+}
+
+// Forward as long as backward, as it is usually drawn.
+TEST(PipelineCommand, DrawsTheTimeline) {
+  const Ran ran = run_program(
+      "pipeline --schedule gpipe --stages 3 --microbatches 2 --backward-input 0.5 "
+      "--backward-weight 0.5");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(
+      ran.out.starts_with("gpipe over 3 ranks, 2 micro-batches\n"
+                          "all micro-batches forward, then all back\n"
+                          "\n"
+                          "  rank 0    F0 F1 ·  ·  ·  ·  B1 B0*\n"
+                          "  rank 1    ·  F0 F1 ·  ·  B1 B0*·  \n"
+                          "  rank 2    ·  ·  F0 F1 B1 B0*·  ·  \n"
+                          "\n"
+                          "  F Forward  B Backward  * Update  · Idle\n"
+                          "\n"
+                          "  time         8;"))
+      << ran.out;
+  EXPECT_NE(ran.out.find("bubble       50.0 % of all ranks' time"), std::string::npos);
+  EXPECT_NE(ran.out.find("activations  2 2 2 by rank"), std::string::npos);
+  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
+}
+
+// Several stages a rank, works of unequal length, updates that take time: labels stay apart.
+TEST(PipelineCommand, DrawsUnequalTasks) {
+  const Ran ran = run_program(
+      "pipeline --schedule interleaved --stages 1 --microbatches 1 --forward 2 --update 2");
+  EXPECT_NE(ran.out.find("  rank 0    F0a F0b B0b B0a U0a U0b \n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("U Update"), std::string::npos);
+}
+
+// Where labels do not fit: a letter a column, never wider than the terminal.
+TEST(PipelineCommand, KeepsToTheWidth) {
+  const Ran ran = run_program("pipeline --schedule zb-v --stages 8 --microbatches 64");
+  std::size_t begin = 0;
+  int lines = 0;
+  while ((begin = ran.out.find("  rank ", begin)) != std::string::npos) {
+    const std::string line = ran.out.substr(begin, ran.out.find('\n', begin) - begin);
+    EXPECT_LE(cli::display_width(line), 100) << line;
+    begin += line.size();
+    ++lines;
+  }
+  EXPECT_EQ(lines, 8);
+  EXPECT_NE(ran.out.find("small letters are odd micro-batches"), std::string::npos);
+}
+
+TEST(PipelineCommand, JsonHasThePromisedFields) {
+  const Json json = json_of("pipeline --schedule pipedream --stages 4 --microbatches 12 --json");
+  EXPECT_EQ(json["name"], "pipedream");
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["stages"], 4);
+  EXPECT_EQ(json["copies"], 1);
+  EXPECT_EQ(json["microbatches"], 12);
+  EXPECT_EQ(json["weights"], "newest");
+  EXPECT_EQ(json["placement"], Json::parse("[[0,1,2,3]]"));
+  EXPECT_EQ(json["verified"], true);
+  EXPECT_NEAR(json["makespan"].get<double>(), 45, 1e-9);
+  EXPECT_NEAR(json["bubble"].get<double>(), 0.2, 1e-9);
+  EXPECT_NEAR(json["steady_bubble"].get<double>(), 0, 1e-9);
+  EXPECT_EQ(json["activations"], Json::parse("[4.0,3.0,2.0,1.0]"));
+  EXPECT_EQ(json["versions"], Json::parse("[[4,3,2,1]]"));
+  EXPECT_EQ(json["messages"], 72);
+  ASSERT_EQ(json["tasks"].size(), 4U);
+  EXPECT_EQ(json["tasks"][3][1],
+            Json::parse(R"({"work":"backward","stage":3,"microbatch":0,"copy":0,"start":4.0,)"
+                        R"("end":6.0,"version":0})"));
+}
+
+// E2, E3, G6 and the golden list, as a user sees them.
+TEST(PipelineCommand, ComparesAllSchedules) {
+  const Json json = json_of(
+      "pipeline --compare --stages 4 --microbatches 6 --backward-input 0.5 --backward-weight 0.5 "
+      "--json");
+  std::map<std::string, double> bubbles;
+  for (const Json& schedule : json["schedules"]) {
+    bubbles[schedule["name"]] = schedule["bubble"].get<double>();
+  }
+  EXPECT_EQ(bubbles.size(), pipeline_schedules().size());
+  EXPECT_NEAR(bubbles["naive"], 0.75, 1e-9);
+  EXPECT_NEAR(bubbles["gpipe"], 1.0 / 3, 1e-9);
+  EXPECT_NEAR(bubbles["1f1b"], 1.0 / 3, 1e-9);
+  EXPECT_NEAR(bubbles["interleaved"], 0.2, 1e-9);
+  EXPECT_NEAR(bubbles["chimera"], 1.0 / 7, 1e-9);
+}
+
+TEST(PipelineCommand, SaysWhatDoesNotFitInAComparison) {
+  const Ran ran = run_program("pipeline --compare --stages 3 --microbatches 4");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_NE(ran.out.find("chimera needs a number of stages that 2 divides"), std::string::npos);
+  const Json json = json_of("pipeline --compare --stages 3 --microbatches 4 --json");
+  EXPECT_EQ(json["schedules"].back()["name"], "chimera");
+  EXPECT_TRUE(json["schedules"].back().contains("unfit"));
+}
+
+TEST(PipelineCommand, ReadsItsOwnText) {
+  const Ran text = run_program("pipeline --schedule zb-v --stages 3 --microbatches 5 --text");
+  write_text(scratch_folder() + "/mine.pipeline", text.out);
+  const Ran again = run_program("pipeline --file mine.pipeline --text");
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.out, text.out);
+  const Json from_file = json_of("pipeline --file mine.pipeline --json");
+  const Json made = json_of("pipeline --schedule zb-v --stages 3 --microbatches 5 --json");
+  EXPECT_EQ(from_file["makespan"], made["makespan"]);
+  EXPECT_EQ(from_file["tasks"], made["tasks"]);
+}
+
+constexpr const char* kCircle =
+    "trireme pipeline 1\nname mine\nranks 2\nstages 2\nmicrobatches 2\nweights single\nplace 0 1\n"
+    "rank 0: F0.0 B0.0 F0.1 B0.1 U0.1\nrank 1: F1.0 F1.1 B1.0 B1.1 U1.1\nend\n";
+
+// A wrong table is a result: what is wrong is printed, and the exit code is 1.
+TEST(PipelineCommand, TellsWhatIsWrongWithATable) {
+  write_text(scratch_folder() + "/circle.pipeline", kCircle);
+  const Ran ran = run_program("pipeline --file circle.pipeline");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_NE(ran.out.find("WRONG"), std::string::npos);
+  EXPECT_NE(ran.out.find("rank 0 at B0.0 waits for B1.0 of rank 1"), std::string::npos) << ran.out;
+  const Ran json = run_program("pipeline --file circle.pipeline --json");
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_EQ(parse_json(json.out, "output")["verified"], false);
+  expect_refused("pipeline --file circle.pipeline --svg x.svg", {"circle.pipeline", "circle"});
+}
+
+TEST(PipelineCommand, RefusesACorruptFile) {
+  write_text(scratch_folder() + "/bad.pipeline", "trireme pipeline 1\nname x\nranks oops\n");
+  expect_refused("pipeline --file bad.pipeline", {"bad.pipeline", "line 3", "oops"});
+  const Ran missing = run_program("pipeline --file missing.pipeline");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_NE(missing.err.find("missing.pipeline"), std::string::npos);
+}
+
+TEST(PipelineCommand, WritesATrace) {
+  const Ran ran = run_program(
+      "pipeline --schedule chimera --stages 4 --microbatches 4 --trace pipe.trace.json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Trace trace = parse_trace(read_text(scratch_folder() + "/pipe.trace.json"));
+  EXPECT_EQ(trace.kind, TraceKind::Predicted);
+  EXPECT_EQ(trace.tracks.size(), 4U);
+  EXPECT_EQ(trace.spans.size(), 2U * 4 * 4 + 2 * 4);
+  EXPECT_EQ(trace.verify(), std::vector<std::string>{});
+  // A message each way between neighbours, and the gradients that each copy's Updates wait for.
+  EXPECT_EQ(trace.flows.size(), 4U * 2 * 3 + 2 * 4 * 2);
+}
+
+// Every task is in the picture, in its rank's lane, as long as it takes.
+TEST(PipelineSvg, ShowsEveryTask) {
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    const cli::PipelineReport report =
+        cli::make_pipeline_report(schedule.make({.ranks = 4, .microbatches = 5}), {});
+    const cli::XmlNode picture = cli::XmlReader(cli::pipeline_svg(report)).read();
+    const std::vector<const cli::XmlNode*> lanes = picture.with_class("rank");
+    ASSERT_EQ(lanes.size(), 4U);
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      std::vector<std::string> drawn;
+      for (const cli::XmlNode* task : lanes[rank]->with_class("task")) {
+        drawn.push_back(task->get("data-task"));
+      }
+      std::vector<std::string> wanted;
+      for (const PipelineTask& task : report.table.tasks[rank]) {
+        wanted.push_back(to_text(task));
+      }
+      std::ranges::sort(drawn);
+      std::ranges::sort(wanted);
+      EXPECT_EQ(drawn, wanted) << schedule.name;
+    }
+  }
+}
+
+TEST(PipelineSvg, KeepsOneScaleInAComparison) {
+  const cli::PipelineComparison comparison =
+      cli::compare_pipelines({.ranks = 4, .microbatches = 6}, {});
+  const cli::XmlNode picture = cli::XmlReader(cli::pipelines_svg(comparison)).read();
+  EXPECT_EQ(picture.with_class("rank").size(), 4U * pipeline_schedules().size());
+  EXPECT_EQ(picture.with_text("zb-h1").size(), 1U);
+  // The first forward of stage 0 takes the same width in each panel with one stage a rank.
+  std::set<std::string> widths;
+  for (const cli::XmlNode* task : picture.with_class("task")) {
+    if (task->get("data-task") == "F0.0") {
+      widths.insert(task->children.at(1).get("width"));
+    }
+  }
+  EXPECT_EQ(widths.size(), 2U);  // whole stages, and halves
+}
+
+}  // namespace
+}  // namespace trireme

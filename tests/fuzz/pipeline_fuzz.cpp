@@ -1,0 +1,31 @@
+// Feeds arbitrary text to the parser of pipeline tables. What it accepts must print and parse back
+// to the same, and must verify and, if right, be timed without a crash; everything else must be an
+// Error.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "trireme/error.h"
+#include "trireme/pipeline.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace trireme;  // NOLINT(google-build-using-namespace): a test of one function
+  PipelineTable table;
+  try {
+    table = parse_pipeline({reinterpret_cast<const char*>(data), size});
+  } catch (const Error&) {
+    return 0;
+  }
+  if (parse_pipeline(to_text(table)) != table) {
+    std::abort();
+  }
+  if (table.stages * static_cast<std::int64_t>(table.microbatches) <= 10000 &&
+      verify(table).empty()) {
+    (void)time_pipeline(table, PipelineDurations{});
+    (void)weight_versions(table);
+    (void)live_versions(table);
+    (void)activation_peaks(table);
+    (void)count_messages(table);
+  }
+  return 0;
+}
