@@ -30,7 +30,7 @@ struct RankPlace {
 /// and the parts' shapes; which part, `stored` says.
 struct RankGraph {
   Graph graph{};
-  std::map<std::string, Layout> stored{};
+  std::map<std::string, Placement> stored{};
 };
 
 class Partition {
@@ -46,7 +46,7 @@ class Partition {
   [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table,
                                    const std::vector<int>& pipe_ranks) const;
 
-  /// Each step with its layouts, for people.
+  /// Each step with its placements, for people.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "trireme/graph.h"
-#include "trireme/layout.h"
 #include "trireme/mesh.h"
 #include "trireme/pipeline.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 
@@ -55,11 +55,11 @@ struct Wishes {
   /// Number of the axis of micro-batches in `axes`; -1: there is one only.
   int micro = -1;
   /// How inputs, parameters and states lie between steps; whole if not named.
-  std::map<ValueId, Layout> stored{};
+  std::map<ValueId, Placement> stored{};
   /// How parameters lie while forward and backward read them; as stored if not named.
-  std::map<ValueId, Layout> used{};
+  std::map<ValueId, Placement> used{};
   /// Computed values that are changed into these, one after the other, as soon as they are there.
-  std::map<ValueId, std::vector<Layout>> forced{};
+  std::map<ValueId, std::vector<Placement>> forced{};
   /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
   /// the last of them in the forward, with the first in the backward; updates where their parameter is.
   std::map<std::int32_t, int> stages{};

@@ -10,7 +10,7 @@ namespace {
 
 class Changer {
  public:
-  Changer(const Layout& from, const Layout& to, const Shape& shape, const Axes& axes)
+  Changer(const Placement& from, const Placement& to, const Shape& shape, const Axes& axes)
       : at_(from), to_(to), shape_(shape), axes_(axes) {}
 
   std::vector<Change> run() {
@@ -38,7 +38,7 @@ class Changer {
     if (n > to_.dims[d].axes.size()) {
       return false;
     }
-    Layout begin = Layout::whole(static_cast<int>(at_.dims.size()));
+    Placement begin = Placement::whole(static_cast<int>(at_.dims.size()));
     begin.dims[d] = to_.dims[d];
     begin.dims[d].axes.resize(n);
     return canonical(begin, shape_, axes_).dims[d] == at_.dims[d];
@@ -51,9 +51,9 @@ class Changer {
     }
     return std::nullopt;
   }
-  void cut(Layout& layout, std::size_t d, int axis) const {
-    layout.dims[d].axes.push_back(axis);
-    layout.dims[d].unit = to_.dims[d].unit;
+  void cut(Placement& placement, std::size_t d, int axis) const {
+    placement.dims[d].axes.push_back(axis);
+    placement.dims[d].unit = to_.dims[d].unit;
   }
 
   std::optional<Change> reduce() {
@@ -118,8 +118,8 @@ class Changer {
     return std::nullopt;
   }
 
-  Layout at_;
-  const Layout& to_;
+  Placement at_;
+  const Placement& to_;
   const Shape& shape_;
   const Axes& axes_;
   std::vector<Change> changes_;
@@ -127,15 +127,15 @@ class Changer {
 
 }  // namespace
 
-std::vector<Change> changes_between(const Layout& from, const Layout& to, const Shape& shape,
+std::vector<Change> changes_between(const Placement& from, const Placement& to, const Shape& shape,
                                     const Axes& axes) {
   return Changer(from, to, shape, axes).run();
 }
 
-double elements_moved(const Change& change, const Layout& from, const Shape& shape,
+double elements_moved(const Change& change, const Placement& from, const Shape& shape,
                       const Axes& axes) {
   auto elements = static_cast<double>(shape.element_count());
-  for (const Layout::Dim& dim : from.dims) {
+  for (const Placement::Dim& dim : from.dims) {
     for (const int axis : dim.axes) {
       elements /= axes.at(static_cast<std::size_t>(axis)).size;
     }
@@ -155,9 +155,10 @@ double elements_moved(const Change& change, const Layout& from, const Shape& sha
   return 0;
 }
 
-double elements_moved(const Layout& from, const Layout& to, const Shape& shape, const Axes& axes) {
+double elements_moved(const Placement& from, const Placement& to, const Shape& shape,
+                      const Axes& axes) {
   double sum = 0;
-  Layout at = from;
+  Placement at = from;
   for (const Change& change : changes_between(from, to, shape, axes)) {
     sum += elements_moved(change, at, shape, axes);
     at = change.result;

@@ -1,10 +1,10 @@
-// The re-partition triangle: from one layout of a value to another, one exchange along one axis at a time.
+// The re-partition triangle: from one placement of a value to another, one exchange along one axis at a time.
 // Any thread.
 #pragma once
 
 #include <vector>
 
-#include "trireme/layout.h"
+#include "trireme/placement.h"
 
 namespace trireme::partition {
 
@@ -21,17 +21,17 @@ struct Change {
   int axis = 0;
   int dimension = -1;  ///< cut before (AllGather, AllToAll), or after (Slice, ReduceScatter)
   int to = -1;         ///< AllToAll: cut after
-  Layout result{};
+  Placement result{};
 };
 
-/// The exchanges, in order; none if the layouts are the same.
-[[nodiscard]] std::vector<Change> changes_between(const Layout& from, const Layout& to,
+/// The exchanges, in order; none if the placements are the same.
+[[nodiscard]] std::vector<Change> changes_between(const Placement& from, const Placement& to,
                                                   const Shape& shape, const Axes& axes);
 
 /// Elements that a device sends (and receives) in it, of a value of this shape.
-[[nodiscard]] double elements_moved(const Change& change, const Layout& from, const Shape& shape,
+[[nodiscard]] double elements_moved(const Change& change, const Placement& from, const Shape& shape,
                                     const Axes& axes);
-[[nodiscard]] double elements_moved(const Layout& from, const Layout& to, const Shape& shape,
+[[nodiscard]] double elements_moved(const Placement& from, const Placement& to, const Shape& shape,
                                     const Axes& axes);
 
 }  // namespace trireme::partition

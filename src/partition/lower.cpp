@@ -199,7 +199,7 @@ class Lowering {
   ValueId receive(CopyId id, int instance) {
     const Copy& one = copy(id);
     const TensorType& type = value(one.value).type;
-    const Shape part = shape_at(one.layout, type.shape, axes(), coordinates(instance));
+    const Shape part = shape_at(one.placement, type.shape, axes(), coordinates(instance));
     const int from = pipe_ranks_.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
     return builder_.add1("receive", {},
                          {{"from", std::int64_t{from}},
@@ -220,10 +220,10 @@ class Lowering {
         continue;
       }
       const TensorType type{leaf.type.dtype,
-                            shape_at(copy(id).layout, leaf.type.shape, axes(), coordinates(0))};
+                            shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
       made_[{id, kOnce}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
                                                             : builder_.state(leaf.name, type);
-      result_.stored[leaf.name] = copy(id).layout;
+      result_.stored[leaf.name] = copy(id).placement;
     }
     for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
       const auto id = static_cast<CopyId>(c);
@@ -242,11 +242,11 @@ class Lowering {
       return it->second;
     }
     std::vector<std::int64_t> dims =
-        shape_at(one.layout, leaf.type.shape, axes(), coordinates(0)).dims();
-    const int by_micro = micro() < 0 ? -1 : one.layout.dimension_of(micro());
+        shape_at(one.placement, leaf.type.shape, axes(), coordinates(0)).dims();
+    const int by_micro = micro() < 0 ? -1 : one.placement.dimension_of(micro());
     if (by_micro >= 0) {
       const auto d = static_cast<std::size_t>(by_micro);
-      TRIREME_CHECK(one.layout.dims[d].axes.front() == micro(), leaf.name);
+      TRIREME_CHECK(one.placement.dims[d].axes.front() == micro(), leaf.name);
       dims[d] = 0;
       for (int m = 0; m < table_.microbatches; ++m) {
         dims[d] += part_length(one, d, m);
@@ -254,11 +254,11 @@ class Lowering {
     }
     const ValueId made = builder_.input(leaf.name, {leaf.type.dtype, Shape(dims)});
     inputs_[id] = made;
-    result_.stored[leaf.name] = one.layout;
+    result_.stored[leaf.name] = one.placement;
     return made;
   }
   [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t d, int m) const {
-    return block_at(one.layout.dims[d], value(one.value).type.shape.dims()[d], axes(),
+    return block_at(one.placement.dims[d], value(one.value).type.shape.dims()[d], axes(),
                     coordinates(m))
         .length;
   }
@@ -269,7 +269,7 @@ class Lowering {
       return all;
     }
     const Copy& one = copy(id);
-    const auto d = static_cast<std::size_t>(one.layout.dimension_of(micro()));
+    const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
     std::int64_t begin = 0;
     for (int before = 0; before < m; ++before) {
       begin += part_length(one, d, before);
@@ -311,7 +311,7 @@ class Lowering {
         fmt::format("{} is needed before it is there in table {}: micro-batches of this model "
                     "cannot be computed one after the other, as a node needs several of them "
                     "({})",
-                    value(one.value).name, table_.name, to_text(one.layout, axes())));
+                    value(one.value).name, table_.name, to_text(one.placement, axes())));
   }
 
   void define(CopyId id, int m, ValueId made) {
@@ -365,7 +365,7 @@ class Lowering {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Copy& made = copy(step.outputs[k]);
       const Shape expected =
-          shape_at(made.layout, value(made.value).type.shape, axes(), coordinates(m));
+          shape_at(made.placement, value(made.value).type.shape, axes(), coordinates(m));
       TRIREME_CHECK(builder_.shape(outputs[k]) == expected,
                     fmt::format("{} is {}, not {}", value(made.value).name,
                                 to_text(builder_.shape(outputs[k])), to_text(expected)));
@@ -383,15 +383,15 @@ class Lowering {
     ranges.reserve(factors.factors.size());
     for (std::size_t f = 0; f < factors.factors.size(); ++f) {
       const Stretch block = block_at({.axes = step.factors[f], .unit = 1}, factors.factors[f].size,
-                                    axes(), coordinates(m));
+                                     axes(), coordinates(m));
       ranges.push_back({block.begin, block.length});
     }
     return ranges;
   }
 
-  /// The size of a dimension in a layout without the innermost cut, which the axis is.
+  /// The size of a dimension in a placement without the innermost cut, which the axis is.
   [[nodiscard]] std::int64_t size_before(const Copy& cut, std::size_t d, int m) const {
-    const Layout::Dim& dim = cut.layout.dims[d];
+    const Placement::Dim& dim = cut.placement.dims[d];
     return block_at(dim, value(cut.value).type.shape.dims()[d], axes(), coordinates(m),
                     dim.axes.size() - 1)
         .length;
@@ -408,7 +408,7 @@ class Lowering {
     const ValueId x = get(step.inputs[0], m);
     switch (what.kind) {
       case ChangeKind::Slice: {
-        const Layout::Dim& dim = to.layout.dims[d];
+        const Placement::Dim& dim = to.placement.dims[d];
         const std::int64_t size = value(to.value).type.shape.dims()[d];
         const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
         const Stretch own = block_at(dim, size, axes(), coordinates(m));
@@ -416,21 +416,21 @@ class Lowering {
         return;
       }
       case ChangeKind::AllReduce:
-        attributes["reduction"] = std::string(to_text(from.layout.partial.at(what.axis)));
+        attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
         put_off(step.outputs[0], m, x, attributes);
         return;
       case ChangeKind::AllGather:
         attributes["index"] = index;
         attributes["dimension"] = static_cast<std::int64_t>(d);
         attributes["size"] = size_before(from, d, m);
-        attributes["unit"] = from.layout.dims[d].unit;
+        attributes["unit"] = from.placement.dims[d].unit;
         define(step.outputs[0], m, builder_.add("all_gather", {x}, attributes)[0]);
         return;
       case ChangeKind::ReduceScatter:
         attributes["index"] = index;
         attributes["dimension"] = static_cast<std::int64_t>(d);
-        attributes["unit"] = to.layout.dims[d].unit;
-        attributes["reduction"] = std::string(to_text(from.layout.partial.at(what.axis)));
+        attributes["unit"] = to.placement.dims[d].unit;
+        attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
         define(step.outputs[0], m, builder_.add("reduce_scatter", {x}, attributes)[0]);
         return;
       case ChangeKind::AllToAll:
@@ -438,8 +438,8 @@ class Lowering {
         attributes["from"] = static_cast<std::int64_t>(d);
         attributes["to"] = std::int64_t{what.to};
         attributes["size"] = size_before(from, d, m);
-        attributes["from_unit"] = from.layout.dims[d].unit;
-        attributes["to_unit"] = to.layout.dims[static_cast<std::size_t>(what.to)].unit;
+        attributes["from_unit"] = from.placement.dims[d].unit;
+        attributes["to_unit"] = to.placement.dims[static_cast<std::size_t>(what.to)].unit;
         define(step.outputs[0], m, builder_.add("all_to_all", {x}, attributes)[0]);
         return;
     }
@@ -461,7 +461,7 @@ class Lowering {
     const CopyId to = step.outputs[0];
     if (step.change.kind == ChangeKind::Slice) {
       const auto d = static_cast<std::size_t>(step.change.dimension);
-      const Layout::Dim& dim = copy(to).layout.dims[d];
+      const Placement::Dim& dim = copy(to).placement.dims[d];
       const std::int64_t size = value(copy(to).value).type.shape.dims()[d];
       const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
       const Stretch own = block_at(dim, size, axes(), coordinates(m));
@@ -470,7 +470,7 @@ class Lowering {
     }
     const ValueId x = get(step.inputs[0], m);
     if (step.change.kind == ChangeKind::AllReduce) {
-      const Merge merge = copy(step.inputs[0]).layout.partial.at(step.change.axis);
+      const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
       ValueId& sum = sums_[to];
       sum = !sum.valid() ? x : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {sum, x});
       if (last) {

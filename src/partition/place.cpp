@@ -67,50 +67,50 @@ class NodePlacer {
   [[nodiscard]] const Factors& factors() const { return factors_; }
 
   /// Adds the cuts of input k, lying so, as far as they go together with those that are there.
-  void vote(Assignment& assignment, std::size_t k, const Layout& layout) const {
-    for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+  void vote(Assignment& assignment, std::size_t k, const Placement& placement) const {
+    for (std::size_t d = 0; d < placement.dims.size(); ++d) {
       const std::vector<std::int32_t>& dim = factors_.inputs[k][d];
       const std::int32_t factor = leading(factors_, dim);
-      if (layout.dims[d].axes.empty() || factor < 0 || !may_split(factor)) {
+      if (placement.dims[d].axes.empty() || factor < 0 || !may_split(factor)) {
         continue;
       }
-      Layout same = layout;
+      Placement same = placement;
       same.dims[d].unit = unit_of(factors_, dim);
-      if (canonical(same, shape(node_.inputs[k]), axes_) != layout) {
+      if (canonical(same, shape(node_.inputs[k]), axes_) != placement) {
         continue;
       }
-      add(assignment, factor, layout.dims[d].axes);
+      add(assignment, factor, placement.dims[d].axes);
     }
   }
 
   [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
 
   /// How an operand lies whose factors are cut so.
-  [[nodiscard]] Layout layout_of(const Assignment& assignment, const Factors::Dims& dims,
-                                 const Shape& shape) const {
-    Layout layout = Layout::whole(static_cast<int>(dims.size()));
+  [[nodiscard]] Placement placement_of(const Assignment& assignment, const Factors::Dims& dims,
+                                       const Shape& shape) const {
+    Placement placement = Placement::whole(static_cast<int>(dims.size()));
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const std::int32_t factor = leading(factors_, dims[d]);
       if (factor >= 0 && !assignment[static_cast<std::size_t>(factor)].empty()) {
-        layout.dims[d].axes = assignment[static_cast<std::size_t>(factor)];
-        layout.dims[d].unit = unit_of(factors_, dims[d]);
+        placement.dims[d].axes = assignment[static_cast<std::size_t>(factor)];
+        placement.dims[d].unit = unit_of(factors_, dims[d]);
       }
     }
-    return canonical(layout, shape, axes_);
+    return canonical(placement, shape, axes_);
   }
-  [[nodiscard]] Layout input_layout(const Assignment& assignment, std::size_t k) const {
-    return layout_of(assignment, factors_.inputs[k], shape(node_.inputs[k]));
+  [[nodiscard]] Placement input_placement(const Assignment& assignment, std::size_t k) const {
+    return placement_of(assignment, factors_.inputs[k], shape(node_.inputs[k]));
   }
-  [[nodiscard]] Layout output_layout(const Assignment& assignment, std::size_t k) const {
-    Layout layout = layout_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
+  [[nodiscard]] Placement output_placement(const Assignment& assignment, std::size_t k) const {
+    Placement placement = placement_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
     for (std::size_t f = 0; f < assignment.size(); ++f) {
       if (!stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
         for (const int axis : assignment[f]) {
-          layout.partial[axis] = merge_of(factors_.factors[f].split);
+          placement.partial[axis] = merge_of(factors_.factors[f].split);
         }
       }
     }
-    return layout;
+    return placement;
   }
 
  private:
@@ -225,30 +225,30 @@ class Placer {
     return found;
   }
 
-  [[nodiscard]] Layout stored(ValueId id) const {
+  [[nodiscard]] Placement stored(ValueId id) const {
     const auto it = wishes().stored.find(id);
-    return it == wishes().stored.end() ? Layout::whole(shape(id).rank())
+    return it == wishes().stored.end() ? Placement::whole(shape(id).rank())
                                        : canonical(it->second, shape(id), axes());
   }
   /// How a node of this phase sees the operand.
-  [[nodiscard]] Layout seen(ValueId id, Phase phase) {
+  [[nodiscard]] Placement seen(ValueId id, Phase phase) {
     const auto it = wishes().used.find(id);
     return phase != Phase::Update && it != wishes().used.end()
                ? canonical(it->second, shape(id), axes())
-               : copy(primary(id)).layout;
+               : copy(primary(id)).placement;
   }
 
-  void check_wish(ValueId id, const Layout& layout) const {
+  void check_wish(ValueId id, const Placement& placement) const {
     const Value& wished = value(id);
     const auto refuse = [&](const std::string& reason) {
       throw Error(ErrorKind::Usage, fmt::format("{}: {} cannot lie so: {}", wished.name,
                                                 to_text(wished.type), reason));
     };
-    if (static_cast<int>(layout.dims.size()) != wished.type.shape.rank()) {
-      refuse(fmt::format("the layout has {} dimensions", layout.dims.size()));
+    if (static_cast<int>(placement.dims.size()) != wished.type.shape.rank()) {
+      refuse(fmt::format("the placement has {} dimensions", placement.dims.size()));
     }
     std::set<int> seen_axes;
-    for (const Layout::Dim& dim : layout.dims) {
+    for (const Placement::Dim& dim : placement.dims) {
       for (const int axis : dim.axes) {
         if (axis < 0 || axis >= static_cast<int>(axes().size()) || !seen_axes.insert(axis).second) {
           refuse(fmt::format("axis {} is not there, or cuts twice", axis));
@@ -257,8 +257,8 @@ class Placer {
     }
   }
 
-  CopyId add_copy(ValueId id, const Layout& layout, std::int32_t step) {
-    placed_.copies.push_back({.value = id, .layout = layout, .step = step});
+  CopyId add_copy(ValueId id, const Placement& placement, std::int32_t step) {
+    placed_.copies.push_back({.value = id, .placement = placement, .step = step});
     return static_cast<CopyId>(placed_.copies.size() - 1);
   }
 
@@ -326,9 +326,9 @@ class Placer {
     step.stage = stage;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId input = node.inputs[k];
-      Layout wanted = placer.input_layout(assignment, k);
+      Placement wanted = placer.input_placement(assignment, k);
       for (const auto& [axis, merge] : passed) {
-        if (copy(primary(input)).layout.partial.contains(axis)) {
+        if (copy(primary(input)).placement.partial.contains(axis)) {
           wanted.partial[axis] = merge;
         }
       }
@@ -340,9 +340,9 @@ class Placer {
     }
     const auto number = static_cast<std::int32_t>(placed_.steps.size());
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      Layout layout = placer.output_layout(assignment, k);
-      layout.partial.insert(passed.begin(), passed.end());
-      const CopyId made = add_copy(node.outputs[k], layout, number);
+      Placement placement = placer.output_placement(assignment, k);
+      placement.partial.insert(passed.begin(), passed.end());
+      const CopyId made = add_copy(node.outputs[k], placement, number);
       step.outputs.push_back(made);
       known(node.outputs[k]).push_back({made, kAlways, -1});
       stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
@@ -351,17 +351,17 @@ class Placer {
     for (const ValueId output : node.outputs) {
       const auto forced = wishes().forced.find(output);
       if (forced != wishes().forced.end()) {
-        for (const Layout& layout : forced->second) {
-          force(output, layout, step);
+        for (const Placement& placement : forced->second) {
+          force(output, placement, step);
         }
       }
     }
   }
 
-  void force(ValueId id, const Layout& wish, const PlacedStep& like) {
-    Layout wanted = canonical(wish, shape(id), axes());
+  void force(ValueId id, const Placement& wish, const PlacedStep& like) {
+    Placement wanted = canonical(wish, shape(id), axes());
     check_wish(id, wanted);
-    const Layout at = copy(primary(id)).layout;
+    const Placement at = copy(primary(id)).placement;
     // What is not partial cannot become so.
     std::erase_if(wanted.partial,
                   [&](const auto& entry) { return !at.partial.contains(entry.first); });
@@ -379,12 +379,12 @@ class Placer {
       double bytes_in = 0;
       bool cut_elsewhere = false;
       for (const ValueId input : node.inputs) {
-        const Layout layout = seen(input, node.phase);
-        const auto it = layout.partial.find(axis);
-        const bool sum = it != layout.partial.end() && it->second == Merge::Sum;
+        const Placement placement = seen(input, node.phase);
+        const auto it = placement.partial.find(axis);
+        const bool sum = it != placement.partial.end() && it->second == Merge::Sum;
         parts += sum ? 1 : 0;
         bytes_in += sum ? bytes(input) : 0;
-        cut_elsewhere = cut_elsewhere || layout.dimension_of(axis) >= 0;
+        cut_elsewhere = cut_elsewhere || placement.dimension_of(axis) >= 0;
       }
       double bytes_out = 0;
       for (const ValueId output : node.outputs) {
@@ -444,31 +444,31 @@ class Placer {
     }
     return best;
   }
-  static Layout without(Layout layout, const std::map<int, Merge>& passed) {
-    for (Layout::Dim& dim : layout.dims) {
+  static Placement without(Placement placement, const std::map<int, Merge>& passed) {
+    for (Placement::Dim& dim : placement.dims) {
       std::erase_if(dim.axes, [&](int axis) { return passed.contains(axis); });
     }
-    return layout;
+    return placement;
   }
 
   double cost_of(const Node& node, const NodePlacer& placer, const Assignment& assignment,
                  const std::map<int, Merge>& passed, int stage) {
     double cost = 0;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      Layout wanted = placer.input_layout(assignment, k);
+      Placement wanted = placer.input_placement(assignment, k);
       for (const auto& [axis, merge] : passed) {
-        if (copy(primary(node.inputs[k])).layout.partial.contains(axis)) {
+        if (copy(primary(node.inputs[k])).placement.partial.contains(axis)) {
           wanted.partial[axis] = merge;
         }
       }
       cost += cost_to_get(node.inputs[k], wanted, part_of_step(node.phase), stage);
     }
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      const Layout layout = placer.output_layout(assignment, k);
-      Layout merged = layout;
+      const Placement placement = placer.output_placement(assignment, k);
+      Placement merged = placement;
       merged.partial.clear();
       cost += bytes_per_element(node.outputs[k]) *
-              elements_moved(layout, merged, shape(node.outputs[k]), axes());
+              elements_moved(placement, merged, shape(node.outputs[k]), axes());
     }
     return cost;
   }
@@ -479,21 +479,21 @@ class Placer {
   // Copies.
 
   /// The best copy to begin from: one that lies so already, else the primary one.
-  CopyId source(ValueId id, const Layout& wanted, int part, int stage) {
+  CopyId source(ValueId id, const Placement& wanted, int part, int stage) {
     CopyId best = primary(id);
-    double least = elements_moved(copy(best).layout, wanted, shape(id), axes());
+    double least = elements_moved(copy(best).placement, wanted, shape(id), axes());
     for (const Known& one : known(id)) {
       const bool usable = one.part == kAlways || (one.part == part && one.stage == stage);
       const bool possible = std::ranges::all_of(wanted.partial, [&](const auto& entry) {
-        return copy(one.copy).layout.partial.contains(entry.first);
+        return copy(one.copy).placement.partial.contains(entry.first);
       });
       if (!usable || !possible) {
         continue;
       }
-      if (copy(one.copy).layout == wanted) {
+      if (copy(one.copy).placement == wanted) {
         return one.copy;
       }
-      const double moved = elements_moved(copy(one.copy).layout, wanted, shape(id), axes());
+      const double moved = elements_moved(copy(one.copy).placement, wanted, shape(id), axes());
       if (moved < least) {
         least = moved;
         best = one.copy;
@@ -501,18 +501,18 @@ class Placer {
     }
     return best;
   }
-  double cost_to_get(ValueId id, const Layout& wanted, int part, int stage) {
-    return bytes_per_element(id) *
-           elements_moved(copy(source(id, wanted, part, stage)).layout, wanted, shape(id), axes());
+  double cost_to_get(ValueId id, const Placement& wanted, int part, int stage) {
+    return bytes_per_element(id) * elements_moved(copy(source(id, wanted, part, stage)).placement,
+                                                  wanted, shape(id), axes());
   }
 
-  CopyId get(ValueId id, const Layout& wanted, const PlacedStep& like) {
+  CopyId get(ValueId id, const Placement& wanted, const PlacedStep& like) {
     return change(source(id, wanted, part_of_step(like.phase), like.stage), wanted, like, false);
   }
 
-  CopyId change(CopyId from, const Layout& wanted, const PlacedStep& like, bool always) {
+  CopyId change(CopyId from, const Placement& wanted, const PlacedStep& like, bool always) {
     const ValueId id = copy(from).value;
-    for (const Change& one : changes_between(copy(from).layout, wanted, shape(id), axes())) {
+    for (const Change& one : changes_between(copy(from).placement, wanted, shape(id), axes())) {
       PlacedStep step;
       step.change = one;
       step.inputs = {from};
@@ -538,7 +538,7 @@ class Placer {
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
       like.stage = std::max(stage_of_value_[static_cast<std::size_t>(id.index)], 0);
-      placed_.outputs.push_back(shape(id).rank() == 0 ? get(id, Layout::whole(0), like)
+      placed_.outputs.push_back(shape(id).rank() == 0 ? get(id, Placement::whole(0), like)
                                                       : primary(id));
     }
   }
@@ -572,10 +572,10 @@ Placed place(const Graph& graph, const Wishes& wishes) {
 }
 
 std::string to_text(const Placed& placed) {
-  const auto layout = [&](CopyId id) {
+  const auto placement = [&](CopyId id) {
     const Copy& copy = placed.copies[static_cast<std::size_t>(id)];
     return fmt::format("%{}{}", placed.graph.value(copy.value).name,
-                       to_text(copy.layout, placed.wishes.axes));
+                       to_text(copy.placement, placed.wishes.axes));
   };
   std::string text;
   for (const PlacedStep& step : placed.steps) {
@@ -586,11 +586,11 @@ std::string to_text(const Placed& placed) {
                           placed.wishes.axes[static_cast<std::size_t>(step.change.axis)].name);
     std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
     for (const CopyId output : step.outputs) {
-      line += " " + layout(output);
+      line += " " + placement(output);
     }
     line += " = " + what;
     for (const CopyId input : step.inputs) {
-      line += " " + layout(input);
+      line += " " + placement(input);
     }
     text += line + "\n";
   }

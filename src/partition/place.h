@@ -1,4 +1,4 @@
-// How each node of a graph is computed: the layouts of its operands and results, and the changes in between, as a
+// How each node of a graph is computed: the placements of its operands and results, and the changes in between, as a
 // list of steps. The same for all ranks. Any thread.
 #pragma once
 
@@ -17,7 +17,7 @@ using CopyId = std::int32_t;
 
 struct Copy {
   ValueId value{};
-  Layout layout{};
+  Placement placement{};
   std::int32_t step = -1;  ///< that makes it; -1: it is there when the step begins
 };
 
@@ -45,7 +45,7 @@ struct Placed {
 
   [[nodiscard]] bool is_by_micro(CopyId copy) const {
     return wishes.micro >= 0 &&
-           copies[static_cast<std::size_t>(copy)].layout.mentions(wishes.micro);
+           copies[static_cast<std::size_t>(copy)].placement.mentions(wishes.micro);
   }
 };
 

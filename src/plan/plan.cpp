@@ -67,38 +67,38 @@ class Wishing {
     });
   }
 
-  [[nodiscard]] Layout by_names(const Value& value) const {
-    Layout layout = Layout::whole(value.type.shape.rank());
+  [[nodiscard]] Placement by_names(const Value& value) const {
+    Placement placement = Placement::whole(value.type.shape.rank());
     const auto it = names_.find(value.name);
     if (it == names_.end()) {
-      return layout;
+      return placement;
     }
-    if (it->second.size() != layout.dims.size()) {
+    if (it->second.size() != placement.dims.size()) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} is {}, but {} of its dimensions have names", value.name,
                               to_text(value.type), it->second.size()));
     }
     for (std::size_t a = 0; a < wishes_.axes.size(); ++a) {
-      for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-        if (cuts(wishes_.axes[a], it->second[d]) && !layout.mentions(static_cast<int>(a))) {
-          layout.dims[d].axes.push_back(static_cast<int>(a));
+      for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+        if (cuts(wishes_.axes[a], it->second[d]) && !placement.mentions(static_cast<int>(a))) {
+          placement.dims[d].axes.push_back(static_cast<int>(a));
         }
       }
     }
-    return layout;
+    return placement;
   }
 
-  /// The layout cut along `data` too, in the dimension that is longest and comes out even, if any does.
-  [[nodiscard]] Layout spread(const Layout& layout, const Shape& shape) const {
+  /// The placement cut along `data` too, in the dimension that is longest and comes out even, if any does.
+  [[nodiscard]] Placement spread(const Placement& placement, const Shape& shape) const {
     const int data = find_axis(wishes_.axes, kData);
-    if (data < 0 || layout.mentions(data)) {
-      return layout;
+    if (data < 0 || placement.mentions(data)) {
+      return placement;
     }
     const std::int64_t parts = wishes_.axes[static_cast<std::size_t>(data)].size;
     std::optional<std::size_t> best;
     const auto rest = [&](std::size_t d) {
       std::int64_t size = shape.dims()[d];
-      for (const int axis : layout.dims[d].axes) {
+      for (const int axis : placement.dims[d].axes) {
         size /= wishes_.axes[static_cast<std::size_t>(axis)].size;
       }
       return size;
@@ -106,12 +106,12 @@ class Wishing {
     const auto better = [&](std::size_t a, std::size_t b) {
       return std::pair(rest(a) % parts == 0, rest(a)) > std::pair(rest(b) % parts == 0, rest(b));
     };
-    for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    for (std::size_t d = 0; d < placement.dims.size(); ++d) {
       if (rest(d) >= parts && (!best || better(d, *best))) {
         best = d;
       }
     }
-    Layout result = layout;
+    Placement result = placement;
     if (best) {
       result.dims[*best].axes.push_back(data);
     }
@@ -125,8 +125,8 @@ class Wishing {
     }
     const ValueId parameter = node.inputs[0];
     const ValueId gradient = node.inputs[1];
-    const Layout used = wishes_.stored[parameter];
-    const Layout parts = spread(used, graph_.value(parameter).type.shape);
+    const Placement used = wishes_.stored[parameter];
+    const Placement parts = spread(used, graph_.value(parameter).type.shape);
     for (const ValueId input : node.inputs) {
       if (graph_.value(input).origin == Origin::State) {
         wishes_.stored[input] = plan_.zero >= 1 ? parts : used;
@@ -136,8 +136,8 @@ class Wishing {
       wishes_.stored[parameter] = parts;
       wishes_.used[parameter] = used;
     }
-    const Layout wanted = plan_.zero >= 1 ? parts : used;
-    std::vector<Layout>& chain = wishes_.forced[gradient];
+    const Placement wanted = plan_.zero >= 1 ? parts : used;
+    std::vector<Placement>& chain = wishes_.forced[gradient];
     if (plan_.zero >= 2 && wishes_.micro >= 0) {
       chain.push_back(wanted);
       chain.back().partial[wishes_.micro] = Merge::Sum;
@@ -152,7 +152,7 @@ class Wishing {
       return;
     }
     const Value like{.name = "tokens", .type = {DType::I32, {1, 1}}, .origin = {}, .producer = {}};
-    const Layout tokens = by_names(like);
+    const Placement tokens = by_names(like);
     std::set<ValueId> found;
     for (const Node& node : graph_.nodes()) {
       for (const ValueId input : node.inputs) {
@@ -162,11 +162,11 @@ class Wishing {
         if (!enters || value.type.shape.rank() != 3 || !found.insert(input).second) {
           continue;
         }
-        Layout layout = Layout::whole(3);
-        layout.dims[0] = tokens.dims[0];
-        layout.dims[1] = tokens.dims[1];
-        layout.dims[1].axes.push_back(tensor);
-        wishes_.forced[input] = {layout};
+        Placement placement = Placement::whole(3);
+        placement.dims[0] = tokens.dims[0];
+        placement.dims[1] = tokens.dims[1];
+        placement.dims[1].axes.push_back(tensor);
+        wishes_.forced[input] = {placement};
       }
     }
     if (found.empty()) {

@@ -69,22 +69,22 @@ CpuOptions one_thread() {
 
 /// Calls f(element of the part, element of the whole) for what a place has of a value.
 template <class F>
-void for_each_part(const Layout& layout, const Shape& shape, const Axes& axes, int micro,
+void for_each_part(const Placement& placement, const Shape& shape, const Axes& axes, int micro,
                    std::vector<int> coordinates, F f) {
   const int batches =
-      micro >= 0 && layout.mentions(micro) ? axes[static_cast<std::size_t>(micro)].size : 1;
+      micro >= 0 && placement.mentions(micro) ? axes[static_cast<std::size_t>(micro)].size : 1;
   std::size_t at = 0;
   for (int m = 0; m < batches; ++m) {
     if (micro >= 0) {
       coordinates[static_cast<std::size_t>(micro)] = m;
     }
-    const Shape part = shape_at(layout, shape, axes, coordinates);
+    const Shape part = shape_at(placement, shape, axes, coordinates);
     const std::vector<std::int64_t> strides = shape.strides();
     for (std::int64_t i = 0; i < part.element_count(); ++i) {
       std::int64_t rest = i;
       std::int64_t whole = 0;
       for (std::size_t d = part.dims().size(); d-- > 0;) {
-        const Stretch block = block_at(layout.dims[d], shape.dims()[d], axes, coordinates);
+        const Stretch block = block_at(placement.dims[d], shape.dims()[d], axes, coordinates);
         whole += (rest % part.dims()[d] + block.begin) * strides[d];
         rest /= part.dims()[d];
       }
@@ -169,7 +169,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
       trained.losses[step] = loss;
     }
     const std::lock_guard lock(mutex);
-    for (const auto& [name, layout] : mine.stored) {
+    for (const auto& [name, placement] : mine.stored) {
       const Value& value = graph.value(graph.find(name));
       if (value.origin == Origin::Input) {
         continue;
@@ -177,7 +177,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
       const std::vector<double> part = read(execution, name);
       std::vector<double>& whole = trained.kept[name];
       whole.resize(static_cast<std::size_t>(value.type.shape.element_count()));
-      for_each_part(layout, value.type.shape, wishes.axes, wishes.micro, place.coordinates,
+      for_each_part(placement, value.type.shape, wishes.axes, wishes.micro, place.coordinates,
                     [&](std::size_t i, std::size_t at) { whole[at] = part[i]; });
     }
   });

@@ -1,4 +1,4 @@
-#include "trireme/layout.h"
+#include "trireme/placement.h"
 
 #include <algorithm>
 
@@ -26,42 +26,42 @@ int find_axis(const Axes& axes, std::string_view name) {
   return it == axes.end() ? -1 : static_cast<int>(it - axes.begin());
 }
 
-Layout Layout::whole(int rank) {
-  Layout layout;
-  layout.dims.resize(static_cast<std::size_t>(rank));
-  return layout;
+Placement Placement::whole(int rank) {
+  Placement placement;
+  placement.dims.resize(static_cast<std::size_t>(rank));
+  return placement;
 }
 
-bool Layout::mentions(int axis) const {
+bool Placement::mentions(int axis) const {
   return partial.contains(axis) || dimension_of(axis) >= 0;
 }
 
-int Layout::dimension_of(int axis) const {
+int Placement::dimension_of(int axis) const {
   const auto it = std::ranges::find_if(
       dims, [&](const Dim& dim) { return std::ranges::find(dim.axes, axis) != dim.axes.end(); });
   return it == dims.end() ? -1 : static_cast<int>(it - dims.begin());
 }
 
-std::string to_text(const Layout& layout, const Axes& axes) {
+std::string to_text(const Placement& placement, const Axes& axes) {
   const auto name = [&](int axis) { return axes.at(static_cast<std::size_t>(axis)).name; };
   std::vector<std::string> parts;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    const Layout::Dim& dim = layout.dims[d];
+  for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+    const Placement::Dim& dim = placement.dims[d];
     for (const int axis : dim.axes) {
       parts.push_back(dim.unit == 1 ? fmt::format("{}:{}", d, name(axis))
                                     : fmt::format("{}:{}/{}", d, name(axis), dim.unit));
     }
   }
   std::string text = fmt::format("[{}", fmt::join(parts, ","));
-  for (const auto& [axis, merge] : layout.partial) {
+  for (const auto& [axis, merge] : placement.partial) {
     text += fmt::format("|{}:{}", to_text(merge), name(axis));
   }
   return text + "]";
 }
 
-Layout canonical(Layout layout, const Shape& shape, const Axes& axes) {
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    Layout::Dim& dim = layout.dims[d];
+Placement canonical(Placement placement, const Shape& shape, const Axes& axes) {
+  for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+    Placement::Dim& dim = placement.dims[d];
     std::int64_t parts = 1;
     for (const int axis : dim.axes) {
       parts *= axes.at(static_cast<std::size_t>(axis)).size;
@@ -70,11 +70,11 @@ Layout canonical(Layout layout, const Shape& shape, const Axes& axes) {
       dim.unit = 1;
     }
   }
-  return layout;
+  return placement;
 }
 
-Stretch block_at(const Layout::Dim& dim, std::int64_t size, const Axes& axes,
-                std::span<const int> coordinates, std::size_t cuts) {
+Stretch block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
+                 std::span<const int> coordinates, std::size_t cuts) {
   Stretch all{.begin = 0, .length = size};
   for (std::size_t i = 0; i < std::min(cuts, dim.axes.size()); ++i) {
     const auto axis = static_cast<std::size_t>(dim.axes[i]);
@@ -84,11 +84,11 @@ Stretch block_at(const Layout::Dim& dim, std::int64_t size, const Axes& axes,
   return all;
 }
 
-Shape shape_at(const Layout& layout, const Shape& shape, const Axes& axes,
+Shape shape_at(const Placement& placement, const Shape& shape, const Axes& axes,
                std::span<const int> coordinates) {
   std::vector<std::int64_t> dims = shape.dims();
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    dims[d] = block_at(layout.dims.at(d), dims[d], axes, coordinates).length;
+    dims[d] = block_at(placement.dims.at(d), dims[d], axes, coordinates).length;
   }
   return Shape(std::move(dims));
 }

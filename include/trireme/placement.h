@@ -1,4 +1,4 @@
-// Layout: what each device of a mesh has of a value. Plain data; any thread.
+// Placement: what each device of a mesh has of a value. Plain data; any thread.
 //
 // On each axis a value is replicated (the axis is not named), cut along a dimension, or partial: every device
 // has a tensor of the full size, and the value is their sum (or maximum, or minimum). Axes are named by their
@@ -26,12 +26,12 @@ enum class Merge : std::uint8_t { Sum, Maximum, Minimum };
 /// "sum", "max", "min".
 [[nodiscard]] std::string_view to_text(Merge merge);
 
-/// The axes that layouts speak of; those of size 1 are left out.
+/// The axes that placements speak of; those of size 1 are left out.
 using Axes = std::vector<MeshAxis>;
 /// -1 if there is none of that name.
 [[nodiscard]] int find_axis(const Axes& axes, std::string_view name);
 
-struct Layout {
+struct Placement {
   struct Dim {
     std::vector<int> axes{};  ///< outermost first
     /// Cuts fall on multiples of this; 1 where that is so anyway.
@@ -42,27 +42,28 @@ struct Layout {
   std::map<int, Merge> partial{};
 
   /// All of a value of this rank, on every device.
-  [[nodiscard]] static Layout whole(int rank);
+  [[nodiscard]] static Placement whole(int rank);
   [[nodiscard]] bool mentions(int axis) const;
   /// The dimension that the axis cuts; -1 if none.
   [[nodiscard]] int dimension_of(int axis) const;
-  friend bool operator==(const Layout&, const Layout&) = default;
+  friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 /// "[0:data,1:tensor/4|sum:micro]": dimension 0 is cut by data, 1 by tensor in units of 4, and devices along
 /// micro have parts of the sum. "[]" is the whole.
-[[nodiscard]] std::string to_text(const Layout& layout, const Axes& axes);
+[[nodiscard]] std::string to_text(const Placement& placement, const Axes& axes);
 
-/// The same layout with units of 1 where cuts fall on the same places.
-[[nodiscard]] Layout canonical(Layout layout, const Shape& shape, const Axes& axes);
+/// The same placement with units of 1 where cuts fall on the same places.
+[[nodiscard]] Placement canonical(Placement placement, const Shape& shape, const Axes& axes);
 
 /// The part of a dimension of `size` that a device at `coordinates`, one for each axis, has. Only the first
 /// `cuts` axes of the dimension count; all by default.
-[[nodiscard]] Stretch block_at(const Layout::Dim& dim, std::int64_t size, const Axes& axes,
-                              std::span<const int> coordinates, std::size_t cuts = ~std::size_t{0});
+[[nodiscard]] Stretch block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
+                               std::span<const int> coordinates,
+                               std::size_t cuts = ~std::size_t{0});
 
 /// The shape of that device's part of a value of `shape`.
-[[nodiscard]] Shape shape_at(const Layout& layout, const Shape& shape, const Axes& axes,
+[[nodiscard]] Shape shape_at(const Placement& placement, const Shape& shape, const Axes& axes,
                              std::span<const int> coordinates);
 
 }  // namespace trireme
