@@ -519,6 +519,13 @@ class Placer {
       step.phase = like.phase;
       step.block = like.block;
       step.stage = like.stage;
+      if (one.axis == wishes().micro && one.kind != ChangeKind::Slice && copy(from).step >= 0) {
+        // Micro-batches are put together as they come, whoever needs it later.
+        const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(copy(from).step)];
+        step.phase = maker.phase;
+        step.block = maker.block;
+        step.stage = maker.stage;
+      }
       from = add_copy(id, one.result, static_cast<std::int32_t>(placed_.steps.size()));
       step.outputs = {from};
       placed_.steps.push_back(step);
