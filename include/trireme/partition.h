@@ -31,6 +31,9 @@ struct RankPlace {
 struct RankGraph {
   Graph graph{};
   std::map<std::string, Placement> stored{};
+  /// How outputs lie. Scalars are whole on all ranks; others are where they were computed, and missing where
+  /// they come in micro-batches.
+  std::map<std::string, Placement> outputs{};
 };
 
 class Partition {

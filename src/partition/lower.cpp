@@ -509,8 +509,10 @@ class Lowering {
     for (std::size_t k = 0; k < placed_.outputs.size(); ++k) {
       const CopyId id = placed_.outputs[k];
       const bool scalar = value(copy(id).value).type.shape.rank() == 0;
-      if (scalar) {
-        builder_.output(placed_.graph.outputs()[k].name, get(id, kOnce));
+      const std::string& name = placed_.graph.outputs()[k].name;
+      if (scalar || (is_mine(stage_of(id)) && !placed_.is_by_micro(id))) {
+        builder_.output(name, get(id, kOnce));
+        result_.outputs[name] = copy(id).placement;
       }
     }
     result_.graph = builder_.finish();

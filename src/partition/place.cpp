@@ -83,6 +83,20 @@ class NodePlacer {
     }
   }
 
+  /// The same for output k, of which somebody would like to have these cuts by this axis.
+  void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
+                       int axis) const {
+    const int d = placement.dimension_of(axis);
+    if (d < 0) {
+      return;
+    }
+    const std::vector<std::int32_t>& dim = factors_.outputs[k][static_cast<std::size_t>(d)];
+    const std::int32_t factor = leading(factors_, dim);
+    if (factor >= 0 && may_split(factor)) {
+      add(assignment, factor, placement.dims[static_cast<std::size_t>(d)].axes);
+    }
+  }
+
   [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
 
   /// How an operand lies whose factors are cut so.
@@ -183,6 +197,12 @@ class Placer {
     stage_of_value_.assign(count, -1);
     placed_.home.assign(count, -1);
     find_updates();
+    readers_.resize(count);
+    for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
+      for (const ValueId input : graph().nodes()[n].inputs) {
+        readers_[static_cast<std::size_t>(input.index)].push_back({static_cast<std::int32_t>(n)});
+      }
+    }
     for (std::size_t v = 0; v < count; ++v) {
       const ValueId id{static_cast<std::int32_t>(v)};
       if (graph().value(id).origin != Origin::Node) {
@@ -428,6 +448,12 @@ class Placer {
     std::ranges::stable_sort(others, [&](std::size_t a, std::size_t b) {
       return bytes(node.inputs[a]) > bytes(node.inputs[b]);
     });
+    for (const int axis : to_merge(node, passed)) {
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        look_ahead(node.outputs[k], node.phase, axis,
+                   [&](const Placement& liked) { placer.vote_for_output(fixed, k, liked, axis); });
+      }
+    }
     Assignment best = fixed;
     std::optional<double> least;
     for (std::size_t leader = 0; leader < others.size(); ++leader) {
@@ -444,6 +470,51 @@ class Placer {
     }
     return best;
   }
+  /// Axes on which an operand is partial and nobody cuts: how it is merged is open.
+  std::vector<int> to_merge(const Node& node, const std::map<int, Merge>& passed) {
+    std::vector<int> axes_found;
+    for (int axis = 0; axis < static_cast<int>(axes().size()); ++axis) {
+      bool partial = false;
+      bool cut = false;
+      for (const ValueId input : node.inputs) {
+        const Placement placement = seen(input, node.phase);
+        partial = partial || placement.partial.contains(axis);
+        cut = cut || placement.dimension_of(axis) >= 0;
+      }
+      if (partial && !cut && axis != wishes().micro && !passed.contains(axis)) {
+        axes_found.push_back(axis);
+      }
+    }
+    return axes_found;
+  }
+
+  /// How the next to read the value in this phase would like it to lie, for its other operands' sake.
+  template <class F>
+  void look_ahead(ValueId id, Phase phase, int axis, F tell) {
+    for (const NodeId reader : readers_[static_cast<std::size_t>(id.index)]) {
+      const Node& node = graph().node(reader);
+      if (node.phase != phase) {
+        continue;
+      }
+      const NodePlacer placer(graph(), node, axes());
+      Assignment liked = placer.none();
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        if (node.inputs[k] != id && !known(node.inputs[k]).empty()) {
+          placer.vote(liked, k, seen(node.inputs[k], phase));
+        }
+      }
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        if (node.inputs[k] == id) {
+          const Placement placement = placer.input_placement(liked, k);
+          if (placement.dimension_of(axis) >= 0) {
+            tell(placement);
+            return;
+          }
+        }
+      }
+    }
+  }
+
   static Placement without(Placement placement, const std::map<int, Merge>& passed) {
     for (Placement::Dim& dim : placement.dims) {
       std::erase_if(dim.axes, [&](int axis) { return passed.contains(axis); });
@@ -534,7 +605,7 @@ class Placer {
     return from;
   }
 
-  /// Updates lie as their targets; scalar outputs are whole on all, others stay as they are.
+  /// Updates lie as their targets; scalar outputs are whole on all, others stay as they are, but merged.
   void place_ends() {
     PlacedStep like;
     like.phase = Phase::Update;
@@ -545,8 +616,12 @@ class Placer {
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
       like.stage = std::max(stage_of_value_[static_cast<std::size_t>(id.index)], 0);
-      placed_.outputs.push_back(shape(id).rank() == 0 ? get(id, Placement::whole(0), like)
-                                                      : primary(id));
+      Placement wanted = shape(id).rank() == 0 ? Placement::whole(0) : copy(primary(id)).placement;
+      wanted.partial.clear();
+      const Value& output_value = value(id);
+      const bool computed = shape(id).rank() > 0 && output_value.origin == Origin::Node;
+      like.phase = computed ? graph().node(output_value.producer).phase : Phase::Update;
+      placed_.outputs.push_back(get(id, wanted, like));
     }
   }
 
@@ -554,6 +629,7 @@ class Placer {
   std::vector<std::vector<Known>> known_;
   std::vector<int> stage_of_value_;
   std::map<ValueId, ValueId> target_of_;
+  std::vector<std::vector<NodeId>> readers_;  ///< by value
 };
 
 std::string_view to_text(ChangeKind kind) {

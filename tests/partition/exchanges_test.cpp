@@ -1,0 +1,145 @@
+// What must come out by itself: the exchanges of each kind of parallelism, counted in the graph of a rank.
+// Requirements A6, A7, E6, E7, E9, E10, G3, G4.
+#include <map>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "graph/op.h"
+#include "on_ranks.h"
+#include "trireme/model.h"
+#include "trireme/training.h"
+
+namespace trireme {
+namespace {
+
+/// "all_reduce forward" and how often.
+using Counts = std::map<std::string, int>;
+
+Counts exchanges_in(const Graph& graph) {
+  Counts counts;
+  for (const Node& node : graph.nodes()) {
+    if (node.op->communicates) {
+      ++counts[fmt::format("{} {}", node.op->name, to_text(node.phase))];
+    }
+  }
+  return counts;
+}
+
+RankGraph rank_zero(const Graph& graph, const Plan& plan, const DimNames& names) {
+  const Wishes wishes = wishes_of(graph, plan, names);
+  const Partition partition(graph, wishes);
+  RankPlace place;
+  place.coordinates.resize(wishes.axes.size());
+  return partition.graph_at(place, table_of(plan), {0, 1, 2, 3});
+}
+
+Plan plan_on(std::string_view mesh) {
+  Plan plan;
+  plan.mesh = parse_mesh(mesh);
+  return plan;
+}
+
+Graph gpt(std::int64_t layers) {
+  ModelConfig config = preset_model("gpt-nano");
+  config.layers = layers;
+  config.width = 16;
+  config.heads = 4;
+  config.key_heads = 4;
+  config.head_width = 4;
+  config.hidden = 64;
+  config.vocabulary = 32;
+  config.context = 8;
+  return make_training_graph(make_model(config, {.sequences = 4, .length = 8}).graph);
+}
+
+/// Y = (X W1) W2, with a function in between or none.
+Graph two_products(const char* between) {
+  GraphBuilder b("two_products");
+  const ValueId x = b.input("x", {DType::F32, {4, 6}});
+  const ValueId w1 = b.parameter("w1", {DType::F32, {6, 8}});
+  const ValueId w2 = b.parameter("w2", {DType::F32, {8, 6}});
+  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
+  ValueId h = b.add1("einsum", {x, w1}, equation);
+  if (*between != '\0') {
+    h = b.add1(between, {h});
+  }
+  b.output("y", b.add1("einsum", {h, w2}, equation));
+  return b.finish();
+}
+
+// A6, A7: columns of W1, then rows of W2.
+TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
+  const DimNames names{{"w1", {"width", "hidden"}}, {"w2", {"hidden", "width"}}};
+  for (const char* between : {"", "gelu"}) {
+    const RankGraph mine = rank_zero(two_products(between), plan_on("tensor=2"), names);
+    EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", 1}})) << to_text(mine.graph);
+    EXPECT_EQ(mine.graph.value(mine.graph.find("w1")).type.shape, (Shape{6, 4}));
+    EXPECT_EQ(mine.graph.value(mine.graph.find("w2")).type.shape, (Shape{4, 6}));
+  }
+}
+
+// E6: rows of W1 leave parts of sums; the function in between must wait for the all-reduce.
+TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
+  const DimNames names{{"w1", {"hidden", "width"}}};
+  const RankGraph mine = rank_zero(two_products("gelu"), plan_on("tensor=2"), names);
+  EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", 1}}));
+  std::size_t reduced = 0;
+  std::size_t activated = 0;
+  for (std::size_t n = 0; n < mine.graph.nodes().size(); ++n) {
+    reduced = mine.graph.nodes()[n].op->name == "all_reduce" ? n : reduced;
+    activated = mine.graph.nodes()[n].op->name == "gelu" ? n : activated;
+  }
+  EXPECT_LT(reduced, activated) << to_text(mine.graph);
+}
+
+// E9, E10: one all-reduce for attention and one for the MLP, forward (g) and backward (f); and one for the parts
+// of the gradients' norm, all in one.
+TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
+  for (const std::int64_t layers : {1, 3}) {
+    const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), names_for(gpt(layers)));
+    const int each = 2 * static_cast<int>(layers);
+    EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", each},
+                                                {"all_reduce backward", each},
+                                                {"all_reduce update", 1}}))
+        << to_text(mine.graph);
+  }
+}
+
+// G4: with the sequence cut, each all-reduce is a reduce-scatter and an all-gather: equal bytes.
+TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
+  Plan plan = plan_on("tensor=2");
+  plan.sequence = true;
+  const RankGraph mine = rank_zero(gpt(2), plan, names_for(gpt(2)));
+  const Counts counts = exchanges_in(mine.graph);
+  EXPECT_EQ(counts.at("reduce_scatter forward"), 4) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("all_gather forward"), 4);
+  EXPECT_FALSE(counts.contains("all_reduce forward"));
+  EXPECT_EQ(counts.at("reduce_scatter backward"), 4);
+  // Gradients that come, for two products in each block; operands that the gradients of weights need again, for
+  // two; and the gradient of the positions.
+  EXPECT_EQ(counts.at("all_gather backward"), 4 + 4 + 1);
+  EXPECT_EQ(counts.at("all_reduce backward"), 1) << "norms and biases, together";
+}
+
+TEST(Exchanges, DataParallelSumsEachGradientOnce) {
+  const Graph graph = gpt(2);
+  const RankGraph mine = rank_zero(graph, plan_on("data=2"), names_for(graph));
+  const Counts counts = exchanges_in(mine.graph);
+  std::int64_t elements = 0;
+  for (const Node& node : mine.graph.nodes()) {
+    if (node.op->name == "all_reduce" && node.phase == Phase::Backward) {
+      elements += mine.graph.value(node.inputs[0]).type.shape.element_count();
+    }
+  }
+  std::int64_t parameters = 0;
+  for (const ValueId id : graph.with_origin(Origin::Parameter)) {
+    parameters += graph.value(id).type.shape.element_count();
+  }
+  EXPECT_EQ(elements, parameters);
+  EXPECT_FALSE(counts.contains("all_reduce forward"));
+  EXPECT_EQ(counts.at("all_reduce update"), 1) << "the loss, a scalar";
+}
+
+}  // namespace
+}  // namespace trireme
