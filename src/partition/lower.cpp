@@ -326,7 +326,7 @@ class Lowering {
     const int done = ++tasks_done_[{task.stage, task.work}];
     const bool first = done == 1;
     const bool last = task.work == PipelineWork::Update || done == table_.microbatches;
-    for (const std::size_t s : by_task_[{task.stage, task.work}]) {
+    for (const std::size_t s : steps_of(task)) {
       const PlacedStep& step = placed_.steps[s];
       const bool by_micro = is_by_micro(step);
       if (by_micro || (late_[s] ? last : first)) {
@@ -337,6 +337,25 @@ class Lowering {
       }
     }
     buckets_.flush();
+  }
+
+  /// The updates of all stages of a rank are done at the last of them, in the order of the graph: the norm of all
+  /// gradients is needed for any.
+  std::vector<std::size_t> steps_of(const PipelineTask& task) {
+    if (task.work != PipelineWork::Update) {
+      return by_task_[{task.stage, task.work}];
+    }
+    std::vector<std::size_t> all;
+    int stages = 0;
+    for (int stage = 0; stage < table_.stages; ++stage) {
+      if (is_mine(stage)) {
+        ++stages;
+        const std::vector<std::size_t>& some = by_task_[{stage, task.work}];
+        all.insert(all.end(), some.begin(), some.end());
+      }
+    }
+    std::ranges::sort(all);
+    return ++updates_ == stages ? all : std::vector<std::size_t>{};
   }
 
   void do_step(const PlacedStep& step, int m, bool last) {
@@ -526,6 +545,7 @@ class Lowering {
   Buckets buckets_;
   RankGraph result_;
   bool splits_backward_ = false;
+  int updates_ = 0;  ///< tasks so far
   Phase phase_ = Phase::Forward;
   std::vector<bool> late_;         ///< by step: it needs all micro-batches
   std::vector<bool> for_weights_;  ///< by step

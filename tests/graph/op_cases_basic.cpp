@@ -35,6 +35,7 @@ std::vector<OpCase> binary_cases() {
       cases.push_back({op, {{{2, 3, 5}}, {b, -2, 2, 0.5}}});
     }
     cases.push_back({op, {{{0, 4}}, {{4}, -2, 2, 0.5}}});
+    cases.push_back({op, {{{3, 0, 4}}, {{0, 4}, -2, 2, 0.5}}});
   }
   return cases;
 }

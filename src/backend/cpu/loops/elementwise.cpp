@@ -53,6 +53,9 @@ std::unique_ptr<PreparedKernel> binary(const KernelRequest& request) {
       const T* a = input<T>(memory, 0);
       const T* b = input<T>(memory, 1);
       T* y = output<T>(memory, 0);
+      if (n == 0) {
+        return;
+      }
       if (period == 1) {
         const Wide<T> constant = load(b[0]);
         parallel(n, kSerial, [=](std::int64_t begin, std::int64_t end) {
