@@ -12,15 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/dim_names.h"
 #include "trireme/graph.h"
 #include "trireme/mesh.h"
 #include "trireme/pipeline.h"
 #include "trireme/placement.h"
 
 namespace trireme {
-
-/// The names of a value's dimensions, by the value's name. One without an entry is replicated.
-using DimNames = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// The dimensions that an axis cuts.
 struct AxisCuts {
@@ -44,10 +42,15 @@ struct Plan {
   bool sequence = false;
   std::vector<AxisCuts> cuts = default_cuts();
 
-  /// Throws Error(Usage) in words: an axis that nothing names, a level that is none, …
+  /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …
   void verify() const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
+/// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
+[[nodiscard]] std::string to_text(const Plan& plan);
+[[nodiscard]] Plan parse_plan(std::string_view text);
 
 /// What is decided from outside.
 struct Wishes {
@@ -65,7 +68,7 @@ struct Wishes {
   std::map<std::int32_t, int> stages{};
 };
 
-/// What the plan means for the values of a training graph. Throws Error(Usage) if it cannot be: more stages than
+/// What the plan means for the values of a training graph; what has no names is replicated. Throws Error(Usage) if it cannot be: more stages than
 /// blocks, no sequence to cut, …
 [[nodiscard]] Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names);
 

@@ -222,6 +222,15 @@ void Plan::verify() const {
   if (microbatches < 1) {
     refuse(fmt::format("{} micro-batches; there must be 1 at least", microbatches));
   }
+  const PipelineSchedule& row = find_pipeline_schedule(schedule);
+  if (mesh.size(kPipe) > 1) {
+    const PipelineOptions options{
+        .ranks = mesh.size(kPipe), .microbatches = microbatches, .chunks = chunks};
+    const std::string unfit = find_unfit(row, options);
+    if (!unfit.empty()) {
+      refuse(unfit);
+    }
+  }
   if (zero < 0 || zero > 3) {
     refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
   }

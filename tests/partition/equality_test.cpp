@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "on_ranks.h"
+#include "trireme/model_dims.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -45,7 +46,7 @@ Task language_task(const ModelConfig& config, const BatchShape& shape) {
   TrainingOptions options;
   options.clip_limit = 0.5;
   task.graph = make_training_graph(model.graph, options);
-  task.names = names_for(task.graph);
+  task.names = dim_names(task.graph);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, 0.3);
   std::uniform_int_distribution<int> token(0, static_cast<int>(config.vocabulary) - 1);

@@ -8,6 +8,7 @@
 #include "graph/op.h"
 #include "on_ranks.h"
 #include "trireme/model.h"
+#include "trireme/model_dims.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -97,7 +98,7 @@ TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
 // of the gradients' norm, all in one.
 TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
   for (const std::int64_t layers : {1, 3}) {
-    const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), names_for(gpt(layers)));
+    const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), dim_names(gpt(layers)));
     const int each = 2 * static_cast<int>(layers);
     EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", each},
                                                 {"all_reduce backward", each},
@@ -110,7 +111,7 @@ TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
 TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
   Plan plan = plan_on("tensor=2");
   plan.sequence = true;
-  const RankGraph mine = rank_zero(gpt(2), plan, names_for(gpt(2)));
+  const RankGraph mine = rank_zero(gpt(2), plan, dim_names(gpt(2)));
   const Counts counts = exchanges_in(mine.graph);
   EXPECT_EQ(counts.at("reduce_scatter forward"), 4) << to_text(mine.graph);
   EXPECT_EQ(counts.at("all_gather forward"), 4);
@@ -124,7 +125,7 @@ TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
 
 TEST(Exchanges, DataParallelSumsEachGradientOnce) {
   const Graph graph = gpt(2);
-  const RankGraph mine = rank_zero(graph, plan_on("data=2"), names_for(graph));
+  const RankGraph mine = rank_zero(graph, plan_on("data=2"), dim_names(graph));
   const Counts counts = exchanges_in(mine.graph);
   std::int64_t elements = 0;
   for (const Node& node : mine.graph.nodes()) {

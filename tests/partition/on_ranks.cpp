@@ -184,38 +184,4 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
   return trained;
 }
 
-DimNames names_for(const Graph& graph) {
-  const std::vector<std::pair<std::string, std::vector<std::string>>> endings{
-      {"tokens", {"batch", "sequence"}},
-      {"targets", {"batch", "sequence"}},
-      {".attn.q.weight", {"width", "heads", "head"}},
-      {".attn.k.weight", {"width", "heads", "head"}},
-      {".attn.v.weight", {"width", "heads", "head"}},
-      {".attn.q.bias", {"heads", "head"}},
-      {".attn.k.bias", {"heads", "head"}},
-      {".attn.v.bias", {"heads", "head"}},
-      {".attn.c_proj.weight", {"heads", "head", "width"}},
-      {".mlp.c_fc.weight", {"width", "hidden"}},
-      {".mlp.c_fc.bias", {"hidden"}},
-      {".mlp.c_proj.weight", {"hidden", "width"}},
-      {".q_proj.weight", {"heads", "head", "width"}},
-      {".k_proj.weight", {"heads", "head", "width"}},
-      {".v_proj.weight", {"heads", "head", "width"}},
-      {".o_proj.weight", {"width", "heads", "head"}},
-      {".gate_proj.weight", {"hidden", "width"}},
-      {".up_proj.weight", {"hidden", "width"}},
-      {".down_proj.weight", {"width", "hidden"}},
-  };
-  DimNames names;
-  for (const Value& value : graph.values()) {
-    for (const auto& [ending, dims] : endings) {
-      if (value.origin != Origin::Node && value.origin != Origin::State &&
-          value.name.ends_with(ending)) {
-        names[value.name] = dims;
-      }
-    }
-  }
-  return names;
-}
-
 }  // namespace trireme

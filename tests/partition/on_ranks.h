@@ -29,7 +29,4 @@ using Batches = std::vector<Numbers>;
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
 
-/// The names of a model's dimensions, by the ends of its parameters' names.
-[[nodiscard]] DimNames names_for(const Graph& graph);
-
 }  // namespace trireme

@@ -1,0 +1,98 @@
+// The text form (.plan.json):
+//
+//   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
+//    "cuts": {"data": ["batch"], …}}
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "trireme/error.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kWhat = "plan";
+
+int small(const JsonObject& object, std::string_view field, int otherwise) {
+  const std::optional<std::int64_t> number = object.optional_integer(field);
+  if (number && (*number < 0 || *number > kMostMicrobatches)) {
+    object.fail(field,
+                fmt::format("is {}; it is a number from 0 to {}", *number, kMostMicrobatches));
+  }
+  return number ? static_cast<int>(*number) : otherwise;
+}
+
+std::vector<AxisCuts> read_cuts(const JsonObject& object, const Json& value) {
+  if (!value.is_object()) {
+    object.fail("cuts", "is not an object {\"axis\": [\"dimension\", …]}");
+  }
+  std::vector<AxisCuts> cuts;
+  for (const auto& [axis, dims] : value.items()) {
+    AxisCuts row;
+    row.axis = axis;
+    if (!dims.is_array()) {
+      object.fail("cuts", fmt::format("has for {} no list of dimensions", in_quotes(axis)));
+    }
+    for (const Json& dim : dims) {
+      if (!dim.is_string()) {
+        object.fail("cuts", fmt::format("has for {} something that is no name", in_quotes(axis)));
+      }
+      row.dims.push_back(dim.get<std::string>());
+    }
+    cuts.push_back(std::move(row));
+  }
+  return cuts;
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  Json document;
+  document["mesh"] = to_text(plan.mesh);
+  document["microbatches"] = plan.microbatches;
+  document["schedule"] = plan.schedule;
+  document["chunks"] = plan.chunks;
+  document["zero"] = plan.zero;
+  document["sequence"] = plan.sequence;
+  Json& cuts = document["cuts"];
+  for (const AxisCuts& row : plan.cuts) {
+    cuts[row.axis] = row.dims;
+  }
+  return document.dump(2) + "\n";
+}
+
+Plan parse_plan(std::string_view text) {
+  const Json document = parse_json(text, kWhat);
+  const JsonObject object(
+      document, kWhat, "",
+      {"mesh", "microbatches", "schedule", "chunks", "zero", "sequence", "cuts"});
+  Plan plan;
+  try {
+    plan.mesh = parse_mesh(object.text("mesh"));
+  } catch (const Error& error) {
+    object.fail("mesh", error.what());
+  }
+  plan.microbatches = small(object, "microbatches", plan.microbatches);
+  plan.chunks = small(object, "chunks", plan.chunks);
+  plan.zero = small(object, "zero", plan.zero);
+  if (object.find("schedule") != nullptr) {
+    plan.schedule = object.text("schedule");
+  }
+  if (const Json* sequence = object.find("sequence")) {
+    if (!sequence->is_boolean()) {
+      object.fail("sequence", "is neither true nor false");
+    }
+    plan.sequence = sequence->get<bool>();
+  }
+  if (const Json* cuts = object.find("cuts")) {
+    plan.cuts = read_cuts(object, *cuts);
+  }
+  try {
+    plan.verify();
+  } catch (const Error& error) {
+    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, error.what()));
+  }
+  return plan;
+}
+
+}  // namespace trireme
