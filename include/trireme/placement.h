@@ -53,6 +53,8 @@ struct Placement {
 /// micro have parts of the sum. "[]" is the whole.
 [[nodiscard]] std::string to_text(const Placement& placement, const Axes& axes);
 
+/// The same cuts with a unit of 1 if they fall on the same places.
+[[nodiscard]] Placement::Dim canonical(Placement::Dim dim, std::int64_t size, const Axes& axes);
 /// The same placement with units of 1 where cuts fall on the same places.
 [[nodiscard]] Placement canonical(Placement placement, const Shape& shape, const Axes& axes);
 

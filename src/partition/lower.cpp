@@ -401,8 +401,8 @@ class Lowering {
     std::vector<Stretch> ranges;
     ranges.reserve(factors.factors.size());
     for (std::size_t f = 0; f < factors.factors.size(); ++f) {
-      const Stretch block = block_at({.axes = step.factors[f], .unit = 1}, factors.factors[f].size,
-                                     axes(), coordinates(m));
+      const Stretch block =
+          block_at(step.factors[f], factors.factors[f].size, axes(), coordinates(m));
       ranges.push_back({block.begin, block.length});
     }
     return ranges;

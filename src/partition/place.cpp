@@ -28,8 +28,8 @@ int part_of_step(Phase phase) {
   return 0;
 }
 
-/// The axes that cut each factor.
-using Assignment = std::vector<std::vector<int>>;
+/// How each factor is cut.
+using Assignment = std::vector<Placement::Dim>;
 
 /// The outermost factor of a dimension that is more than 1 long; -1: none.
 std::int32_t leading(const Factors& factors, const std::vector<std::int32_t>& dim) {
@@ -74,12 +74,11 @@ class NodePlacer {
       if (placement.dims[d].axes.empty() || factor < 0 || !may_split(factor)) {
         continue;
       }
-      Placement same = placement;
-      same.dims[d].unit = unit_of(factors_, dim);
-      if (canonical(same, shape(node_.inputs[k]), axes_) != placement) {
-        continue;
+      const std::optional<Placement::Dim> cut =
+          cut_of_factor(placement.dims[d], dim, shape(node_.inputs[k]).dims()[d]);
+      if (cut) {
+        add(assignment, factor, *cut);
       }
-      add(assignment, factor, placement.dims[d].axes);
     }
   }
 
@@ -92,8 +91,14 @@ class NodePlacer {
     }
     const std::vector<std::int32_t>& dim = factors_.outputs[k][static_cast<std::size_t>(d)];
     const std::int32_t factor = leading(factors_, dim);
-    if (factor >= 0 && may_split(factor)) {
-      add(assignment, factor, placement.dims[static_cast<std::size_t>(d)].axes);
+    if (factor < 0 || !may_split(factor)) {
+      return;
+    }
+    const std::int64_t size = shape(node_.outputs[k]).dims()[static_cast<std::size_t>(d)];
+    const std::optional<Placement::Dim> cut =
+        cut_of_factor(placement.dims[static_cast<std::size_t>(d)], dim, size);
+    if (cut) {
+      add(assignment, factor, *cut);
     }
   }
 
@@ -105,9 +110,9 @@ class NodePlacer {
     Placement placement = Placement::whole(static_cast<int>(dims.size()));
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const std::int32_t factor = leading(factors_, dims[d]);
-      if (factor >= 0 && !assignment[static_cast<std::size_t>(factor)].empty()) {
-        placement.dims[d].axes = assignment[static_cast<std::size_t>(factor)];
-        placement.dims[d].unit = unit_of(factors_, dims[d]);
+      if (factor >= 0 && !assignment[static_cast<std::size_t>(factor)].axes.empty()) {
+        placement.dims[d] = assignment[static_cast<std::size_t>(factor)];
+        placement.dims[d].unit *= unit_of(factors_, dims[d]);
       }
     }
     return canonical(placement, shape, axes_);
@@ -119,7 +124,7 @@ class NodePlacer {
     Placement placement = placement_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
     for (std::size_t f = 0; f < assignment.size(); ++f) {
       if (!stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
-        for (const int axis : assignment[f]) {
+        for (const int axis : assignment[f].axes) {
           placement.partial[axis] = merge_of(factors_.factors[f].split);
         }
       }
@@ -156,21 +161,41 @@ class NodePlacer {
     }
   }
 
-  static void add(Assignment& assignment, std::int32_t factor, const std::vector<int>& axes) {
-    std::vector<int>& there = assignment[static_cast<std::size_t>(factor)];
-    const std::size_t common = std::min(there.size(), axes.size());
-    if (!std::equal(there.begin(), there.begin() + static_cast<std::ptrdiff_t>(common),
-                    axes.begin())) {
+  /// How the leading factor of a dimension is cut if the dimension is cut so; nothing if cuts fall in between.
+  [[nodiscard]] std::optional<Placement::Dim> cut_of_factor(const Placement::Dim& cut,
+                                                            const std::vector<std::int32_t>& dim,
+                                                            std::int64_t size) const {
+    const std::int64_t inner = unit_of(factors_, dim);
+    Placement::Dim coarse = cut;
+    if (inner == 0) {
+      return std::nullopt;
+    }
+    coarse.unit = cut.unit % inner == 0 ? cut.unit : inner;
+    if (canonical(coarse, size, axes_) != cut) {
+      return std::nullopt;
+    }
+    coarse.unit /= inner;
+    const std::int32_t factor = leading(factors_, dim);
+    return canonical(coarse, factors_.factors[static_cast<std::size_t>(factor)].size, axes_);
+  }
+
+  static void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& cut) {
+    Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
+    const std::size_t common = std::min(there.axes.size(), cut.axes.size());
+    if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
+                    cut.axes.begin()) ||
+        (common > 0 && there.unit != cut.unit)) {
       return;
     }
-    for (std::size_t i = common; i < axes.size(); ++i) {
-      const bool taken = std::ranges::any_of(assignment, [&](const std::vector<int>& of) {
-        return std::ranges::find(of, axes[i]) != of.end();
+    for (std::size_t i = common; i < cut.axes.size(); ++i) {
+      const bool taken = std::ranges::any_of(assignment, [&](const Placement::Dim& of) {
+        return std::ranges::find(of.axes, cut.axes[i]) != of.axes.end();
       });
       if (taken) {
         return;
       }
-      there.push_back(axes[i]);
+      there.axes.push_back(cut.axes[i]);
+      there.unit = cut.unit;
     }
   }
 

@@ -23,7 +23,7 @@ struct Copy {
 
 struct PlacedStep {
   NodeId node{};                            ///< invalid: a change
-  std::vector<std::vector<int>> factors{};  ///< of the node: the axes that cut each
+  std::vector<Placement::Dim> factors{};  ///< of the node: how each is cut
   Change change{};
   std::vector<CopyId> inputs{};
   std::vector<CopyId> outputs{};

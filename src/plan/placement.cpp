@@ -59,16 +59,20 @@ std::string to_text(const Placement& placement, const Axes& axes) {
   return text + "]";
 }
 
+Placement::Dim canonical(Placement::Dim dim, std::int64_t size, const Axes& axes) {
+  std::int64_t parts = 1;
+  for (const int axis : dim.axes) {
+    parts *= axes.at(static_cast<std::size_t>(axis)).size;
+  }
+  if (size / dim.unit % parts == 0) {
+    dim.unit = 1;
+  }
+  return dim;
+}
+
 Placement canonical(Placement placement, const Shape& shape, const Axes& axes) {
   for (std::size_t d = 0; d < placement.dims.size(); ++d) {
-    Placement::Dim& dim = placement.dims[d];
-    std::int64_t parts = 1;
-    for (const int axis : dim.axes) {
-      parts *= axes.at(static_cast<std::size_t>(axis)).size;
-    }
-    if (shape.dims().at(d) / dim.unit % parts == 0) {
-      dim.unit = 1;
-    }
+    placement.dims[d] = canonical(std::move(placement.dims[d]), shape.dims().at(d), axes);
   }
   return placement;
 }

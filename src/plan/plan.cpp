@@ -31,6 +31,7 @@ class Wishing {
       const Origin origin = graph_.value(id).origin;
       if (origin == Origin::Input || origin == Origin::Parameter) {
         wishes_.stored[id] = by_names(graph_.value(id));
+        check_microbatches(graph_.value(id), wishes_.stored[id]);
       }
     }
     for (const Node& node : graph_.nodes()) {
@@ -58,6 +59,16 @@ class Wishing {
     }
   }
 
+  void check_microbatches(const Value& value, const Placement& placement) const {
+    const int d = wishes_.micro < 0 ? -1 : placement.dimension_of(wishes_.micro);
+    if (d >= 0 && value.type.shape.dim(d) < plan_.microbatches) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{} micro-batches are more than the {} that {} has; make the batch "
+                              "larger",
+                              plan_.microbatches, value.type.shape.dim(d), value.name));
+    }
+  }
+
   [[nodiscard]] bool cuts(const MeshAxis& axis, const std::string& dim) const {
     if (axis.name == kMicro) {
       return dim == "batch";
@@ -68,19 +79,23 @@ class Wishing {
   }
 
   [[nodiscard]] Placement by_names(const Value& value) const {
-    Placement placement = Placement::whole(value.type.shape.rank());
     const auto it = names_.find(value.name);
     if (it == names_.end()) {
-      return placement;
+      return Placement::whole(value.type.shape.rank());
     }
-    if (it->second.size() != placement.dims.size()) {
+    if (static_cast<int>(it->second.size()) != value.type.shape.rank()) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} is {}, but {} of its dimensions have names", value.name,
                               to_text(value.type), it->second.size()));
     }
+    return by_names(it->second);
+  }
+  /// Each axis cuts the first dimension whose name is in its row.
+  [[nodiscard]] Placement by_names(const std::vector<std::string>& dims) const {
+    Placement placement = Placement::whole(static_cast<int>(dims.size()));
     for (std::size_t a = 0; a < wishes_.axes.size(); ++a) {
-      for (std::size_t d = 0; d < placement.dims.size(); ++d) {
-        if (cuts(wishes_.axes[a], it->second[d]) && !placement.mentions(static_cast<int>(a))) {
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (cuts(wishes_.axes[a], dims[d]) && !placement.mentions(static_cast<int>(a))) {
           placement.dims[d].axes.push_back(static_cast<int>(a));
         }
       }
@@ -151,8 +166,6 @@ class Wishing {
     if (tensor < 0) {
       return;
     }
-    const Value like{.name = "tokens", .type = {DType::I32, {1, 1}}, .origin = {}, .producer = {}};
-    const Placement tokens = by_names(like);
     std::set<ValueId> found;
     for (const Node& node : graph_.nodes()) {
       for (const ValueId input : node.inputs) {
@@ -162,9 +175,7 @@ class Wishing {
         if (!enters || value.type.shape.rank() != 3 || !found.insert(input).second) {
           continue;
         }
-        Placement placement = Placement::whole(3);
-        placement.dims[0] = tokens.dims[0];
-        placement.dims[1] = tokens.dims[1];
+        Placement placement = by_names({"batch", "sequence", "width"});
         placement.dims[1].axes.push_back(tensor);
         wishes_.forced[input] = {placement};
       }
