@@ -59,6 +59,10 @@ class RandomGraph {
     options.clip_limit = 0.7;
     if (draw(random_, 0, 1) == 0) {
       options.optimizer = Momentum{};
+    } else {
+      AdamW adam;
+      adam.epsilon = 0.01;  // else a gradient that is 0 but for rounding makes a step of full length
+      options.optimizer = adam;
     }
     return make_training_graph(std::move(forward), options);
   }
