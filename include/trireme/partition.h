@@ -20,11 +20,14 @@
 
 namespace trireme {
 
-/// Where each rank is: its coordinates on the axes (0 on micro) and its place in the pipeline.
+/// Where a rank is: its coordinates on the axes (0 on micro), its place in the pipeline, and the ranks of all places
+/// of the pipeline with the same coordinates.
 struct RankPlace {
   std::vector<int> coordinates{};
   int pipe = 0;
+  std::vector<int> pipe_ranks{0};
 };
+[[nodiscard]] RankPlace place_of(const Plan& plan, const Wishes& wishes, int rank);
 
 /// The graph that one rank runs in a step, with exchanges as nodes. Inputs, parameters and states have the names
 /// and the parts' shapes; which part, `stored` says.
@@ -44,10 +47,8 @@ class Partition {
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  /// What the rank at this place runs. `rank_at` gives the rank of another place in the pipeline with the same
-  /// coordinates. The table's stages are those of the wishes.
-  [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table,
-                                   const std::vector<int>& pipe_ranks) const;
+  /// What the rank at this place runs. The table's stages are those of the wishes.
+  [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table) const;
 
   /// Each step with its placements, for people.
   [[nodiscard]] std::string to_text() const;

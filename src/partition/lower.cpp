@@ -19,12 +19,10 @@ constexpr int kOnce = -1;
 
 class Lowering {
  public:
-  Lowering(const Placed& placed, const RankPlace& place, const PipelineTable& table,
-           const std::vector<int>& pipe_ranks)
+  Lowering(const Placed& placed, const RankPlace& place, const PipelineTable& table)
       : placed_(placed),
         place_(place),
         table_(table),
-        pipe_ranks_(pipe_ranks),
         builder_(placed.graph.name()),
         buckets_(builder_) {}
 
@@ -191,7 +189,7 @@ class Lowering {
     const ValueId what = get(id, instance);
     for (const int pipe : it->second) {
       builder_.add("send", {what},
-                   {{"to", std::int64_t{pipe_ranks_.at(static_cast<std::size_t>(pipe))}},
+                   {{"to", std::int64_t{place_.pipe_ranks.at(static_cast<std::size_t>(pipe))}},
                     {"tag", tag_of(id, instance)}});
     }
   }
@@ -200,7 +198,7 @@ class Lowering {
     const Copy& one = copy(id);
     const TensorType& type = value(one.value).type;
     const Shape part = shape_at(one.placement, type.shape, axes(), coordinates(instance));
-    const int from = pipe_ranks_.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
+    const int from = place_.pipe_ranks.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
     return builder_.add1("receive", {},
                          {{"from", std::int64_t{from}},
                           {"tag", tag_of(id, instance)},
@@ -540,7 +538,6 @@ class Lowering {
   const Placed& placed_;
   const RankPlace& place_;
   const PipelineTable& table_;
-  const std::vector<int>& pipe_ranks_;
   GraphBuilder builder_;
   Buckets buckets_;
   RankGraph result_;
@@ -561,9 +558,8 @@ class Lowering {
 
 }  // namespace
 
-RankGraph lower(const Placed& placed, const RankPlace& place, const PipelineTable& table,
-                const std::vector<int>& pipe_ranks) {
-  return Lowering(placed, place, table, pipe_ranks).run();
+RankGraph lower(const Placed& placed, const RankPlace& place, const PipelineTable& table) {
+  return Lowering(placed, place, table).run();
 }
 
 }  // namespace trireme::partition

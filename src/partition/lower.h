@@ -7,9 +7,9 @@
 
 namespace trireme::partition {
 
-/// `pipe_ranks`: the rank of each place in the pipeline with the same coordinates. Throws Error(Usage) if the
+/// Throws Error(Usage) if the
 /// table has other stages or micro-batches, or if a node needs several micro-batches at once.
 [[nodiscard]] RankGraph lower(const Placed& placed, const RankPlace& place,
-                              const PipelineTable& table, const std::vector<int>& pipe_ranks);
+                              const PipelineTable& table);
 
 }  // namespace trireme::partition

@@ -22,7 +22,7 @@ struct Copy {
 };
 
 struct PlacedStep {
-  NodeId node{};                            ///< invalid: a change
+  NodeId node{};                          ///< invalid: a change
   std::vector<Placement::Dim> factors{};  ///< of the node: how each is cut
   Change change{};
   std::vector<CopyId> inputs{};

@@ -30,9 +30,7 @@ Counts exchanges_in(const Graph& graph) {
 RankGraph rank_zero(const Graph& graph, const Plan& plan, const DimNames& names) {
   const Wishes wishes = wishes_of(graph, plan, names);
   const Partition partition(graph, wishes);
-  RankPlace place;
-  place.coordinates.resize(wishes.axes.size());
-  return partition.graph_at(place, table_of(plan), {0, 1, 2, 3});
+  return partition.graph_at(place_of(plan, wishes, 0), table_of(plan));
 }
 
 Plan plan_on(std::string_view mesh) {

@@ -61,7 +61,8 @@ class RandomGraph {
       options.optimizer = Momentum{};
     } else {
       AdamW adam;
-      adam.epsilon = 0.01;  // else a gradient that is 0 but for rounding makes a step of full length
+      adam.epsilon =
+          0.01;  // else a gradient that is 0 but for rounding makes a step of full length
       options.optimizer = adam;
     }
     return make_training_graph(std::move(forward), options);

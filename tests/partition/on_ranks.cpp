@@ -2,12 +2,12 @@
 
 #include <cstring>
 #include <mutex>
-#include <set>
 
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/optimize.h"
+#include "trireme/parts.h"
 
 namespace trireme {
 namespace {
@@ -67,32 +67,6 @@ CpuOptions one_thread() {
   return options;
 }
 
-/// Calls f(element of the part, element of the whole) for what a place has of a value.
-template <class F>
-void for_each_part(const Placement& placement, const Shape& shape, const Axes& axes, int micro,
-                   std::vector<int> coordinates, F f) {
-  const int batches =
-      micro >= 0 && placement.mentions(micro) ? axes[static_cast<std::size_t>(micro)].size : 1;
-  std::size_t at = 0;
-  for (int m = 0; m < batches; ++m) {
-    if (micro >= 0) {
-      coordinates[static_cast<std::size_t>(micro)] = m;
-    }
-    const Shape part = shape_at(placement, shape, axes, coordinates);
-    const std::vector<std::int64_t> strides = shape.strides();
-    for (std::int64_t i = 0; i < part.element_count(); ++i) {
-      std::int64_t rest = i;
-      std::int64_t whole = 0;
-      for (std::size_t d = part.dims().size(); d-- > 0;) {
-        const Stretch block = block_at(placement.dims[d], shape.dims()[d], axes, coordinates);
-        whole += (rest % part.dims()[d] + block.begin) * strides[d];
-        rest /= part.dims()[d];
-      }
-      f(at++, static_cast<std::size_t>(whole));
-    }
-  }
-}
-
 }  // namespace
 
 Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches) {
@@ -126,38 +100,31 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
   trained.losses.resize(batches.size());
   std::mutex mutex;
   run_threads(plan.mesh.devices(), [&](World& world) {
-    RankPlace place;
-    const std::vector<int> all = plan.mesh.coordinates(world.rank());
-    for (const MeshAxis& axis : wishes.axes) {
-      int coordinate = 0;
-      for (std::size_t a = 0; a < all.size(); ++a) {
-        coordinate = plan.mesh.axes()[a].name == axis.name ? all[a] : coordinate;
-      }
-      place.coordinates.push_back(coordinate);
-    }
-    std::vector<int> pipe_ranks{world.rank()};
-    if (plan.mesh.size("pipe") > 1) {
-      pipe_ranks = plan.mesh.group_of("pipe", world.rank());
-    }
-    place.pipe = static_cast<int>(std::ranges::find(pipe_ranks, world.rank()) - pipe_ranks.begin());
-    const RankGraph mine = partition.graph_at(place, table, pipe_ranks);
+    const RankPlace place = place_of(plan, wishes, world.rank());
+    const RankGraph mine = partition.graph_at(place, table);
     mine.graph.verify();
     Program program = make_program(fuse_elementwise(mine.graph));
     program.verify();
     Communicator communicator(world, plan.mesh);
     const auto device = make_cpu_device(one_thread());
     Execution execution(std::move(program), *device, &communicator);
+    const auto part_of = [&](const std::string& name, const Placement& placement) {
+      return Part{.type = graph.value(graph.find(name)).type,
+                  .placement = placement,
+                  .axes = wishes.axes,
+                  .micro = wishes.micro,
+                  .coordinates = place.coordinates};
+    };
     const auto scatter = [&](const Numbers& values) {
       for (const auto& [name, numbers] : values) {
         const auto stored = mine.stored.find(name);
-        if (stored == mine.stored.end()) {
-          continue;
+        if (stored != mine.stored.end()) {
+          const Part part = part_of(name, stored->second);
+          std::vector<std::byte> bytes(
+              static_cast<std::size_t>(size_of(TensorType{part.type.dtype, shape_of(part)}).count));
+          take_part(part, to_bytes(numbers, part.type.dtype), bytes);
+          execution.write(name, bytes);
         }
-        std::vector<double> part;
-        for_each_part(stored->second, graph.value(graph.find(name)).type.shape, wishes.axes,
-                      wishes.micro, place.coordinates,
-                      [&](std::size_t, std::size_t whole) { part.push_back(numbers[whole]); });
-        write(execution, name, part);
       }
     };
     scatter(first);
@@ -174,11 +141,13 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
       if (value.origin == Origin::Input) {
         continue;
       }
-      const std::vector<double> part = read(execution, name);
+      const Part part = part_of(name, placement);
+      const std::vector<double> numbers = read(execution, name);
+      Part in_f64 = part;
+      in_f64.type.dtype = DType::F64;
       std::vector<double>& whole = trained.kept[name];
       whole.resize(static_cast<std::size_t>(value.type.shape.element_count()));
-      for_each_part(placement, value.type.shape, wishes.axes, wishes.micro, place.coordinates,
-                    [&](std::size_t i, std::size_t at) { whole[at] = part[i]; });
+      put_part(in_f64, std::as_bytes(std::span(numbers)), std::as_writable_bytes(std::span(whole)));
     }
   });
   return trained;
