@@ -105,7 +105,7 @@ class Text {
     if (a.is_mixture()) {
       line("  {} experts of {} in {} of the layers, {} for each token{}", c.experts,
            a.hidden_of_expert(), a.mixture_blocks(), c.experts_per_token,
-           a.shared_experts > 0 ? fmt::format(" and {} shared", a.shared_experts) : "");
+           c.shared_experts > 0 ? fmt::format(" and {} shared", c.shared_experts) : "");
     }
     line("  {} sequence{} of {} tokens a step on {} {}, {}", batch.sequences,
          batch.sequences == 1 ? "" : "s", batch.length,
@@ -131,7 +131,7 @@ class Text {
     parts({{"embedding", real(p.embedding), model().tied ? "also the output layer" : ""},
            {"attention", real(p.attention)},
            {"feed-forward", real(p.feed_forward),
-            r_.request.architecture.shared_experts > 0 ? "with shared experts" : ""},
+            r_.request.architecture.model.shared_experts > 0 ? "with shared experts" : ""},
            {"experts", real(p.experts)},
            {"routers", real(p.routers)},
            {"norms", real(p.norms)},
