@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -31,6 +32,8 @@ constexpr const char* kExamples =
     "minute\n"
     "  trireme train --data book.txt --steps 2000     any file, a byte a token\n"
     "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
+    "  trireme train --model conv-mini --batch 64     a classifier of generated images\n"
+    "  trireme train --experts 8,per-token=2,shared=1 a mixture of experts\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "\n"
     "Ctrl-C finishes the step, saves, and says how to go on.";
@@ -108,8 +111,8 @@ class Run {
                     ? (options.run_folder.empty() ? free_run_folder(settings_.model)
                                                   : options.run_folder)
                     : options.resume) {
-    tokens_.resize(static_cast<std::size_t>(settings_.batch * settings_.length));
-    targets_.resize(tokens_.size());
+    inputs_.resize(static_cast<std::size_t>(trainer_.input_bytes().count));
+    targets_.resize(static_cast<std::size_t>(trainer_.target_bytes().count));
   }
 
   void run() {
@@ -177,7 +180,8 @@ class Run {
               .parameters = trainer_.parameter_count(),
               .first_step = trainer_.step(),
               .steps = settings_.steps,
-              .tokens_per_step = settings_.batch * settings_.length,
+              .unit = data_.text ? "tokens" : "examples",
+              .units_per_step = settings_.batch * (data_.text ? settings_.length : 1),
               .model_flops = model.products,
               .hardware_flops = hardware.products,
               .peak_flops = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype)),
@@ -186,13 +190,13 @@ class Run {
   }
 
   void one_step() {
-    data_.training.fill(position_, tokens_, targets_);
-    position_ = data_.training.advance(position_, settings_.batch);
+    data_.training->fill(position_, {inputs_, targets_});
+    position_ = data_.training->advance(position_, settings_.batch);
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
     const train::StepResult result =
-        trainer_.run_step(tokens_, targets_, traced ? &trace : nullptr);
+        trainer_.run_step(inputs_, targets_, traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (traced) {
       trace.title = fmt::format("{}, step {}", settings_.model, result.step);
@@ -236,9 +240,9 @@ class Run {
     train::DataPosition at{};
     double sum = 0;
     for (std::int64_t i = 0; i < kValidationBatches; ++i) {
-      data_.validation->fill(at, tokens_, targets_);
+      data_.validation->fill(at, {inputs_, targets_});
       at = data_.validation->advance(at, settings_.batch);
-      sum += trainer_.evaluate(tokens_, targets_);
+      sum += trainer_.evaluate(inputs_, targets_);
     }
     return sum / static_cast<double>(kValidationBatches);
   }
@@ -251,12 +255,13 @@ class Run {
   }
 
   std::string sample_text() {
-    if (settings_.dtype != "f32") {
+    if (settings_.dtype != "f32" || !data_.text) {
       return {};
     }
     constexpr std::int64_t kShown = 60;
-    const std::vector<std::int32_t> all =
-        trainer_.sample({tokens_.front()}, kShown, 0.8, settings_.seed);
+    std::int32_t first = 0;
+    std::memcpy(&first, inputs_.data(), sizeof(first));
+    const std::vector<std::int32_t> all = trainer_.sample({first}, kShown, 0.8, settings_.seed);
     return data_.text(all);
   }
 
@@ -266,15 +271,15 @@ class Run {
       loss += one / static_cast<double>(last_losses_.size());
     }
     const std::int64_t steps = trainer_.step() - facts_.first_step;
-    display_.end(
-        facts_, {.step = trainer_.step(),
-                 .loss = loss,
-                 .validation = validate(),
-                 .time = {seconds},
-                 .tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds,
-                 .run_folder = folder_,
-                 .sample = sample_text(),
-                 .interrupted = interrupted != 0});
+    display_.end(facts_,
+                 {.step = trainer_.step(),
+                  .loss = loss,
+                  .validation = validate(),
+                  .time = {seconds},
+                  .units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds,
+                  .run_folder = folder_,
+                  .sample = sample_text(),
+                  .interrupted = interrupted != 0});
   }
 
   Options options_;
@@ -286,8 +291,8 @@ class Run {
   std::string folder_;
   TrainFacts facts_{};
   train::DataPosition position_{};
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> targets_;
+  std::vector<std::byte> inputs_;
+  std::vector<std::byte> targets_;
   std::deque<double> last_losses_;
   std::ofstream metrics_;
 };
@@ -320,7 +325,7 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
   command
       ->add_option("--model", s.model,
-                   fmt::format("one of {}", fmt::join(preset_model_names(), ", ")))
+                   fmt::format("one of {}", fmt::join(preset_any_model_names(), ", ")))
       ->capture_default_str();
   command->add_option("--data", s.data,
                       "a text file, or tokens of two bytes (*.bin); default: a generated language "
@@ -328,7 +333,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data");
   CLI::Option* steps =
       command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
-  command->add_option("--batch", s.batch, "sequences in a step")->capture_default_str();
+  command->add_option("--batch", s.batch, "sequences, or examples, in a step")
+      ->capture_default_str();
   command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
   command->add_option(
       "--rate", s.rate,
@@ -337,6 +343,9 @@ void add_train_command(CLI::App& app) {
   command->add_option("--clip", s.clip, "largest norm of all gradients")->capture_default_str();
   command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
   command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
+  command->add_option("--experts", s.experts,
+                      "a mixture of experts: NUMBER,per-token=K,gate=softmax-first|top-k-first,"
+                      "capacity=F,balance=W,shared=S,noise (default: as the model has it)");
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
   command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();

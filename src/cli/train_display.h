@@ -20,7 +20,8 @@ struct TrainFacts {
   std::int64_t parameters = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  std::int64_t tokens_per_step = 0;
+  std::string unit = "tokens";  ///< what a batch is counted in
+  std::int64_t units_per_step = 0;
   double model_flops = 0;     ///< of a step: matrix products of forward and backward
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
@@ -43,7 +44,7 @@ struct TrainEnd {
   double loss = 0;  ///< the mean of the last steps
   std::optional<double> validation{};
   Seconds time{};
-  double tokens_per_second = 0;
+  double units_per_second = 0;
   std::string run_folder{};
   std::string sample{};
   bool interrupted = false;

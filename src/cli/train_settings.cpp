@@ -23,13 +23,47 @@ RecomputeMode parse_recompute(std::string_view text) {
               fmt::format("'{}' is no way to recompute; use none, selective or full", text));
 }
 
-ModelConfig TrainSettings::model_config(std::int64_t vocabulary) const {
-  ModelConfig config = preset_model(model);
+namespace {
+
+void apply(const TrainSettings& settings, std::int64_t vocabulary, ModelConfig& config) {
   config.vocabulary = vocabulary;
-  config.context = std::max(length, config.context);
-  config.dropout = dropout;
-  config.dtype = parse_dtype(dtype);
-  return config;
+  config.context = std::max(settings.length, config.context);
+  config.dropout = settings.dropout;
+  if (!settings.experts.empty()) {
+    parse_experts(settings.experts, config);
+  }
+}
+
+template <class Config>
+void apply(const TrainSettings& settings, std::int64_t /*vocabulary*/, Config& config) {
+  if (settings.dropout > 0 || !settings.experts.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} has no dropout and no experts; leave out --dropout and --experts",
+                            config.name));
+  }
+}
+
+double width_of(const ModelConfig& config) {
+  return static_cast<double>(config.width);
+}
+double width_of(const MlpConfig& config) {
+  return static_cast<double>(std::ranges::max(config.hidden));
+}
+double width_of(const ConvNetConfig& config) {
+  return static_cast<double>(config.filters);
+}
+
+}  // namespace
+
+AnyModelConfig TrainSettings::model_config(std::int64_t vocabulary) const {
+  AnyModelConfig any = preset_any_model(model);
+  std::visit(
+      [&](auto& config) {
+        apply(*this, vocabulary, config);
+        config.dtype = parse_dtype(dtype);
+      },
+      any);
+  return any;
 }
 
 train::LearningRate TrainSettings::learning_rate() const {
@@ -37,7 +71,8 @@ train::LearningRate TrainSettings::learning_rate() const {
     return train::parse_learning_rate(rate);
   }
   // Small models stand, and want, larger steps.
-  const double width = static_cast<double>(preset_model(model).width);
+  const double width =
+      std::visit([](const auto& config) { return width_of(config); }, preset_any_model(model));
   const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
   return {.shape = train::Decay::Cosine,
           .peak = peak,
@@ -48,28 +83,20 @@ train::LearningRate TrainSettings::learning_rate() const {
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{{"model", s.model},
-                  {"data", s.data},
-                  {"tokenizer", s.tokenizer},
-                  {"batch", s.batch},
-                  {"length", s.length},
-                  {"steps", s.steps},
-                  {"rate", s.rate},
-                  {"clip", s.clip},
-                  {"decay", s.decay},
-                  {"dropout", s.dropout},
-                  {"validation", s.validation},
-                  {"dtype", s.dtype},
-                  {"recompute", s.recompute},
-                  {"seed", s.seed}};
+  const Json json{{"model", s.model},     {"data", s.data},           {"tokenizer", s.tokenizer},
+                  {"batch", s.batch},     {"length", s.length},       {"steps", s.steps},
+                  {"rate", s.rate},       {"clip", s.clip},           {"decay", s.decay},
+                  {"dropout", s.dropout}, {"experts", s.experts},     {"validation", s.validation},
+                  {"dtype", s.dtype},     {"recompute", s.recompute}, {"seed", s.seed}};
   return json.dump(2) + "\n";
 }
 
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(json, what, "",
-                          {"model", "data", "tokenizer", "batch", "length", "steps", "rate", "clip",
-                           "decay", "dropout", "validation", "dtype", "recompute", "seed"});
+  const JsonObject object(
+      json, what, "",
+      {"model", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay", "dropout",
+       "experts", "validation", "dtype", "recompute", "seed"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -82,6 +109,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.clip = object.number("clip");
   settings.decay = object.number("decay");
   settings.dropout = object.number("dropout");
+  settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
   settings.dtype = object.text("dtype");
   settings.recompute = object.text("recompute");
