@@ -120,15 +120,16 @@ class Mixture {
     return einsum("epf,ecf->epc", h, down);
   }
 
+  /// In f32 at least, as the loss is.
   ValueId balance() {
+    const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
     const ValueId share =
-        layers_.cast(b_.add1("expert_load", {indices_}, {{"experts", c_.experts}}), c_.dtype);
-    const ValueId sum =
-        b_.add1("reduce_sum", {probabilities_}, {{"axes", std::vector<std::int64_t>{0}}});
+        layers_.cast(b_.add1("expert_load", {indices_}, {{"experts", c_.experts}}), wide);
+    const ValueId sum = b_.add1("reduce_sum", {layers_.cast(probabilities_, wide)},
+                                {{"axes", std::vector<std::int64_t>{0}}});
     const double weight =
         c_.balance_loss * static_cast<double>(c_.experts) / static_cast<double>(tokens_);
-    const ValueId loss = b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
-    return layers_.cast(loss, c_.dtype == DType::F64 ? DType::F64 : DType::F32);
+    return b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
   }
 
   Layers& layers_;
