@@ -314,5 +314,42 @@ TEST(MixtureOfDepths, IsAPlainBlockButForTheGateIfItPicksAllE20) {
   }
 }
 
+double loss_with(const Model& model, Leaves leaves, const std::string& name, std::size_t element,
+                 double moved) {
+  leaves.at(name).data[element] += moved;
+  return Ran(model.graph, leaves).loss();
+}
+
+/// Gates, noise, shared experts and picked tokens: the gradient of some elements of each parameter is what the
+/// loss does when they move.
+TEST(Mixtures, GradientsAreDifferences) {
+  ModelConfig topped = with_experts(4, 2);
+  topped.noisy_router = true;
+  topped.shared_experts = 1;
+  ModelConfig softmax = with_experts(4, 2);
+  softmax.gate_order = GateOrder::SoftmaxFirst;
+  softmax.balance_loss = 0.1;
+  softmax.capacity_factor = 1;
+  constexpr double kStep = 1e-5;
+  for (const ModelConfig& config : {topped, softmax, with_depths(0.4)}) {
+    const Model model = make_model(config, kBatch);
+    const Leaves leaves = leaves_of(model);
+    const std::vector<ValueId> parameters = model.graph.with_origin(Origin::Parameter);
+    const Gradients found = add_gradients(model.graph, model.graph.output("loss"), parameters);
+    const Ran ran(found.graph, leaves);
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const std::string& name = model.graph.value(parameters[p]).name;
+      const Dense& gradient = ran.at(found.values[p]);
+      for (const std::size_t element : {std::size_t{0}, gradient.data.size() / 2 + 1}) {
+        const double difference = loss_with(model, leaves, name, element, kStep) -
+                                  loss_with(model, leaves, name, element, -kStep);
+        EXPECT_NEAR(gradient.data[element], difference / (2 * kStep),
+                    1e-8 + 1e-5 * std::abs(gradient.data[element]))
+            << name << " " << element;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme
