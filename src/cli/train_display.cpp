@@ -27,7 +27,7 @@ std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
   json["gradient_norm"] = m.gradient_norm;
   json["learning_rate"] = m.rate;
   json["seconds"] = m.step_time.count;
-  json["tokens_per_second"] = static_cast<double>(facts.tokens_per_step) / m.step_time.count;
+  json[facts.unit + "_per_second"] = static_cast<double>(facts.units_per_step) / m.step_time.count;
   json["mfu"] = mfu(facts, m.step_time);
   json["hfu"] = hfu(facts, m.step_time);
   json["peak_memory_bytes"] = facts.memory.count;
@@ -73,11 +73,17 @@ std::string loss_text(const TrainFacts& facts, double loss) {
                      : fmt::format("loss {:.3f}", loss);
 }
 
+/// "61.2 ktok/s"
+std::string speed_text(const TrainFacts& facts, double units_per_second) {
+  return fmt::format("{}{}/s", count_text(units_per_second),
+                     facts.unit == "tokens" ? "tok" : facts.unit);
+}
+
 std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double step_time) {
   const Seconds time{step_time};
-  return fmt::format("{} · {}tok/s · MFU {:.0f} % · HFU {:.0f} % · {} · left {}",
+  return fmt::format("{} · {} · MFU {:.0f} % · HFU {:.0f} % · {} · left {}",
                      loss_text(facts, m.loss),
-                     count_text(static_cast<double>(facts.tokens_per_step) / time.count),
+                     speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
                      100 * mfu(facts, time), 100 * hfu(facts, time), to_text(facts.memory),
                      clock_text(static_cast<double>(facts.steps - m.step) * step_time));
 }
@@ -90,8 +96,8 @@ void print_facts(const TrainFacts& f) {
   fmt::print("data     {}\n", f.data);
   fmt::print("device   {}; {:.0f} GFLOP/s in a matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
-  fmt::print("a step   {} tokens, {}FLOP (model){}; {} of memory, planned before it runs\n",
-             f.tokens_per_step, count_text(f.model_flops),
+  fmt::print("a step   {} {}, {}FLOP (model){}; {} of memory, planned before it runs\n",
+             f.units_per_step, f.unit, count_text(f.model_flops),
              f.hardware_flops > f.model_flops
                  ? fmt::format(", {}FLOP with recomputation", count_text(f.hardware_flops))
                  : "",
@@ -110,16 +116,14 @@ std::string final_loss_text(const TrainEnd& e) {
 
 void print_end(const TrainFacts& f, const TrainEnd& e) {
   const bool colour = standard_output().colour;
-  fmt::print("\n{} {} steps, {}tokens in {}: {}tok/s\n",
-             e.interrupted ? "Stopped after" : "Trained for", e.step - f.first_step,
-             count_text(static_cast<double>((e.step - f.first_step) * f.tokens_per_step)),
-             clock_text(e.time.count), count_text(e.tokens_per_second));
+  fmt::print("\n{} {} steps, {}{} in {}: {}\n", e.interrupted ? "Stopped after" : "Trained for",
+             e.step - f.first_step,
+             count_text(static_cast<double>((e.step - f.first_step) * f.units_per_step)), f.unit,
+             clock_text(e.time.count), speed_text(f, e.units_per_second));
   fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, colour));
   if (f.marks) {
-    fmt::print(
-        "  {:.3f} is the floor: this language's own entropy per symbol, which no model can beat\n"
-        "  {:.3f} is what knowing only the symbols' frequencies gives\n",
-        f.marks->floor, f.marks->unigram);
+    fmt::print("  {:.3f} is the floor: {}\n  {:.3f} is what {}\n", f.marks->floor,
+               f.marks->floor_is, f.marks->uninformed, f.marks->uninformed_is);
   }
   if (!e.sample.empty()) {
     fmt::print("  a sample: {}\n", in_quotes(e.sample));
@@ -203,8 +207,8 @@ class JsonDisplay : public TrainDisplay {
     json["final_loss"] = e.loss ? Json(*e.loss) : Json();
     json["validation_loss"] = e.validation ? Json(*e.validation) : Json();
     json["floor"] = facts.marks ? Json(facts.marks->floor) : Json();
-    json["unigram_entropy"] = facts.marks ? Json(facts.marks->unigram) : Json();
-    json["tokens_per_second"] = e.tokens_per_second;
+    json["uninformed_loss"] = facts.marks ? Json(facts.marks->uninformed) : Json();
+    json[facts.unit + "_per_second"] = e.units_per_second;
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
     json["seconds"] = e.time.count;

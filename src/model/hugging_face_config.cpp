@@ -320,7 +320,30 @@ void check_mixture(const Reader& reader, const ModelConfig& config) {
               fmt::format("model {} is no model of Hugging Face's: {}", config.name, why));
 }
 
+/// What a model has that no family has; "" if there is nothing.
+std::string_view beyond_families(const ModelConfig& config) {
+  if (config.family == Family::Gpt2 && config.experts > 1) {
+    return "none of the families has experts in the blocks of a gpt2";
+  }
+  if (config.shared_experts > 0) {
+    return "none of the families has experts that all tokens share";
+  }
+  if (config.noisy_router) {
+    return "none of the families has a router with noise";
+  }
+  if (config.depth_capacity > 0) {
+    return "none of the families has blocks that work on some of the tokens";
+  }
+  if (config.experts > 1 && config.experts_per_token < 2) {
+    return "a mixtral weighs the only expert of a token by 1, this model by its probability";
+  }
+  return {};
+}
+
 const ConfigForm& form_of(const ModelConfig& config) {
+  if (const std::string_view beyond = beyond_families(config); !beyond.empty()) {
+    cannot_export(config, std::string(beyond));
+  }
   const std::string_view family = weight_table(config).family;
   const ConfigForm& form = family == "gpt2"    ? gpt2_form()
                            : family == "llama" ? llama_form()
@@ -331,11 +354,6 @@ const ConfigForm& form_of(const ModelConfig& config) {
                   fmt::format("in a gpt2 all heads have keys and share the width, but there are {} "
                               "heads and {} key heads of {} in a width of {}",
                               config.heads, config.key_heads, config.head_width, config.width));
-  }
-  if (family == "mixtral" && config.experts_per_token < 2) {
-    cannot_export(config,
-                  "a mixtral weighs the only expert of a token by 1, this model by its "
-                  "probability");
   }
   return form;
 }
