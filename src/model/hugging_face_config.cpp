@@ -304,15 +304,11 @@ bool is_countable(const ModelConfig& c) {
   return 2 * rows * real(c.width) < 1e15;
 }
 
-void check_mixture(const Reader& reader, const ModelConfig& config) {
+void read_mixture(const Reader& reader, ModelConfig& config) {
   if (config.experts < 2) {
     reader.refuse("num_local_experts", "it must be 2 or more");
   }
-  if (config.experts_per_token < 2) {
-    reader.refuse("num_experts_per_tok",
-                  "only 2 or more is supported: a single expert is weighed by its probability "
-                  "here, and by 1 there");
-  }
+  config.gate_order = GateOrder::TopKFirst;
 }
 
 [[noreturn]] void cannot_export(const ModelConfig& config, const std::string& why) {
@@ -334,8 +330,9 @@ std::string_view beyond_families(const ModelConfig& config) {
   if (config.depth_capacity > 0) {
     return "none of the families has blocks that work on some of the tokens";
   }
-  if (config.experts > 1 && config.experts_per_token < 2) {
-    return "a mixtral weighs the only expert of a token by 1, this model by its probability";
+  if (config.experts > 1 && config.softmax_first()) {
+    return "a mixtral takes the soft-max over the experts that were chosen (top-k-first), this "
+           "model over all of them";
   }
   return {};
 }
@@ -384,7 +381,7 @@ ModelConfig parse_hugging_face_config(std::string_view text, std::string_view wh
     reader.check_window(config);
   }
   if (form.type == "mixtral") {
-    check_mixture(reader, config);
+    read_mixture(reader, config);
   }
   if (!is_countable(config)) {
     reader.fail("has more than 1e15 weights");

@@ -118,6 +118,15 @@ TEST(HuggingFaceWeights, OfAMixtralComputeWhatTheyShould) {
   expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
 }
 
+/// Its gate is 1, not its probability.
+TEST(HuggingFaceWeights, OfAMixtralWithOneExpertForATokenComputeWhatTheyShould) {
+  TinyModel tiny = tiny_mixtral();
+  const std::string field = R"("num_experts_per_tok": )";
+  tiny.config.replace(tiny.config.find(field), field.size() + 1, field + "1");
+  tiny.sizes.experts_per_token = 1;
+  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+}
+
 /// File, parameters, file: the same tensors; and again the same parameters.
 TEST(HuggingFaceWeights, GoThereAndBackBitForBit) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
@@ -321,7 +330,10 @@ TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
   config = preset_model("llama-tiny");
   config.experts = 4;
   config.experts_per_token = 1;
-  expect_no_export(config, "weighs the only expert of a token by 1");
+  expect_no_export(config, "soft-max over the experts that were chosen");
+  config.experts_per_token = 2;
+  config.gate_order = GateOrder::SoftmaxFirst;
+  expect_no_export(config, "soft-max over the experts that were chosen");
 }
 
 /// One line names all that the tables do not know, whichever way the weights should go.
