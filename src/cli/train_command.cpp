@@ -50,6 +50,7 @@ constexpr std::int64_t kTracedStep = 3;
 struct Options {
   TrainSettings settings{};
   bool steps_given = false;
+  bool length_given = false;
   std::string run_folder{};
   std::string resume{};
   std::string export_folder{};
@@ -102,13 +103,23 @@ void make_folder(const std::string& folder) {
   }
 }
 
+NamedModel name_model(const Options& options) {
+  NamedModel named = name_train_model(options.settings, options.resume);
+  if (options.length_given && !std::holds_alternative<ModelConfig>(named.config)) {
+    throw Error(ErrorKind::Usage, fmt::format("{} has no sequences that could have a length; leave "
+                                              "out --length",
+                                              name_of(named.config)));
+  }
+  return named;
+}
+
 class Run {
  public:
   Run(const Options& options, TrainDisplay& display)
       : options_(options),
         settings_(options.settings),
         display_(display),
-        named_(name_train_model(settings_, options.resume)),
+        named_(name_model(options)),
         data_(open_train_data(settings_, named_.config)),
         model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
         device_(make_cpu_device({.threads = options.threads})),
@@ -383,7 +394,8 @@ void add_train_command(CLI::App& app) {
       command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
   command->add_option("--batch", s.batch, "sequences, or examples, in a step")
       ->capture_default_str();
-  command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
+  CLI::Option* length =
+      command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
   command->add_option(
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
@@ -415,8 +427,9 @@ void add_train_command(CLI::App& app) {
                       "measure the validation loss every so many steps");
   command->add_flag("--json", options->json, "a line of JSON for each step, and one at the end");
   command->footer(kExamples);
-  command->callback([options, steps] {
+  command->callback([options, steps, length] {
     options->steps_given = steps->count() > 0;
+    options->length_given = length->count() > 0;
     run(*options);
   });
 }

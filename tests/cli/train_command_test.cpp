@@ -157,6 +157,8 @@ TEST_F(TrainCommand, RefusesWhatCannotBe) {
   EXPECT_NE(error("--model mlp --data book.txt").find("not on files"), std::string::npos);
   EXPECT_NE(error("--model conv-mini --dropout 0.1").find("no dropout"), std::string::npos);
   EXPECT_NE(error("--model mlp --experts 4").find("no experts"), std::string::npos);
+  EXPECT_NE(error("--model mlp --length 64").find("leave out --length"), std::string::npos);
+  EXPECT_NE(error("--model conv-mini --length 128").find("leave out --length"), std::string::npos);
   EXPECT_NE(error("--experts 4,gate=first").find("softmax-first or top-k-first"),
             std::string::npos);
   EXPECT_NE(error("--experts 2,per-token=3").find("3 experts for each token of 2"),
