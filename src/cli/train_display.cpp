@@ -73,10 +73,20 @@ std::string loss_text(const TrainFacts& facts, double loss) {
                      : fmt::format("loss {:.3f}", loss);
 }
 
-/// "61.2 ktok/s"
+/// "61.2 ktok/s", "512 tok/s": a prefix goes with the symbol of a unit.
+std::string unit_text(double count, std::string_view symbol) {
+  const std::string number = count_text(count);
+  return fmt::format("{}{}{}", number, number.find(' ') == std::string::npos ? " " : "", symbol);
+}
+
+/// "112.4 k parameters"
+std::string words_text(double count, std::string_view words) {
+  return fmt::format("{} {}", count_text(count), words);
+}
+
 std::string speed_text(const TrainFacts& facts, double units_per_second) {
-  return fmt::format("{}{}/s", count_text(units_per_second),
-                     facts.unit == "tokens" ? "tok" : facts.unit);
+  return facts.unit == "tokens" ? unit_text(units_per_second, "tok/s")
+                                : words_text(units_per_second, facts.unit + "/s");
 }
 
 std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double step_time) {
@@ -89,17 +99,18 @@ std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double st
 }
 
 void print_facts(const TrainFacts& f) {
-  fmt::print("model    {}, {}parameters\n", f.model, count_text(static_cast<double>(f.parameters)));
+  fmt::print("model    {}, {}\n", f.model,
+             words_text(static_cast<double>(f.parameters), "parameters"));
   if (!f.weights.empty()) {
     fmt::print("begins   with {}\n", f.weights);
   }
   fmt::print("data     {}\n", f.data);
   fmt::print("device   {}; {:.0f} GFLOP/s in a matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
-  fmt::print("a step   {} {}, {}FLOP (model){}; {} of memory, planned before it runs\n",
-             f.units_per_step, f.unit, count_text(f.model_flops),
+  fmt::print("a step   {} {}, {} (model){}; {} of memory, planned before it runs\n",
+             f.units_per_step, f.unit, unit_text(f.model_flops, "FLOP"),
              f.hardware_flops > f.model_flops
-                 ? fmt::format(", {}FLOP with recomputation", count_text(f.hardware_flops))
+                 ? fmt::format(", {} with recomputation", unit_text(f.hardware_flops, "FLOP"))
                  : "",
              to_text(f.memory));
   std::fflush(stdout);
@@ -116,9 +127,9 @@ std::string final_loss_text(const TrainEnd& e) {
 
 void print_end(const TrainFacts& f, const TrainEnd& e) {
   const bool colour = standard_output().colour;
-  fmt::print("\n{} {} steps, {}{} in {}: {}\n", e.interrupted ? "Stopped after" : "Trained for",
+  fmt::print("\n{} {} steps, {} in {}: {}\n", e.interrupted ? "Stopped after" : "Trained for",
              e.step - f.first_step,
-             count_text(static_cast<double>((e.step - f.first_step) * f.units_per_step)), f.unit,
+             words_text(static_cast<double>((e.step - f.first_step) * f.units_per_step), f.unit),
              clock_text(e.time.count), speed_text(f, e.units_per_second));
   fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, colour));
   if (f.marks) {

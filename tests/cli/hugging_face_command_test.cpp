@@ -86,7 +86,7 @@ TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const Ran ran = run_program(fmt::format("train {} --steps 1 --model {} --run-folder {}", kShort,
                                           at("nano"), at("shown")));
-  EXPECT_NE(ran.out.find("model    nano, "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("model    nano, 112.4 k parameters\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("begins   with 28 tensors of f32 in " + at("nano")), std::string::npos)
       << ran.out;
 }
