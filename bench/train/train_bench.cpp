@@ -219,17 +219,18 @@ class Folder {
 };
 
 train::TrainerOptions trainer_options(const Options& o) {
+  ModelConfig model = preset_model("gpt2-small");
+  model.name = "bench";
+  model.vocabulary = o.vocabulary;
+  model.context = o.length;
+  model.width = o.width;
+  model.layers = o.layers;
+  model.heads = o.heads;
+  model.key_heads = o.heads;
+  model.head_width = o.width / o.heads;
+  model.hidden = 4 * o.width;
   train::TrainerOptions options;
-  options.model = preset_model("gpt2-small");
-  options.model.name = "bench";
-  options.model.vocabulary = o.vocabulary;
-  options.model.context = o.length;
-  options.model.width = o.width;
-  options.model.layers = o.layers;
-  options.model.heads = o.heads;
-  options.model.key_heads = o.heads;
-  options.model.head_width = o.width / o.heads;
-  options.model.hidden = 4 * o.width;
+  options.model = model;
   options.batch = {.sequences = o.sequences, .length = o.length};
   options.rate.peak = kRate;
   options.training.optimizer = kAdam;

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model.h"
+#include "trireme/model_kinds.h"
 #include "trireme/safetensors.h"
 
 namespace trireme {
@@ -71,12 +71,17 @@ struct WeightedModel {
 /// A tensor of theirs, and how it lies in a parameter of ours (see weight_names.h).
 struct WeightPiece;
 
+/// Throws Error(Usage) that names the parameters that none of the families has, with * for a layer's number: experts
+/// that all tokens share, routers of a mixture of depths, all of a conv net, …
+void check_hugging_face_names(const AnyModelConfig& config,
+                              std::span<const ModelParameter> parameters);
+
 /// The weights of a model, out of such files.
 class HuggingFaceWeights {
  public:
   /// Looks at all names and shapes. Throws Error(Input) "FILE: tensor 'h.0.ln_1.weight' …" if one is missing, has
-  /// another shape or no floating-point type, or belongs to no parameter. Names may lack the family's prefix
-  /// ("transformer." or "model."). The files must outlive this.
+  /// another shape or no floating-point type, or belongs to no parameter; Error(Usage) as check_hugging_face_names.
+  /// Names may lack the family's prefix ("transformer." or "model."). The files must outlive this.
   HuggingFaceWeights(const WeightFiles& files, WeightedModel model);
   ~HuggingFaceWeights();
   HuggingFaceWeights(const HuggingFaceWeights&) = delete;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,12 @@ namespace trireme {
 enum class Family : std::uint8_t {
   Gpt2,   ///< layer norm, learned positions, GELU, biases, tied embedding
   Llama,  ///< RMS norm, rotary positions, SwiGLU, grouped queries, no biases
+};
+
+/// How a router's scores become the gates of the experts that it chose.
+enum class GateOrder : std::uint8_t {
+  SoftmaxFirst,  ///< over all experts, then the best k of it: gates add up to less than 1
+  TopKFirst,     ///< the best k scores, then the soft-max over those: gates add up to 1
 };
 
 /// A decoder-only language model.
@@ -39,7 +46,23 @@ struct ModelConfig {
   double capacity_factor =
       1.25;  ///< places of an expert, over an even share; 0: nothing is ever dropped
   double balance_loss = 0.01;  ///< weight of the auxiliary loss
+  /// None: soft-max first for one expert a token, whose gate would be 1 and teach the router nothing
+  /// otherwise; else top-k first.
+  std::optional<GateOrder> gate_order{};
+  /// The router's scores get normal noise, whose deviation it learns for each expert and token.
+  bool noisy_router = false;
+  std::int64_t shared_experts = 0;  ///< that every token passes, besides the chosen ones
+  // Mixture of depths: in each so-many-th block a router picks this share of every sequence's tokens; the
+  // others pass by. 0: all blocks take all tokens.
+  double depth_capacity = 0;
+  std::int64_t depth_every = 2;
   DType dtype = DType::F32;
+
+  /// Whether a router picks the tokens of this block, from 0 on.
+  [[nodiscard]] bool picks_tokens(std::int64_t layer) const noexcept;
+  /// How many it picks of a sequence: the capacity, rounded up.
+  [[nodiscard]] std::int64_t picked_tokens(std::int64_t length) const;
+  [[nodiscard]] bool softmax_first() const noexcept;
 
   /// Throws Error(Usage) that names the numbers that do not go together.
   void verify() const;
@@ -62,9 +85,11 @@ struct ModelParameter {
 };
 
 struct Model {
-  ModelConfig config{};
-  /// Inputs `tokens` and `targets`, i32[B,T], and `step`, i64[], if there is dropout; outputs `loss`, the mean
-  /// over all positions, and `logits`.
+  DType dtype = DType::F32;  ///< of parameters and activations
+  /// The name of the graph's input that it reads. A language model has `tokens` and `targets`, i32[B,T], and
+  /// the outputs `loss`, the mean over all positions, and `logits`. With dropout or noise there is a `step`,
+  /// i64[].
+  std::string input = "tokens";
   Graph graph{};
   std::vector<ModelParameter> parameters{};
 };

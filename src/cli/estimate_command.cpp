@@ -164,7 +164,8 @@ Architecture named_architecture(const std::string& model) {
   if (!is_model_path(model)) {
     return architecture(model);
   }
-  Architecture a{.model = load_model_file(model).config};
+  Architecture a;
+  a.model = std::get<ModelConfig>(load_model_file(model).config);
   a.model.capacity_factor =
       a.model.capacity_factor == 0 ? ModelConfig{}.capacity_factor : a.model.capacity_factor;
   return a;
@@ -183,7 +184,7 @@ Architecture make_architecture(const Options& o) {
       given_or(o.experts_per_token,
                c.experts > 1 ? std::min(c.experts_per_token, c.experts) : c.experts_per_token);
   a.expert_hidden = given_or(o.expert_hidden, a.expert_hidden);
-  a.shared_experts = given_or(o.shared_experts, a.shared_experts);
+  c.shared_experts = given_or(o.shared_experts, c.shared_experts);
   a.mixture_every = given_or(o.mixture_every, a.mixture_every);
   c.name += is_resized(o) ? "-resized" : "";
   a.verify();

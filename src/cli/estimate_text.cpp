@@ -105,7 +105,11 @@ class Text {
     if (a.is_mixture()) {
       line("  {} experts of {} in {} of the layers, {} for each token{}", c.experts,
            a.hidden_of_expert(), a.mixture_blocks(), c.experts_per_token,
-           a.shared_experts > 0 ? fmt::format(" and {} shared", a.shared_experts) : "");
+           c.shared_experts > 0 ? fmt::format(" and {} shared", c.shared_experts) : "");
+    }
+    if (c.depth_capacity > 0) {
+      line("  one layer in {} works on {} of {} tokens", c.depth_every,
+           c.picked_tokens(batch.length), batch.length);
     }
     line("  {} sequence{} of {} tokens a step on {} {}, {}", batch.sequences,
          batch.sequences == 1 ? "" : "s", batch.length,
@@ -131,7 +135,7 @@ class Text {
     parts({{"embedding", real(p.embedding), model().tied ? "also the output layer" : ""},
            {"attention", real(p.attention)},
            {"feed-forward", real(p.feed_forward),
-            r_.request.architecture.shared_experts > 0 ? "with shared experts" : ""},
+            r_.request.architecture.model.shared_experts > 0 ? "with shared experts" : ""},
            {"experts", real(p.experts)},
            {"routers", real(p.routers)},
            {"norms", real(p.norms)},
@@ -146,8 +150,9 @@ class Text {
   void forward() {
     const TokenFlops& f = r_.forward;
     const ModelConfig& c = model();
-    const bool plain = c.heads == c.key_heads && c.heads * c.head_width == c.width;
-    const bool usual = c.family == Family::Gpt2 && c.hidden == 4 * c.width && c.experts == 1;
+    const bool all = c.depth_capacity == 0;  // tokens go through all blocks
+    const bool plain = all && c.heads == c.key_heads && c.heads * c.head_width == c.width;
+    const bool usual = all && c.family == Family::Gpt2 && c.hidden == 4 * c.width && c.experts == 1;
     title("FLOPs of a token, forward",
           "2 for each multiply-add, no mask; h width, L layers, s tokens, V words");
     parts({{"projections", f.projections, plain ? "8h²L" : ""},

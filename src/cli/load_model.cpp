@@ -29,7 +29,7 @@ std::string plain(std::string path) {
 }
 
 bool is_preset(const std::string& name) {
-  const std::vector<std::string> names = preset_model_names();
+  const std::vector<std::string> names = preset_any_model_names();
   return std::ranges::find(names, name) != names.end();
 }
 
@@ -62,8 +62,9 @@ NamedModel load_model_file(const std::string& named) {
   const std::string file = folder ? path + "/config.json" : path;
   NamedModel model;
   model.description = read_file(file);
-  model.config = parse_hugging_face_config(model.description, file);
-  model.config.name = model_name(path);
+  ModelConfig config = parse_hugging_face_config(model.description, file);
+  config.name = model_name(path);
+  model.config = std::move(config);
   if (folder && WeightFiles::are_in(path)) {
     model.weights = path;
   }
@@ -76,7 +77,7 @@ NamedModel load_model(const std::string& model) {
   }
   NamedModel preset;
   try {
-    preset.config = preset_model(model);
+    preset.config = preset_any_model(model);
   } catch (const Error& error) {
     throw Error(error.kind(),
                 fmt::format("{}; or give a config.json or the folder of one", error.what()));

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "trireme/model.h"
+#include "trireme/model_kinds.h"
 
 namespace trireme::cli {
 
 /// A model, and what was found beside it.
 struct NamedModel {
-  ModelConfig config{};
+  AnyModelConfig config{};
   std::string description{};  ///< the text of its config.json; "" if it is a preset
   std::string weights{};      ///< the folder that it was named by, if weights are in it; else ""
 };
@@ -18,7 +18,7 @@ struct NamedModel {
 [[nodiscard]] bool is_model_path(const std::string& model);
 /// "tiny" for models/tiny and models/tiny/config.json, "nano" for nano.json; a preset's own name.
 [[nodiscard]] std::string model_name(const std::string& model);
-/// The config.json of a path. Throws Error(Input) if it is no model, Error(System) if it cannot be read. A folder
+/// The config.json of a path: a language model. Throws Error(Input) if it is no model, Error(System) if it cannot be read. A folder
 /// brings the weights that are in it, a config.json brings none.
 [[nodiscard]] NamedModel load_model_file(const std::string& path);
 /// The same, or a preset. Throws Error(Usage) if there is none of that name.

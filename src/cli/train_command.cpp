@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +33,8 @@ constexpr const char* kExamples =
     "minute\n"
     "  trireme train --data book.txt --steps 2000     any file, a byte a token\n"
     "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
+    "  trireme train --model conv-mini --batch 64     a classifier of generated images\n"
+    "  trireme train --experts 8,per-token=2,shared=1 a mixture of experts\n"
     "  trireme train --model path/to/folder           a config.json and weights of Hugging Face's\n"
     "  trireme train --export gpt-mini                and into such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
@@ -47,6 +50,7 @@ constexpr std::int64_t kTracedStep = 3;
 struct Options {
   TrainSettings settings{};
   bool steps_given = false;
+  bool length_given = false;
   std::string run_folder{};
   std::string resume{};
   std::string export_folder{};
@@ -99,26 +103,38 @@ void make_folder(const std::string& folder) {
   }
 }
 
+NamedModel name_model(const Options& options) {
+  NamedModel named = name_train_model(options.settings, options.resume);
+  if (options.length_given && !std::holds_alternative<ModelConfig>(named.config)) {
+    throw Error(ErrorKind::Usage, fmt::format("{} has no sequences that could have a length; leave "
+                                              "out --length",
+                                              name_of(named.config)));
+  }
+  return named;
+}
+
 class Run {
  public:
   Run(const Options& options, TrainDisplay& display)
       : options_(options),
         settings_(options.settings),
         display_(display),
-        data_(open_train_data(settings_)),
-        model_(open_train_model(settings_, data_.vocabulary, options.resume)),
+        named_(name_model(options)),
+        data_(open_train_data(settings_, named_.config)),
+        model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
         device_(make_cpu_device({.threads = options.threads})),
         trainer_(trainer_options(), *device_),
         folder_(options.resume.empty()
-                    ? (options.run_folder.empty() ? free_run_folder(model_.config.name)
+                    ? (options.run_folder.empty() ? free_run_folder(name_of(model_.config))
                                                   : options.run_folder)
                     : options.resume) {
-    tokens_.resize(static_cast<std::size_t>(settings_.batch * settings_.length));
-    targets_.resize(tokens_.size());
+    inputs_.resize(static_cast<std::size_t>(trainer_.input_bytes().count));
+    targets_.resize(static_cast<std::size_t>(trainer_.target_bytes().count));
     begin_with_weights(model_, trainer_);
     if (model_.weights) {
       settings_.weights = model_.weights->path();
     }
+    description_ = run_description(model_);
     if (!options_.export_folder.empty()) {
       check_hugging_face_export(weighted(model_, trainer_), export_to());
     }
@@ -163,8 +179,8 @@ class Run {
       resume();
     }
     write_file(folder_ + "/settings.json", to_text(settings_));
-    if (const std::string description = run_description(model_); !description.empty()) {
-      write_file(folder_ + "/config.json", description);
+    if (!description_.empty()) {
+      write_file(folder_ + "/config.json", description_);
     }
     metrics_.open(folder_ + "/metrics.jsonl", std::ios::app);
     if (!metrics_) {
@@ -187,32 +203,35 @@ class Run {
   void learn_facts() {
     const Flops model = trainer_.flops().model();
     const Flops hardware = trainer_.flops().hardware();
-    facts_ = {.model = model_.config.name,
-              .weights = model_.weights ? weights_text(*model_.weights) : "",
+    const std::string weights = model_.weights ? weights_text(*model_.weights) : "";
+    const double peak = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype));
+    facts_ = {.model = name_of(model_.config),
+              .weights = weights,
               .data = data_.name,
               .device = device_->name(),
               .parameters = trainer_.parameter_count(),
               .first_step = trainer_.step(),
               .steps = settings_.steps,
-              .tokens_per_step = settings_.batch * settings_.length,
+              .unit = data_.text ? "tokens" : "examples",
+              .units_per_step = settings_.batch * (data_.text ? settings_.length : 1),
               .model_flops = model.products,
               .hardware_flops = hardware.products,
-              .peak_flops = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype)),
+              .peak_flops = peak,
               .memory = trainer_.memory(),
               .marks = data_.marks};
   }
 
   void one_step() {
-    data_.training.fill(position_, tokens_, targets_);
-    position_ = data_.training.advance(position_, settings_.batch);
+    data_.training->fill(position_, {inputs_, targets_});
+    position_ = data_.training->advance(position_, settings_.batch);
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
     const train::StepResult result =
-        trainer_.run_step(tokens_, targets_, traced ? &trace : nullptr);
+        trainer_.run_step(inputs_, targets_, traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (traced) {
-      trace.title = fmt::format("{}, step {}", model_.config.name, result.step);
+      trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
       write_file(folder_ + "/trace.json", to_chrome_json(trace));
     }
     require_number(result);
@@ -253,9 +272,9 @@ class Run {
     train::DataPosition at{};
     double sum = 0;
     for (std::int64_t i = 0; i < kValidationBatches; ++i) {
-      data_.validation->fill(at, tokens_, targets_);
+      data_.validation->fill(at, {inputs_, targets_});
       at = data_.validation->advance(at, settings_.batch);
-      sum += trainer_.evaluate(tokens_, targets_);
+      sum += trainer_.evaluate(inputs_, targets_);
     }
     return sum / static_cast<double>(kValidationBatches);
   }
@@ -284,12 +303,13 @@ class Run {
   }
 
   std::string sample_text() {
-    if (settings_.dtype != "f32") {
+    if (settings_.dtype != "f32" || !data_.text) {
       return {};
     }
     constexpr std::int64_t kShown = 60;
-    const std::vector<std::int32_t> all =
-        trainer_.sample({tokens_.front()}, kShown, 0.8, settings_.seed);
+    std::int32_t first = 0;
+    std::memcpy(&first, inputs_.data(), sizeof(first));
+    const std::vector<std::int32_t> all = trainer_.sample({first}, kShown, 0.8, settings_.seed);
     return text_of(data_, all);
   }
 
@@ -299,30 +319,34 @@ class Run {
       loss = loss.value_or(0) + one / static_cast<double>(last_losses_.size());
     }
     const std::int64_t steps = trainer_.step() - facts_.first_step;
-    display_.end(
-        facts_, {.step = trainer_.step(),
-                 .loss = loss,
-                 .validation = validate(),
-                 .time = {seconds},
-                 .tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds,
-                 .run_folder = folder_,
-                 .exported = options_.export_folder,
-                 .sample = sample_text(),
-                 .interrupted = interrupted != 0});
+    const std::optional<double> validation = validate();
+    const std::string sample = sample_text();
+    display_.end(facts_,
+                 {.step = trainer_.step(),
+                  .loss = loss,
+                  .validation = validation,
+                  .time = {seconds},
+                  .units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds,
+                  .run_folder = folder_,
+                  .exported = options_.export_folder,
+                  .sample = sample,
+                  .interrupted = interrupted != 0});
   }
 
   Options options_;
   TrainSettings settings_;
   TrainDisplay& display_;
+  NamedModel named_;
   TrainData data_;
   TrainModel model_;
   std::unique_ptr<Device> device_;
   train::Trainer trainer_;
   std::string folder_;
+  std::string description_;
   TrainFacts facts_{};
   train::DataPosition position_{};
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> targets_;
+  std::vector<std::byte> inputs_;
+  std::vector<std::byte> targets_;
   std::deque<double> last_losses_;
   std::ofstream metrics_;
 };
@@ -357,7 +381,7 @@ void add_train_command(CLI::App& app) {
       ->add_option("--model", s.model,
                    fmt::format("one of {}; or a config.json of Hugging Face's (gpt2, llama, "
                                "mixtral), or its folder, with the weights that are in it",
-                               fmt::join(preset_model_names(), ", ")))
+                               fmt::join(preset_any_model_names(), ", ")))
       ->capture_default_str();
   command->add_option("--weights", s.weights,
                       "a safetensors file, an index of several, or a folder, to begin with "
@@ -368,8 +392,10 @@ void add_train_command(CLI::App& app) {
   command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data");
   CLI::Option* steps =
       command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
-  command->add_option("--batch", s.batch, "sequences in a step")->capture_default_str();
-  command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
+  command->add_option("--batch", s.batch, "sequences, or examples, in a step")
+      ->capture_default_str();
+  CLI::Option* length =
+      command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
   command->add_option(
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
@@ -377,6 +403,9 @@ void add_train_command(CLI::App& app) {
   command->add_option("--clip", s.clip, "largest norm of all gradients")->capture_default_str();
   command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
   command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
+  command->add_option("--experts", s.experts,
+                      "a mixture of experts: NUMBER,per-token=K,gate=softmax-first|top-k-first,"
+                      "capacity=F,balance=W,shared=S,noise (default: as the model has it)");
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
   command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
@@ -398,8 +427,9 @@ void add_train_command(CLI::App& app) {
                       "measure the validation loss every so many steps");
   command->add_flag("--json", options->json, "a line of JSON for each step, and one at the end");
   command->footer(kExamples);
-  command->callback([options, steps] {
+  command->callback([options, steps, length] {
     options->steps_given = steps->count() > 0;
+    options->length_given = length->count() > 0;
     run(*options);
   });
 }

@@ -27,7 +27,9 @@ Opened open_language(std::uint64_t seed) {
   return {"a generated language",
           train::Tokens(language->sample(kLanguageTokens, seed), language->symbols(),
                         "the generated language"),
-          LossMarks{language->entropy_rate(), language->unigram_entropy()},
+          LossMarks{language->entropy_rate(), language->unigram_entropy(),
+                    "this language's own entropy per symbol, which no model can beat",
+                    "knowing only the symbols' frequencies gives"},
           [language](std::span<const std::int32_t> tokens) { return language->text(tokens); }};
 }
 
@@ -71,6 +73,57 @@ train::TokenSourceOptions source_options(const TrainSettings& settings, train::P
       .seed = settings.seed};
 }
 
+TrainData open_data(const ModelConfig&, const TrainSettings& settings) {
+  Opened opened = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
+  TrainData data;
+  data.name = opened.name;
+  data.vocabulary = opened.tokens.vocabulary();
+  data.training = train::make_batches(
+      train::TokenSource(opened.tokens, source_options(settings, train::Part::Training)));
+  if (settings.validation > 0) {
+    data.validation = train::make_batches(
+        train::TokenSource(opened.tokens, source_options(settings, train::Part::Validation)));
+  }
+  data.marks = opened.marks;
+  data.text = opened.text;
+  return data;
+}
+
+/// Examples for validation come from a stream of their own.
+template <class Task>
+TrainData generated(const Task& task, const TrainSettings& settings) {
+  TrainData data;
+  data.training = train::make_batches(task, 2 * settings.seed);
+  if (settings.validation > 0) {
+    data.validation = train::make_batches(task, 2 * settings.seed + 1);
+  }
+  data.marks = LossMarks{task.floor(), task.uninformed(), {}, {}};
+  return data;
+}
+
+TrainData open_data(const MlpConfig& model, const TrainSettings& settings) {
+  train::WaveOptions options;
+  options.inputs = model.inputs;
+  options.outputs = model.outputs;
+  TrainData data = generated(train::WaveTask(options), settings);
+  data.name = "generated: noisy waves along fixed directions";
+  data.marks->floor_is = "the variance of the targets' noise, which no model can foresee";
+  data.marks->uninformed_is = "always answering the mean gives";
+  return data;
+}
+
+TrainData open_data(const ConvNetConfig& model, const TrainSettings& settings) {
+  train::PatternOptions options;
+  options.size = model.size;
+  options.channels = model.channels;
+  options.classes = model.classes;
+  TrainData data = generated(train::PatternTask(options), settings);
+  data.name = "generated: patterns somewhere in noise, some labels wrong";
+  data.marks->floor_is = "the entropy of the wrong labels, which no model can foresee";
+  data.marks->uninformed_is = "guessing gives";
+  return data;
+}
+
 }  // namespace
 
 std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens) {
@@ -85,18 +138,13 @@ std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens)
   return text;
 }
 
-TrainData open_train_data(const TrainSettings& settings) {
-  Opened opened = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
-  TrainData data{.name = opened.name,
-                 .vocabulary = opened.tokens.vocabulary(),
-                 .training = {opened.tokens, source_options(settings, train::Part::Training)},
-                 .validation = {},
-                 .marks = opened.marks,
-                 .text = opened.text};
-  if (settings.validation > 0) {
-    data.validation.emplace(opened.tokens, source_options(settings, train::Part::Validation));
+TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model) {
+  if (!std::holds_alternative<ModelConfig>(model) &&
+      !(settings.data.empty() && settings.tokenizer.empty())) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} trains on what is generated for it, not on files", name_of(model)));
   }
-  return data;
+  return std::visit([&](const auto& config) { return open_data(config, settings); }, model);
 }
 
 }  // namespace trireme::cli

@@ -27,7 +27,7 @@ std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
   json["gradient_norm"] = m.gradient_norm;
   json["learning_rate"] = m.rate;
   json["seconds"] = m.step_time.count;
-  json["tokens_per_second"] = static_cast<double>(facts.tokens_per_step) / m.step_time.count;
+  json[facts.unit + "_per_second"] = static_cast<double>(facts.units_per_step) / m.step_time.count;
   json["mfu"] = mfu(facts, m.step_time);
   json["hfu"] = hfu(facts, m.step_time);
   json["peak_memory_bytes"] = facts.memory.count;
@@ -73,27 +73,44 @@ std::string loss_text(const TrainFacts& facts, double loss) {
                      : fmt::format("loss {:.3f}", loss);
 }
 
+/// "61.2 ktok/s", "512 tok/s": a prefix goes with the symbol of a unit.
+std::string unit_text(double count, std::string_view symbol) {
+  const std::string number = count_text(count);
+  return fmt::format("{}{}{}", number, number.find(' ') == std::string::npos ? " " : "", symbol);
+}
+
+/// "112.4 k parameters"
+std::string words_text(double count, std::string_view words) {
+  return fmt::format("{} {}", count_text(count), words);
+}
+
+std::string speed_text(const TrainFacts& facts, double units_per_second) {
+  return facts.unit == "tokens" ? unit_text(units_per_second, "tok/s")
+                                : words_text(units_per_second, facts.unit + "/s");
+}
+
 std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double step_time) {
   const Seconds time{step_time};
-  return fmt::format("{} · {}tok/s · MFU {:.0f} % · HFU {:.0f} % · {} · left {}",
+  return fmt::format("{} · {} · MFU {:.0f} % · HFU {:.0f} % · {} · left {}",
                      loss_text(facts, m.loss),
-                     count_text(static_cast<double>(facts.tokens_per_step) / time.count),
+                     speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
                      100 * mfu(facts, time), 100 * hfu(facts, time), to_text(facts.memory),
                      clock_text(static_cast<double>(facts.steps - m.step) * step_time));
 }
 
 void print_facts(const TrainFacts& f) {
-  fmt::print("model    {}, {}parameters\n", f.model, count_text(static_cast<double>(f.parameters)));
+  fmt::print("model    {}, {}\n", f.model,
+             words_text(static_cast<double>(f.parameters), "parameters"));
   if (!f.weights.empty()) {
     fmt::print("begins   with {}\n", f.weights);
   }
   fmt::print("data     {}\n", f.data);
   fmt::print("device   {}; {:.0f} GFLOP/s in a matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
-  fmt::print("a step   {} tokens, {}FLOP (model){}; {} of memory, planned before it runs\n",
-             f.tokens_per_step, count_text(f.model_flops),
+  fmt::print("a step   {} {}, {} (model){}; {} of memory, planned before it runs\n",
+             f.units_per_step, f.unit, unit_text(f.model_flops, "FLOP"),
              f.hardware_flops > f.model_flops
-                 ? fmt::format(", {}FLOP with recomputation", count_text(f.hardware_flops))
+                 ? fmt::format(", {} with recomputation", unit_text(f.hardware_flops, "FLOP"))
                  : "",
              to_text(f.memory));
   std::fflush(stdout);
@@ -110,16 +127,14 @@ std::string final_loss_text(const TrainEnd& e) {
 
 void print_end(const TrainFacts& f, const TrainEnd& e) {
   const bool colour = standard_output().colour;
-  fmt::print("\n{} {} steps, {}tokens in {}: {}tok/s\n",
-             e.interrupted ? "Stopped after" : "Trained for", e.step - f.first_step,
-             count_text(static_cast<double>((e.step - f.first_step) * f.tokens_per_step)),
-             clock_text(e.time.count), count_text(e.tokens_per_second));
+  fmt::print("\n{} {} steps, {} in {}: {}\n", e.interrupted ? "Stopped after" : "Trained for",
+             e.step - f.first_step,
+             words_text(static_cast<double>((e.step - f.first_step) * f.units_per_step), f.unit),
+             clock_text(e.time.count), speed_text(f, e.units_per_second));
   fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, colour));
   if (f.marks) {
-    fmt::print(
-        "  {:.3f} is the floor: this language's own entropy per symbol, which no model can beat\n"
-        "  {:.3f} is what knowing only the symbols' frequencies gives\n",
-        f.marks->floor, f.marks->unigram);
+    fmt::print("  {:.3f} is the floor: {}\n  {:.3f} is what {}\n", f.marks->floor,
+               f.marks->floor_is, f.marks->uninformed, f.marks->uninformed_is);
   }
   if (!e.sample.empty()) {
     fmt::print("  a sample: {}\n", in_quotes(e.sample));
@@ -203,8 +218,8 @@ class JsonDisplay : public TrainDisplay {
     json["final_loss"] = e.loss ? Json(*e.loss) : Json();
     json["validation_loss"] = e.validation ? Json(*e.validation) : Json();
     json["floor"] = facts.marks ? Json(facts.marks->floor) : Json();
-    json["unigram_entropy"] = facts.marks ? Json(facts.marks->unigram) : Json();
-    json["tokens_per_second"] = e.tokens_per_second;
+    json["uninformed_loss"] = facts.marks ? Json(facts.marks->uninformed) : Json();
+    json[facts.unit + "_per_second"] = e.units_per_second;
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
     json["seconds"] = e.time.count;

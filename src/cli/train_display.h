@@ -21,7 +21,8 @@ struct TrainFacts {
   std::int64_t parameters = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  std::int64_t tokens_per_step = 0;
+  std::string unit = "tokens";  ///< what a batch is counted in
+  std::int64_t units_per_step = 0;
   double model_flops = 0;     ///< of a step: matrix products of forward and backward
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
@@ -44,7 +45,7 @@ struct TrainEnd {
   std::optional<double> loss{};  ///< the mean of the last steps, if there was one
   std::optional<double> validation{};
   Seconds time{};
-  double tokens_per_second = 0;
+  double units_per_second = 0;
   std::string run_folder{};
   std::string exported{};  ///< the folder, if the model was
   std::string sample{};

@@ -6,22 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/load_model.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
 namespace {
-
-NamedModel named_model(const TrainSettings& settings, const std::string& run_folder) {
-  const std::string kept = run_folder + "/config.json";
-  std::error_code ignored;
-  if (run_folder.empty() || !std::filesystem::exists(kept, ignored)) {
-    return load_model(settings.model);
-  }
-  NamedModel model = load_model_file(kept);
-  model.config.name = model_name(settings.model);
-  return model;
-}
 
 void require_vocabulary(const ModelConfig& config, std::int64_t data) {
   if (data > config.vocabulary) {
@@ -32,33 +20,73 @@ void require_vocabulary(const ModelConfig& config, std::int64_t data) {
   }
 }
 
-}  // namespace
-
-TrainModel open_train_model(const TrainSettings& settings, std::int64_t vocabulary,
-                            const std::string& run_folder) {
-  const NamedModel named = named_model(settings, run_folder);
-  const std::string& weights = settings.weights.empty() ? named.weights : settings.weights;
-  TrainModel model;
-  model.config = named.config;
-  model.description = named.description;
-  if (run_folder.empty() && !weights.empty()) {
-    model.weights.emplace(weights);
-  }
-  ModelConfig& config = model.config;
-  if (model.description.empty() && model.weights) {
+/// The sizes of a language model, and what the settings say of it.
+void complete(const TrainSettings& settings, std::int64_t vocabulary, ModelConfig& config,
+              TrainModel& model) {
+  const bool is_preset = model.description.empty();
+  if (is_preset && model.weights) {
     config.vocabulary = vocabulary_of(*model.weights, config).value_or(config.vocabulary);
-  } else if (model.description.empty()) {
+  } else if (is_preset) {
     config.vocabulary = vocabulary;
     config.context = std::max(settings.length, config.context);
   }
   require_vocabulary(config, vocabulary);
   config.dropout = settings.dropout;
-  config.dtype = parse_dtype(settings.dtype);
+  if (!is_preset || model.weights) {
+    model.before_experts = config;
+  }
+  if (!settings.experts.empty()) {
+    parse_experts(settings.experts, config);
+  }
+}
+
+template <class Config>
+void complete(const TrainSettings& settings, std::int64_t /*vocabulary*/, const Config& config,
+              const TrainModel& /*model*/) {
+  if (settings.dropout > 0 || !settings.experts.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} has no dropout and no experts; leave out --dropout and --experts",
+                            config.name));
+  }
+}
+
+}  // namespace
+
+NamedModel name_train_model(const TrainSettings& settings, const std::string& run_folder) {
+  const std::string kept = run_folder + "/config.json";
+  std::error_code ignored;
+  if (run_folder.empty() || !std::filesystem::exists(kept, ignored)) {
+    return load_model(settings.model);
+  }
+  NamedModel model = load_model_file(kept);
+  std::get<ModelConfig>(model.config).name = model_name(settings.model);
+  return model;
+}
+
+TrainModel open_train_model(const TrainSettings& settings, const NamedModel& named,
+                            std::int64_t vocabulary, bool resumes) {
+  const std::string& weights = settings.weights.empty() ? named.weights : settings.weights;
+  TrainModel model;
+  model.description = named.description;
+  if (!resumes && !weights.empty()) {
+    model.weights.emplace(weights);
+  }
+  model.config = named.config;
+  std::visit(
+      [&](auto& config) {
+        config.dtype = parse_dtype(settings.dtype);
+        complete(settings, vocabulary, config, model);
+      },
+      model.config);
   return model;
 }
 
 WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer) {
-  return {.config = model.config, .parameters = trainer.model().parameters};
+  check_hugging_face_names(model.config, trainer.model().parameters);
+  WeightedModel weighted;
+  weighted.config = std::get<ModelConfig>(model.config);
+  weighted.parameters = trainer.model().parameters;
+  return weighted;
 }
 
 void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
@@ -72,10 +100,7 @@ void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
 }
 
 std::string run_description(const TrainModel& model) {
-  if (model.description.empty() && !model.weights) {
-    return {};
-  }
-  return hugging_face_config(model.config, model.description);
+  return model.before_experts ? hugging_face_config(*model.before_experts, model.description) : "";
 }
 
 std::string weights_text(const WeightFiles& files) {

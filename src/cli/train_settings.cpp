@@ -23,12 +23,27 @@ RecomputeMode parse_recompute(std::string_view text) {
               fmt::format("'{}' is no way to recompute; use none, selective or full", text));
 }
 
-train::LearningRate TrainSettings::learning_rate(const ModelConfig& config) const {
+namespace {
+
+double width_of(const ModelConfig& config) {
+  return static_cast<double>(config.width);
+}
+double width_of(const MlpConfig& config) {
+  return static_cast<double>(std::ranges::max(config.hidden));
+}
+double width_of(const ConvNetConfig& config) {
+  return static_cast<double>(config.filters);
+}
+
+}  // namespace
+
+train::LearningRate TrainSettings::learning_rate(const AnyModelConfig& model_config) const {
   if (!rate.empty()) {
     return train::parse_learning_rate(rate);
   }
   // Small models stand, and want, larger steps.
-  const double width = static_cast<double>(config.width);
+  const double width =
+      std::visit([](const auto& config) { return width_of(config); }, model_config);
   const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
   return {.shape = train::Decay::Cosine,
           .peak = peak,
@@ -39,12 +54,22 @@ train::LearningRate TrainSettings::learning_rate(const ModelConfig& config) cons
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{
-      {"model", s.model},         {"weights", s.weights},     {"data", s.data},
-      {"tokenizer", s.tokenizer}, {"batch", s.batch},         {"length", s.length},
-      {"steps", s.steps},         {"rate", s.rate},           {"clip", s.clip},
-      {"decay", s.decay},         {"dropout", s.dropout},     {"validation", s.validation},
-      {"dtype", s.dtype},         {"recompute", s.recompute}, {"seed", s.seed}};
+  const Json json{{"model", s.model},
+                  {"weights", s.weights},
+                  {"data", s.data},
+                  {"tokenizer", s.tokenizer},
+                  {"batch", s.batch},
+                  {"length", s.length},
+                  {"steps", s.steps},
+                  {"rate", s.rate},
+                  {"clip", s.clip},
+                  {"decay", s.decay},
+                  {"dropout", s.dropout},
+                  {"experts", s.experts},
+                  {"validation", s.validation},
+                  {"dtype", s.dtype},
+                  {"recompute", s.recompute},
+                  {"seed", s.seed}};
   return json.dump(2) + "\n";
 }
 
@@ -53,7 +78,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   const JsonObject object(
       json, what, "",
       {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
-       "dropout", "validation", "dtype", "recompute", "seed"});
+       "dropout", "experts", "validation", "dtype", "recompute", "seed"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -67,6 +92,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.clip = object.number("clip");
   settings.decay = object.number("decay");
   settings.dropout = object.number("dropout");
+  settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
   settings.dtype = object.text("dtype");
   settings.recompute = object.text("recompute");

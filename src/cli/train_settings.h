@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "train/learning_rate.h"
-#include "trireme/model.h"
+#include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
 
 namespace trireme::cli {
@@ -23,13 +23,19 @@ struct TrainSettings {
   double clip = 1.0;
   double decay = 0.1;
   double dropout = 0.0;
+  std::string experts{};     ///< see parse_experts; none: as the model has them
   double validation = 0.05;  ///< share of the data
   std::string dtype = "f32";
   std::string recompute = "none";
   std::uint64_t seed = 1;
 
-  [[nodiscard]] train::LearningRate learning_rate(const ModelConfig& config) const;
+  [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;
 };
+
+/// Reads "8,per-token=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
+/// experts: how many, and settings by name, in any order; gate is softmax-first or top-k-first, capacity=0 drops
+/// nothing, noise is on or off. What is not said stays. Throws Error(Usage) that says what is wrong.
+void parse_experts(std::string_view text, ModelConfig& config);
 
 [[nodiscard]] RecomputeMode parse_recompute(std::string_view text);
 

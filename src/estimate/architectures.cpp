@@ -66,7 +66,7 @@ Architecture maverick() {
   a.model.experts_per_token = 1;
   a.mixture_every = 2;
   a.expert_hidden = 8192;
-  a.shared_experts = 1;
+  a.model.shared_experts = 1;
   return a;
 }
 
@@ -104,8 +104,7 @@ std::int64_t Architecture::hidden_of_expert() const noexcept {
 }
 
 bool Architecture::is_buildable() const noexcept {
-  return !is_mixture() ||
-         (mixture_every == 1 && shared_experts == 0 && hidden_of_expert() == model.hidden);
+  return !is_mixture() || (mixture_every == 1 && hidden_of_expert() == model.hidden);
 }
 
 void Architecture::verify() const {
@@ -116,11 +115,8 @@ void Architecture::verify() const {
   require(model.experts_per_token >= 1,
           fmt::format("model {}: {} experts for a token; it must be 1 or more", model.name,
                       model.experts_per_token));
-  require(expert_hidden >= 0 && shared_experts >= 0,
-          fmt::format("model {}: {} shared experts of hidden width {}", model.name, shared_experts,
-                      expert_hidden));
-  require(is_mixture() || shared_experts == 0,
-          fmt::format("model {}: shared experts need more than one expert", model.name));
+  require(expert_hidden >= 0,
+          fmt::format("model {}: experts of hidden width {}", model.name, expert_hidden));
 }
 
 std::vector<std::string> architecture_names() {

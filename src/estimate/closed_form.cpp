@@ -4,6 +4,9 @@
 //   attention     s scores of d for each head, and as much for their sum: 4sHd
 //   feed-forward  2 or, gated, 3 products of h and f: 4hf or 6hf         16h² where f = 4h
 //   logits        2hV
+//
+// A router over E experts is a product of h and E, two if it has noise; one that picks k of the s tokens for a
+// block is a product of h and 1, and leaves k/s of the block's work, of its attention (k/s)².
 #include "trireme/estimate.h"
 
 namespace trireme {
@@ -38,6 +41,20 @@ std::int64_t expert_parameters(const Architecture& a) {
   return matrices(a.model) * a.model.width * a.hidden_of_expert();
 }
 
+/// Scores that the routers of a block with experts give to a token, and the deviations of their noise.
+std::int64_t router_columns(const ModelConfig& c) {
+  return c.experts * (c.noisy_router ? 2 : 1);
+}
+
+std::int64_t picking_blocks(const ModelConfig& c) {
+  return c.depth_capacity > 0 ? c.layers / c.depth_every : 0;
+}
+
+/// Of all blocks' work, the share that is left if some of them work on a share of the tokens.
+double share_of_work(const ModelConfig& c, double share_of_tokens) {
+  return 1 - real(picking_blocks(c)) / real(c.layers) * (1 - share_of_tokens);
+}
+
 }  // namespace
 
 std::int64_t ParameterCount::total() const noexcept {
@@ -55,9 +72,9 @@ ParameterCount count_parameters(const Architecture& a) {
   return {.embedding = (c.vocabulary + (is_gpt(c) ? c.context : 0)) * c.width,
           .attention = c.layers * attention_parameters(c),
           .feed_forward = a.dense_blocks() * feed_forward_parameters(c) +
-                          a.mixture_blocks() * a.shared_experts * expert,
+                          a.mixture_blocks() * c.shared_experts * expert,
           .experts = a.mixture_blocks() * c.experts * expert,
-          .routers = a.mixture_blocks() * c.experts * c.width,
+          .routers = (a.mixture_blocks() * router_columns(c) + picking_blocks(c)) * c.width,
           .norms = (2 * c.layers + 1) * norm,
           .head = c.tied ? 0 : c.vocabulary * c.width,
           .experts_for_a_token = a.mixture_blocks() * c.experts_per_token * expert};
@@ -74,12 +91,15 @@ TokenFlops forward_flops(const Architecture& a, std::int64_t length) {
   const double keys = real(c.key_heads * c.head_width);
   const double dense = 2 * real(matrices(c)) * real(c.width * c.hidden);
   const double expert = 2 * real(expert_parameters(a));
-  return {.projections = 4 * layers * real(c.width) * (queries + keys),
-          .attention = 4 * layers * real(length) * queries,
+  const double picked = real(c.picked_tokens(length)) / real(length);
+  const double share = share_of_work(c, picked);
+  const double chosen = real(c.experts_per_token + c.shared_experts);
+  return {.projections = share * 4 * layers * real(c.width) * (queries + keys),
+          .attention = share_of_work(c, picked * picked) * 4 * layers * real(length) * queries,
           .feed_forward =
-              real(a.dense_blocks()) * dense +
-              real(a.mixture_blocks()) * real(c.experts_per_token + a.shared_experts) * expert,
-          .routers = 2 * real(a.mixture_blocks()) * real(c.experts * c.width),
+              share * (real(a.dense_blocks()) * dense + real(a.mixture_blocks()) * chosen * expert),
+          .routers = share * 2 * real(a.mixture_blocks()) * real(router_columns(c) * c.width) +
+                     2 * real(picking_blocks(c) * c.width),
           .logits = 2 * real(c.width * c.vocabulary)};
 }
 

@@ -101,8 +101,8 @@ Graph training_step(const Architecture& architecture, const StepOptions& options
     throw Error(
         ErrorKind::Usage,
         fmt::format(
-            "model {}: no graph is made of shared experts, of experts in some layers only, or of a "
-            "hidden width of their own",
+            "model {}: no graph is made of experts in some layers only, or of a hidden width of "
+            "their own",
             architecture.model.name));
   }
   ModelConfig config = architecture.model;

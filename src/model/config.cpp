@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -45,6 +47,24 @@ ModelConfig switch_mini() {
   return config;
 }
 
+/// Two of eight experts for each token, and one for all of them; noise while it trains.
+ModelConfig experts_mini() {
+  ModelConfig config = gpt("experts-mini", 4, 128, 4, 256, 256);
+  config.experts = 8;
+  config.experts_per_token = 2;
+  config.hidden = 128;
+  config.shared_experts = 1;
+  config.noisy_router = true;
+  return config;
+}
+
+/// Every second block works on an eighth of the tokens (Raposo et al., Mixture-of-Depths, 2024).
+ModelConfig depths_mini() {
+  ModelConfig config = gpt("depths-mini", 4, 128, 4, 256, 256);
+  config.depth_capacity = 0.125;
+  return config;
+}
+
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all{
       gpt("gpt-nano", 2, 64, 2, 256, 128),
@@ -55,6 +75,8 @@ const std::vector<ModelConfig>& presets() {
       gpt("gpt2-xl", 48, 1600, 25, 50257, 1024),
       llama_tiny(),
       switch_mini(),
+      experts_mini(),
+      depths_mini(),
   };
   return all;
 }
@@ -65,7 +87,41 @@ void require(bool holds, const std::string& what) {
   }
 }
 
+void verify_mixtures(const ModelConfig& c) {
+  require(c.experts >= 1 && (c.experts == 1 || c.experts_per_token <= c.experts),
+          fmt::format("model {}: {} experts for each token of {}", c.name, c.experts_per_token,
+                      c.experts));
+  require(c.experts > 1 || c.shared_experts == 0,
+          fmt::format("model {}: shared experts need more than one expert", c.name));
+  require(c.experts > 1 || !c.noisy_router,
+          fmt::format("model {}: a noisy router needs more than one expert", c.name));
+  require(c.shared_experts >= 0 && c.capacity_factor >= 0,
+          fmt::format("model {}: {} shared experts and a capacity factor of {}", c.name,
+                      c.shared_experts, c.capacity_factor));
+  require(c.depth_capacity >= 0 && c.depth_capacity <= 1 && c.depth_every >= 1,
+          fmt::format("model {}: each {}th block takes a share of {} of the tokens", c.name,
+                      c.depth_every, c.depth_capacity));
+  require(c.depth_capacity == 0 || c.family == Family::Gpt2,
+          fmt::format("model {}: rotary positions count tokens without gaps, so no router can pick "
+                      "some of them; use family gpt2",
+                      c.name));
+}
+
 }  // namespace
+
+bool ModelConfig::picks_tokens(std::int64_t layer) const noexcept {
+  return depth_capacity > 0 && layer % depth_every == depth_every - 1;
+}
+
+std::int64_t ModelConfig::picked_tokens(std::int64_t length) const {
+  const auto share =
+      static_cast<std::int64_t>(std::ceil(depth_capacity * static_cast<double>(length)));
+  return std::clamp<std::int64_t>(share, 1, length);
+}
+
+bool ModelConfig::softmax_first() const noexcept {
+  return gate_order ? *gate_order == GateOrder::SoftmaxFirst : experts_per_token == 1;
+}
 
 void ModelConfig::verify() const {
   const std::array<std::pair<const char*, std::int64_t>, 8> sizes{{{"vocabulary", vocabulary},
@@ -84,9 +140,7 @@ void ModelConfig::verify() const {
   require(
       family != Family::Llama || head_width % 2 == 0,
       fmt::format("model {}: rotary positions need an even head width, not {}", name, head_width));
-  require(
-      experts >= 1 && (experts == 1 || experts_per_token <= experts),
-      fmt::format("model {}: {} experts for each token of {}", name, experts_per_token, experts));
+  verify_mixtures(*this);
   require(dropout >= 0 && dropout < 1, fmt::format("model {}: dropout is {}", name, dropout));
 }
 

@@ -1,8 +1,9 @@
-// For each token the router scores all experts and takes the best k. With one expert a token, the soft-max
-// comes first and its value is the gate, since the gate would be 1 and the router learn nothing otherwise
-// (Switch Transformers); with more, it goes over the chosen ones (Mixtral). Tokens are sent to places of their
-// experts, [E, places, C]; those that find no place pass by on the residual alone.
+// For each token the router scores all experts and takes the best k. The soft-max goes over all of them and its
+// value is the gate (Switch Transformers), or over the chosen ones (Mixtral); with one expert a token, the
+// latter gate is 1 and teaches the router nothing. Tokens are sent to places of their experts, [E, places, C];
+// those that find no place pass by on the residual alone. Shared experts take all tokens.
 //
+//   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V begins at 0
 //   balance = weight E sum_e (share of choices for e) (mean probability of e)
 #include "model/experts.h"
 
@@ -34,13 +35,16 @@ class Mixture {
     const ValueId slots = b_.add("expert_slots", {indices_}, sizes)[0];
     const ValueId sent = b_.add1("expert_dispatch", {x_, slots}, sizes);
     const ValueId done = c_.family == Family::Gpt2 ? gelu_experts(sent) : swiglu_experts(sent);
-    const ValueId combined = b_.add1("expert_combine", {done, slots, gates_});
+    ValueId combined = b_.add1("expert_combine", {done, slots, gates_});
+    if (c_.shared_experts > 0) {
+      combined = b_.add1("add", {combined, shared()});
+    }
     return {.y = b_.add1("reshape", {combined}, {{"shape", shape_.dims()}}), .balance = balance()};
   }
 
  private:
   ValueId einsum(const char* equation, ValueId a, ValueId b) {
-    return b_.add1("einsum", {a, b}, {{"equation", std::string(equation)}});
+    return layers_.einsum(equation, a, b);
   }
 
   [[nodiscard]] std::int64_t capacity() const {
@@ -56,13 +60,42 @@ class Mixture {
   void route() {
     const ValueId router =
         layers_.weight(at_ + ".block_sparse_moe.gate.weight", {c_.experts, c_.width}, kDeviation);
-    const ValueId scores = einsum("nc,ec->ne", x_, router);
+    ValueId scores = einsum("nc,ec->ne", x_, router);
+    if (c_.noisy_router) {
+      scores = b_.add1("add", {scores, noise()});
+    }
     probabilities_ = b_.add1("softmax", {scores});
-    const bool one = c_.experts_per_token == 1;
+    const bool softmax_first = c_.softmax_first();
     const std::vector<ValueId> best =
-        b_.add("top_k", {one ? probabilities_ : scores}, {{"k", c_.experts_per_token}});
-    gates_ = one ? best[0] : b_.add1("softmax", {best[0]});
+        b_.add("top_k", {softmax_first ? probabilities_ : scores}, {{"k", c_.experts_per_token}});
+    gates_ = softmax_first ? best[0] : b_.add1("softmax", {best[0]});
     indices_ = best[1];
+  }
+
+  ValueId noise() {
+    const ValueId spread = layers_.parameter(at_ + ".block_sparse_moe.gate_noise.weight",
+                                             {c_.experts, c_.width}, {Initial::Kind::Zero});
+    const ValueId deviation = b_.add1("softplus", {einsum("nc,ec->ne", x_, spread)});
+    return b_.add1("multiply", {deviation, layers_.noise(b_.shape(deviation))});
+  }
+
+  /// One feed-forward part as wide as all shared experts together, which is their sum.
+  ValueId shared() {
+    const std::string part = at_ + ".block_sparse_moe.shared_expert";
+    const std::int64_t hidden = c_.shared_experts * c_.hidden;
+    if (c_.family == Family::Gpt2) {
+      const ValueId up = layers_.weight(part + ".c_fc.weight", {c_.width, hidden}, kDeviation);
+      const ValueId down =
+          layers_.weight(part + ".c_proj.weight", {hidden, c_.width}, residual_deviation_);
+      return einsum("nf,fc->nc", b_.add1("gelu", {einsum("nc,cf->nf", x_, up)}), down);
+    }
+    const auto into = [&](const char* which) {
+      return einsum("nc,fc->nf", x_, layers_.weight(part + which, {hidden, c_.width}, kDeviation));
+    };
+    const ValueId gate = b_.add1("silu", {into(".w1.weight")});
+    const ValueId h = b_.add1("multiply", {gate, into(".w3.weight")});
+    return einsum("nf,cf->nc", h,
+                  layers_.weight(part + ".w2.weight", {c_.width, hidden}, residual_deviation_));
   }
 
   ValueId gelu_experts(ValueId sent) {
@@ -87,21 +120,16 @@ class Mixture {
     return einsum("epf,ecf->epc", h, down);
   }
 
+  /// In f32 at least, as the loss is.
   ValueId balance() {
-    ValueId share = b_.add1("expert_load", {indices_}, {{"experts", c_.experts}});
-    if (b_.type(share).dtype != c_.dtype) {
-      share = b_.add1("cast", {share}, {{"to", std::string(to_text(c_.dtype))}});
-    }
-    const ValueId sum =
-        b_.add1("reduce_sum", {probabilities_}, {{"axes", std::vector<std::int64_t>{0}}});
+    const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
+    const ValueId share =
+        layers_.cast(b_.add1("expert_load", {indices_}, {{"experts", c_.experts}}), wide);
+    const ValueId sum = b_.add1("reduce_sum", {layers_.cast(probabilities_, wide)},
+                                {{"axes", std::vector<std::int64_t>{0}}});
     const double weight =
         c_.balance_loss * static_cast<double>(c_.experts) / static_cast<double>(tokens_);
-    ValueId loss = b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
-    const DType kept = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
-    if (c_.dtype != kept) {
-      loss = b_.add1("cast", {loss}, {{"to", std::string(to_text(kept))}});
-    }
-    return loss;
+    return b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
   }
 
   Layers& layers_;

@@ -304,15 +304,11 @@ bool is_countable(const ModelConfig& c) {
   return 2 * rows * real(c.width) < 1e15;
 }
 
-void check_mixture(const Reader& reader, const ModelConfig& config) {
+void read_mixture(const Reader& reader, ModelConfig& config) {
   if (config.experts < 2) {
     reader.refuse("num_local_experts", "it must be 2 or more");
   }
-  if (config.experts_per_token < 2) {
-    reader.refuse("num_experts_per_tok",
-                  "only 2 or more is supported: a single expert is weighed by its probability "
-                  "here, and by 1 there");
-  }
+  config.gate_order = GateOrder::TopKFirst;
 }
 
 [[noreturn]] void cannot_export(const ModelConfig& config, const std::string& why) {
@@ -320,7 +316,31 @@ void check_mixture(const Reader& reader, const ModelConfig& config) {
               fmt::format("model {} is no model of Hugging Face's: {}", config.name, why));
 }
 
+/// What a model has that no family has; "" if there is nothing.
+std::string_view beyond_families(const ModelConfig& config) {
+  if (config.family == Family::Gpt2 && config.experts > 1) {
+    return "none of the families has experts in the blocks of a gpt2";
+  }
+  if (config.shared_experts > 0) {
+    return "none of the families has experts that all tokens share";
+  }
+  if (config.noisy_router) {
+    return "none of the families has a router with noise";
+  }
+  if (config.depth_capacity > 0) {
+    return "none of the families has blocks that work on some of the tokens";
+  }
+  if (config.experts > 1 && config.softmax_first()) {
+    return "a mixtral takes the soft-max over the experts that were chosen (top-k-first), this "
+           "model over all of them";
+  }
+  return {};
+}
+
 const ConfigForm& form_of(const ModelConfig& config) {
+  if (const std::string_view beyond = beyond_families(config); !beyond.empty()) {
+    cannot_export(config, std::string(beyond));
+  }
   const std::string_view family = weight_table(config).family;
   const ConfigForm& form = family == "gpt2"    ? gpt2_form()
                            : family == "llama" ? llama_form()
@@ -331,11 +351,6 @@ const ConfigForm& form_of(const ModelConfig& config) {
                   fmt::format("in a gpt2 all heads have keys and share the width, but there are {} "
                               "heads and {} key heads of {} in a width of {}",
                               config.heads, config.key_heads, config.head_width, config.width));
-  }
-  if (family == "mixtral" && config.experts_per_token < 2) {
-    cannot_export(config,
-                  "a mixtral weighs the only expert of a token by 1, this model by its "
-                  "probability");
   }
   return form;
 }
@@ -366,7 +381,7 @@ ModelConfig parse_hugging_face_config(std::string_view text, std::string_view wh
     reader.check_window(config);
   }
   if (form.type == "mixtral") {
-    check_mixture(reader, config);
+    read_mixture(reader, config);
   }
   if (!is_countable(config)) {
     reader.fail("has more than 1e15 weights");

@@ -32,6 +32,7 @@ struct Target {
 
 /// In the order of our parameters, so that each is asked for once.
 std::vector<Target> targets_of(const WeightedModel& model) {
+  check_hugging_face_names(model.config, model.parameters);
   const WeightTable& table = weight_table(model.config);
   std::vector<Target> targets;
   std::map<std::string, std::size_t> by_name;
@@ -149,8 +150,8 @@ std::string plain(std::string folder) {
 }  // namespace
 
 void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to) {
-  (void)hugging_face_config(model.config, to.original_config);
   (void)targets_of(model);
+  (void)hugging_face_config(model.config, to.original_config);
   std::error_code error;
   if (fs::exists(to.folder, error) &&
       (!fs::is_directory(to.folder, error) || !fs::is_empty(to.folder, error))) {

@@ -45,6 +45,7 @@ std::string vocabulary_hint(const WeightPiece& piece, const Shape& found) {
 
 HuggingFaceWeights::HuggingFaceWeights(const WeightFiles& files, WeightedModel model)
     : files_(files), model_(std::move(model)) {
+  check_hugging_face_names(model_.config, model_.parameters);
   const WeightTable& table = weight_table(model_.config);
   const bool without_prefix = is_bare(files, table);
   for (const ModelParameter& parameter : model_.parameters) {

@@ -1,34 +1,64 @@
 #include "model/layers.h"
 
+#include <numeric>
+
 namespace trireme {
 
-ValueId Layers::parameter(const std::string& name, const Shape& shape, Initial initial) {
-  const TensorType type{config_.dtype, shape};
+ValueId ModelBuilder::parameter(const std::string& name, const Shape& shape, Initial initial) {
+  const TensorType type{dtype_, shape};
   parameters_.push_back({name, type, initial});
   return builder_.parameter(name, type);
 }
 
-ValueId Layers::add_bias(ValueId x, const std::string& name, const Shape& shape) {
+ValueId ModelBuilder::add_bias(ValueId x, const std::string& name, const Shape& shape) {
   return builder_.add1("add", {x, parameter(name, shape, {Initial::Kind::Zero})});
+}
+
+ValueId ModelBuilder::cast(ValueId x, DType to) {
+  return builder_.type(x).dtype == to
+             ? x
+             : builder_.add1("cast", {x}, {{"to", std::string(to_text(to))}});
+}
+
+ValueId ModelBuilder::mean(ValueId x, double count) {
+  std::vector<std::int64_t> axes(builder_.shape(x).dims().size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const ValueId sum = builder_.add1("reduce_sum", {x}, {{"axes", axes}});
+  return builder_.add1("scale", {sum}, {{"factor", 1 / count}});
+}
+
+Model ModelBuilder::finish(std::string input) {
+  Model model;
+  model.dtype = dtype_;
+  model.input = std::move(input);
+  model.graph = builder_.finish();
+  model.parameters = std::move(parameters_);
+  return model;
 }
 
 ValueId Layers::layer_norm(ValueId x, const std::string& name) {
   const Shape row{config_.width};
   const ValueId gamma = parameter(name + ".weight", row, {Initial::Kind::One});
   const ValueId beta = parameter(name + ".bias", row, {Initial::Kind::Zero});
-  return builder_.add("layer_norm", {x, gamma, beta}, {{"epsilon", config_.norm_epsilon}})[0];
+  return builder().add("layer_norm", {x, gamma, beta}, {{"epsilon", config_.norm_epsilon}})[0];
 }
 
 ValueId Layers::rms_norm(ValueId x, const std::string& name) {
   const ValueId gamma = parameter(name + ".weight", {config_.width}, {Initial::Kind::One});
-  return builder_.add("rms_norm", {x, gamma}, {{"epsilon", config_.norm_epsilon}})[0];
+  return builder().add("rms_norm", {x, gamma}, {{"epsilon", config_.norm_epsilon}})[0];
 }
 
 ValueId Layers::dropout(ValueId x) {
   if (config_.dropout == 0) {
     return x;
   }
-  return builder_.add1("dropout", {x, step_}, {{"rate", config_.dropout}, {"seed", ++dropouts_}});
+  return builder().add1("dropout", {x, step_}, {{"rate", config_.dropout}, {"seed", ++seeds_}});
+}
+
+ValueId Layers::noise(const Shape& shape) {
+  return builder().add1(
+      "random_normal", {step_},
+      {{"shape", shape.dims()}, {"dtype", std::string(to_text(dtype()))}, {"seed", ++seeds_}});
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The parts that layers are made of: parameters that remember how they begin, norms, biases, dropout.
+// What models are made of: parameters that remember how they begin, norms, biases, dropout.
 #pragma once
 
 #include <string>
@@ -9,32 +9,57 @@
 
 namespace trireme {
 
-class Layers {
+/// A graph in the making and its parameters, which are all of one type.
+class ModelBuilder {
  public:
-  explicit Layers(const ModelConfig& config) : config_(config), builder_(config.name) {}
+  ModelBuilder(const std::string& name, DType dtype) : dtype_(dtype), builder_(name) {}
 
   [[nodiscard]] GraphBuilder& builder() { return builder_; }
-  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const std::vector<ModelParameter>& parameters() const { return parameters_; }
-  /// The input that dropout counts steps by.
-  void set_step(ValueId step) { step_ = step; }
 
   ValueId parameter(const std::string& name, const Shape& shape, Initial initial);
   ValueId weight(const std::string& name, const Shape& shape, double deviation) {
     return parameter(name, shape, {Initial::Kind::Normal, deviation});
   }
   ValueId add_bias(ValueId x, const std::string& name, const Shape& shape);
+  ValueId einsum(const char* equation, ValueId a, ValueId b) {
+    return builder_.add1("einsum", {a, b}, {{"equation", std::string(equation)}});
+  }
+  /// x itself if it is of the type.
+  ValueId cast(ValueId x, DType to);
+  /// The sum of all elements, divided by `count`.
+  ValueId mean(ValueId x, double count);
+  /// Leaves the builder empty.
+  [[nodiscard]] Model finish(std::string input);
+
+ private:
+  DType dtype_;
+  GraphBuilder builder_;
+  std::vector<ModelParameter> parameters_;
+};
+
+/// What transformers are made of besides.
+class Layers : public ModelBuilder {
+ public:
+  explicit Layers(const ModelConfig& config)
+      : ModelBuilder(config.name, config.dtype), config_(config) {}
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  /// The input that random numbers count steps by.
+  void set_step(ValueId step) { step_ = step; }
+
   ValueId layer_norm(ValueId x, const std::string& name);
   ValueId rms_norm(ValueId x, const std::string& name);
   /// x itself if the model has none.
   ValueId dropout(ValueId x);
+  /// Standard normal numbers, others in each step.
+  ValueId noise(const Shape& shape);
 
  private:
   ModelConfig config_;
-  GraphBuilder builder_;
-  std::vector<ModelParameter> parameters_;
   ValueId step_{};
-  std::int64_t dropouts_ = 0;
+  std::int64_t seeds_ = 0;
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/depths.h"
 #include "model/experts.h"
 #include "model/layers.h"
 #include "trireme/model.h"
@@ -23,7 +24,7 @@ class Transformer {
     const TensorType ids{DType::I32, {batch_.sequences, batch_.length}};
     const ValueId tokens = b.input("tokens", ids);
     const ValueId targets = b.input("targets", ids);
-    if (c_.dropout > 0) {
+    if (c_.dropout > 0 || c_.noisy_router) {
       layers_.set_step(b.input("step", {DType::I64, {}}));
     }
     ValueId x = embed(tokens);
@@ -37,7 +38,7 @@ class Transformer {
         b.add1("einsum", {x, output_weight()}, {{"equation", std::string("btc,vc->btv")}});
     b.output("loss", loss(logits, targets));
     b.output("logits", logits);
-    return {.config = c_, .graph = b.finish(), .parameters = layers_.parameters()};
+    return layers_.finish("tokens");
   }
 
  private:
@@ -74,10 +75,29 @@ class Transformer {
     GraphBuilder& b = layers_.builder();
     const std::string at =
         is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
+    if (!c_.picks_tokens(layer)) {
+      const Added added = add_up(x, at);
+      return b.add1("add", {added.with_attention, added.feed_forward});
+    }
+    const PickedTokens picked = pick_tokens(layers_, x, at, c_.picked_tokens(batch_.length));
+    const Added added = add_up(picked.rows, at);
+    return add_to_picked(layers_, x, picked, b.add1("add", {added.attention, added.feed_forward}));
+  }
+
+  /// What a block adds to its tokens.
+  struct Added {
+    ValueId attention;
+    ValueId with_attention;  ///< the tokens, and that
+    ValueId feed_forward;
+  };
+
+  Added add_up(ValueId x, const std::string& at) {
+    GraphBuilder& b = layers_.builder();
     const ValueId normed = norm(x, at + (is_gpt() ? ".ln_1" : ".input_layernorm"));
-    x = b.add1("add", {x, layers_.dropout(attention(normed, at))});
+    const ValueId seen = layers_.dropout(attention(normed, at));
+    x = b.add1("add", {x, seen});
     const ValueId again = norm(x, at + (is_gpt() ? ".ln_2" : ".post_attention_layernorm"));
-    return b.add1("add", {x, layers_.dropout(feed_forward(again, at))});
+    return {seen, x, layers_.dropout(feed_forward(again, at))};
   }
 
   /// The deviation of what is added to the residual stream shrinks with its depth, as in GPT-2.
@@ -162,9 +182,7 @@ class Transformer {
   ValueId loss(ValueId logits, ValueId targets) {
     GraphBuilder& b = layers_.builder();
     const ValueId each = b.add("cross_entropy", {logits, targets})[0];
-    const ValueId sum = b.add1("reduce_sum", {each}, {{"axes", std::vector<std::int64_t>{0, 1}}});
-    const auto positions = static_cast<double>(batch_.sequences * batch_.length);
-    ValueId loss = b.add1("scale", {sum}, {{"factor", 1 / positions}});
+    ValueId loss = layers_.mean(each, static_cast<double>(batch_.sequences * batch_.length));
     for (const ValueId balance : balance_losses_) {
       loss = b.add1("add", {loss, balance});
     }

@@ -1,5 +1,6 @@
 #include "model/weight_names.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -109,6 +110,30 @@ std::optional<std::int64_t> layer_in(std::string_view name, std::string_view pat
   return parse_integer(name.substr(at, name.size() - at - behind.size()));
 }
 
+/// A row, and the layer that it is read for.
+struct FoundRow {
+  const WeightRow* row = nullptr;
+  std::int64_t layer = -1;
+};
+
+std::optional<FoundRow> find_row(const WeightTable& table, std::string_view parameter) {
+  for (const WeightRow& row : table.rows) {
+    if (const std::optional<std::int64_t> layer = layer_in(parameter, row.ours)) {
+      return FoundRow{&row, *layer};
+    }
+  }
+  return std::nullopt;
+}
+
+/// "h.*.ln_1.weight" for "h.3.ln_1.weight".
+std::string without_numbers(std::string_view name) {
+  std::vector<std::string_view> parts = split(name, '.');
+  for (std::string_view& part : parts) {
+    part = parse_integer(part) ? "*" : part;
+  }
+  return fmt::format("{}", fmt::join(parts, "."));
+}
+
 /// How many there are of each letter.
 std::map<char, std::int64_t> sizes_of(const WeightRow& row, const ModelParameter& parameter) {
   const Shape& shape = parameter.type.shape;
@@ -177,16 +202,30 @@ WeightPiece piece_of(const WeightRow& row, const ModelParameter& parameter, std:
 }  // namespace
 
 const WeightTable& weight_table(const ModelConfig& config) {
-  if (config.family == Family::Gpt2 && config.experts == 1) {
+  if (config.family == Family::Gpt2) {
     return kGpt2;
   }
-  if (config.family == Family::Llama) {
-    return config.experts == 1 ? kLlama : kMixtral;
+  return config.experts == 1 ? kLlama : kMixtral;
+}
+
+void check_hugging_face_names(const AnyModelConfig& config,
+                              std::span<const ModelParameter> parameters) {
+  const auto* language = std::get_if<ModelConfig>(&config);
+  std::vector<std::string> unknown;
+  for (const ModelParameter& parameter : parameters) {
+    if (language != nullptr && find_row(weight_table(*language), parameter.name)) {
+      continue;
+    }
+    std::string name = without_numbers(parameter.name);
+    if (std::ranges::find(unknown, name) == unknown.end()) {
+      unknown.push_back(std::move(name));
+    }
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("model {}: none of the families gpt2, llama and mixtral of Hugging Face "
-                          "has such blocks",
-                          config.name));
+  if (!unknown.empty()) {
+    throw Error(ErrorKind::Usage, fmt::format("model {}: none of the families gpt2, llama and "
+                                              "mixtral of Hugging Face has its {}",
+                                              name_of(config), list_words(unknown, "and")));
+  }
 }
 
 std::string with_number(std::string_view pattern, std::string_view place, std::int64_t number) {
@@ -198,23 +237,18 @@ std::string with_number(std::string_view pattern, std::string_view place, std::i
 }
 
 std::vector<WeightPiece> weight_pieces(const WeightTable& table, const ModelParameter& parameter) {
-  for (const WeightRow& row : table.rows) {
-    const std::optional<std::int64_t> layer = layer_in(parameter.name, row.ours);
-    if (!layer) {
-      continue;
-    }
-    const bool apart = row.theirs.find(kExpert) != std::string_view::npos;
-    const std::int64_t count = apart ? parameter.type.shape.dim(0) : 1;
-    std::vector<WeightPiece> pieces;
-    for (std::int64_t expert = 0; expert < count; ++expert) {
-      pieces.push_back(piece_of(row, parameter, apart ? expert : -1));
-      pieces.back().tensor = with_number(with_number(row.theirs, kLayer, *layer), kExpert, expert);
-    }
-    return pieces;
+  const std::optional<FoundRow> found = find_row(table, parameter.name);
+  TRIREME_CHECK(found.has_value(), parameter.name);
+  const WeightRow& row = *found->row;
+  const bool apart = row.theirs.find(kExpert) != std::string_view::npos;
+  const std::int64_t count = apart ? parameter.type.shape.dim(0) : 1;
+  std::vector<WeightPiece> pieces;
+  for (std::int64_t expert = 0; expert < count; ++expert) {
+    pieces.push_back(piece_of(row, parameter, apart ? expert : -1));
+    pieces.back().tensor =
+        with_number(with_number(row.theirs, kLayer, found->layer), kExpert, expert);
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("parameter '{}' has no name in the family {} of Hugging Face",
-                          parameter.name, table.family));
+  return pieces;
 }
 
 }  // namespace trireme

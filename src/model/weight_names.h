@@ -40,7 +40,7 @@ struct WeightTable {
   std::span<const std::string_view> constants;  ///< tensors that some files have and nobody needs
 };
 
-/// Throws Error(Usage) if none of the families has such blocks.
+/// Of the family that the model is nearest to. It need not have all of the parameters: see check_hugging_face_names.
 [[nodiscard]] const WeightTable& weight_table(const ModelConfig& config);
 
 /// Elements of a parameter that are elements of one tensor of theirs: for all indices i,
@@ -59,7 +59,7 @@ struct WeightPiece {
   std::vector<Dimension> dimensions{};  ///< in our order
 };
 
-/// All pieces of a parameter, which has the shape that its model gives it. Throws Error(Usage) if the table does not know it.
+/// All pieces of a parameter that the table knows, and that has the shape that its model gives it.
 [[nodiscard]] std::vector<WeightPiece> weight_pieces(const WeightTable& table,
                                                      const ModelParameter& parameter);
 

@@ -37,7 +37,7 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
                                           double temperature, std::uint64_t seed) {
   Execution& run = forward();
   const std::int64_t length = options_.batch.length;
-  const std::int64_t vocabulary = options_.model.vocabulary;
+  const std::int64_t vocabulary = std::get<ModelConfig>(options_.model).vocabulary;
   std::vector<std::int32_t> window(static_cast<std::size_t>(options_.batch.sequences * length), 0);
   const Buffer& buffer = run.program().buffer(run.program().find("logits"));
   std::vector<float> logits(static_cast<std::size_t>(buffer.type.shape.element_count()));

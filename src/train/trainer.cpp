@@ -70,14 +70,22 @@ double Trainer::read_scalar(std::string_view name) const {
   return value;
 }
 
-StepResult Trainer::run_step(std::span<const std::int32_t> tokens,
-                             std::span<const std::int32_t> targets, Trace* trace) {
+Bytes Trainer::input_bytes() const {
+  return size_of(program().buffer(program().find(model_.input)).type);
+}
+
+Bytes Trainer::target_bytes() const {
+  return size_of(program().buffer(program().find("targets")).type);
+}
+
+StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
+                             Trace* trace) {
   const double rate = options_.rate.at(step_);
   const std::int64_t step = step_ + 1;
-  execution_->write("tokens", std::as_bytes(tokens));
-  execution_->write("targets", std::as_bytes(targets));
+  execution_->write(model_.input, inputs);
+  execution_->write("targets", targets);
   execution_->write("step", bytes_of(step));
-  if (options_.model.dtype == DType::F64) {
+  if (model_.dtype == DType::F64) {
     execution_->write("learning_rate", bytes_of(rate));
   } else {
     const auto narrow = static_cast<float>(rate);
@@ -93,16 +101,15 @@ StepResult Trainer::run_step(std::span<const std::int32_t> tokens,
           .finite = read_scalar("finite") != 0};
 }
 
-/// The forward pass alone, with a copy of the present parameters. Dropout is off in it.
+/// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
 Execution& Trainer::forward() {
   if (!forward_) {
-    ModelConfig config = options_.model;
-    config.dropout = 0;
-    forward_ = std::make_unique<Execution>(
-        make_program(fuse_elementwise(make_model(config, options_.batch).graph)), device_);
+    Model model = make_model(for_inference(options_.model), options_.batch);
+    forward_ = std::make_unique<Execution>(make_program(fuse_elementwise(model.graph)), device_);
+    forward_parameters_ = std::move(model.parameters);
   }
   if (!forward_is_current_) {
-    for (const ModelParameter& parameter : model_.parameters) {
+    for (const ModelParameter& parameter : forward_parameters_) {
       staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
       execution_->read(parameter.name, staging_);
       forward_->write(parameter.name, staging_);
@@ -112,15 +119,14 @@ Execution& Trainer::forward() {
   return *forward_;
 }
 
-double Trainer::evaluate(std::span<const std::int32_t> tokens,
-                         std::span<const std::int32_t> targets) {
+double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
   Execution& run = forward();
-  run.write("tokens", std::as_bytes(tokens));
-  run.write("targets", std::as_bytes(targets));
+  run.write(model_.input, inputs);
+  run.write("targets", targets);
   run.run();
   float loss = 0;
   double wide = 0;
-  if (options_.model.dtype == DType::F64) {
+  if (model_.dtype == DType::F64) {
     run.read("loss", std::as_writable_bytes(std::span(&wide, 1)));
     return wide;
   }

@@ -16,14 +16,14 @@
 #include "trireme/device.h"
 #include "trireme/execution.h"
 #include "trireme/flops.h"
-#include "trireme/model.h"
+#include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme::train {
 
 struct TrainerOptions {
-  ModelConfig model{};
+  AnyModelConfig model{};
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
@@ -58,15 +58,28 @@ class Trainer {
   [[nodiscard]] const FlopCount& flops() const noexcept { return flops_; }
   [[nodiscard]] std::int64_t step() const noexcept { return step_; }
 
-  /// One step over tokens and targets [B,T]. With a trace: a span for each kernel.
-  StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+  /// The size of a batch, as the graph has it.
+  [[nodiscard]] Bytes input_bytes() const;
+  [[nodiscard]] Bytes target_bytes() const;
+
+  /// One step over a batch of so many bytes. With a trace: a span for each kernel.
+  StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                       Trace* trace = nullptr);
+  /// The same for a language model: tokens and targets [B,T].
+  StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+                      Trace* trace = nullptr) {
+    return run_step(std::as_bytes(tokens), std::as_bytes(targets), trace);
+  }
 
   /// The mean loss of a batch under the present parameters; nothing is changed.
+  [[nodiscard]] double evaluate(std::span<const std::byte> inputs,
+                                std::span<const std::byte> targets);
   [[nodiscard]] double evaluate(std::span<const std::int32_t> tokens,
-                                std::span<const std::int32_t> targets);
+                                std::span<const std::int32_t> targets) {
+    return evaluate(std::as_bytes(tokens), std::as_bytes(targets));
+  }
   /// Goes on with `prompt` for `count` tokens, each drawn from the model's distribution (temperature 0: the
-  /// likeliest).
+  /// likeliest). Requires a language model in f32.
   [[nodiscard]] std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt,
                                                  std::int64_t count, double temperature,
                                                  std::uint64_t seed);
@@ -94,6 +107,7 @@ class Trainer {
   FlopCount flops_;
   std::unique_ptr<Execution> execution_;
   std::unique_ptr<Execution> forward_;  ///< for evaluation; made when first needed
+  std::vector<ModelParameter> forward_parameters_;
   bool forward_is_current_ = false;
   std::int64_t step_ = 0;
   std::vector<std::byte> staging_;

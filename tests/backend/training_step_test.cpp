@@ -84,7 +84,7 @@ class Training {
 
  private:
   void write_rate() {
-    const bool wide = model_.config.dtype == DType::F64;
+    const bool wide = model_.dtype == DType::F64;
     HostBuffer rate(wide ? DType::F64 : DType::F32, 1);
     if (wide) {
       rate.as<double>()[0] = 0.01;

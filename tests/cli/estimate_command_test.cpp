@@ -120,6 +120,12 @@ TEST(EstimateCommand, MixturesWithoutAGraphGetRecipes) {
   EXPECT_EQ(json.at("flops").at("hardware_is"), "formula");
 }
 
+/// An eighth of 256 tokens; formulas of a plain model would not be those that were used.
+TEST(EstimateCommand, ShowsPickedTokens) {
+  expect_text("--model depths-mini --length 256", {"one layer in 2 works on 32 of 256 tokens"});
+  EXPECT_EQ(run_program("estimate --model depths-mini").out.find("8h²L"), std::string::npos);
+}
+
 TEST(EstimateCommand, ShowsExamples) {
   expect_text("--example list", {"intensity    b1", "dbrx         f3"});
   expect_text("--example e19", {"17.17 B", "400.7 B", "14.15 B"});

@@ -86,9 +86,41 @@ TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const Ran ran = run_program(fmt::format("train {} --steps 1 --model {} --run-folder {}", kShort,
                                           at("nano"), at("shown")));
-  EXPECT_NE(ran.out.find("model    nano, "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("model    nano, 112.4 k parameters\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("begins   with 28 tensors of f32 in " + at("nano")), std::string::npos)
       << ran.out;
+}
+
+/// A mixture of what a description says; the run folder keeps it as it was, and the settings say the rest.
+TEST_F(HuggingFaceCommand, MakesAMixtureOfAModelFromAFile) {
+  (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
+  const std::string from = "--model " + at("tiny/config.json") + " --rate constant:0.001 ";
+  const std::string experts = "--experts 4,shared=1,noise,gate=softmax-first ";
+  const Json whole = train(from + experts + "--steps 4");
+  (void)train(from + experts + "--steps 2");
+  fs::remove_all(at("tiny"));
+  const Ran rest =
+      run_program(fmt::format("train --json --threads 1 --steps 4 --resume {}", at("run-3")));
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(parse_json(split(trim(rest.out), '\n').back(), "output").at("validation_loss"),
+            whole.at("validation_loss"));
+}
+
+TEST_F(HuggingFaceCommand, RefusesModelsThatAreNoLanguageModels) {
+  (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
+  for (const std::string& model : {std::string("mlp"), std::string("conv-mini")}) {
+    for (const std::string& option : {"--weights " + at("nano"), "--export " + at("new")}) {
+      const Ran ran = run_program(
+          fmt::format("train --model {} {} --run-folder {}", model, option, at("none")));
+      EXPECT_EQ(ran.exit_code, 2) << ran.err;
+      EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+      EXPECT_NE(ran.err.find("model " + model + ": none of the families"), std::string::npos)
+          << ran.err;
+      EXPECT_NE(ran.err.find(model == "mlp" ? "layers.*.weight" : "stem.weight"), std::string::npos)
+          << ran.err;
+      EXPECT_FALSE(fs::exists(at("none")));
+    }
+  }
 }
 
 /// A run goes on without the files that it began with.
@@ -122,7 +154,11 @@ TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
   const std::string nano = at("nano");
   const std::string config = read_text(nano + "/config.json");
   expect_refused("--model gpt-nano --export " + nano, "is there already and not empty");
-  expect_refused("--model switch-mini --export " + at("new"), "none of the families");
+  expect_refused("--model switch-mini --export " + at("new"),
+                 "none of the families gpt2, llama and mixtral of Hugging Face has its "
+                 "h.*.block_sparse_moe.gate.weight");
+  expect_refused("--model depths-mini --weights " + nano, "has its h.*.depth_router.weight");
+  expect_refused("--model " + nano + " --experts 4,shared=1", "h.*.block_sparse_moe.gate.weight");
   expect_refused("--model gpt-mini --weights " + nano,
                  "tensor 'transformer.wte.weight' is [64,64], but [64,128] in model gpt-mini");
   expect_refused("--model gpt-nano --weights " + at("run-1"), "has no model.safetensors");

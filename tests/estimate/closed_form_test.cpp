@@ -43,6 +43,9 @@ std::vector<Architecture> small_ones() {
   mixture.model.experts = 5;
   mixture.model.experts_per_token = 2;
   all.push_back(mixture);
+  mixture.model.shared_experts = 3;
+  mixture.model.noisy_router = true;
+  all.push_back(mixture);
   return all;
 }
 
@@ -63,7 +66,10 @@ TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
       double forward = tokens * token.total();
       double balance = 0;
       if (a.is_mixture()) {
-        forward += tokens * token.feed_forward * (padding(a.model, tokens) - 1);
+        const double routed =
+            token.feed_forward * static_cast<double>(a.model.experts_per_token) /
+            static_cast<double>(a.model.experts_per_token + a.model.shared_experts);
+        forward += tokens * routed * (padding(a.model, tokens) - 1);
         balance = 2 * static_cast<double>(a.model.layers * a.model.experts);
       }
       const FlopCount count = count_flops(training_step(a, {.batch = batch}));
@@ -128,6 +134,27 @@ TEST(ClosedForm, MoreExpertsAreNotMoreFlopsE18) {
   EXPECT_GT(forward_flops(a, 1024).routers, eight.routers);
 }
 
+/// A mixture of depths: an eighth of the tokens in every second block, and all of them in all.
+TEST(ClosedForm, CountsPickedTokensE20) {
+  Architecture a = architecture("depths-mini");
+  const Architecture dense = architecture("gpt-mini");
+  EXPECT_EQ(count_parameters(a).total(), counted_parameters(make_model(a.model, {1, 8})));
+  EXPECT_EQ(count_parameters(a).total(), count_parameters(dense).total() + 2 * a.model.width);
+  for (const double capacity : {0.125, 0.3, 1.0}) {
+    a.model.depth_capacity = capacity;
+    const FlopCount count = count_flops(training_step(a, {.batch = {2, 64}}));
+    const double forward = 128 * forward_flops(a, 64).total();
+    EXPECT_NEAR(count.of(Phase::Forward).products / forward, 1, 1e-12) << capacity;
+    EXPECT_NEAR(count.model().products / (3 * forward), 1, 1e-12) << capacity;
+  }
+  const TokenFlops all = forward_flops(a, 64);
+  EXPECT_EQ(all.projections, forward_flops(dense, 64).projections);
+  a.model.depth_capacity = 0.125;
+  // Of two blocks in four an eighth is left: 1/2 + 1/2 1/8; of their attention 1/2 + 1/2 1/64.
+  EXPECT_DOUBLE_EQ(forward_flops(a, 64).feed_forward / all.feed_forward, 0.5625);
+  EXPECT_DOUBLE_EQ(forward_flops(a, 64).attention / all.attention, 0.5078125);
+}
+
 TEST(ClosedForm, ParametersOfPublishedModels) {
   const auto billions = [](const char* name) {
     return static_cast<double>(count_parameters(architecture(name)).total()) / 1e9;
@@ -147,7 +174,7 @@ TEST(Architectures, SayWhatIsWrong) {
     EXPECT_NO_THROW(architecture(name).verify()) << name;
   }
   Architecture a = architecture("gpt-nano");
-  a.shared_experts = 1;
+  a.model.shared_experts = 1;
   EXPECT_THROW(a.verify(), Error);
   a = architecture("llama4-maverick");
   EXPECT_FALSE(a.is_buildable());

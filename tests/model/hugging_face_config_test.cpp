@@ -68,6 +68,7 @@ TEST(HuggingFaceConfig, ReadsEveryField) {
   EXPECT_EQ(c.rope_base, 1e6);
   EXPECT_EQ(c.balance_loss, 0.02);
   EXPECT_EQ(c.capacity_factor, 0);
+  EXPECT_EQ(c.gate_order, GateOrder::TopKFirst);
   EXPECT_FALSE(c.tied);
   EXPECT_EQ(c.dtype, DType::BF16);
 }
@@ -107,6 +108,9 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
   const ModelConfig back = parsed(hugging_face_config(config));
   EXPECT_EQ(back.capacity_factor, config.capacity_factor);
   EXPECT_EQ(back.balance_loss, config.balance_loss);
+  config.experts_per_token = 1;
+  config.gate_order = GateOrder::TopKFirst;
+  EXPECT_FALSE(parsed(hugging_face_config(config)).softmax_first());
 }
 
 void expect_refused(const std::string& type, const std::string& field, const std::string& words) {
@@ -133,7 +137,6 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotImplemented) {
                  "scale_attn_by_inverse_layer_idx is true");
   expect_refused("mixtral", R"("sliding_window": 4096)",
                  "sliding_window is 4096; only null, or as much as the context of 131072,");
-  expect_refused("mixtral", R"("num_experts_per_tok": 1)", "num_experts_per_tok is 1; only 2");
   expect_refused("mixtral", R"("router_jitter_noise": 0.1)", "router_jitter_noise is 0.1");
   expect_refused("mistral", R"("x": 0)",
                  R"(model_type is "mistral"; gpt2, llama and mixtral are supported)");
@@ -141,6 +144,7 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotImplemented) {
 
 TEST(HuggingFaceConfig, RefusesWhatCannotBe) {
   expect_refused("gpt2", R"("n_embd": "768")", R"(n_embd is "768"; it must be a whole number)");
+  expect_refused("mixtral", R"("num_local_experts": 1)", "num_local_experts is 1; it must be 2");
   expect_refused("gpt2", R"("n_layer": 0)", "n_layer is 0; it must be a whole number");
   expect_refused("gpt2", R"("n_layer": 1.5)", "n_layer is 1.5; it must be a whole number");
   expect_refused("gpt2", R"("n_head": 7)", "7 heads cannot share a width of 768 evenly");

@@ -118,6 +118,15 @@ TEST(HuggingFaceWeights, OfAMixtralComputeWhatTheyShould) {
   expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
 }
 
+/// Its gate is 1, not its probability.
+TEST(HuggingFaceWeights, OfAMixtralWithOneExpertForATokenComputeWhatTheyShould) {
+  TinyModel tiny = tiny_mixtral();
+  const std::string field = R"("num_experts_per_tok": )";
+  tiny.config.replace(tiny.config.find(field), field.size() + 1, field + "1");
+  tiny.sizes.experts_per_token = 1;
+  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+}
+
 /// File, parameters, file: the same tensors; and again the same parameters.
 TEST(HuggingFaceWeights, GoThereAndBackBitForBit) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
@@ -308,20 +317,57 @@ TEST(HuggingFaceExport, LeavesAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), {}), 2);
 }
 
+void expect_no_export(const ModelConfig& config, const std::string& words) {
+  HuggingFaceExport to;
+  to.folder = "/no/such/folder";
+  expect_error(ErrorKind::Usage, words, [&] { check_hugging_face_export(weighted(config), to); });
+}
+
 TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
-  const auto refused = [](const ModelConfig& config, const std::string& words) {
-    HuggingFaceExport to;
-    to.folder = "/no/such/folder";
-    expect_error(ErrorKind::Usage, words, [&] { check_hugging_face_export(weighted(config), to); });
-  };
-  refused(preset_model("switch-mini"), "none of the families gpt2, llama and mixtral");
   ModelConfig config = preset_model("gpt-nano");
   config.head_width = 8;
-  refused(config, "all heads have keys and share the width");
+  expect_no_export(config, "all heads have keys and share the width");
   config = preset_model("llama-tiny");
   config.experts = 4;
   config.experts_per_token = 1;
-  refused(config, "weighs the only expert of a token by 1");
+  expect_no_export(config, "soft-max over the experts that were chosen");
+  config.experts_per_token = 2;
+  config.gate_order = GateOrder::SoftmaxFirst;
+  expect_no_export(config, "soft-max over the experts that were chosen");
+}
+
+/// One line names all that the tables do not know, whichever way the weights should go.
+TEST(HuggingFaceExport, NamesTheParametersThatNoFamilyHas) {
+  expect_no_export(preset_model("switch-mini"),
+                   "model switch-mini: none of the families gpt2, llama and mixtral of Hugging "
+                   "Face has its h.*.block_sparse_moe.gate.weight, "
+                   "h.*.block_sparse_moe.experts.c_fc.weight and "
+                   "h.*.block_sparse_moe.experts.c_proj.weight");
+  expect_no_export(preset_model("depths-mini"), "has its h.*.depth_router.weight");
+  ModelConfig config = preset_model("llama-tiny");
+  config.experts = 4;
+  config.noisy_router = true;
+  const std::string noise = "has its model.layers.*.block_sparse_moe.gate_noise.weight";
+  expect_no_export(config, noise);
+  config.shared_experts = 1;
+  expect_no_export(config, noise + ", model.layers.*.block_sparse_moe.shared_expert.w1.weight, ");
+  const TemporaryFolder place;
+  const WeightFiles files(folder_with(place, tiny_mixtral()));
+  expect_error(ErrorKind::Usage, noise, [&] { (void)HuggingFaceWeights(files, weighted(config)); });
+  for (const char* name : {"mlp", "conv-mini"}) {
+    const AnyModelConfig any = preset_any_model(name);
+    const std::vector<ModelParameter> parameters = make_model(any, {2, 1}).parameters;
+    expect_error(ErrorKind::Usage, std::string("model ") + name + ": none of the families",
+                 [&] { check_hugging_face_names(any, parameters); });
+  }
+}
+
+/// The same by the description alone.
+TEST(HuggingFaceExport, DescribesNoModelsThatNoFamilyHas) {
+  for (const char* name : {"switch-mini", "experts-mini", "depths-mini"}) {
+    expect_error(ErrorKind::Usage, "none of the families has",
+                 [&] { (void)hugging_face_config(preset_model(name)); });
+  }
 }
 
 }  // namespace

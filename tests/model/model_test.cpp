@@ -2,13 +2,10 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "trireme/cpu_device.h"
+#include "model/overfit.h"
 #include "trireme/error.h"
-#include "trireme/execution.h"
-#include "trireme/training.h"
 
 namespace trireme {
 namespace {
@@ -26,38 +23,11 @@ ModelConfig tiny(const char* preset) {
   return config;
 }
 
-/// Trains on one batch; the losses.
-std::vector<float> overfit(const ModelConfig& config, int steps) {
-  const BatchShape batch{2, 16};
-  const Model model = make_model(config, batch);
-  const std::unique_ptr<Device> device = make_cpu_device({.threads = 2, .pinned = false});
-  Program program = make_program(
-      make_training_graph(model.graph, {.optimizer = AdamW{.decay = 0}, .clip_limit = 1.0}));
-  program.verify();
-  Execution execution(std::move(program), *device);
-  for (const ModelParameter& parameter : model.parameters) {
-    execution.write(parameter.name, initial_values(parameter, 1).raw());
-  }
-  std::vector<std::int32_t> tokens(32);
-  std::vector<std::int32_t> targets(32);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<std::int32_t>(i * 7 % 31);
-    targets[i] = static_cast<std::int32_t>(i * 11 % 32);
-  }
-  execution.write("tokens", std::as_bytes(std::span(tokens)));
-  execution.write("targets", std::as_bytes(std::span(targets)));
-  const float rate = 3e-3F;
-  execution.write("learning_rate", std::as_bytes(std::span(&rate, 1)));
-  std::vector<float> losses;
-  for (std::int64_t step = 1; step <= steps; ++step) {
-    execution.write("step", std::as_bytes(std::span(&step, 1)));
-    execution.run();
-    execution.read("loss", std::as_writable_bytes(std::span(&losses.emplace_back(), 1)));
-  }
-  return losses;
+std::vector<float> overfit(const AnyModelConfig& config, int steps) {
+  return testing::overfit(config, {2, 16}, 32, steps);
 }
 
-/// Issue's bar: a GPT, a Llama and a mixture of experts overfit one batch to a loss below 0.01.
+/// Every kind of model gets one batch to a loss below 0.01.
 TEST(Models, OverfitOneBatch) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     const std::vector<float> losses = overfit(tiny(preset), 300);
@@ -70,10 +40,36 @@ TEST(Models, MixtureOverfitsOneBatch) {
   ModelConfig config = tiny("switch-mini");
   config.balance_loss = 0;  // it would keep the loss above its weight
   config.capacity_factor = 2;
-  EXPECT_LT(overfit(config, 400).back(), 0.01);
+  EXPECT_LT(overfit(config, 300).back(), 0.01);
   config.family = Family::Llama;
   config.experts_per_token = 2;
-  EXPECT_LT(overfit(config, 400).back(), 0.01);
+  EXPECT_LT(overfit(config, 300).back(), 0.01);
+}
+
+TEST(Models, MixtureWithNoiseAndSharedExpertsOverfitsOneBatch) {
+  ModelConfig config = tiny("experts-mini");
+  config.experts = 4;
+  config.balance_loss = 0;
+  config.capacity_factor = 0;
+  EXPECT_LT(overfit(config, 300).back(), 0.01);
+}
+
+TEST(Models, MixtureOfDepthsOverfitsOneBatch) {
+  ModelConfig config = tiny("depths-mini");
+  config.depth_capacity = 0.25;
+  EXPECT_LT(overfit(config, 300).back(), 0.01);
+}
+
+TEST(Models, PerceptronsOverfitOneBatch) {
+  for (const char* preset : {"mlp", "mlp-deep"}) {
+    EXPECT_LT(testing::overfit(preset_any_model(preset), {16, 1}, 1, 400).back(), 0.01) << preset;
+  }
+}
+
+TEST(Models, ConvNetOverfitsOneBatch) {
+  const std::vector<float> losses = testing::overfit(preset_any_model("conv-mini"), {8, 1}, 8, 400);
+  EXPECT_NEAR(losses.front(), std::log(8.0), 0.5);
+  EXPECT_LT(losses.back(), 0.01);
 }
 
 TEST(Models, HaveTheParametersOfTheirFamilies) {
@@ -94,6 +90,13 @@ TEST(Models, RefuseWhatDoesNotGoTogether) {
   EXPECT_THROW((void)make_model(config, {1, 8}), Error);
   EXPECT_THROW((void)make_model(tiny("gpt-nano"), {1, 17}), Error);
   EXPECT_THROW((void)preset_model("gpt3"), Error);
+  EXPECT_THROW((void)preset_any_model("gpt3"), Error);
+  EXPECT_THROW((void)make_model(MlpConfig{.hidden = {8, 0}}, 4), Error);
+  EXPECT_THROW((void)make_model(ConvNetConfig{.size = 10}, 4), Error);
+  EXPECT_THROW((void)make_model(preset_any_model("mlp"), {0, 1}), Error);
+  config = tiny("llama-tiny");
+  config.depth_capacity = 0.5;
+  EXPECT_THROW((void)make_model(config, {1, 8}), Error);
 }
 
 }  // namespace

@@ -240,16 +240,20 @@ class Forward {
     }
     return linear(h, names.down);
   }
-  /// The two likeliest experts, weighed by their probabilities, which are made to add up to 1.
+  /// The likeliest experts, weighed by their probabilities, which are made to add up to 1.
   [[nodiscard]] Row mixture(const Row& x, const std::string& at) const {
     const Row shares = soft_max(linear(x, at + ".gate.weight"));
     std::vector<std::size_t> order(shares.size());
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
-    const double total = shares[order[0]] + shares[order[1]];
+    order.resize(s_.experts_per_token);
+    double total = 0;
+    for (const std::size_t expert : order) {
+      total += shares[expert];
+    }
     Row y(x.size(), 0.0);
-    for (const std::size_t expert : {order[0], order[1]}) {
+    for (const std::size_t expert : order) {
       const std::string name = at + ".experts." + std::to_string(expert);
       Row part = gated(x, {name + ".w1.weight", name + ".w3.weight", name + ".w2.weight"});
       for (double& value : part) {

@@ -25,6 +25,7 @@ struct PlainSizes {
   std::int64_t key_heads = 0;
   std::int64_t head_width = 0;
   std::int64_t experts = 0;  ///< of a Mixtral
+  std::size_t experts_per_token = 2;
   double epsilon = 0;
   double rope_base = 0;
 };

@@ -17,17 +17,23 @@ namespace trireme {
 namespace cpu {
 namespace {
 
-std::span<const KernelRow> widest_loops() {
+std::span<const KernelRow> loops_for(Instructions instructions) {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+  if (instructions == Instructions::Avx512) {
     return avx512::loop_kernels();
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (instructions == Instructions::Avx2) {
     return avx2::loop_kernels();
   }
 #endif
+  if (instructions != Instructions::Widest) {
+    return baseline::loop_kernels();
+  }
+  for (const Instructions wide : {Instructions::Avx512, Instructions::Avx2}) {
+    if (has_instructions(wide)) {
+      return loops_for(wide);
+    }
+  }
   return baseline::loop_kernels();
 }
 
@@ -70,7 +76,7 @@ std::vector<int> usable_cores() {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(const CpuOptions& options) : loops_(widest_loops()) {
+  explicit CpuDevice(const CpuOptions& options) : loops_(loops_for(options.instructions)) {
     const std::vector<int> cores = usable_cores();
     threads_ = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(cores.size()));
     const bool pin = options.pinned && threads_ <= static_cast<int>(cores.size());
@@ -120,7 +126,24 @@ class CpuDevice : public Device {
 }  // namespace
 }  // namespace cpu
 
+bool has_instructions(Instructions instructions) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (instructions == Instructions::Avx512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  }
+  if (instructions == Instructions::Avx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }
+#endif
+  return instructions == Instructions::Widest || instructions == Instructions::Baseline;
+}
+
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+  if (!has_instructions(options.instructions)) {
+    throw Error(ErrorKind::Usage, "this processor lacks the instructions that were asked for");
+  }
   return std::make_unique<cpu::CpuDevice>(options);
 }
 

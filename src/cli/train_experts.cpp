@@ -1,0 +1,87 @@
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/train_settings.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& problem) {
+  throw Error(ErrorKind::Usage, fmt::format("experts: {}", problem));
+}
+
+std::int64_t whole(std::string_view what, std::string_view text) {
+  const std::optional<std::int64_t> value = parse_integer(text);
+  if (!value || *value < 0) {
+    refuse(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+  }
+  return *value;
+}
+
+double real(std::string_view what, std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < 0) {
+    refuse(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+  }
+  return value;
+}
+
+GateOrder gate_order(std::string_view text) {
+  if (text == "softmax-first") {
+    return GateOrder::SoftmaxFirst;
+  }
+  if (text == "top-k-first") {
+    return GateOrder::TopKFirst;
+  }
+  refuse(fmt::format("gate is {}; write softmax-first or top-k-first", in_quotes(text)));
+}
+
+bool on_or_off(std::string_view what, std::string_view text) {
+  if (text != "on" && text != "off") {
+    refuse(fmt::format("{} is {}; write on or off", what, in_quotes(text)));
+  }
+  return text == "on";
+}
+
+void set(ModelConfig& config, std::string_view name, std::string_view value) {
+  if (name == "per-token") {
+    config.experts_per_token = whole(name, value);
+  } else if (name == "gate") {
+    config.gate_order = gate_order(value);
+  } else if (name == "capacity") {
+    config.capacity_factor = real(name, value);
+  } else if (name == "balance") {
+    config.balance_loss = real(name, value);
+  } else if (name == "shared") {
+    config.shared_experts = whole(name, value);
+  } else if (name == "noise") {
+    config.noisy_router = on_or_off(name, value);
+  } else {
+    refuse(
+        fmt::format("there is no setting {}; there are per-token, gate, capacity, balance, "
+                    "shared and noise",
+                    in_quotes(name)));
+  }
+}
+
+}  // namespace
+
+void parse_experts(std::string_view text, ModelConfig& config) {
+  const std::vector<std::string_view> parts = split(text, ',');
+  config.experts = whole("their number", parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t equals = parts[i].find('=');
+    const bool plain = equals == std::string_view::npos;
+    set(config, parts[i].substr(0, equals), plain ? "on" : parts[i].substr(equals + 1));
+  }
+  config.verify();
+}
+
+}  // namespace trireme::cli

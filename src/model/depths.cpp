@@ -1,0 +1,58 @@
+// A router scores all tokens of a sequence, and the best K of them go through the block; the others pass by on
+// the residual, unchanged to the last bit (Raposo et al., Mixture-of-Depths, 2024).
+//
+//   score[t] = w . x[t]                          [B,T]
+//   y[t]     = x[t] + sigmoid(score[t]) f(x)[t]  for the K largest scores, else x[t]
+//
+// f sees the picked tokens alone, in the order of the sequence, so that a causal mask among them is causal in
+// the sequence. The gate is what teaches the router. Which tokens are the best depends on later ones too: what
+// such a model computes for a token is causal but for whether it was picked.
+#include "model/depths.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+/// Sorts rows of whole numbers: the largest of their negatives come first. In f32, which holds the places of
+/// 16 million tokens exactly.
+ValueId sorted(Layers& layers, ValueId indices) {
+  GraphBuilder& b = layers.builder();
+  const std::int64_t count = b.shape(indices).dim(1);
+  const Attributes negate{{"factor", -1.0}};
+  const ValueId negative = b.add1("scale", {layers.cast(indices, DType::F32)}, negate);
+  const ValueId descending = b.add("top_k", {negative}, {{"k", count}})[0];
+  return layers.cast(b.add1("scale", {descending}, negate), DType::I32);
+}
+
+}  // namespace
+
+PickedTokens pick_tokens(Layers& layers, ValueId x, const std::string& at, std::int64_t count) {
+  GraphBuilder& b = layers.builder();
+  const Shape shape = b.shape(x);
+  const ValueId router =
+      layers.weight(at + ".depth_router.weight", {layers.config().width}, kDeviation);
+  const ValueId scores = layers.einsum("btc,c->bt", x, router);
+  PickedTokens picked;
+  picked.indices = sorted(layers, b.add("top_k", {scores}, {{"k", count}})[1]);
+  picked.rows = b.add1("gather_rows", {x, picked.indices});
+  const ValueId columns = b.add1(
+      "reshape", {scores}, {{"shape", std::vector<std::int64_t>{shape.dim(0), shape.dim(1), 1}}});
+  picked.gates = b.add1("sigmoid", {b.add1("gather_rows", {columns, picked.indices})});
+  return picked;
+}
+
+ValueId add_to_picked(Layers& layers, ValueId x, const PickedTokens& picked, ValueId computed) {
+  GraphBuilder& b = layers.builder();
+  const Shape rows = b.shape(computed);
+  const ValueId gates = b.add1("reshape", {picked.gates},
+                               {{"shape", std::vector<std::int64_t>{rows.dim(0), rows.dim(1)}}});
+  const ValueId spread = b.add1("broadcast", {gates},
+                                {{"shape", rows.dims()}, {"axes", std::vector<std::int64_t>{2}}});
+  const ValueId gated = b.add1("multiply", {computed, spread});
+  const ValueId back =
+      b.add1("scatter_rows", {gated, picked.indices}, {{"rows", b.shape(x).dim(1)}});
+  return b.add1("add", {x, back});
+}
+
+}  // namespace trireme
