@@ -40,6 +40,9 @@ struct Plan {
   int zero = 0;
   /// Between the parts of blocks, activations lie cut along the sequence by `tensor`.
   bool sequence = false;
+  /// How attention goes where `context` cuts the sequence: every rank gathers all keys and values, or queries, keys
+  /// and values change to being cut by heads and back (all-to-all).
+  enum class Context : std::uint8_t { Gather, AllToAll } context = Context::Gather;
   std::vector<AxisCuts> cuts = default_cuts();
 
   /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …
@@ -50,6 +53,9 @@ struct Plan {
 /// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
 /// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
 [[nodiscard]] std::string to_text(const Plan& plan);
+/// "gather", "all-to-all"; parse_context throws Error(Usage) that lists them.
+[[nodiscard]] std::string_view to_text(Plan::Context context);
+[[nodiscard]] Plan::Context parse_context(std::string_view text);
 [[nodiscard]] Plan parse_plan(std::string_view text);
 
 /// What is decided from outside.
@@ -66,6 +72,8 @@ struct Wishes {
   /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
   /// the last of them in the forward, with the first in the backward; updates where their parameter is.
   std::map<std::int32_t, int> stages{};
+  /// Stages of parameters, with their state and update, where that is not the first that reads them.
+  std::map<ValueId, int> homes{};
 };
 
 /// What the plan means for the values of a training graph; what has no names is replicated. Throws Error(Usage) if it cannot be: more stages than

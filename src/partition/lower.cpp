@@ -212,9 +212,7 @@ class Lowering {
     for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
       const auto id = static_cast<CopyId>(c);
       const Value& leaf = value(copy(id).value);
-      if (copy(id).step >= 0 || is_input(id) ||
-          placed_.home[static_cast<std::size_t>(copy(id).value.index)] < 0 ||
-          !is_mine(stage_of(id))) {
+      if (copy(id).step >= 0 || is_input(id) || !is_mine(stage_of(id))) {
         continue;
       }
       const TensorType type{leaf.type.dtype,

@@ -1,7 +1,12 @@
 #include "trireme/partition.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "partition/lower.h"
 #include "partition/place.h"
+#include "trireme/error.h"
 
 namespace trireme {
 
@@ -35,6 +40,21 @@ Partition::~Partition() = default;
 
 RankGraph Partition::graph_at(const RankPlace& place, const PipelineTable& table) const {
   return partition::lower(decided_->placed, place, table);
+}
+
+Placement Partition::stored(std::string_view name) const {
+  const ValueId id = decided_->placed.graph.find(name);
+  for (const partition::Copy& copy : decided_->placed.copies) {
+    if (copy.value == id && copy.step < 0) {
+      return copy.placement;
+    }
+  }
+  throw Error(ErrorKind::Usage, fmt::format("{} is not kept between steps", name));
+}
+
+int Partition::home(std::string_view name) const {
+  const ValueId id = decided_->placed.graph.find(name);
+  return std::max(decided_->placed.home[static_cast<std::size_t>(id.index)], 0);
 }
 
 std::string Partition::to_text() const {

@@ -221,6 +221,10 @@ class Placer {
     known_.resize(count);
     stage_of_value_.assign(count, -1);
     placed_.home.assign(count, -1);
+    for (const auto& [id, stage] : wishes().homes) {
+      home(id) = stage;
+      placed_.stage_count = std::max(placed_.stage_count, stage + 1);
+    }
     find_updates();
     readers_.resize(count);
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
@@ -318,8 +322,7 @@ class Placer {
   int stage_for(const Node& node) {
     if (node.phase == Phase::Update) {
       for (const ValueId input : node.inputs) {
-        const Origin origin = value(input).origin;
-        if (origin == Origin::Parameter && home(input) >= 0) {
+        if (value(input).origin == Origin::Parameter && home(input) >= 0) {
           return home(input);
         }
       }

@@ -42,6 +42,9 @@ class Wishing {
     if (plan_.sequence) {
       cut_sequence();
     }
+    if (plan_.context == Plan::Context::AllToAll) {
+      exchange_heads();
+    }
     add_stages();
     return std::move(wishes_);
   }
@@ -187,6 +190,35 @@ class Wishing {
     }
   }
 
+  /// Attention's operands are cut by heads instead of the sequence, its results by the sequence again.
+  void exchange_heads() {
+    const int context = find_axis(wishes_.axes, "context");
+    if (context < 0) {
+      return;
+    }
+    const Placement by_sequence = by_names({"batch", "sequence", "heads", "head"});
+    Placement by_heads = by_sequence;
+    std::erase(by_heads.dims[1].axes, context);
+    by_heads.dims[2].axes.push_back(context);
+    const auto force = [&](ValueId id, const Placement& placement) {
+      if (graph_.value(id).origin == Origin::Node) {
+        wishes_.forced[id] = {placement};
+      }
+    };
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->name == "attention") {
+        force(node.outputs[0], by_sequence);
+        for (const ValueId input : node.inputs) {
+          force(input, by_heads);
+        }
+      } else if (node.op->name == "attention_backward") {
+        for (const ValueId output : node.outputs) {
+          force(output, by_sequence);
+        }
+      }
+    }
+  }
+
   void add_stages() {
     const int stages = table_of(plan_).stages;
     std::int32_t blocks = 0;
@@ -211,6 +243,20 @@ class Wishing {
 };
 
 }  // namespace
+
+std::string_view to_text(Plan::Context context) {
+  return context == Plan::Context::Gather ? "gather" : "all-to-all";
+}
+
+Plan::Context parse_context(std::string_view text) {
+  for (const Plan::Context context : {Plan::Context::Gather, Plan::Context::AllToAll}) {
+    if (text == to_text(context)) {
+      return context;
+    }
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("'{}' is no way for attention; ways are gather and all-to-all", text));
+}
 
 std::vector<AxisCuts> default_cuts() {
   return {{"data", {"batch"}},

@@ -1,7 +1,7 @@
 // The text form (.plan.json):
 //
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
-//    "cuts": {"data": ["batch"], …}}
+//    "context": "gather", "cuts": {"data": ["batch"], …}}
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -54,6 +54,7 @@ std::string to_text(const Plan& plan) {
   document["chunks"] = plan.chunks;
   document["zero"] = plan.zero;
   document["sequence"] = plan.sequence;
+  document["context"] = to_text(plan.context);
   Json& cuts = document["cuts"];
   for (const AxisCuts& row : plan.cuts) {
     cuts[row.axis] = row.dims;
@@ -65,7 +66,7 @@ Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
   const JsonObject object(
       document, kWhat, "",
-      {"mesh", "microbatches", "schedule", "chunks", "zero", "sequence", "cuts"});
+      {"mesh", "microbatches", "schedule", "chunks", "zero", "sequence", "context", "cuts"});
   Plan plan;
   try {
     plan.mesh = parse_mesh(object.text("mesh"));
@@ -83,6 +84,13 @@ Plan parse_plan(std::string_view text) {
       object.fail("sequence", "is neither true nor false");
     }
     plan.sequence = sequence->get<bool>();
+  }
+  if (object.find("context") != nullptr) {
+    try {
+      plan.context = parse_context(object.text("context"));
+    } catch (const Error& error) {
+      object.fail("context", error.what());
+    }
   }
   if (const Json* cuts = object.find("cuts")) {
     plan.cuts = read_cuts(object, *cuts);

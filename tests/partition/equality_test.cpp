@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "graph/op.h"
 #include "on_ranks.h"
 #include "trireme/model_dims.h"
+#include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -94,11 +96,13 @@ struct Case {
   int chunks = 1;
   int zero = 0;
   bool sequence = false;
+  Plan::Context context = Plan::Context::Gather;
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {}", c.mesh,
-                     c.microbatches, c.schedule, c.chunks, c.zero, c.sequence);
+  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {}",
+                     c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence,
+                     to_text(c.context));
 }
 
 Plan plan_of(const Case& c) {
@@ -109,6 +113,7 @@ Plan plan_of(const Case& c) {
   plan.chunks = c.chunks;
   plan.zero = c.zero;
   plan.sequence = c.sequence;
+  plan.context = c.context;
   return plan;
 }
 
@@ -146,6 +151,9 @@ const std::vector<Case>& cases() {
       {.mesh = "context=2"},
       {.mesh = "context=3"},
       {.mesh = "context=4"},
+      {.mesh = "context=2", .context = Plan::Context::AllToAll},
+      {.mesh = "context=3", .context = Plan::Context::AllToAll},
+      {.mesh = "context=4", .context = Plan::Context::AllToAll},
       {.mesh = "pipe=2"},
       {.mesh = "pipe=3"},
       {.mesh = "pipe=4"},
@@ -170,6 +178,8 @@ const std::vector<Case>& cases() {
       {.mesh = "data=2,context=2"},
       {.mesh = "data=2,context=3", .zero = 3},
       {.mesh = "tensor=2,context=2"},
+      {.mesh = "tensor=2,context=2", .context = Plan::Context::AllToAll},
+      {.mesh = "data=2,context=2", .microbatches = 2, .context = Plan::Context::AllToAll},
       {.mesh = "tensor=2,context=2", .sequence = true},
       {.mesh = "data=2,pipe=2", .microbatches = 2},
       {.mesh = "pipe=2,data=2", .microbatches = 2, .zero = 1},
@@ -210,8 +220,139 @@ TEST(Equality, Gpt) {
   check_all(language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6}));
 }
 
+// Masks do not depend on the plan, nor on what is computed again.
+TEST(Equality, GptWithDropoutAndRecomputation) {
+  ModelConfig config = tiny(Family::Gpt2);
+  config.dropout = 0.2;
+  Task task = language_task(config, {.sequences = 4, .length = 6});
+  task.graph = recompute(task.graph, {.mode = RecomputeMode::Full, .blocks = {}});
+  check_all(task);
+}
+
 TEST(Equality, Llama) {
   check_all(language_task(tiny(Family::Llama), {.sequences = 4, .length = 6}));
+}
+
+// The graph of A1 cut between operators, in both ways of A4, and with a branch on each device (A10).
+
+Task two_layers() {
+  Task task;
+  GraphBuilder b("two_layers");
+  const ValueId x = b.input("x", {DType::F64, {6, 5}});
+  const ValueId y = b.input("y", {DType::F64, {6, 3}});
+  const ValueId w1 = b.parameter("w1", {DType::F64, {5, 4}});
+  const ValueId w2 = b.parameter("w2", {DType::F64, {4, 3}});
+  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
+  b.set_block(0);
+  const ValueId h = b.add1("einsum", {x, w1}, equation);
+  b.set_block(1);
+  const ValueId z = b.add1("einsum", {b.add1("relu", {h}), w2}, equation);
+  const ValueId square = b.add1("square", {b.add1("subtract", {z, y})});
+  b.output("loss", b.add1("reduce_sum", {square}, {{"axes", std::vector<std::int64_t>{0, 1}}}));
+  task.graph = make_training_graph(b.finish(), {.optimizer = Sgd{}});
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal(0, 0.5);
+  const auto draw = [&](std::size_t count) {
+    std::vector<double> numbers(count);
+    std::ranges::generate(numbers, [&] { return normal(random); });
+    return numbers;
+  };
+  task.first = {{"w1", draw(20)}, {"w2", draw(12)}};
+  for (int step = 0; step < kSteps; ++step) {
+    task.batches.push_back(
+        {{"x", draw(30)}, {"y", draw(18)}, {"learning_rate", {0.05}}, {"step", {step + 1.0}}});
+  }
+  return task;
+}
+
+/// Exchanges of a rank's graph, by name.
+std::map<std::string, int> exchanges_of(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (const Node& node : graph.nodes()) {
+    if (node.op->communicates) {
+      ++counts[std::string(node.op->name)];
+    }
+  }
+  return counts;
+}
+
+Plan pipe_of_two() {
+  Plan plan;
+  plan.mesh = parse_mesh("pipe=2");
+  return plan;
+}
+
+TEST(Equality, CutBetweenOperatorsIsSendAndReceive) {
+  const Task task = two_layers();
+  const Plan plan = pipe_of_two();
+  const Wishes wishes = wishes_of(task.graph, plan, {});
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  expect_same(one,
+              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, wishes);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const auto& [op, count] :
+         exchanges_of(partition.graph_at(place_of(plan, wishes, rank), table_of(plan)).graph)) {
+      EXPECT_TRUE(op == "send" || op == "receive") << op << count;
+    }
+  }
+}
+
+// The weights live on device 0 and are sent; all else is on device 1.
+TEST(Equality, WeightsMayLiveElsewhere) {
+  const Task task = two_layers();
+  const Plan plan = pipe_of_two();
+  Wishes wishes;
+  wishes.stages = {{0, 1}, {1, 1}};
+  for (const char* name : {"w1", "w2"}) {
+    wishes.homes[task.graph.find(name)] = 0;
+  }
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  expect_same(one,
+              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, wishes);
+  const RankGraph keeper = partition.graph_at(place_of(plan, wishes, 0), table_of(plan));
+  EXPECT_EQ(keeper.graph.with_origin(Origin::Parameter).size(), 2U);
+  for (const Node& node : keeper.graph.nodes()) {
+    EXPECT_TRUE(node.op->communicates || node.phase == Phase::Update) << node.op->name;
+  }
+}
+
+// Two towers over the same input: neither waits for the other before they are joined.
+TEST(Equality, BranchesRunOnTheirOwnDevices) {
+  Task task = two_layers();
+  GraphBuilder b("branches");
+  const ValueId x = b.input("x", {DType::F64, {6, 5}});
+  const ValueId y = b.input("y", {DType::F64, {6, 3}});
+  std::vector<ValueId> towers;
+  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
+  for (int tower = 0; tower < 2; ++tower) {
+    b.set_block(tower);
+    const ValueId w = b.parameter(fmt::format("w{}", tower), {DType::F64, {5, 3}});
+    towers.push_back(b.add1("tanh", {b.add1("einsum", {x, w}, equation)}));
+  }
+  b.set_block(-1);
+  const ValueId off = b.add1("subtract", {b.add1("add", towers), y});
+  const ValueId square = b.add1("square", {off});
+  b.output("loss", b.add1("reduce_sum", {square}, {{"axes", std::vector<std::int64_t>{0, 1}}}));
+  task.graph = make_training_graph(b.finish(), {.optimizer = Sgd{}});
+  std::vector<double> first = task.first["w1"];
+  first.resize(15);
+  task.first = {{"w0", first}, {"w1", first}};
+  const Plan plan = pipe_of_two();
+  Wishes wishes;
+  wishes.stages = {{0, 0}, {1, 1}};
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  expect_same(one,
+              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, wishes);
+  for (int rank = 0; rank < 2; ++rank) {
+    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table_of(plan));
+    const auto is_receive = [](const Node& node) { return node.op->name == "receive"; };
+    const auto is_tower = [](const Node& node) { return node.op->name == "tanh"; };
+    const auto& nodes = mine.graph.nodes();
+    EXPECT_LT(std::ranges::find_if(nodes, is_tower), std::ranges::find_if(nodes, is_receive));
+  }
 }
 
 }  // namespace

@@ -140,5 +140,47 @@ TEST(Exchanges, DataParallelSumsEachGradientOnce) {
   EXPECT_EQ(counts.at("all_reduce update"), 1) << "the loss, a scalar";
 }
 
+/// Elements that a rank sends in a step for parameters and gradients along data, as the lower bounds have it.
+double zero_volume(int level) {
+  const Graph graph = gpt(2);
+  Plan plan = plan_on("data=2");
+  plan.zero = level;
+  const RankGraph mine = rank_zero(graph, plan, dim_names(graph));
+  double elements = 0;
+  for (const Node& node : mine.graph.nodes()) {
+    const auto size = [&](ValueId id) {
+      return static_cast<double>(mine.graph.value(id).type.shape.element_count());
+    };
+    if (node.op->name == "all_reduce" && size(node.inputs[0]) > 100) {
+      elements += size(node.inputs[0]);  // 2 (p-1)/p of it
+    } else if (node.op->name == "all_gather") {
+      elements += size(node.outputs[0]) / 2;
+    } else if (node.op->name == "reduce_scatter") {
+      elements += size(node.inputs[0]) / 2;
+    }
+  }
+  return elements;
+}
+
+// G3: volumes 1, 1, 1 and 1.5 of data parallelism's. Small parameters that are not worth cutting, and the embedding,
+// which is read once more at the end of the forward, make the last one a little less than exact.
+TEST(Exchanges, ZeroHasItsVolumes) {
+  const double plain = zero_volume(0);
+  EXPECT_NEAR(zero_volume(1) / plain, 1, 0.01);
+  EXPECT_NEAR(zero_volume(2) / plain, 1, 0.01);
+  EXPECT_NEAR(zero_volume(3) / plain, 1.5, 0.01);
+}
+
+// G4: queries, keys, values and the result, and their gradients.
+TEST(Exchanges, AttentionExchangesHeads) {
+  Plan plan = plan_on("context=2");
+  plan.context = Plan::Context::AllToAll;
+  const RankGraph mine = rank_zero(gpt(1), plan, dim_names(gpt(1)));
+  const Counts counts = exchanges_in(mine.graph);
+  EXPECT_EQ(counts.at("all_to_all forward"), 4) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("all_to_all backward"), 4);
+  EXPECT_FALSE(counts.contains("all_gather forward"));
+}
+
 }  // namespace
 }  // namespace trireme

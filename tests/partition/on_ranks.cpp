@@ -93,9 +93,12 @@ Trained train_alone(const Graph& graph, const Numbers& first, const Batches& bat
 
 Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                        const Numbers& first, const Batches& batches) {
-  const Wishes wishes = wishes_of(graph, plan, names);
+  return train_on_ranks(graph, plan, wishes_of(graph, plan, names), table_of(plan), first, batches);
+}
+
+Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
+                       const PipelineTable& table, const Numbers& first, const Batches& batches) {
   const Partition partition(graph, wishes);
-  const PipelineTable table = table_of(plan);
   Trained trained;
   trained.losses.resize(batches.size());
   std::mutex mutex;

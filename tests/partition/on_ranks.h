@@ -26,6 +26,10 @@ using Batches = std::vector<Numbers>;
 [[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
 
 /// On threads, each a rank. Throws what a rank threw.
+[[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
+                                     const PipelineTable& table, const Numbers& first,
+                                     const Batches& batches);
+/// With the wishes and the table of the plan.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
 

@@ -15,6 +15,7 @@ TEST(Plan, TextRoundTrips) {
   plan.chunks = 2;
   plan.zero = 3;
   plan.sequence = true;
+  plan.context = Plan::Context::AllToAll;
   plan.cuts.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
@@ -31,6 +32,7 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "pipe=2", "schedule": "2f2b"})", "2f2b"},
       {R"({"mesh": "pipe=3", "schedule": "chimera"})", "chimera"},
       {R"({"mesh": "", "sequence": 1})", "sequence"},
+      {R"({"mesh": "", "context": "ring"})", "all-to-all"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };
