@@ -6,8 +6,8 @@ namespace trireme::partition {
 namespace {
 
 /// From here on an all-reduce is done alone: putting it beside others would copy more than it saves.
-constexpr std::int64_t kLargeBytes = 64 * 1024;
-constexpr std::int64_t kFullBytes = 1024 * 1024;
+constexpr std::int64_t kLargeBytes = 64 << 10;
+constexpr std::int64_t kFullBytes = 1 << 20;
 
 }  // namespace
 

@@ -122,27 +122,23 @@ class Lowering {
     }
   }
 
-  /// Steps of the backward whose results go into updates alone.
+  /// Steps of the backward whose results go into updates alone, with the changes on the way there.
   void find_weight_steps() {
     const std::size_t count = placed_.steps.size();
     for_weights_.assign(count, true);
-    std::vector<bool> has_reader(count, false);
+    std::vector<bool> is_read(count, false);
     for (std::size_t s = count; s-- > 0;) {
       const PlacedStep& step = placed_.steps[s];
+      // A change that nobody reads any more goes with the input's half.
+      for_weights_[s] = for_weights_[s] && is_read[s];
       const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
       for (const CopyId input : step.inputs) {
-        const std::int32_t made_by = copy(input).step;
-        if (made_by >= 0) {
-          has_reader[static_cast<std::size_t>(made_by)] = true;
-          if (!harmless) {
-            for_weights_[static_cast<std::size_t>(made_by)] = false;
-          }
+        if (copy(input).step >= 0) {
+          const auto made_by = static_cast<std::size_t>(copy(input).step);
+          is_read[made_by] = true;
+          for_weights_[made_by] = for_weights_[made_by] && harmless;
         }
       }
-    }
-    // A change of an operand goes with the first step that reads it, in whichever half.
-    for (std::size_t s = 0; s < count; ++s) {
-      for_weights_[s] = for_weights_[s] && has_reader[s];
     }
   }
 
@@ -392,7 +388,8 @@ class Lowering {
     }
   }
 
-  std::vector<Stretch> ranges_of(const Node& node, const PlacedStep& step, int m) const {
+  [[nodiscard]] std::vector<Stretch> ranges_of(const Node& node, const PlacedStep& step,
+                                               int m) const {
     const Factors factors = factors_of(placed_.graph, node);
     std::vector<Stretch> ranges;
     ranges.reserve(factors.factors.size());

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "graph/op.h"
+#include "partition/node_placer.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -27,184 +28,6 @@ int part_of_step(Phase phase) {
   }
   return 0;
 }
-
-/// How each factor is cut.
-using Assignment = std::vector<Placement::Dim>;
-
-/// The outermost factor of a dimension that is more than 1 long; -1: none.
-std::int32_t leading(const Factors& factors, const std::vector<std::int32_t>& dim) {
-  for (const std::int32_t factor : dim) {
-    if (factors.factors[static_cast<std::size_t>(factor)].size != 1) {
-      return factor;
-    }
-  }
-  return dim.empty() ? -1 : dim.front();
-}
-
-/// Elements of a dimension for each step of its leading factor.
-std::int64_t unit_of(const Factors& factors, const std::vector<std::int32_t>& dim) {
-  std::int64_t unit = 1;
-  const std::int32_t first = leading(factors, dim);
-  for (const std::int32_t factor : dim) {
-    unit *= factor == first ? 1 : factors.factors[static_cast<std::size_t>(factor)].size;
-  }
-  return unit;
-}
-
-bool stands_in(const Factors::Dims& dims, std::int32_t factor) {
-  return std::ranges::any_of(
-      dims, [&](const auto& dim) { return std::ranges::find(dim, factor) != dim.end(); });
-}
-
-/// A node while it is decided how to compute it.
-class NodePlacer {
- public:
-  NodePlacer(const Graph& graph, const Node& node, const Axes& axes)
-      : graph_(graph), node_(node), axes_(axes), factors_(factors_of(graph, node)) {
-    find_splittable();
-  }
-
-  [[nodiscard]] const Factors& factors() const { return factors_; }
-
-  /// Adds the cuts of input k, lying so, as far as they go together with those that are there.
-  void vote(Assignment& assignment, std::size_t k, const Placement& placement) const {
-    for (std::size_t d = 0; d < placement.dims.size(); ++d) {
-      const std::vector<std::int32_t>& dim = factors_.inputs[k][d];
-      const std::int32_t factor = leading(factors_, dim);
-      if (placement.dims[d].axes.empty() || factor < 0 || !may_split(factor)) {
-        continue;
-      }
-      const std::optional<Placement::Dim> cut =
-          cut_of_factor(placement.dims[d], dim, shape(node_.inputs[k]).dims()[d]);
-      if (cut) {
-        add(assignment, factor, *cut);
-      }
-    }
-  }
-
-  /// The same for output k, of which somebody would like to have these cuts by this axis.
-  void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
-                       int axis) const {
-    const int d = placement.dimension_of(axis);
-    if (d < 0) {
-      return;
-    }
-    const std::vector<std::int32_t>& dim = factors_.outputs[k][static_cast<std::size_t>(d)];
-    const std::int32_t factor = leading(factors_, dim);
-    if (factor < 0 || !may_split(factor)) {
-      return;
-    }
-    const std::int64_t size = shape(node_.outputs[k]).dims()[static_cast<std::size_t>(d)];
-    const std::optional<Placement::Dim> cut =
-        cut_of_factor(placement.dims[static_cast<std::size_t>(d)], dim, size);
-    if (cut) {
-      add(assignment, factor, *cut);
-    }
-  }
-
-  [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
-
-  /// How an operand lies whose factors are cut so.
-  [[nodiscard]] Placement placement_of(const Assignment& assignment, const Factors::Dims& dims,
-                                       const Shape& shape) const {
-    Placement placement = Placement::whole(static_cast<int>(dims.size()));
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      const std::int32_t factor = leading(factors_, dims[d]);
-      if (factor >= 0 && !assignment[static_cast<std::size_t>(factor)].axes.empty()) {
-        placement.dims[d] = assignment[static_cast<std::size_t>(factor)];
-        placement.dims[d].unit *= unit_of(factors_, dims[d]);
-      }
-    }
-    return canonical(placement, shape, axes_);
-  }
-  [[nodiscard]] Placement input_placement(const Assignment& assignment, std::size_t k) const {
-    return placement_of(assignment, factors_.inputs[k], shape(node_.inputs[k]));
-  }
-  [[nodiscard]] Placement output_placement(const Assignment& assignment, std::size_t k) const {
-    Placement placement = placement_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
-    for (std::size_t f = 0; f < assignment.size(); ++f) {
-      if (!stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
-        for (const int axis : assignment[f].axes) {
-          placement.partial[axis] = merge_of(factors_.factors[f].split);
-        }
-      }
-    }
-    return placement;
-  }
-
- private:
-  static Merge merge_of(Factor::Split split) {
-    return split == Factor::Split::Maximum   ? Merge::Maximum
-           : split == Factor::Split::Minimum ? Merge::Minimum
-                                             : Merge::Sum;
-  }
-  [[nodiscard]] const Shape& shape(ValueId value) const { return graph_.value(value).type.shape; }
-  [[nodiscard]] bool may_split(std::int32_t factor) const {
-    return splittable_[static_cast<std::size_t>(factor)];
-  }
-
-  /// A factor that is not the leading one of each of its dimensions has parts that are no blocks.
-  void find_splittable() {
-    splittable_.resize(factors_.factors.size());
-    for (std::size_t f = 0; f < splittable_.size(); ++f) {
-      splittable_[f] = factors_.factors[f].split != Factor::Split::Never;
-    }
-    for (const auto* operands : {&factors_.inputs, &factors_.outputs}) {
-      for (const Factors::Dims& dims : *operands) {
-        for (const std::vector<std::int32_t>& dim : dims) {
-          for (const std::int32_t factor : dim) {
-            splittable_[static_cast<std::size_t>(factor)] =
-                splittable_[static_cast<std::size_t>(factor)] && leading(factors_, dim) == factor;
-          }
-        }
-      }
-    }
-  }
-
-  /// How the leading factor of a dimension is cut if the dimension is cut so; nothing if cuts fall in between.
-  [[nodiscard]] std::optional<Placement::Dim> cut_of_factor(const Placement::Dim& cut,
-                                                            const std::vector<std::int32_t>& dim,
-                                                            std::int64_t size) const {
-    const std::int64_t inner = unit_of(factors_, dim);
-    Placement::Dim coarse = cut;
-    if (inner == 0) {
-      return std::nullopt;
-    }
-    coarse.unit = cut.unit % inner == 0 ? cut.unit : inner;
-    if (canonical(coarse, size, axes_) != cut) {
-      return std::nullopt;
-    }
-    coarse.unit /= inner;
-    const std::int32_t factor = leading(factors_, dim);
-    return canonical(coarse, factors_.factors[static_cast<std::size_t>(factor)].size, axes_);
-  }
-
-  static void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& cut) {
-    Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
-    const std::size_t common = std::min(there.axes.size(), cut.axes.size());
-    if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
-                    cut.axes.begin()) ||
-        (common > 0 && there.unit != cut.unit)) {
-      return;
-    }
-    for (std::size_t i = common; i < cut.axes.size(); ++i) {
-      const bool taken = std::ranges::any_of(assignment, [&](const Placement::Dim& of) {
-        return std::ranges::find(of.axes, cut.axes[i]) != of.axes.end();
-      });
-      if (taken) {
-        return;
-      }
-      there.axes.push_back(cut.axes[i]);
-      there.unit = cut.unit;
-    }
-  }
-
-  const Graph& graph_;
-  const Node& node_;
-  const Axes& axes_;
-  Factors factors_;
-  std::vector<bool> splittable_;
-};
 
 class Placer {
  public:
@@ -524,23 +347,25 @@ class Placer {
       if (node.phase != phase) {
         continue;
       }
-      const NodePlacer placer(graph(), node, axes());
-      Assignment liked = placer.none();
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        if (node.inputs[k] != id && !known(node.inputs[k]).empty()) {
-          placer.vote(liked, k, seen(node.inputs[k], phase));
-        }
-      }
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        if (node.inputs[k] == id) {
-          const Placement placement = placer.input_placement(liked, k);
-          if (placement.dimension_of(axis) >= 0) {
-            tell(placement);
-            return;
-          }
-        }
+      const Placement liked = liked_by(node, id);
+      if (liked.dimension_of(axis) >= 0) {
+        tell(liked);
+        return;
       }
     }
+  }
+  Placement liked_by(const Node& node, ValueId id) {
+    const NodePlacer placer(graph(), node, axes());
+    Assignment liked = placer.none();
+    std::size_t operand = 0;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] == id) {
+        operand = k;
+      } else if (!known(node.inputs[k]).empty()) {
+        placer.vote(liked, k, seen(node.inputs[k], node.phase));
+      }
+    }
+    return placer.input_placement(liked, operand);
   }
 
   static Placement without(Placement placement, const std::map<int, Merge>& passed) {

@@ -1,0 +1,159 @@
+#include "partition/node_placer.h"
+
+#include <algorithm>
+
+namespace trireme::partition {
+namespace {
+
+bool stands_in(const Factors::Dims& dims, std::int32_t factor) {
+  return std::ranges::any_of(
+      dims, [&](const auto& dim) { return std::ranges::find(dim, factor) != dim.end(); });
+}
+
+Merge merge_of(Factor::Split split) {
+  return split == Factor::Split::Maximum   ? Merge::Maximum
+         : split == Factor::Split::Minimum ? Merge::Minimum
+                                           : Merge::Sum;
+}
+
+/// Adds cuts of a factor that go on where those that are there end, by axes that cut no other.
+void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& cut) {
+  Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
+  const std::size_t common = std::min(there.axes.size(), cut.axes.size());
+  if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
+                  cut.axes.begin()) ||
+      (common > 0 && there.unit != cut.unit)) {
+    return;
+  }
+  for (std::size_t i = common; i < cut.axes.size(); ++i) {
+    const bool taken = std::ranges::any_of(assignment, [&](const Placement::Dim& of) {
+      return std::ranges::find(of.axes, cut.axes[i]) != of.axes.end();
+    });
+    if (taken) {
+      return;
+    }
+    there.axes.push_back(cut.axes[i]);
+    there.unit = cut.unit;
+  }
+}
+
+}  // namespace
+
+NodePlacer::NodePlacer(const Graph& graph, const Node& node, const Axes& axes)
+    : graph_(graph), node_(node), axes_(axes), factors_(factors_of(graph, node)) {
+  find_splittable();
+}
+
+/// The outermost factor of a dimension that is not 1 long; -1: the dimension has none.
+std::int32_t NodePlacer::leading(const Dim& dim) const {
+  const auto it =
+      std::ranges::find_if(dim, [&](std::int32_t number) { return factor(number).size != 1; });
+  return it != dim.end() ? *it : dim.empty() ? -1 : dim.front();
+}
+
+/// Elements of a dimension for each step of its leading factor.
+std::int64_t NodePlacer::unit_of(const Dim& dim) const {
+  const std::int32_t first = leading(dim);
+  std::int64_t unit = 1;
+  for (const std::int32_t number : dim) {
+    unit *= number == first ? 1 : factor(number).size;
+  }
+  return unit;
+}
+
+void NodePlacer::find_splittable() {
+  for (const Factor& each : factors_.factors) {
+    splittable_.push_back(each.split != Factor::Split::Never);
+  }
+  for (const auto* operands : {&factors_.inputs, &factors_.outputs}) {
+    for (const Factors::Dims& dims : *operands) {
+      keep_leading(dims);
+    }
+  }
+}
+
+/// A factor that is not the leading one of each of its dimensions has parts that are no blocks.
+void NodePlacer::keep_leading(const Factors::Dims& dims) {
+  for (const Dim& dim : dims) {
+    for (const std::int32_t number : dim) {
+      if (leading(dim) != number) {
+        splittable_[static_cast<std::size_t>(number)] = false;
+      }
+    }
+  }
+}
+
+/// How the leading factor of a dimension is cut if the dimension is cut so; nothing if cuts fall in between.
+std::optional<Placement::Dim> NodePlacer::cut_of_factor(const Placement::Dim& cut, const Dim& dim,
+                                                        std::int64_t size) const {
+  const std::int64_t inner = unit_of(dim);
+  if (inner == 0) {
+    return std::nullopt;
+  }
+  Placement::Dim coarse = cut;
+  coarse.unit = cut.unit % inner == 0 ? cut.unit : inner;
+  if (canonical(coarse, size, axes_) != cut) {
+    return std::nullopt;
+  }
+  coarse.unit /= inner;
+  return canonical(coarse, factor(leading(dim)).size, axes_);
+}
+
+void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& cut,
+                         std::int64_t size) const {
+  const std::int32_t number = leading(dim);
+  if (cut.axes.empty() || number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
+    return;
+  }
+  if (const std::optional<Placement::Dim> of_factor = cut_of_factor(cut, dim, size)) {
+    add(assignment, number, *of_factor);
+  }
+}
+
+void NodePlacer::vote(Assignment& assignment, std::size_t k, const Placement& placement) const {
+  for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+    vote_in(assignment, factors_.inputs[k][d], placement.dims[d], shape(node_.inputs[k]).dims()[d]);
+  }
+}
+
+void NodePlacer::vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
+                                 int axis) const {
+  const int dimension = placement.dimension_of(axis);
+  if (dimension >= 0) {
+    const auto d = static_cast<std::size_t>(dimension);
+    vote_in(assignment, factors_.outputs[k][d], placement.dims[d],
+            shape(node_.outputs[k]).dims()[d]);
+  }
+}
+
+Placement NodePlacer::placement_of(const Assignment& assignment, const Factors::Dims& dims,
+                                   const Shape& shape) const {
+  Placement placement = Placement::whole(static_cast<int>(dims.size()));
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const std::int32_t number = leading(dims[d]);
+    if (number >= 0 && !assignment[static_cast<std::size_t>(number)].axes.empty()) {
+      placement.dims[d] = assignment[static_cast<std::size_t>(number)];
+      placement.dims[d].unit *= unit_of(dims[d]);
+    }
+  }
+  return canonical(placement, shape, axes_);
+}
+
+Placement NodePlacer::input_placement(const Assignment& assignment, std::size_t k) const {
+  return placement_of(assignment, factors_.inputs[k], shape(node_.inputs[k]));
+}
+
+Placement NodePlacer::output_placement(const Assignment& assignment, std::size_t k) const {
+  Placement placement = placement_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
+  for (std::size_t f = 0; f < assignment.size(); ++f) {
+    if (stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
+      continue;
+    }
+    for (const int axis : assignment[f].axes) {
+      placement.partial[axis] = merge_of(factors_.factors[f].split);
+    }
+  }
+  return placement;
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,59 @@
+// NodePlacer: how one node can be computed in parts, from its op's factors. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/op.h"
+#include "trireme/placement.h"
+
+namespace trireme::partition {
+
+/// How each factor is cut.
+using Assignment = std::vector<Placement::Dim>;
+
+class NodePlacer {
+ public:
+  /// All three must live as long.
+  NodePlacer(const Graph& graph, const Node& node, const Axes& axes);
+
+  [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
+
+  /// Adds the cuts of input k, lying so, as far as they go together with those that are there.
+  void vote(Assignment& assignment, std::size_t k, const Placement& placement) const;
+  /// The same for output k, of which somebody would like to have the cut by this axis.
+  void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
+                       int axis) const;
+
+  /// How an operand has to lie, and how a result does, when the factors are cut so.
+  [[nodiscard]] Placement input_placement(const Assignment& assignment, std::size_t k) const;
+  [[nodiscard]] Placement output_placement(const Assignment& assignment, std::size_t k) const;
+
+ private:
+  using Dim = std::vector<std::int32_t>;  ///< the factors of a dimension
+
+  [[nodiscard]] const Factor& factor(std::int32_t number) const {
+    return factors_.factors[static_cast<std::size_t>(number)];
+  }
+  [[nodiscard]] const Shape& shape(ValueId value) const { return graph_.value(value).type.shape; }
+  [[nodiscard]] std::int32_t leading(const Dim& dim) const;
+  [[nodiscard]] std::int64_t unit_of(const Dim& dim) const;
+  void find_splittable();
+  void keep_leading(const Factors::Dims& dims);
+  void vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& cut,
+               std::int64_t size) const;
+  [[nodiscard]] Placement placement_of(const Assignment& assignment, const Factors::Dims& dims,
+                                       const Shape& shape) const;
+  [[nodiscard]] std::optional<Placement::Dim> cut_of_factor(const Placement::Dim& cut,
+                                                            const Dim& dim,
+                                                            std::int64_t size) const;
+
+  const Graph& graph_;
+  const Node& node_;
+  const Axes& axes_;
+  Factors factors_;
+  std::vector<bool> splittable_;  ///< by factor
+};
+
+}  // namespace trireme::partition
