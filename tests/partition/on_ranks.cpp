@@ -117,6 +117,48 @@ Trained train_alone(const Graph& graph, const Numbers& first, const Batches& bat
   return trained;
 }
 
+namespace {
+
+/// Where a rank is on the axes of the wishes, and which ranks are its pipeline.
+struct Seat {
+  RankPlace place{};
+  std::vector<int> pipe_ranks{};
+};
+
+Seat seat_of(int rank, const Plan& plan, const Axes& axes) {
+  Seat seat;
+  const std::vector<int> all = plan.mesh.coordinates(rank);
+  for (const MeshAxis& axis : axes) {
+    int coordinate = 0;
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      coordinate = plan.mesh.axes()[a].name == axis.name ? all[a] : coordinate;
+    }
+    seat.place.coordinates.push_back(coordinate);
+  }
+  seat.pipe_ranks = {rank};
+  if (plan.mesh.size("pipe") > 1) {
+    seat.pipe_ranks = plan.mesh.group_of("pipe", rank);
+  }
+  seat.place.pipe =
+      static_cast<int>(std::ranges::find(seat.pipe_ranks, rank) - seat.pipe_ranks.begin());
+  return seat;
+}
+
+}  // namespace
+
+std::vector<Program> programs_of(const Graph& graph, const Plan& plan, const DimNames& names) {
+  const Wishes wishes = wishes_of(graph, plan, names);
+  const Partition partition(graph, wishes);
+  const PipelineTable table = table_of(plan);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
+    const Seat seat = seat_of(rank, plan, wishes.axes);
+    const RankGraph mine = partition.graph_at(seat.place, table, seat.pipe_ranks);
+    programs.push_back(make_program(fuse_elementwise(mine.graph)));
+  }
+  return programs;
+}
+
 Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                        const Numbers& first, const Batches& batches) {
   const Wishes wishes = wishes_of(graph, plan, names);
@@ -126,21 +168,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
   trained.losses.resize(batches.size());
   std::mutex mutex;
   run_threads(plan.mesh.devices(), [&](World& world) {
-    RankPlace place;
-    const std::vector<int> all = plan.mesh.coordinates(world.rank());
-    for (const MeshAxis& axis : wishes.axes) {
-      int coordinate = 0;
-      for (std::size_t a = 0; a < all.size(); ++a) {
-        coordinate = plan.mesh.axes()[a].name == axis.name ? all[a] : coordinate;
-      }
-      place.coordinates.push_back(coordinate);
-    }
-    std::vector<int> pipe_ranks{world.rank()};
-    if (plan.mesh.size("pipe") > 1) {
-      pipe_ranks = plan.mesh.group_of("pipe", world.rank());
-    }
-    place.pipe = static_cast<int>(std::ranges::find(pipe_ranks, world.rank()) - pipe_ranks.begin());
-    const RankGraph mine = partition.graph_at(place, table, pipe_ranks);
+    const Seat seat = seat_of(world.rank(), plan, wishes.axes);
+    const RankPlace& place = seat.place;
+    const RankGraph mine = partition.graph_at(place, table, seat.pipe_ranks);
     mine.graph.verify();
     Program program = make_program(fuse_elementwise(mine.graph));
     program.verify();
@@ -148,7 +178,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& nam
     const auto device = make_cpu_device(one_thread());
     Execution execution(std::move(program), *device, &communicator);
     const auto scatter = [&](const Numbers& values) {
-      for (const auto& [name, numbers] : values) {
+      for (const auto& entry : values) {
+        const std::string& name = entry.first;
+        const std::vector<double>& numbers = entry.second;
         const auto stored = mine.stored.find(name);
         if (stored == mine.stored.end()) {
           continue;
