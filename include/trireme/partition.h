@@ -18,6 +18,7 @@
 #include "trireme/graph.h"
 #include "trireme/pipeline.h"
 #include "trireme/plan.h"
+#include "trireme/program_set.h"
 
 namespace trireme {
 
@@ -63,5 +64,8 @@ class Partition {
   struct Decided;
   std::unique_ptr<Decided> decided_;
 };
+
+/// The groups that exchanges name, by rank: those along each axis of the mesh.
+[[nodiscard]] std::vector<RankGroups> groups_of(const Mesh& mesh);
 
 }  // namespace trireme

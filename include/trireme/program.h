@@ -70,8 +70,9 @@ struct Program {
   /// An input, parameter or state by its name, else an output. Throws Error(Usage) that names the nearest.
   [[nodiscard]] BufferId find(std::string_view name) const;
 
-  /// Throws Error(Input): an instruction reads what nothing wrote, or buffers that live at the same time
-  /// overlap.
+  /// Throws Error(Input): results whose types do not follow from their ops' rules, an instruction that reads what
+  /// nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet. What
+  /// ranks must agree on, verify_together() checks.
   void verify() const;
 };
 

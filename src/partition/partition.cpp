@@ -61,4 +61,14 @@ std::string Partition::to_text() const {
   return partition::to_text(decided_->placed);
 }
 
+std::vector<RankGroups> groups_of(const Mesh& mesh) {
+  std::vector<RankGroups> all(static_cast<std::size_t>(mesh.devices()));
+  for (int rank = 0; rank < mesh.devices(); ++rank) {
+    for (const MeshAxis& axis : mesh.axes()) {
+      all[static_cast<std::size_t>(rank)][axis.name] = mesh.group_of(axis.name, rank);
+    }
+  }
+  return all;
+}
+
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "trireme/program.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -50,72 +49,6 @@ BufferId Program::find(std::string_view wanted) const {
   throw Error(ErrorKind::Usage,
               fmt::format("program {} has no input, parameter, state or output '{}'{}", name,
                           wanted, near ? fmt::format("; did you mean '{}'?", *near) : ""));
-}
-
-namespace {
-
-/// Who wrote each byte range last.
-class Ownership {
- public:
-  explicit Ownership(const Program& program) : program_(program) {}
-
-  void write(BufferId id) {
-    const Buffer& buffer = program_.buffer(id);
-    const std::int64_t end = buffer.offset + size_of(buffer.type).count;
-    std::erase_if(intact_, [&](const auto& entry) {
-      const Buffer& other = program_.buffer({entry.first});
-      return other.offset < end && buffer.offset < other.offset + size_of(other.type).count;
-    });
-    intact_[id.index] = true;
-  }
-  /// A view of what is there.
-  void see(BufferId id) { intact_[id.index] = true; }
-  [[nodiscard]] bool holds(BufferId id) const {
-    return size_of(program_.buffer(id).type).count == 0 || intact_.contains(id.index);
-  }
-
- private:
-  const Program& program_;
-  std::map<std::int32_t, bool> intact_;
-};
-
-}  // namespace
-
-void Program::verify() const {
-  Ownership ownership(*this);
-  for (std::size_t b = 0; b < buffers.size(); ++b) {
-    const Buffer& one = buffers[b];
-    if (one.offset < 0 || one.offset + size_of(one.type).count > arena.count) {
-      throw Error(ErrorKind::Input,
-                  fmt::format("program {}: %{} lies outside of the arena", name, one.name));
-    }
-    if (one.origin != Origin::Node) {
-      ownership.write({static_cast<std::int32_t>(b)});
-    }
-  }
-  const auto require = [&](BufferId id, const std::string& who) {
-    if (!ownership.holds(id)) {
-      throw Error(ErrorKind::Input,
-                  fmt::format("program {}: {} reads %{}, which is not there (any more)", name, who,
-                              buffer(id).name));
-    }
-  };
-  for (std::size_t i = 0; i < instructions.size(); ++i) {
-    const Instruction& instruction = instructions[i];
-    for (const BufferId input : instruction.inputs) {
-      require(input, fmt::format("instruction {} ({})", i, instruction.op->name));
-    }
-    for (const BufferId output : instruction.outputs) {
-      if (instruction.op->is_view) {
-        ownership.see(output);
-      } else {
-        ownership.write(output);
-      }
-    }
-  }
-  for (const NamedBuffer& output : outputs) {
-    require(output.buffer, fmt::format("output {}", output.name));
-  }
 }
 
 MemoryUse memory_use(const Program& program) {

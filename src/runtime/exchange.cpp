@@ -104,12 +104,6 @@ class Collective : public Exchange {
   virtual void prepare() {}
   virtual void complete() {}
   [[nodiscard]] std::int64_t ranks() const { return signature_.integer("ranks"); }
-  [[nodiscard]] double input_bytes() const {
-    return static_cast<double>(size_of(request_.inputs[0]).count);
-  }
-  [[nodiscard]] double output_bytes() const {
-    return static_cast<double>(size_of(request_.outputs[0]).count);
-  }
 
   KernelRequest request_;
   KernelMemory memory_;
@@ -130,9 +124,6 @@ class AllReduce final : public Collective {
     call_.input = bytes_at(memory_.inputs[0], request_.inputs[0]);
     call_.output = bytes_at(memory_.outputs[0], request_.outputs[0]);
   }
-  [[nodiscard]] double bytes_sent() const override {
-    return 2 * input_bytes() * static_cast<double>(ranks() - 1) / static_cast<double>(ranks());
-  }
 };
 
 class AllGather final : public Collective {
@@ -145,9 +136,6 @@ class AllGather final : public Collective {
     call_.input = bytes_at(memory_.inputs[0], request_.inputs[0]);
     call_.output = bytes_at(gathered(), request_.outputs[0]);
     call_.counts = counts_of(blocks_, around_.outer * around_.inner / size_of(call_.dtype).count);
-  }
-  [[nodiscard]] double bytes_sent() const override {
-    return input_bytes() * static_cast<double>(ranks() - 1);
   }
 
  protected:
@@ -184,7 +172,6 @@ class ReduceScatter final : public Collective {
     call_.output = bytes_at(memory_.outputs[0], request_.outputs[0]);
     call_.counts = counts_of(blocks_, around_.outer * around_.inner / size_of(call_.dtype).count);
   }
-  [[nodiscard]] double bytes_sent() const override { return input_bytes() - output_bytes(); }
 
  protected:
   void prepare() override {
@@ -218,11 +205,6 @@ class AllToAll final : public Collective {
     const std::int64_t width = size_of(call_.dtype).count;
     call_.counts = counts_of(sent_blocks_, sent_.outer * sent_.inner / width);
     call_.receive_counts = counts_of(received_blocks_, received_.outer * received_.inner / width);
-  }
-  [[nodiscard]] double bytes_sent() const override {
-    const auto own = static_cast<std::size_t>(signature_.integer("index"));
-    return input_bytes() -
-           static_cast<double>(sent_blocks_[own].length * sent_.outer * sent_.inner);
   }
 
  protected:
@@ -260,7 +242,6 @@ class Send final : public Exchange {
   }
   void start() override { pending_ = all_.start_send(data_, dtype_, to_, tag_); }
   void finish() override { pending_.wait(); }
-  [[nodiscard]] double bytes_sent() const override { return static_cast<double>(data_.size()); }
 
  private:
   std::span<const std::byte> data_;
@@ -283,7 +264,6 @@ class Receive final : public Exchange {
   }
   void start() override { pending_ = all_.start_receive(data_, dtype_, from_, tag_); }
   void finish() override { pending_.wait(); }
-  [[nodiscard]] double bytes_sent() const override { return 0; }
 
  private:
   std::span<std::byte> data_;

@@ -20,8 +20,6 @@ class Exchange {
   virtual void start() = 0;
   /// Returns when the result is there. Throws CommError.
   virtual void finish() = 0;
-  /// Bytes that this rank sends, as the collectives' lower bounds have it: what a plan predicts.
-  [[nodiscard]] virtual double bytes_sent() const = 0;
 };
 
 /// Throws Error(Usage) if the op is no exchange.

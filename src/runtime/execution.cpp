@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "graph/op.h"
+#include "program/traffic.h"
 #include "runtime/exchange.h"
 #include "trireme/error.h"
+#include "trireme/program_set.h"
 
 namespace trireme {
 namespace {
@@ -38,9 +40,7 @@ KernelMemory memory_of(const Program& program, const Instruction& instruction, s
 }
 
 Work work_of(const Program& program, const Instruction& instruction) {
-  const KernelRequest request = request_of(program, instruction);
-  return instruction.op->work(
-      {.op = instruction.op, .inputs = request.inputs, .attributes = &instruction.attributes});
+  return instruction.op->work(signature_of(program, instruction));
 }
 
 }  // namespace
@@ -110,10 +110,8 @@ void Execution::read(std::string_view name, std::span<std::byte> data) const {
 
 std::map<std::string, double> Execution::bytes_sent() const {
   std::map<std::string, double> bytes;
-  for (std::size_t i = 0; i < exchanges_.size(); ++i) {
-    if (exchanges_[i]) {
-      bytes[std::string(program_.instructions[i].op->name)] += exchanges_[i]->bytes_sent();
-    }
+  for (const Traffic& traffic : traffic_of(program_)) {
+    bytes[traffic.op] += traffic.bytes;
   }
   return bytes;
 }
@@ -166,7 +164,8 @@ void Execution::run_traced(Trace& trace) {
       const Seconds begin = now();
       exchanges_[e]->finish();
       add(waiting, instruction, begin, {{"block", std::int64_t{instruction.block}}});
-      add(exchanging, instruction, begun[e], {{"bytes", exchanges_[e]->bytes_sent()}});
+      add(exchanging, instruction, begun[e],
+          {{"bytes", trireme::bytes_sent(signature_of(program_, instruction))}});
     }
     if (i == kernels_.size()) {
       break;

@@ -209,9 +209,11 @@ void check_all(const Task& task) {
   const Trained one = train_alone(task.graph, task.first, task.batches);
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
+    const Plan plan = plan_of(c);
+    EXPECT_EQ(verify_together(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
+              std::vector<std::string>());
     Trained many;
-    ASSERT_NO_THROW(
-        many = train_on_ranks(task.graph, plan_of(c), task.names, task.first, task.batches));
+    ASSERT_NO_THROW(many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches));
     expect_same(one, many);
   }
 }

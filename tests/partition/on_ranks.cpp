@@ -91,6 +91,18 @@ Trained train_alone(const Graph& graph, const Numbers& first, const Batches& bat
   return trained;
 }
 
+std::vector<Program> programs_of(const Graph& graph, const Plan& plan, const DimNames& names) {
+  const Wishes wishes = wishes_of(graph, plan, names);
+  const Partition partition(graph, wishes);
+  const PipelineTable table = table_of(plan);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
+    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
+    programs.push_back(make_program(fuse_elementwise(mine.graph)));
+  }
+  return programs;
+}
+
 Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                        const Numbers& first, const Batches& batches) {
   return train_on_ranks(graph, plan, wishes_of(graph, plan, names), table_of(plan), first, batches);
@@ -119,7 +131,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
                   .coordinates = place.coordinates};
     };
     const auto scatter = [&](const Numbers& values) {
-      for (const auto& [name, numbers] : values) {
+      for (const auto& entry : values) {
+        const std::string& name = entry.first;
+        const std::vector<double>& numbers = entry.second;
         const auto stored = mine.stored.find(name);
         if (stored != mine.stored.end()) {
           const Part part = part_of(name, stored->second);

@@ -9,6 +9,7 @@
 #include "trireme/model.h"
 #include "trireme/partition.h"
 #include "trireme/plan.h"
+#include "trireme/program.h"
 
 namespace trireme {
 
@@ -32,5 +33,9 @@ using Batches = std::vector<Numbers>;
 /// With the wishes and the table of the plan.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
+
+/// What each rank runs.
+[[nodiscard]] std::vector<Program> programs_of(const Graph& graph, const Plan& plan,
+                                               const DimNames& names);
 
 }  // namespace trireme

@@ -54,6 +54,60 @@ TEST(Program, VerifierFindsOverwrittenBuffers) {
   EXPECT_THROW(program.verify(), Error);
 }
 
+/// What Program::verify says.
+std::string problem_of(const Program& program) {
+  try {
+    program.verify();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Program, KeepsOthersFromWhatAnExchangeIsBusyWith) {
+  Program program = make_program(parse_graph(R"(graph g {
+    %r: f32[4] = receive() from=0 tag=5 shape=[4]
+    %y: f32[4] = relu(%r)
+    %z: f32[4] = relu(%y)
+  })"));
+  EXPECT_EQ(problem_of(program), "");
+  program.instructions[0].done_before = 2;
+  EXPECT_EQ(problem_of(program),
+            "program g: instruction 1 (relu) reads %r where %r of instruction 0 (receive) is, "
+            "which need not be done before instruction 2");
+  program.instructions[0].done_before = 0;
+  EXPECT_EQ(problem_of(program),
+            "program g: instruction 0 (receive) must be done before instruction 0, which is not "
+            "after it");
+
+  // The input of a send may be read meanwhile, but not overwritten.
+  program = make_program(parse_graph(R"(graph g {
+    input %x: f32[4]
+    %y: f32[4] = relu(%x)
+    %s: u8[0] = send(%y) to=1 tag=5
+    %z: f32[4] = relu(%y)
+    %v: f32[4] = relu(%z)
+  })"));
+  EXPECT_EQ(problem_of(program), "");
+  const auto offset = [&](std::size_t i) -> std::int64_t& {
+    return program.buffers[static_cast<std::size_t>(program.instructions[i].outputs[0].index)]
+        .offset;
+  };
+  offset(3) = offset(0);
+  EXPECT_EQ(problem_of(program),
+            "program g: instruction 3 (relu) writes %v where %y of instruction 1 (send) is, which "
+            "need not be done before instruction 4");
+}
+
+TEST(Program, HasTheTypesThatFollowFromItsOps) {
+  Program program =
+      make_program(parse_graph("graph g {\n  %r: f32[4] = receive() from=0 tag=5 shape=[4]\n}\n"));
+  program.buffers[static_cast<std::size_t>(program.instructions[0].outputs[0].index)].type.dtype =
+      DType::I32;
+  EXPECT_EQ(problem_of(program),
+            "program g: instruction 0 (receive): %r is i32[4]; the op makes f32[4]");
+}
+
 /// Random graphs: whatever the order of uses, nothing is overwritten while it is needed.
 TEST(Program, PlansRandomGraphsWithoutOverlap) {
   std::mt19937 generator(7);

@@ -1,0 +1,21 @@
+// What an exchange sends, from its op, its operands' types and its constants alone. Any thread.
+#pragma once
+
+#include "graph/op.h"
+#include "trireme/program.h"
+
+namespace trireme {
+
+[[nodiscard]] Signature signature_of(const Program& program, const Instruction& instruction);
+
+/// Bytes that this rank sends, as the collectives' lower bounds have it; 0 if the op is no exchange. With n bytes
+/// of input on p ranks:
+///
+///   all_reduce      2 n (p-1)/p
+///   all_gather      n (p-1)
+///   reduce_scatter  n less this rank's block
+///   all_to_all      n less what stays here
+///   send            n
+[[nodiscard]] double bytes_sent(const Signature& exchange);
+
+}  // namespace trireme
