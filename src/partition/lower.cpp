@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -290,8 +291,7 @@ class Lowering {
       return made_[{id, instance}] = input_part(id, instance);
     }
     if (put_off_.contains({id, instance})) {
-      buckets_.flush();
-      builder_.set_phase(phase_);
+      flush();
       return made_.at({id, instance});
     }
     if (!is_mine(stage_of(id))) {
@@ -328,7 +328,7 @@ class Lowering {
         do_step(step, by_micro ? task.microbatch : kOnce, last);
       }
     }
-    buckets_.flush();
+    flush();
   }
 
   /// The updates of all stages of a rank are done at the last of them, in the order of the graph: the norm of all
@@ -417,6 +417,11 @@ class Lowering {
     const std::int64_t index = place_.coordinates[static_cast<std::size_t>(what.axis)];
     const auto d = static_cast<std::size_t>(std::max(what.dimension, 0));
     Attributes attributes{{"group", axis.name}, {"ranks", std::int64_t{axis.size}}};
+    if (what.kind == ChangeKind::AllReduce) {
+      attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
+      put_off({step.inputs[0], step.outputs[0], m, attributes});
+      return;
+    }
     const ValueId x = get(step.inputs[0], m);
     switch (what.kind) {
       case ChangeKind::Slice: {
@@ -427,9 +432,7 @@ class Lowering {
         define(step.outputs[0], m, slice(x, d, own.begin - outer.begin, own.length));
         return;
       }
-      case ChangeKind::AllReduce:
-        attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
-        put_off(step.outputs[0], m, x, attributes);
+      case ChangeKind::AllReduce:  // above
         return;
       case ChangeKind::AllGather:
         attributes["index"] = index;
@@ -457,15 +460,40 @@ class Lowering {
     }
   }
 
-  void put_off(CopyId id, int m, ValueId x, const Attributes& attributes) {
-    const int instance = instance_of(id, m);
+  /// An all-reduce that can wait for others. One along another axis of what is itself put off waits for that.
+  struct PutOff {
+    CopyId from;
+    CopyId to;
+    int m;
+    Attributes attributes;
+  };
+
+  void put_off(const PutOff& what) {
+    const int instance = instance_of(what.to, what.m);
+    put_off_.insert({what.to, instance});
+    if (put_off_.contains({what.from, instance_of(what.from, what.m)})) {
+      chained_.push_back(what);
+      return;
+    }
+    const ValueId x = get(what.from, what.m);
     const Buckets::Key key{
-        .attributes = attributes, .dtype = builder_.type(x).dtype, .phase = phase_};
-    put_off_.insert({id, instance});
-    buckets_.add(key, {x, [this, id, instance](ValueId sum) {
-                         put_off_.erase({id, instance});
-                         define(id, instance, sum);
+        .attributes = what.attributes, .dtype = builder_.type(x).dtype, .phase = phase_};
+    buckets_.add(key, {x, [this, to = what.to, instance](ValueId sum) {
+                         put_off_.erase({to, instance});
+                         define(to, instance, sum);
                        }});
+  }
+
+  void flush() {
+    buckets_.flush();
+    while (!chained_.empty()) {
+      const std::vector<PutOff> next = std::exchange(chained_, {});
+      for (const PutOff& what : next) {
+        put_off(what);
+      }
+      buckets_.flush();
+    }
+    builder_.set_phase(phase_);
   }
 
   /// Along micro-batches: sums are built up as they come, and so are rows of parts.
@@ -546,6 +574,7 @@ class Lowering {
   std::map<CopyId, std::set<int>> needs_;  ///< other places in the pipeline that read it
   std::map<std::pair<CopyId, int>, ValueId> made_;
   std::set<std::pair<CopyId, int>> put_off_;
+  std::vector<PutOff> chained_;
   std::map<CopyId, ValueId> inputs_;
   std::map<CopyId, ValueId> sums_;
   std::map<CopyId, std::map<int, ValueId>> rows_;
