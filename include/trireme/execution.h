@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +18,20 @@
 #include "trireme/trace.h"
 
 namespace trireme {
+
+/// An element that is infinite or no number.
+struct NonFinite {
+  BufferId buffer{};
+  std::int64_t element = 0;       ///< the first such of the buffer, row-major
+  double value = 0;               ///< its value
+  std::int32_t instruction = -1;  ///< that made it; -1: it was there before the step
+};
+
+/// "einsum(%x, %h.3.mlp.c_fc.weight) in forward, block 3 gave %y f32[4,32,256], whose [0,5,17] is inf".
+[[nodiscard]] std::string to_text(const NonFinite& found, const Program& program);
+
+/// The scratch that the program's kernels need on this device, besides the arena. Takes no memory for it.
+[[nodiscard]] Bytes workspace_of(const Program& program, Device& device);
 
 class Execution {
  public:
@@ -36,7 +53,16 @@ class Execution {
   /// One step. With a trace: a span for each instruction, with its FLOPs and bytes.
   void run(Trace* trace = nullptr);
 
+  /// One step that looks at everything: first at what is kept and given, then at the results of each
+  /// instruction. Stops behind the first that is not finite; what comes after it was not run. Nothing if
+  /// all is finite; then the step was taken. Slow: for finding out what went wrong.
+  [[nodiscard]] std::optional<NonFinite> run_checked();
+  /// Looks at what is kept and given alone; runs nothing.
+  [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();
+
  private:
+  [[nodiscard]] std::optional<NonFinite> first_non_finite(BufferId id);
+
   Program program_;
   Device& device_;
   std::unique_ptr<DeviceMemory> arena_;
@@ -44,6 +70,7 @@ class Execution {
   Bytes workspace_bytes_{};
   std::vector<std::unique_ptr<PreparedKernel>> prepared_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  ///< by instruction; none for a view
+  std::vector<std::byte> looked_at_;              ///< of run_checked
 };
 
 }  // namespace trireme
