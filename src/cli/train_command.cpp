@@ -14,6 +14,10 @@
 #include "cli/parsed.h"
 #include "cli/train_data.h"
 #include "cli/train_display.h"
+#include "cli/train_failure.h"
+#include "cli/train_memory.h"
+#include "train/checkpoint_folder.h"
+#include "train/event_file.h"
 #include "train/trainer.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -43,10 +47,12 @@ constexpr std::int64_t kTracedStep = 3;
 
 struct Options {
   TrainSettings settings{};
-  bool steps_given = false;
+  std::vector<std::string> given{};  ///< settings, by name
   std::string run_folder{};
   std::string resume{};
   int threads = 0;
+  std::optional<Bytes> memory_limit{};
+  bool tensorboard = false;
   std::int64_t save_every = 0;
   std::int64_t validate_every = 0;
   bool json = false;
@@ -90,8 +96,26 @@ void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorKind::System,
-                fmt::format("cannot make the folder '{}': {}", folder, error.message()));
+    throw Error(ErrorKind::Usage,
+                fmt::format("cannot make the folder '{}': {}; choose another by --run-folder",
+                            folder, error.message()));
+  }
+}
+
+Seconds wall_time() {
+  return {
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()};
+}
+
+/// "FOLDER/events.out.tfevents.SECONDS.trireme.NUMBER": TensorBoard reads the files of a run in the order of
+/// their names.
+std::string free_event_file(const std::string& folder, Seconds now) {
+  for (int number = 0;; ++number) {
+    std::string path = fmt::format("{}/events.out.tfevents.{:.0f}.trireme.{:03}", folder,
+                                   std::floor(now.count), number);
+    if (!fs::exists(path)) {
+      return path;
+    }
   }
 }
 
@@ -103,7 +127,7 @@ class Run {
         display_(display),
         data_(open_train_data(settings_)),
         device_(make_cpu_device({.threads = options.threads})),
-        trainer_(trainer_options(), *device_),
+        trainer_(options_that_fit(), *device_),
         folder_(options.resume.empty()
                     ? (options.run_folder.empty() ? free_run_folder(settings_.model)
                                                   : options.run_folder)
@@ -139,8 +163,16 @@ class Run {
     options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings_.decay};
     options.training.clip_limit = settings_.clip;
     options.training.no_decay = {".bias"};
-    options.recompute = parse_recompute(settings_.recompute);
+    const RecomputeChoice recompute = parse_recompute(settings_.recompute);
+    options.recompute = recompute.mode;
+    options.activation_budget = recompute.budget;
     options.seed = settings_.seed;
+    return options;
+  }
+
+  [[nodiscard]] train::TrainerOptions options_that_fit() const {
+    train::TrainerOptions options = trainer_options();
+    require_memory(options, memory_for_training(options_.memory_limit), *device_);
     return options;
   }
 
@@ -154,6 +186,27 @@ class Run {
     if (!metrics_) {
       throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder_));
     }
+    if (options_.tensorboard) {
+      const Seconds now = wall_time();
+      events_.emplace(free_event_file(folder_, now), now);
+    }
+  }
+
+  /// As TensorBoard groups them: by what comes before the slash.
+  void add_event(const TrainMoment& m) {
+    std::vector<train::EventScalar> scalars{
+        {"loss/training", m.loss},
+        {"optimizer/learning_rate", m.rate},
+        {"optimizer/gradient_norm", m.gradient_norm},
+        {"speed/tokens_per_second",
+         static_cast<double>(facts_.tokens_per_step) / m.step_time.count},
+        {"speed/mfu", mfu(facts_, m.step_time)},
+        {"speed/hfu", hfu(facts_, m.step_time)},
+        {"memory/peak_bytes", static_cast<double>(facts_.memory.count)}};
+    if (m.validation) {
+      scalars.push_back({"loss/validation", *m.validation});
+    }
+    events_->add(m.step, wall_time(), scalars);
   }
 
   void resume() {
@@ -165,12 +218,25 @@ class Run {
       fmt::print(stderr, "trireme: {}\n", loaded->warning);
     }
     trainer_.restore(loaded->checkpoint);
+    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("{} cannot be gone on from, for {}; remove that folder to go on from "
+                              "the checkpoint before it",
+                              loaded->checkpoint.path, to_text(*found, trainer_.program())));
+    }
     position_ = loaded->checkpoint.info.data;
+    if (trainer_.step() >= settings_.steps) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--resume: this run has its {} steps already; give more, such as "
+                              "--steps {}",
+                              trainer_.step(), 2 * trainer_.step()));
+    }
   }
 
   void learn_facts() {
     const Flops model = trainer_.flops().model();
     const Flops hardware = trainer_.flops().hardware();
+    const double peak = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype));
     facts_ = {.model = settings_.model,
               .data = data_.name,
               .device = device_->name(),
@@ -180,14 +246,13 @@ class Run {
               .tokens_per_step = settings_.batch * settings_.length,
               .model_flops = model.products,
               .hardware_flops = hardware.products,
-              .peak_flops = train::measure_peak_flops(*device_, parse_dtype(settings_.dtype)),
+              .peak_flops = peak,
               .memory = trainer_.memory(),
               .marks = data_.marks};
   }
 
   void one_step() {
     data_.training.fill(position_, tokens_, targets_);
-    position_ = data_.training.advance(position_, settings_.batch);
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
@@ -198,7 +263,11 @@ class Run {
       trace.title = fmt::format("{}, step {}", settings_.model, result.step);
       write_file(folder_ + "/trace.json", to_chrome_json(trace));
     }
-    require_number(result);
+    if (!result.finite) {
+      give_up(result, trainer_.find_non_finite());
+    }
+    position_ = data_.training.advance(position_, settings_.batch);
+    last_result_ = result;
     TrainMoment moment{.step = result.step,
                        .loss = result.loss,
                        .gradient_norm = result.gradient_norm,
@@ -213,20 +282,43 @@ class Run {
       last_losses_.pop_front();
     }
     metrics_ << moment_json(facts_, moment) << "\n";
+    if (events_) {
+      add_event(moment);
+    }
     display_.step(facts_, moment);
   }
 
-  /// A loss that is no number cannot get better: the checkpoint from before it stays the newest.
-  void require_number(const train::StepResult& result) {
-    if (std::isfinite(result.loss)) {
-      return;
+  /// A loss that is no number cannot get better. The steps before it are kept, if they are sound.
+  [[noreturn]] void give_up(const train::StepResult& result, std::optional<NonFinite> found) {
+    const bool sound = found && found->instruction >= 0;
+    if (sound && trainer_.step() > facts_.first_step) {
+      save();
     }
-    throw Error(
-        ErrorKind::Input,
-        fmt::format("step {}: the loss is {}; the gradient's norm was {:.3g} and the learning "
-                    "rate {:.3g}. The checkpoints in {}/checkpoints are from before it: resume "
-                    "with a smaller --rate",
-                    result.step, result.loss, result.gradient_norm, result.rate, folder_));
+    TrainFailure failure;
+    failure.result = result;
+    failure.found = found;
+    failure.run_folder = folder_;
+    failure.checkpoint = newest_checkpoint();
+    failure.at_once = trainer_.step() == facts_.first_step;
+    failure.rate = smaller_rate(result.rate);
+    throw Error(ErrorKind::Input, failure_text(failure, trainer_.program()));
+  }
+
+  [[nodiscard]] std::string newest_checkpoint() const {
+    const std::string checkpoints = folder_ + "/checkpoints";
+    const std::vector<train::SavedStep> saved = train::list_steps(checkpoints);
+    return saved.empty() ? "" : checkpoints + "/" + saved.front().name;
+  }
+
+  /// The usual rate of the model or, if that was too large, a third of what it was.
+  [[nodiscard]] std::string smaller_rate(double rate) const {
+    train::LearningRate smaller = settings_.default_learning_rate();
+    if (rate <= smaller.peak) {
+      smaller.peak = rate / 3;
+    }
+    smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
+    smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
+    return to_text(smaller);
   }
 
   std::optional<double> validate() {
@@ -243,8 +335,12 @@ class Run {
     return sum / static_cast<double>(kValidationBatches);
   }
 
+  /// Never what is not finite: a checkpoint is for going on from it.
   void save() {
     metrics_.flush();
+    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+      give_up(last_result_, found);
+    }
     (void)train::save_checkpoint(
         folder_ + "/checkpoints",
         trainer_.state({.step = 0, .seed = 0, .data = position_, .config = to_text(settings_)}));
@@ -289,25 +385,60 @@ class Run {
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> targets_;
   std::deque<double> last_losses_;
+  train::StepResult last_result_{};
   std::ofstream metrics_;
+  std::optional<train::EventFile> events_;
 };
 
-/// A resumed run has the settings that it was begun with, but for the number of steps.
+/// A resumed run has the settings that it was begun with, but for what is given anew.
 Options completed(Options options) {
   if (options.resume.empty()) {
     return options;
   }
   const std::string path = options.resume + "/settings.json";
-  const std::int64_t steps = options.settings.steps;
-  options.settings = parse_train_settings(read_file(path), path);
-  if (options.steps_given) {
-    options.settings.steps = steps;
+  if (!fs::exists(path)) {
+    throw Error(ErrorKind::Usage, fmt::format("--resume: '{}' is no run's folder: it has no "
+                                              "settings.json",
+                                              options.resume));
   }
+  options.settings = resumed_settings(parse_train_settings(read_file(path), path), options.settings,
+                                      options.given);
   return options;
+}
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    throw Error(ErrorKind::Usage, otherwise);
+  }
+}
+
+/// All that can be known to be wrong before anything is opened or made.
+void verify(const Options& o) {
+  constexpr int kMostThreads = 1024;
+  o.settings.verify();
+  require(o.threads >= 0 && o.threads <= kMostThreads,
+          fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMostThreads));
+  require(o.save_every >= 0,
+          fmt::format("--save-every is {}; it must be 0 (at the end only) or more", o.save_every));
+  require(o.validate_every >= 0,
+          fmt::format("--validate-every is {}; it must be 0 (at the end only) or more",
+                      o.validate_every));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder + "/settings.json"),
+          fmt::format("--run-folder: there is a run in '{0}' already; go on with it by --resume "
+                      "{0}, or choose another folder",
+                      o.run_folder));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
+          fmt::format("--run-folder: '{}' is no folder", o.run_folder));
+}
+
+/// For an option that takes a path: an empty one, from a variable that is not set say, is no path.
+std::string named(const std::string& path) {
+  return path.empty() ? "no file is named" : "";
 }
 
 void run(const Options& given) {
   const Options options = completed(given);
+  verify(options);
   const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
   Run(options, *display).run();
 }
@@ -322,12 +453,14 @@ void add_train_command(CLI::App& app) {
       ->add_option("--model", s.model,
                    fmt::format("one of {}", fmt::join(preset_model_names(), ", ")))
       ->capture_default_str();
-  command->add_option("--data", s.data,
-                      "a text file, or tokens of two bytes (*.bin); default: a generated language "
-                      "whose entropy is known");
-  command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data");
-  CLI::Option* steps =
-      command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
+  command
+      ->add_option("--data", s.data,
+                   "a text file, or tokens of two bytes (*.bin); default: a generated language "
+                   "whose entropy is known")
+      ->check(named);
+  command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data")
+      ->check(named);
+  command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
   command->add_option("--batch", s.batch, "sequences in a step")->capture_default_str();
   command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
   command->add_option(
@@ -342,22 +475,44 @@ void add_train_command(CLI::App& app) {
   command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
   command
       ->add_option("--recompute", s.recompute,
-                   "activations that the backward computes again: none, selective or full")
+                   "activations that the backward computes again: none, selective, full, or what "
+                   "it takes to keep at most a SIZE of them")
       ->capture_default_str();
   command->add_option("--seed", s.seed, "of the first weights, the data's order and dropout")
       ->capture_default_str();
   command->add_option("--threads", options->threads, "0: all cores")->capture_default_str();
-  command->add_option("--run-folder", options->run_folder,
-                      "where the run's files go (default: runs/MODEL-NUMBER)");
-  command->add_option("--resume", options->resume, "go on with the run in this folder");
+  command->add_option_function<std::string>(
+      "--memory-limit",
+      [options](const std::string& text) {
+        options->memory_limit = parsed("--memory-limit", text, parse_bytes);
+      },
+      "refuse to begin if more would be needed (default: what the machine and its control groups "
+      "have left)");
+  CLI::Option* folder = command
+                            ->add_option("--run-folder", options->run_folder,
+                                         "where the run's files go (default: runs/MODEL-NUMBER)")
+                            ->check(named);
+  command
+      ->add_option(
+          "--resume", options->resume,
+          "go on with the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
+          "--batch and --recompute may differ")
+      ->excludes(folder)
+      ->check(named);
   command->add_option("--save-every", options->save_every,
                       "save a checkpoint every so many steps (it is saved at the end in any case)");
   command->add_option("--validate-every", options->validate_every,
                       "measure the validation loss every so many steps");
+  command->add_flag("--tensorboard", options->tensorboard,
+                    "write the scalars of each step for TensorBoard, into the run's folder");
   command->add_flag("--json", options->json, "a line of JSON for each step, and one at the end");
   command->footer(kExamples);
-  command->callback([options, steps] {
-    options->steps_given = steps->count() > 0;
+  command->callback([options, command] {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->count() > 0 && is_setting(option->get_single_name())) {
+        options->given.push_back(option->get_single_name());
+      }
+    }
     run(*options);
   });
 }

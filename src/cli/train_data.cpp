@@ -38,27 +38,51 @@ std::string bytes_text(std::span<const std::int32_t> tokens) {
   return text;
 }
 
+/// What an option names; a file that cannot be read is here an option that cannot be.
+template <class Open>
+auto opened(std::string_view option, const Open& open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    throw Error(ErrorKind::Usage, fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::shared_ptr<train::BpeTokenizer> open_tokenizer(const std::string& path) {
+  return opened("--tokenizer (a tokenizer.json of GPT-2's kind)",
+                [&] { return std::make_shared<train::BpeTokenizer>(train::load_tokenizer(path)); });
+}
+
+train::Tokens open_tokens(const TrainSettings& s, const train::BpeTokenizer* tokenizer) {
+  return opened("--data", [&] {
+    if (s.data.ends_with(".bin")) {
+      return tokenizer == nullptr ? train::open_token_file(s.data)
+                                  : train::open_token_file(s.data, tokenizer->vocabulary());
+    }
+    return tokenizer == nullptr ? train::open_bytes(s.data) : train::open_text(s.data, *tokenizer);
+  });
+}
+
+std::string numbers_text(std::span<const std::int32_t> tokens) {
+  return fmt::format("tokens {} (give --tokenizer to see text)", fmt::join(tokens, " "));
+}
+
+// What may throw comes first: GCC 12 destroys members twice when one in the middle of a braced list throws.
+
 Opened open_file(const TrainSettings& settings) {
+  std::shared_ptr<train::BpeTokenizer> tokenizer;
   if (!settings.tokenizer.empty()) {
-    const auto tokenizer =
-        std::make_shared<train::BpeTokenizer>(train::load_tokenizer(settings.tokenizer));
-    const auto decode = [tokenizer](std::span<const std::int32_t> tokens) {
-      return tokenizer->decode(tokens);
+    tokenizer = open_tokenizer(settings.tokenizer);
+  }
+  const train::Tokens tokens = open_tokens(settings, tokenizer.get());
+  if (tokenizer) {
+    const auto decode = [tokenizer](std::span<const std::int32_t> some) {
+      return tokenizer->decode(some);
     };
-    return {settings.data,
-            settings.data.ends_with(".bin")
-                ? train::open_token_file(settings.data, tokenizer->vocabulary())
-                : train::open_text(settings.data, *tokenizer),
-            std::nullopt, decode};
+    return {settings.data, tokens, std::nullopt, decode};
   }
-  if (settings.data.ends_with(".bin")) {
-    return {settings.data, train::open_token_file(settings.data), std::nullopt,
-            [](std::span<const std::int32_t> tokens) {
-              return fmt::format("tokens {} (give --tokenizer to see text)",
-                                 fmt::join(tokens, " "));
-            }};
-  }
-  return {settings.data, train::open_bytes(settings.data), std::nullopt, bytes_text};
+  return {settings.data, tokens, std::nullopt,
+          settings.data.ends_with(".bin") ? numbers_text : bytes_text};
 }
 
 train::TokenSourceOptions source_options(const TrainSettings& settings, train::Part part) {
@@ -73,17 +97,23 @@ train::TokenSourceOptions source_options(const TrainSettings& settings, train::P
 }  // namespace
 
 TrainData open_train_data(const TrainSettings& settings) {
-  Opened opened = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
-  TrainData data{.name = opened.name,
-                 .vocabulary = opened.tokens.vocabulary(),
-                 .training = {opened.tokens, source_options(settings, train::Part::Training)},
-                 .validation = {},
-                 .marks = opened.marks,
-                 .text = opened.text};
+  const Opened source = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
+  const auto part = [&](train::Part which) {
+    return opened(settings.data.empty() ? "--length" : "--data", [&] {
+      return train::TokenSource(source.tokens, source_options(settings, which));
+    });
+  };
+  const train::TokenSource training = part(train::Part::Training);
+  std::optional<train::TokenSource> validation;
   if (settings.validation > 0) {
-    data.validation.emplace(opened.tokens, source_options(settings, train::Part::Validation));
+    validation = part(train::Part::Validation);
   }
-  return data;
+  return {.name = source.name,
+          .vocabulary = source.tokens.vocabulary(),
+          .training = training,
+          .validation = validation,
+          .marks = source.marks,
+          .text = source.text};
 }
 
 }  // namespace trireme::cli

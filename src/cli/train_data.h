@@ -26,7 +26,7 @@ struct TrainData {
   std::function<std::string(std::span<const std::int32_t>)> text{};
 };
 
-/// Throws Error(Input) or Error(System) that names the file.
+/// Throws Error(Usage) that names the option and the file, whatever is wrong with it.
 [[nodiscard]] TrainData open_train_data(const TrainSettings& settings);
 
 }  // namespace trireme::cli

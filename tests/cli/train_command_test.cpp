@@ -33,7 +33,14 @@ class TrainCommand : public ::testing::Test {
 
   /// The lines of a run with --json.
   std::vector<Json> train(const std::string& arguments) {
-    const Ran ran = run_program("train --json --model gpt-nano --batch 4 --length 32 " + arguments);
+    return lines_of("--model gpt-nano --batch 4 --length 32 " + arguments);
+  }
+  std::vector<Json> train_more(const std::string& arguments) {
+    return lines_of("--resume " + run_folder() + " " + arguments);
+  }
+
+  static std::vector<Json> lines_of(const std::string& arguments) {
+    const Ran ran = run_program("train --json " + arguments);
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     std::vector<Json> lines;
     std::istringstream out(ran.out);
@@ -67,7 +74,7 @@ TEST_F(TrainCommand, ResumesBitForBit) {
   const std::vector<Json> whole =
       train(rate + "--steps 8 --run-folder " + (folder_ / "whole").string());
   (void)train(rate + "--steps 5 --run-folder " + run_folder());
-  const std::vector<Json> rest = train("--steps 8 --resume " + run_folder());
+  const std::vector<Json> rest = train_more("--steps 8");
   ASSERT_EQ(rest.size(), 4U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(rest[i]["step"], 6 + i);
@@ -86,6 +93,44 @@ TEST_F(TrainCommand, TrainsOnAFileOfBytes) {
       train("--steps 40 --data " + text + " --run-folder " + run_folder());
   EXPECT_LT(lines.back()["final_loss"].get<double>(), 3.5);
   EXPECT_TRUE(lines.back()["floor"].is_null());
+}
+
+/// What is in the event files of a run, one after the other.
+std::vector<std::string> event_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) {
+      files.push_back(read_text(entry.path().string()));
+    }
+  }
+  return files;
+}
+
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(TrainCommand, WritesForTensorBoard) {
+  (void)train("--steps 3 --tensorboard --validate-every 2 --run-folder " + run_folder());
+  const std::vector<std::string> first = event_files(run_folder());
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(count_of(first[0], "brain.Event:2"), 1U);
+  for (const char* tag :
+       {"loss/training", "optimizer/learning_rate", "optimizer/gradient_norm",
+        "speed/tokens_per_second", "speed/mfu", "speed/hfu", "memory/peak_bytes"}) {
+    EXPECT_EQ(count_of(first[0], tag), 3U) << tag;
+  }
+  EXPECT_EQ(count_of(first[0], "loss/validation"), 1U);
+  (void)train_more("--steps 5 --tensorboard");
+  const std::vector<std::string> both = event_files(run_folder());
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(count_of(both[0], "loss/training") + count_of(both[1], "loss/training"), 5U);
+  (void)train_more("--steps 6");
+  EXPECT_EQ(event_files(run_folder()).size(), 2U) << "only where it is asked for";
 }
 
 TEST_F(TrainCommand, RefusesWhatCannotBe) {
