@@ -76,7 +76,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 /// "--batch: '1.5' is not the kind of number that it takes" for what the library calls a failed conversion.
 std::string plain_message(const CLI::ParseError& error) {
   constexpr std::string_view kConversion = "Could not convert: ";
-  const std::string message = error.what();
+  std::string message = error.what();
   const std::size_t equals = message.find(" = ");
   if (!message.starts_with(kConversion) || equals == std::string::npos) {
     return message;

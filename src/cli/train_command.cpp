@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -100,6 +101,13 @@ void make_folder(const std::string& folder) {
                 fmt::format("cannot make the folder '{}': {}; choose another by --run-folder",
                             folder, error.message()));
   }
+}
+
+/// What a user types to run this program: ./run says so.
+std::string called_as() {
+  // One thread: between steps.
+  const char* name = std::getenv("TRIREME_CALLED_AS");  // NOLINT(concurrency-mt-unsafe)
+  return name == nullptr || *name == '\0' ? "trireme" : name;
 }
 
 Seconds wall_time() {
@@ -241,6 +249,7 @@ class Run {
               .data = data_.name,
               .device = device_->name(),
               .parameters = trainer_.parameter_count(),
+              .vocabulary = data_.vocabulary,
               .first_step = trainer_.step(),
               .steps = settings_.steps,
               .tokens_per_step = settings_.batch * settings_.length,
@@ -277,6 +286,7 @@ class Run {
     if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
       moment.validation = validate();
     }
+    first_loss_ = result.step == facts_.first_step + 1 ? result.loss : first_loss_;
     last_losses_.push_back(result.loss);
     if (last_losses_.size() > kLastSteps) {
       last_losses_.pop_front();
@@ -362,15 +372,19 @@ class Run {
       loss += one / static_cast<double>(last_losses_.size());
     }
     const std::int64_t steps = trainer_.step() - facts_.first_step;
-    display_.end(
-        facts_, {.step = trainer_.step(),
-                 .loss = loss,
-                 .validation = validate(),
-                 .time = {seconds},
-                 .tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds,
-                 .run_folder = folder_,
-                 .sample = sample_text(),
-                 .interrupted = interrupted != 0});
+    TrainEnd end;
+    end.step = trainer_.step();
+    end.first_loss = first_loss_;
+    end.loss = loss;
+    end.validation = validate();
+    end.time = {seconds};
+    end.tokens_per_second = static_cast<double>(steps * facts_.tokens_per_step) / seconds;
+    end.run_folder = folder_;
+    end.sample = sample_text();
+    end.program = called_as();
+    end.tensorboard = options_.tensorboard;
+    end.interrupted = interrupted != 0;
+    display_.end(facts_, end);
   }
 
   Options options_;
@@ -384,6 +398,7 @@ class Run {
   train::DataPosition position_{};
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> targets_;
+  double first_loss_ = 0;
   std::deque<double> last_losses_;
   train::StepResult last_result_{};
   std::ofstream metrics_;

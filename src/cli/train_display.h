@@ -18,6 +18,7 @@ struct TrainFacts {
   std::string data{};
   std::string device{};
   std::int64_t parameters = 0;
+  std::int64_t vocabulary = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
   std::int64_t tokens_per_step = 0;
@@ -40,12 +41,15 @@ struct TrainMoment {
 
 struct TrainEnd {
   std::int64_t step = 0;
-  double loss = 0;  ///< the mean of the last steps
+  double first_loss = 0;  ///< of the first step
+  double loss = 0;        ///< the mean of the last steps
   std::optional<double> validation{};
   Seconds time{};
   double tokens_per_second = 0;
   std::string run_folder{};
   std::string sample{};
+  std::string program{};     ///< how it was called
+  bool tensorboard = false;  ///< event files were written
   bool interrupted = false;
 };
 

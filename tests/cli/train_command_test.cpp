@@ -133,6 +133,24 @@ TEST_F(TrainCommand, WritesForTensorBoard) {
   EXPECT_EQ(event_files(run_folder()).size(), 2U) << "only where it is asked for";
 }
 
+/// What happened, what the floor is, where the files are, and what to type next, as ./run has it.
+TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
+  ::setenv("TRIREME_CALLED_AS", "./run", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  const Ran ran = run_program(
+      "train --model gpt-nano --batch 4 --length 32 --steps 3 --run-folder " + run_folder());
+  ::unsetenv("TRIREME_CALLED_AS");  // NOLINT(concurrency-mt-unsafe)
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const std::string last = ran.out.substr(ran.out.find("\nTrained for 3 steps, 384 "));
+  for (const std::string& words :
+       {std::string("384 tokens, in 0:0"), std::string("(MFU)"), std::string("loss "),
+        std::string("(on data it has not seen "), std::string("4.159  from guessing evenly"),
+        std::string("1.213  is the floor"), "In " + run_folder() + ":", std::string("checkpoints/"),
+        "./run train --resume " + run_folder() + " --steps 6   go on from here",
+        std::string("./run train --data FILE")}) {
+    EXPECT_NE(last.find(words), std::string::npos) << words << " is not in:\n" << last;
+  }
+}
+
 TEST_F(TrainCommand, RefusesWhatCannotBe) {
   const auto error = [](const std::string& arguments) {
     const Ran ran = run_program("train " + arguments);

@@ -319,8 +319,9 @@ TEST_F(TrainErrors, WhatIsSaidToFitDoes) {
     ASSERT_FALSE(options.empty()) << limit;
     for (const std::string& option : options) {
       fs::remove_all(run_folder());
-      const Ran ran = run_program("train --json --model gpt-nano --steps 1 --run-folder " +
-                                  run_folder() + " " + whole + option);
+      const Ran ran =
+          run_program(fmt::format("train --json --model gpt-nano --steps 1 --run-folder {} {} {}",
+                                  run_folder(), whole, option));
       EXPECT_EQ(ran.exit_code, 0) << limit << ": " << option << ": " << ran.err;
     }
   }
