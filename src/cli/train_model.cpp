@@ -72,12 +72,8 @@ TrainModel open_train_model(const TrainSettings& settings, const NamedModel& nam
     model.weights.emplace(weights);
   }
   model.config = named.config;
-  std::visit(
-      [&](auto& config) {
-        config.dtype = parse_dtype(settings.dtype);
-        complete(settings, vocabulary, config, model);
-      },
-      model.config);
+  set_dtype(model.config, parse_dtype(settings.dtype));
+  std::visit([&](auto& config) { complete(settings, vocabulary, config, model); }, model.config);
   return model;
 }
 
