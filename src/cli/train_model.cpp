@@ -93,6 +93,11 @@ void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
   for (const ModelParameter& parameter : trainer.model().parameters) {
     trainer.write(parameter, weights.read(parameter.name).raw());
   }
+  if (const std::optional<NonFinite> found = trainer.find_non_finite_state()) {
+    throw Error(ErrorKind::Input,
+                fmt::format("{} cannot be begun with, for {}", model.weights->path(),
+                            to_text(*found, trainer.program())));
+  }
 }
 
 std::string run_description(const TrainModel& model) {

@@ -162,6 +162,15 @@ TEST_F(HuggingFaceCommand, ExportsARunThatIsOver) {
   }
 }
 
+TEST_F(HuggingFaceCommand, RefusesWeightsThatAreNoNumbers) {
+  (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
+  const std::string path = at("nano/model.safetensors");
+  std::string bytes = read_text(path);
+  bytes.replace(bytes.size() - 4, 4, std::string("\x00\x00\xC0\x7F", 4));
+  write_text(path, bytes);
+  expect_refused("--model " + at("nano"), "cannot be begun with, for the parameter %");
+}
+
 TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const std::string nano = at("nano");
