@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,20 @@ namespace trireme {
 namespace runtime {
 class Exchange;
 }
+
+/// An element that is infinite or no number.
+struct NonFinite {
+  BufferId buffer{};
+  std::int64_t element = 0;       ///< the first such of the buffer, row-major
+  double value = 0;               ///< its value
+  std::int32_t instruction = -1;  ///< that made it; -1: it was there before the step
+};
+
+/// "einsum(%x, %h.3.mlp.c_fc.weight) in forward, block 3 gave %y f32[4,32,256], whose [0,5,17] is inf".
+[[nodiscard]] std::string to_text(const NonFinite& found, const Program& program);
+
+/// The scratch that the program's kernels need on this device, besides the arena. Takes no memory for it.
+[[nodiscard]] Bytes workspace_of(const Program& program, Device& device);
 
 class Execution {
  public:
@@ -48,8 +64,17 @@ class Execution {
   /// Bytes that a step sends to other ranks, by op.
   [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
+  /// One step that looks at everything: first at what is kept and given, then at the results of each
+  /// instruction. Stops behind the first that is not finite; what comes after it was not run. Nothing if
+  /// all is finite; then the step was taken. Slow: for finding out what went wrong. In a program with
+  /// exchanges all ranks call it; where one stops, the others wait for it at their next exchange.
+  [[nodiscard]] std::optional<NonFinite> run_checked();
+  /// Looks at what is kept and given alone; runs nothing.
+  [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();
+
  private:
   void run_traced(Trace& trace);
+  [[nodiscard]] std::optional<NonFinite> first_non_finite(BufferId id);
 
   Program program_;
   Device& device_;
@@ -63,6 +88,7 @@ class Execution {
   std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
       waits_;  ///< by instruction, and for the end: exchanges to finish first
+  std::vector<std::byte> looked_at_;  ///< of run_checked
 };
 
 }  // namespace trireme

@@ -48,6 +48,8 @@ struct ConvNetConfig {
 /// A model of any kind.
 using AnyModelConfig = std::variant<ModelConfig, MlpConfig, ConvNetConfig>;
 [[nodiscard]] const std::string& name_of(const AnyModelConfig& config);
+[[nodiscard]] DType dtype_of(const AnyModelConfig& config);
+void set_dtype(AnyModelConfig& config, DType dtype);
 
 /// "mlp", "mlp-deep", "conv-mini" and those of preset_model(); throws Error(Usage) that lists them.
 [[nodiscard]] AnyModelConfig preset_any_model(std::string_view name);

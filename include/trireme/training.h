@@ -56,13 +56,13 @@ struct TrainingOptions {
 ///            forward has already, of the same type, is taken
 ///   state    of the optimizer, as named above; 0 at the beginning
 ///   updates  of all parameters that the loss depends on and of their state
-///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number),
-///            finite [] (1, or 0 if it was not)
+///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number, and
+///            is none if the loss is not finite), finite [] (1, or 0 if it was not)
 ///
-/// A step whose gradients are not all finite, or whose sum of squares is beyond f32, leaves parameters and
-/// state as they were: the optimizers' g_scale is then 0, which they take as "skip". No node reads the
-/// decision back; a caller that scales its loss reads `finite`, lowers the scale, and does not count the
-/// step.
+/// A step whose loss or gradients are not all finite, or whose sum of squares is beyond f32, leaves
+/// parameters and state as they were: the optimizers' g_scale is then 0, which they take as "skip". No node
+/// reads the decision back; a caller that scales its loss reads `finite`, lowers the scale, and does not
+/// count the step.
 ///
 /// The scalars are f32; f64 if all parameters are. An optimizer's node belongs to the block of the first
 /// node that reads its parameter. Throws Error(Usage) if there is no such loss, if it depends on no

@@ -142,6 +142,7 @@ class Training {
       sums.push_back(builder_.add1("sum_squares", {trained.gradient}));
     }
     builder_.set_block(-1);
+    sums.push_back(nothing_if_finite(loss_));
     if (loss_scale_.valid()) {
       constexpr double kNoLimit = std::numeric_limits<double>::infinity();
       const ValueId scaled = builder_.add("clip_scale", sums, {{"limit", kNoLimit}}).at(1);
@@ -152,6 +153,12 @@ class Training {
     builder_.output("grad_norm", clip[1]);
     builder_.output("finite", clip[2]);
     return loss_scale_.valid() ? builder_.add1("divide", {clip[0], loss_scale_}) : clip[0];
+  }
+
+  /// 0, which leaves a sum as it is bit for bit; no number if x is none or infinite. So a loss that
+  /// overflowed stops the step even where the gradients did not: those of a cross-entropy never do.
+  ValueId nothing_if_finite(ValueId x) {
+    return builder_.add1("sum_squares", {builder_.add1("subtract", {x, x})});
   }
 
   void add_step(const Trained& trained, ValueId g_scale) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -73,13 +74,25 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   return std::string("'") + argv[1] + "' is no command; " + hint;
 }
 
+/// "--batch: '1.5' is not the kind of number that it takes" for what the library calls a failed conversion.
+std::string plain_message(const CLI::ParseError& error) {
+  constexpr std::string_view kConversion = "Could not convert: ";
+  std::string message = error.what();
+  const std::size_t equals = message.find(" = ");
+  if (!message.starts_with(kConversion) || equals == std::string::npos) {
+    return message;
+  }
+  return message.substr(kConversion.size(), equals - kConversion.size()) + ": '" +
+         message.substr(equals + 3) + "' is not the kind of number that it takes";
+}
+
 /// One line for a command-line mistake, and where to read on.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
     return app.exit(error);  // --help and --version arrive here
   }
   const std::string unknown = unknown_command(app, argc, argv);
-  print_error((unknown.empty() ? error.what() : unknown) + " (see trireme --help)");
+  print_error((unknown.empty() ? plain_message(error) : unknown) + " (see trireme --help)");
   return kUsage;
 }
 

@@ -1,7 +1,9 @@
 // trireme train: from nothing, or from a checkpoint, to a trained model and the record of how it went.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -15,7 +17,11 @@
 #include "cli/parsed.h"
 #include "cli/train_data.h"
 #include "cli/train_display.h"
+#include "cli/train_failure.h"
+#include "cli/train_memory.h"
 #include "cli/train_model.h"
+#include "train/checkpoint_folder.h"
+#include "train/event_file.h"
 #include "train/trainer.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -49,12 +55,13 @@ constexpr std::int64_t kTracedStep = 3;
 
 struct Options {
   TrainSettings settings{};
-  bool steps_given = false;
-  bool length_given = false;
+  std::vector<std::string> given{};  ///< settings, by name
   std::string run_folder{};
   std::string resume{};
   std::string export_folder{};
   int threads = 0;
+  std::optional<Bytes> memory_limit{};
+  bool tensorboard = false;
   std::int64_t save_every = 0;
   std::int64_t validate_every = 0;
   bool json = false;
@@ -98,14 +105,42 @@ void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorKind::System,
-                fmt::format("cannot make the folder '{}': {}", folder, error.message()));
+    throw Error(ErrorKind::Usage,
+                fmt::format("cannot make the folder '{}': {}; choose another by --run-folder",
+                            folder, error.message()));
+  }
+}
+
+/// What a user types to run this program: ./run says so.
+std::string called_as() {
+  // One thread: between steps.
+  const char* name = std::getenv("TRIREME_CALLED_AS");  // NOLINT(concurrency-mt-unsafe)
+  return name == nullptr || *name == '\0' ? "trireme" : name;
+}
+
+Seconds wall_time() {
+  return {
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()};
+}
+
+/// "FOLDER/events.out.tfevents.SECONDS.trireme.NUMBER": TensorBoard reads the files of a run in the order of
+/// their names.
+std::string free_event_file(const std::string& folder, Seconds now) {
+  for (int number = 0;; ++number) {
+    std::string path = fmt::format("{}/events.out.tfevents.{:.0f}.trireme.{:03}", folder,
+                                   std::floor(now.count), number);
+    if (!fs::exists(path)) {
+      return path;
+    }
   }
 }
 
 NamedModel name_model(const Options& options) {
-  NamedModel named = name_train_model(options.settings, options.resume);
-  if (options.length_given && !std::holds_alternative<ModelConfig>(named.config)) {
+  NamedModel named = parsed("--model", options.settings.model, [&](const std::string& /*model*/) {
+    return name_train_model(options.settings, options.resume);
+  });
+  const bool length_given = std::ranges::find(options.given, "length") != options.given.end();
+  if (length_given && !std::holds_alternative<ModelConfig>(named.config)) {
     throw Error(ErrorKind::Usage, fmt::format("{} has no sequences that could have a length; leave "
                                               "out --length",
                                               name_of(named.config)));
@@ -123,7 +158,7 @@ class Run {
         data_(open_train_data(settings_, named_.config)),
         model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
         device_(make_cpu_device({.threads = options.threads})),
-        trainer_(trainer_options(), *device_),
+        trainer_(options_that_fit(), *device_),
         folder_(options.resume.empty()
                     ? (options.run_folder.empty() ? free_run_folder(name_of(model_.config))
                                                   : options.run_folder)
@@ -168,8 +203,16 @@ class Run {
     options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings_.decay};
     options.training.clip_limit = settings_.clip;
     options.training.no_decay = {".bias"};
-    options.recompute = parse_recompute(settings_.recompute);
+    const RecomputeChoice recompute = parse_recompute(settings_.recompute);
+    options.recompute = recompute.mode;
+    options.activation_budget = recompute.budget;
     options.seed = settings_.seed;
+    return options;
+  }
+
+  [[nodiscard]] train::TrainerOptions options_that_fit() const {
+    train::TrainerOptions options = trainer_options();
+    require_memory(options, memory_for_training(options_.memory_limit), *device_);
     return options;
   }
 
@@ -186,6 +229,27 @@ class Run {
     if (!metrics_) {
       throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder_));
     }
+    if (options_.tensorboard) {
+      const Seconds now = wall_time();
+      events_.emplace(free_event_file(folder_, now), now);
+    }
+  }
+
+  /// As TensorBoard groups them: by what comes before the slash.
+  void add_event(const TrainMoment& m) {
+    const std::string speed = fmt::format("speed/{}_per_second", facts_.unit);
+    std::vector<train::EventScalar> scalars{
+        {"loss/training", m.loss},
+        {"optimizer/learning_rate", m.rate},
+        {"optimizer/gradient_norm", m.gradient_norm},
+        {speed, static_cast<double>(facts_.units_per_step) / m.step_time.count},
+        {"speed/mfu", mfu(facts_, m.step_time)},
+        {"speed/hfu", hfu(facts_, m.step_time)},
+        {"memory/peak_bytes", static_cast<double>(facts_.memory.count)}};
+    if (m.validation) {
+      scalars.push_back({"loss/validation", *m.validation});
+    }
+    events_->add(m.step, wall_time(), scalars);
   }
 
   void resume() {
@@ -197,7 +261,19 @@ class Run {
       fmt::print(stderr, "trireme: {}\n", loaded->warning);
     }
     trainer_.restore(loaded->checkpoint);
+    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("{} cannot be gone on from, for {}; remove that folder to go on from "
+                              "the checkpoint before it",
+                              loaded->checkpoint.path, to_text(*found, trainer_.program())));
+    }
     position_ = loaded->checkpoint.info.data;
+    if (trainer_.step() >= settings_.steps && options_.export_folder.empty()) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--resume: this run has its {} steps already; give more, such as "
+                              "--steps {}",
+                              trainer_.step(), 2 * trainer_.step()));
+    }
   }
 
   void learn_facts() {
@@ -210,6 +286,7 @@ class Run {
               .data = data_.name,
               .device = device_->name(),
               .parameters = trainer_.parameter_count(),
+              .vocabulary = data_.vocabulary,
               .first_step = trainer_.step(),
               .steps = settings_.steps,
               .unit = data_.text ? "tokens" : "examples",
@@ -223,7 +300,6 @@ class Run {
 
   void one_step() {
     data_.training->fill(position_, {inputs_, targets_});
-    position_ = data_.training->advance(position_, settings_.batch);
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
@@ -234,7 +310,11 @@ class Run {
       trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
       write_file(folder_ + "/trace.json", to_chrome_json(trace));
     }
-    require_number(result);
+    if (!result.finite) {
+      give_up(result, trainer_.find_non_finite());
+    }
+    position_ = data_.training->advance(position_, settings_.batch);
+    last_result_ = result;
     TrainMoment moment{.step = result.step,
                        .loss = result.loss,
                        .gradient_norm = result.gradient_norm,
@@ -244,25 +324,49 @@ class Run {
     if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
       moment.validation = validate();
     }
+    first_loss_ = first_loss_.value_or(result.loss);
     last_losses_.push_back(result.loss);
     if (last_losses_.size() > kLastSteps) {
       last_losses_.pop_front();
     }
     metrics_ << moment_json(facts_, moment) << "\n";
+    if (events_) {
+      add_event(moment);
+    }
     display_.step(facts_, moment);
   }
 
-  /// A loss that is no number cannot get better: the checkpoint from before it stays the newest.
-  void require_number(const train::StepResult& result) {
-    if (std::isfinite(result.loss)) {
-      return;
+  /// A loss that is no number cannot get better. The steps before it are kept, if they are sound.
+  [[noreturn]] void give_up(const train::StepResult& result, std::optional<NonFinite> found) {
+    const bool sound = found && found->instruction >= 0;
+    if (sound && trainer_.step() > facts_.first_step) {
+      save();
     }
-    throw Error(
-        ErrorKind::Input,
-        fmt::format("step {}: the loss is {}; the gradient's norm was {:.3g} and the learning "
-                    "rate {:.3g}. The checkpoints in {}/checkpoints are from before it: resume "
-                    "with a smaller --rate",
-                    result.step, result.loss, result.gradient_norm, result.rate, folder_));
+    TrainFailure failure;
+    failure.result = result;
+    failure.found = found;
+    failure.run_folder = folder_;
+    failure.checkpoint = newest_checkpoint();
+    failure.at_once = trainer_.step() == facts_.first_step;
+    failure.rate = smaller_rate(result.rate);
+    throw Error(ErrorKind::Input, failure_text(failure, trainer_.program()));
+  }
+
+  [[nodiscard]] std::string newest_checkpoint() const {
+    const std::string checkpoints = folder_ + "/checkpoints";
+    const std::vector<train::SavedStep> saved = train::list_steps(checkpoints);
+    return saved.empty() ? "" : checkpoints + "/" + saved.front().name;
+  }
+
+  /// The usual rate of the model or, if that was too large, a third of what it was.
+  [[nodiscard]] std::string smaller_rate(double rate) const {
+    train::LearningRate smaller = settings_.default_learning_rate(model_.config);
+    if (rate <= smaller.peak) {
+      smaller.peak = rate / 3;
+    }
+    smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
+    smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
+    return to_text(smaller);
   }
 
   std::optional<double> validate() {
@@ -279,8 +383,12 @@ class Run {
     return sum / static_cast<double>(kValidationBatches);
   }
 
+  /// Never what is not finite: a checkpoint is for going on from it.
   void save() {
     metrics_.flush();
+    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+      give_up(last_result_, found);
+    }
     (void)train::save_checkpoint(
         folder_ + "/checkpoints",
         trainer_.state({.step = 0, .seed = 0, .data = position_, .config = to_text(settings_)}));
@@ -319,18 +427,20 @@ class Run {
       loss = loss.value_or(0) + one / static_cast<double>(last_losses_.size());
     }
     const std::int64_t steps = trainer_.step() - facts_.first_step;
-    const std::optional<double> validation = validate();
-    const std::string sample = sample_text();
-    display_.end(facts_,
-                 {.step = trainer_.step(),
-                  .loss = loss,
-                  .validation = validation,
-                  .time = {seconds},
-                  .units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds,
-                  .run_folder = folder_,
-                  .exported = options_.export_folder,
-                  .sample = sample,
-                  .interrupted = interrupted != 0});
+    TrainEnd end;
+    end.step = trainer_.step();
+    end.first_loss = first_loss_;
+    end.loss = loss;
+    end.validation = validate();
+    end.time = {seconds};
+    end.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
+    end.run_folder = folder_;
+    end.exported = options_.export_folder;
+    end.sample = sample_text();
+    end.program = called_as();
+    end.tensorboard = options_.tensorboard;
+    end.interrupted = interrupted != 0;
+    display_.end(facts_, end);
   }
 
   Options options_;
@@ -347,55 +457,93 @@ class Run {
   train::DataPosition position_{};
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
+  std::optional<double> first_loss_;
   std::deque<double> last_losses_;
+  train::StepResult last_result_{};
   std::ofstream metrics_;
+  std::optional<train::EventFile> events_;
 };
 
-/// A resumed run has the settings that it was begun with, but for the number of steps.
+/// A resumed run has the settings that it was begun with, but for what is given anew.
 Options completed(Options options) {
   if (options.resume.empty()) {
     return options;
   }
   const std::string path = options.resume + "/settings.json";
-  const std::int64_t steps = options.settings.steps;
-  options.settings = parse_train_settings(read_file(path), path);
-  if (options.steps_given) {
-    options.settings.steps = steps;
+  if (!fs::exists(path)) {
+    throw Error(ErrorKind::Usage, fmt::format("--resume: '{}' is no run's folder: it has no "
+                                              "settings.json",
+                                              options.resume));
   }
+  options.settings = resumed_settings(parse_train_settings(read_file(path), path), options.settings,
+                                      options.given);
   return options;
+}
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    throw Error(ErrorKind::Usage, otherwise);
+  }
+}
+
+/// All that can be known to be wrong before anything is opened or made.
+void verify(const Options& o) {
+  constexpr int kMostThreads = 1024;
+  o.settings.verify();
+  require(o.settings.steps > 0 || !o.resume.empty() || !o.export_folder.empty() ||
+              !o.settings.weights.empty() || is_model_path(o.settings.model),
+          "--steps is 0; it must be 1 or more, unless a model is exported or comes from a file");
+  require(o.threads >= 0 && o.threads <= kMostThreads,
+          fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMostThreads));
+  require(o.save_every >= 0,
+          fmt::format("--save-every is {}; it must be 0 (at the end only) or more", o.save_every));
+  require(o.validate_every >= 0,
+          fmt::format("--validate-every is {}; it must be 0 (at the end only) or more",
+                      o.validate_every));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder + "/settings.json"),
+          fmt::format("--run-folder: there is a run in '{0}' already; go on with it by --resume "
+                      "{0}, or choose another folder",
+                      o.run_folder));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
+          fmt::format("--run-folder: '{}' is no folder", o.run_folder));
+}
+
+/// For an option that takes a path: an empty one, from a variable that is not set say, is no path.
+std::string named(const std::string& path) {
+  return path.empty() ? "no file is named" : "";
 }
 
 void run(const Options& given) {
   const Options options = completed(given);
+  verify(options);
   const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
   Run(options, *display).run();
 }
 
-}  // namespace
-
-void add_train_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  TrainSettings& s = options->settings;
-  CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
+/// What a run is made from.
+void add_settings(CLI::App* command, TrainSettings& s) {
   command
       ->add_option("--model", s.model,
                    fmt::format("one of {}; or a config.json of Hugging Face's (gpt2, llama, "
                                "mixtral), or its folder, with the weights that are in it",
                                fmt::join(preset_any_model_names(), ", ")))
       ->capture_default_str();
-  command->add_option("--weights", s.weights,
-                      "a safetensors file, an index of several, or a folder, to begin with "
-                      "(default: those in the folder that --model names; else random ones)");
-  command->add_option("--data", s.data,
-                      "a text file, or tokens of two bytes (*.bin); default: a generated language "
-                      "whose entropy is known");
-  command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data");
-  CLI::Option* steps =
-      command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
+  command
+      ->add_option("--weights", s.weights,
+                   "a safetensors file, an index of several, or a folder, to begin with "
+                   "(default: those in the folder that --model names; else random ones)")
+      ->check(named);
+  command
+      ->add_option("--data", s.data,
+                   "a text file, or tokens of two bytes (*.bin); default: a generated language "
+                   "whose entropy is known")
+      ->check(named);
+  command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data")
+      ->check(named);
+  command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
   command->add_option("--batch", s.batch, "sequences, or examples, in a step")
       ->capture_default_str();
-  CLI::Option* length =
-      command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
+  command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
   command->add_option(
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
@@ -411,25 +559,61 @@ void add_train_command(CLI::App& app) {
   command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
   command
       ->add_option("--recompute", s.recompute,
-                   "activations that the backward computes again: none, selective or full")
+                   "activations that the backward computes again: none, selective, full, or what "
+                   "it takes to keep at most a SIZE of them")
       ->capture_default_str();
   command->add_option("--seed", s.seed, "of the first weights, the data's order and dropout")
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "0: all cores")->capture_default_str();
-  command->add_option("--run-folder", options->run_folder,
-                      "where the run's files go (default: runs/MODEL-NUMBER)");
-  command->add_option("--export", options->export_folder,
-                      "write config.json and model.safetensors into this folder at the end");
-  command->add_option("--resume", options->resume, "go on with the run in this folder");
-  command->add_option("--save-every", options->save_every,
+}
+
+/// How it is run, and where its files go.
+void add_run_options(CLI::App* command, Options& o) {
+  command->add_option("--threads", o.threads, "0: all cores")->capture_default_str();
+  command->add_option_function<std::string>(
+      "--memory-limit",
+      [&o](const std::string& text) {
+        o.memory_limit = parsed("--memory-limit", text, parse_bytes);
+      },
+      "refuse to begin if more would be needed (default: what the machine and its control groups "
+      "have left)");
+  CLI::Option* folder = command
+                            ->add_option("--run-folder", o.run_folder,
+                                         "where the run's files go (default: runs/MODEL-NUMBER)")
+                            ->check(named);
+  command
+      ->add_option("--export", o.export_folder,
+                   "write config.json and model.safetensors into this folder at the end")
+      ->check(named);
+  command
+      ->add_option(
+          "--resume", o.resume,
+          "go on with the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
+          "--batch and --recompute may differ")
+      ->excludes(folder)
+      ->check(named);
+  command->add_option("--save-every", o.save_every,
                       "save a checkpoint every so many steps (it is saved at the end in any case)");
-  command->add_option("--validate-every", options->validate_every,
+  command->add_option("--validate-every", o.validate_every,
                       "measure the validation loss every so many steps");
-  command->add_flag("--json", options->json, "a line of JSON for each step, and one at the end");
+  command->add_flag("--tensorboard", o.tensorboard,
+                    "write the scalars of each step for TensorBoard, into the run's folder");
+  command->add_flag("--json", o.json, "a line of JSON for each step, and one at the end");
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
+  add_settings(command, options->settings);
+  add_run_options(command, *options);
   command->footer(kExamples);
-  command->callback([options, steps, length] {
-    options->steps_given = steps->count() > 0;
-    options->length_given = length->count() > 0;
+  command->callback([options, command] {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->count() > 0 && is_setting(option->get_single_name())) {
+        options->given.push_back(option->get_single_name());
+      }
+    }
     run(*options);
   });
 }

@@ -28,8 +28,8 @@ Opened open_language(std::uint64_t seed) {
           train::Tokens(language->sample(kLanguageTokens, seed), language->symbols(),
                         "the generated language"),
           LossMarks{language->entropy_rate(), language->unigram_entropy(),
-                    "this language's own entropy per symbol, which no model can beat",
-                    "knowing only the symbols' frequencies gives"},
+                    "the language's own entropy, which no model can beat",
+                    "knowing only how frequent each token is"},
           [language](std::span<const std::int32_t> tokens) { return language->text(tokens); }};
 }
 
@@ -41,27 +41,51 @@ std::string bytes_text(std::span<const std::int32_t> tokens) {
   return text;
 }
 
+/// What an option names; a file that cannot be read is here an option that cannot be.
+template <class Open>
+auto opened(std::string_view option, const Open& open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    throw Error(ErrorKind::Usage, fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::shared_ptr<train::BpeTokenizer> open_tokenizer(const std::string& path) {
+  return opened("--tokenizer (a tokenizer.json of GPT-2's kind)",
+                [&] { return std::make_shared<train::BpeTokenizer>(train::load_tokenizer(path)); });
+}
+
+train::Tokens open_tokens(const TrainSettings& s, const train::BpeTokenizer* tokenizer) {
+  return opened("--data", [&] {
+    if (s.data.ends_with(".bin")) {
+      return tokenizer == nullptr ? train::open_token_file(s.data)
+                                  : train::open_token_file(s.data, tokenizer->vocabulary());
+    }
+    return tokenizer == nullptr ? train::open_bytes(s.data) : train::open_text(s.data, *tokenizer);
+  });
+}
+
+std::string numbers_text(std::span<const std::int32_t> tokens) {
+  return fmt::format("tokens {} (give --tokenizer to see text)", fmt::join(tokens, " "));
+}
+
+// What may throw comes first: GCC 12 destroys members twice when one in the middle of a braced list throws.
+
 Opened open_file(const TrainSettings& settings) {
+  std::shared_ptr<train::BpeTokenizer> tokenizer;
   if (!settings.tokenizer.empty()) {
-    const auto tokenizer =
-        std::make_shared<train::BpeTokenizer>(train::load_tokenizer(settings.tokenizer));
-    const auto decode = [tokenizer](std::span<const std::int32_t> tokens) {
-      return tokenizer->decode(tokens);
+    tokenizer = open_tokenizer(settings.tokenizer);
+  }
+  const train::Tokens tokens = open_tokens(settings, tokenizer.get());
+  if (tokenizer) {
+    const auto decode = [tokenizer](std::span<const std::int32_t> some) {
+      return tokenizer->decode(some);
     };
-    return {settings.data,
-            settings.data.ends_with(".bin")
-                ? train::open_token_file(settings.data, tokenizer->vocabulary())
-                : train::open_text(settings.data, *tokenizer),
-            std::nullopt, decode};
+    return {settings.data, tokens, std::nullopt, decode};
   }
-  if (settings.data.ends_with(".bin")) {
-    return {settings.data, train::open_token_file(settings.data), std::nullopt,
-            [](std::span<const std::int32_t> tokens) {
-              return fmt::format("tokens {} (give --tokenizer to see text)",
-                                 fmt::join(tokens, " "));
-            }};
-  }
-  return {settings.data, train::open_bytes(settings.data), std::nullopt, bytes_text};
+  return {settings.data, tokens, std::nullopt,
+          settings.data.ends_with(".bin") ? numbers_text : bytes_text};
 }
 
 train::TokenSourceOptions source_options(const TrainSettings& settings, train::Part part) {
@@ -74,18 +98,22 @@ train::TokenSourceOptions source_options(const TrainSettings& settings, train::P
 }
 
 TrainData open_data(const ModelConfig&, const TrainSettings& settings) {
-  Opened opened = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
+  const Opened source = settings.data.empty() ? open_language(settings.seed) : open_file(settings);
+  const auto part = [&](train::Part which) {
+    return opened(settings.data.empty() ? "--length" : "--data", [&] {
+      return train::make_batches(
+          train::TokenSource(source.tokens, source_options(settings, which)));
+    });
+  };
   TrainData data;
-  data.name = opened.name;
-  data.vocabulary = opened.tokens.vocabulary();
-  data.training = train::make_batches(
-      train::TokenSource(opened.tokens, source_options(settings, train::Part::Training)));
+  data.name = source.name;
+  data.vocabulary = source.tokens.vocabulary();
+  data.training = part(train::Part::Training);
   if (settings.validation > 0) {
-    data.validation = train::make_batches(
-        train::TokenSource(opened.tokens, source_options(settings, train::Part::Validation)));
+    data.validation = part(train::Part::Validation);
   }
-  data.marks = opened.marks;
-  data.text = opened.text;
+  data.marks = source.marks;
+  data.text = source.text;
   return data;
 }
 
@@ -108,7 +136,7 @@ TrainData open_data(const MlpConfig& model, const TrainSettings& settings) {
   TrainData data = generated(train::WaveTask(options), settings);
   data.name = "generated: noisy waves along fixed directions";
   data.marks->floor_is = "the variance of the targets' noise, which no model can foresee";
-  data.marks->uninformed_is = "always answering the mean gives";
+  data.marks->uninformed_is = "always answering the mean";
   return data;
 }
 
@@ -120,7 +148,7 @@ TrainData open_data(const ConvNetConfig& model, const TrainSettings& settings) {
   TrainData data = generated(train::PatternTask(options), settings);
   data.name = "generated: patterns somewhere in noise, some labels wrong";
   data.marks->floor_is = "the entropy of the wrong labels, which no model can foresee";
-  data.marks->uninformed_is = "guessing gives";
+  data.marks->uninformed_is = "guessing evenly among the classes";
   return data;
 }
 

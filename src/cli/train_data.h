@@ -14,10 +14,10 @@ namespace trireme::cli {
 
 /// What is known of a loss before anything is trained.
 struct LossMarks {
-  double floor = 0;       ///< no model can do better on average
-  double uninformed = 0;  ///< what a model gets that does not look at its input
-  std::string floor_is{};
-  std::string uninformed_is{};
+  double floor = 0;             ///< no model can do better on average
+  double uninformed = 0;        ///< what a model gets that does not look at its input
+  std::string floor_is{};       ///< after "is the floor:"
+  std::string uninformed_is{};  ///< after "from"
 };
 
 struct TrainData {
@@ -32,8 +32,8 @@ struct TrainData {
 /// The text of tokens, of which a model may know more than the data has; for those there is a U+FFFD.
 [[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
 
-/// What the settings name, or what is generated for the model. Throws Error(Input) or Error(System) that names the
-/// file, Error(Usage) if the model takes no files.
+/// What the settings name, or what is generated for the model. Throws Error(Usage) that names the option and the file,
+/// whatever is wrong with it, or says that the model takes no files.
 [[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model);
 
 }  // namespace trireme::cli

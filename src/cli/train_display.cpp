@@ -1,10 +1,13 @@
 #include "cli/train_display.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -39,6 +42,7 @@ std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
 
 namespace {
 
+/// "112.4 k", "128 ": a unit follows.
 std::string count_text(double count) {
   constexpr double kThousand = 1000;
   if (count >= kThousand * kThousand * kThousand) {
@@ -48,7 +52,13 @@ std::string count_text(double count) {
     return fmt::format("{:.2f} M", count / kThousand / kThousand);
   }
   return count >= kThousand ? fmt::format("{:.1f} k", count / kThousand)
-                            : fmt::format("{:.0f}", count);
+                            : fmt::format("{:.0f} ", count);
+}
+
+/// "5.1 k tokens", "384 tokens".
+std::string counted(double count, std::string_view what) {
+  const std::string text = count_text(count);
+  return fmt::format("{}{}{}", text, text.ends_with(' ') ? "" : " ", what);
 }
 
 std::string clock_text(double seconds) {
@@ -73,110 +83,169 @@ std::string loss_text(const TrainFacts& facts, double loss) {
                      : fmt::format("loss {:.3f}", loss);
 }
 
-/// "61.2 ktok/s", "512 tok/s": a prefix goes with the symbol of a unit.
-std::string unit_text(double count, std::string_view symbol) {
-  const std::string number = count_text(count);
-  return fmt::format("{}{}{}", number, number.find(' ') == std::string::npos ? " " : "", symbol);
-}
-
-/// "112.4 k parameters"
-std::string words_text(double count, std::string_view words) {
-  return fmt::format("{} {}", count_text(count), words);
-}
-
+/// "61.2 ktok/s", "512 tok/s", "61.2 k examples/s".
 std::string speed_text(const TrainFacts& facts, double units_per_second) {
-  return facts.unit == "tokens" ? unit_text(units_per_second, "tok/s")
-                                : words_text(units_per_second, facts.unit + "/s");
+  return facts.unit == "tokens" ? count_text(units_per_second) + "tok/s"
+                                : counted(units_per_second, facts.unit + "/s");
 }
 
-std::string moment_text(const TrainFacts& facts, const TrainMoment& m, double step_time) {
+/// What is told of a moment, the most important first.
+std::vector<std::string> moment_parts(const TrainFacts& facts, const TrainMoment& m,
+                                      double step_time) {
   const Seconds time{step_time};
-  return fmt::format("{} · {} · MFU {:.0f} % · HFU {:.0f} % · {} · left {}",
-                     loss_text(facts, m.loss),
-                     speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
-                     100 * mfu(facts, time), 100 * hfu(facts, time), to_text(facts.memory),
-                     clock_text(static_cast<double>(facts.steps - m.step) * step_time));
+  return {loss_text(facts, m.loss),
+          fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * step_time)),
+          speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
+          fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
+          fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)),
+          to_text(facts.memory)};
+}
+
+/// As many parts as fit: a line that wraps cannot be changed in place.
+std::string within(std::string line, const std::vector<std::string>& parts, int width) {
+  for (const std::string& part : parts) {
+    if (display_width(line) + 3 + display_width(part) > width) {
+      break;
+    }
+    line += " · " + part;
+  }
+  return line;
 }
 
 void print_facts(const TrainFacts& f) {
   fmt::print("model    {}, {}\n", f.model,
-             words_text(static_cast<double>(f.parameters), "parameters"));
+             counted(static_cast<double>(f.parameters), "parameters"));
   if (!f.weights.empty()) {
     fmt::print("begins   with {}\n", f.weights);
   }
   fmt::print("data     {}\n", f.data);
-  fmt::print("device   {}; {:.0f} GFLOP/s in a matrix product, measured now\n", f.device,
+  fmt::print("device   {}; {:.0f} GFLOP/s in a large matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
-  fmt::print("a step   {} {}, {} (model){}; {} of memory, planned before it runs\n",
-             f.units_per_step, f.unit, unit_text(f.model_flops, "FLOP"),
-             f.hardware_flops > f.model_flops
-                 ? fmt::format(", {} with recomputation", unit_text(f.hardware_flops, "FLOP"))
-                 : "",
-             to_text(f.memory));
+  fmt::print(
+      "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
+      "(for HFU); {} of memory\n",
+      f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops),
+      to_text(f.memory));
+  if (f.first_step > 0) {
+    fmt::print("resumed  after step {}\n", f.first_step);
+  }
   std::fflush(stdout);
 }
 
-/// "loss 2.31, on data it has not seen 2.40"
+/// "loss 2.310 (on data it has not seen 2.400), after 4.159 in the first step"
 std::string final_loss_text(const TrainEnd& e) {
-  std::string text = e.loss ? fmt::format("loss {:.3f}", *e.loss) : "loss";
-  if (e.validation) {
-    text += fmt::format("{} on data it has not seen {:.3f}", e.loss ? "," : "", *e.validation);
+  if (!e.loss) {
+    return e.validation ? fmt::format("loss on data it has not seen {:.3f}", *e.validation)
+                        : "no step, no loss";
   }
-  return e.loss || e.validation ? text : "no step, no loss";
+  std::string text = fmt::format("loss {:.3f}", *e.loss);
+  if (e.validation) {
+    text += fmt::format(" (on data it has not seen {:.3f})", *e.validation);
+  }
+  return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
 }
 
-void print_end(const TrainFacts& f, const TrainEnd& e) {
-  const bool colour = standard_output().colour;
-  fmt::print("\n{} {} steps, {} in {}: {}\n", e.interrupted ? "Stopped after" : "Trained for",
-             e.step - f.first_step,
-             words_text(static_cast<double>((e.step - f.first_step) * f.units_per_step), f.unit),
-             clock_text(e.time.count), speed_text(f, e.units_per_second));
-  fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, colour));
+void print_losses(const TrainFacts& f, const TrainEnd& e) {
+  fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, standard_output().colour));
+  if (f.vocabulary > 0) {
+    fmt::print("    {:.3f}  from guessing evenly among the {} tokens there are\n",
+               std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
+  }
   if (f.marks) {
-    fmt::print("  {:.3f} is the floor: {}\n  {:.3f} is what {}\n", f.marks->floor,
-               f.marks->floor_is, f.marks->uninformed, f.marks->uninformed_is);
+    fmt::print("    {:.3f}  from {}\n    {:.3f}  is the floor: {}\n", f.marks->uninformed,
+               f.marks->uninformed_is, f.marks->floor, f.marks->floor_is);
   }
   if (!e.sample.empty()) {
-    fmt::print("  a sample: {}\n", in_quotes(e.sample));
+    fmt::print("  it writes: {}\n", in_quotes(e.sample));
   }
+}
+
+void print_files(const TrainEnd& e) {
   fmt::print(
       "\nIn {}:\n"
+      "  checkpoints/        the model and the optimizer's state (safetensors)\n"
       "  metrics.jsonl       every step: loss, speed, MFU, HFU\n"
       "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
-      "  checkpoints/        the model and the optimizer (safetensors)\n"
       "  settings.json       what was asked for\n",
       e.run_folder);
+  if (e.tensorboard) {
+    fmt::print("  events.out.*        for tensorboard --logdir {}\n", e.run_folder);
+  }
   if (!e.exported.empty()) {
     fmt::print("In {}:\n  config.json and the weights (safetensors), for Hugging Face's programs\n",
                e.exported);
   }
-  fmt::print(
-      "\nNext:\n"
-      "  trireme train --resume {0} --steps {1}     go on from here\n"
-      "  trireme train --data FILE --steps 2000          your own text, byte by byte\n"
-      "  trireme train --model llama-tiny                another model\n",
-      e.run_folder, e.interrupted ? f.steps : 2 * e.step);
+}
+
+void print_next(const TrainFacts& f, const TrainEnd& e) {
+  constexpr std::int64_t kFewSteps = 2;
+  const std::string go_on = fmt::format("train --resume {} --steps {}", e.run_folder,
+                                        e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
+  const std::array<std::pair<std::string, std::string_view>, 4> tries{
+      {{go_on, "go on from here"},
+       {"train --data FILE --steps 2000", "your own text, byte by byte"},
+       {"train --model llama-tiny", "another model"},
+       {"train --help", "all options; docs/train.md explains them"}}};
+  std::size_t widest = 0;
+  for (const auto& [command, what] : tries) {
+    widest = std::max(widest, command.size());
+  }
+  fmt::print("\nNext:\n");
+  for (const auto& [command, what] : tries) {
+    fmt::print("  {} {:<{}}   {}\n", e.program, command, widest, what);
+  }
+}
+
+void print_end(const TrainFacts& f, const TrainEnd& e) {
+  const std::int64_t steps = e.step - f.first_step;
+  fmt::print("\n{} {} steps, {}, in {}: {} a second",
+             e.interrupted ? "Stopped after" : "Trained for", steps,
+             counted(static_cast<double>(steps * f.units_per_step), f.unit),
+             clock_text(e.time.count), counted(e.units_per_second, f.unit));
+  if (steps > 0) {
+    const double share = mfu(f, {e.time.count / static_cast<double>(steps)});
+    fmt::print(", {:.0f} % of what this machine's matrix products can do (MFU)", 100 * share);
+  }
+  fmt::print("\n");
+  print_losses(f, e);
+  print_files(e);
+  print_next(f, e);
 }
 
 /// A line that changes in place.
 class LiveDisplay : public TrainDisplay {
  public:
+  LiveDisplay() = default;
+  LiveDisplay(const LiveDisplay&) = delete;
+  LiveDisplay& operator=(const LiveDisplay&) = delete;
+  /// What else is to be said, of an error say, begins on a line of its own.
+  ~LiveDisplay() override {
+    if (open_) {
+      std::fputs("\n", stdout);
+      std::fflush(stdout);
+    }
+  }
   void begin(const TrainFacts& facts) override { print_facts(facts); }
   void step(const TrainFacts& facts, const TrainMoment& m) override {
+    constexpr int kBar = 20;
     const double newest = m.step_time.count;
     smooth_ = smooth_ == 0 ? newest : 0.9 * smooth_ + 0.1 * newest;
-    const std::string text = fmt::format("{} {}/{} · {}", bar(m.step, facts.steps, 20), m.step,
-                                         facts.steps, moment_text(facts, m, smooth_));
-    fmt::print("\r\x1b[K{}", text);
+    const int width = standard_output().width - 1;
+    fmt::print("\r\x1b[K{}",
+               within(fmt::format("{} {}/{}", bar(m.step, facts.steps, kBar), m.step, facts.steps),
+                      moment_parts(facts, m, smooth_), width));
     std::fflush(stdout);
+    open_ = true;
   }
   void end(const TrainFacts& facts, const TrainEnd& end) override {
     fmt::print("\r\x1b[K");
+    open_ = false;
     print_end(facts, end);
   }
 
  private:
   double smooth_ = 0;
+  bool open_ = false;
 };
 
 /// About twenty lines in all.
@@ -189,7 +258,7 @@ class PlainDisplay : public TrainDisplay {
     ++count_;
     if (m.step % each == 0 || m.step == facts.steps || m.step == facts.first_step + 1) {
       fmt::print("step {:>6}/{} · {}\n", m.step, facts.steps,
-                 moment_text(facts, m, time_ / static_cast<double>(count_)));
+                 fmt::join(moment_parts(facts, m, time_ / static_cast<double>(count_)), " · "));
       std::fflush(stdout);
       time_ = 0;
       count_ = 0;

@@ -19,6 +19,7 @@ struct TrainFacts {
   std::string data{};
   std::string device{};
   std::int64_t parameters = 0;
+  std::int64_t vocabulary = 0;  ///< of the data; 0: it has no tokens
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
   std::string unit = "tokens";  ///< what a batch is counted in
@@ -42,13 +43,16 @@ struct TrainMoment {
 
 struct TrainEnd {
   std::int64_t step = 0;
-  std::optional<double> loss{};  ///< the mean of the last steps, if there was one
+  std::optional<double> first_loss{};  ///< of the first step, if there was one
+  std::optional<double> loss{};        ///< the mean of the last steps
   std::optional<double> validation{};
   Seconds time{};
   double units_per_second = 0;
   std::string run_folder{};
   std::string exported{};  ///< the folder, if the model was
   std::string sample{};
+  std::string program{};     ///< how it was called
+  bool tensorboard = false;  ///< event files were written
   bool interrupted = false;
 };
 

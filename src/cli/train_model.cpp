@@ -72,12 +72,8 @@ TrainModel open_train_model(const TrainSettings& settings, const NamedModel& nam
     model.weights.emplace(weights);
   }
   model.config = named.config;
-  std::visit(
-      [&](auto& config) {
-        config.dtype = parse_dtype(settings.dtype);
-        complete(settings, vocabulary, config, model);
-      },
-      model.config);
+  set_dtype(model.config, parse_dtype(settings.dtype));
+  std::visit([&](auto& config) { complete(settings, vocabulary, config, model); }, model.config);
   return model;
 }
 
@@ -96,6 +92,11 @@ void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
   const HuggingFaceWeights weights(*model.weights, weighted(model, trainer));
   for (const ModelParameter& parameter : trainer.model().parameters) {
     trainer.write(parameter, weights.read(parameter.name).raw());
+  }
+  if (const std::optional<NonFinite> found = trainer.find_non_finite_state()) {
+    throw Error(ErrorKind::Input,
+                fmt::format("{} cannot be begun with, for {}", model.weights->path(),
+                            to_text(*found, trainer.program())));
   }
 }
 

@@ -33,7 +33,8 @@ struct TrainModel {
 /// The model as the trainer has it, for its weights. Throws as check_hugging_face_names.
 [[nodiscard]] WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer);
 
-/// Gives the trainer the weights that its model begins with, if there are any; all of it is checked first.
+/// Gives the trainer the weights that its model begins with, if there are any; names, shapes and types are checked
+/// first. Throws Error(Input) that names a number that is not finite, too.
 void begin_with_weights(const TrainModel& model, train::Trainer& trainer);
 
 /// The config.json to be kept with the run, without what the settings say; "" if the model is a preset and needs

@@ -1,29 +1,44 @@
 #include "cli/train_settings.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cli/parsed.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
+namespace {
 
-RecomputeMode parse_recompute(std::string_view text) {
-  if (text == "none") {
-    return RecomputeMode::None;
+/// What may differ from one part of a run to the next; the rest is what its checkpoints and its place in the
+/// data are made of.
+constexpr std::array<std::string_view, 7> kMayChange{"batch", "clip",      "decay", "dropout",
+                                                     "rate",  "recompute", "steps"};
+
+/// Beyond these sizes could overflow; nobody gets there.
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+constexpr std::uint64_t kMostSeed = 1'000'000'000'000'000;
+constexpr std::int64_t kMostLength = 1 << 20U;
+constexpr std::int64_t kMostTokens = 1 << 28U;
+
+void require_between(std::string_view option, std::int64_t value, std::int64_t least,
+                     std::int64_t most) {
+  if (value < least || value > most) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} is {}; it must be {} to {}", option, value, least, most));
   }
-  if (text == "selective") {
-    return RecomputeMode::Selective;
-  }
-  if (text == "full") {
-    return RecomputeMode::Full;
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no way to recompute; use none, selective or full", text));
 }
 
-namespace {
+/// In [0, 1).
+void require_share(std::string_view option, double value) {
+  if (!(value >= 0 && value < 1)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} is {}; it must be 0 or more and below 1", option, value));
+  }
+}
 
 double width_of(const ModelConfig& config) {
   return static_cast<double>(config.width);
@@ -37,10 +52,66 @@ double width_of(const ConvNetConfig& config) {
 
 }  // namespace
 
-train::LearningRate TrainSettings::learning_rate(const AnyModelConfig& model_config) const {
-  if (!rate.empty()) {
-    return train::parse_learning_rate(rate);
+RecomputeChoice parse_recompute(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, RecomputeMode>, 3> kModes{
+      {{"none", RecomputeMode::None},
+       {"selective", RecomputeMode::Selective},
+       {"full", RecomputeMode::Full}}};
+  for (const auto& [name, mode] : kModes) {
+    if (name == text) {
+      return {.mode = mode};
+    }
   }
+  if (text.empty() || text.front() < '0' || text.front() > '9') {
+    throw Error(ErrorKind::Usage,
+                fmt::format("'{}' is no way to recompute; use none, selective or full, or a size "
+                            "such as 64MiB, the most that activations may take",
+                            text));
+  }
+  return {.mode = RecomputeMode::None, .budget = parse_bytes(text)};
+}
+
+void TrainSettings::verify() const {
+  require_between("--steps", steps, 0, kMostSteps);
+  if (seed > kMostSeed) {
+    throw Error(ErrorKind::Usage, fmt::format("--seed is {}; it must be 0 to {}", seed, kMostSeed));
+  }
+  require_between("--batch", batch, 1, kMostTokens);
+  require_between("--length", length, 1, kMostLength);
+  if (batch * length > kMostTokens) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--batch {} times --length {} are {} tokens in a step; at most {}",
+                            batch, length, batch * length, kMostTokens));
+  }
+  if (!(clip > 0 && std::isfinite(clip))) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--clip is {}; it must be above 0 (1e9 never clips)", clip));
+  }
+  if (!(decay >= 0 && std::isfinite(decay))) {
+    throw Error(ErrorKind::Usage, fmt::format("--decay is {}; it must be 0 or more", decay));
+  }
+  require_share("--dropout", dropout);
+  require_share("--validation", validation);
+  const DType type =
+      parsed("--dtype", dtype, [](std::string_view text) { return parse_dtype(text); });
+  if (type != DType::F32 && type != DType::BF16 && type != DType::F64) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16 or f64", dtype));
+  }
+  (void)parsed("--recompute", recompute, parse_recompute);
+  if (!rate.empty()) {
+    (void)parsed("--rate", rate, train::parse_learning_rate);
+  }
+  if (!tokenizer.empty() && data.empty()) {
+    throw Error(ErrorKind::Usage, "--tokenizer is for the text of --data; give that too");
+  }
+}
+
+train::LearningRate TrainSettings::learning_rate(const AnyModelConfig& model_config) const {
+  return rate.empty() ? default_learning_rate(model_config) : train::parse_learning_rate(rate);
+}
+
+train::LearningRate TrainSettings::default_learning_rate(const AnyModelConfig& model_config) const {
   // Small models stand, and want, larger steps.
   const double width =
       std::visit([](const auto& config) { return width_of(config); }, model_config);
@@ -98,6 +169,26 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.recompute = object.text("recompute");
   settings.seed = static_cast<std::uint64_t>(object.integer("seed"));
   return settings;
+}
+
+bool is_setting(std::string_view name) {
+  return parse_json(to_text(TrainSettings()), "settings").contains(name);
+}
+
+TrainSettings resumed_settings(const TrainSettings& begun, const TrainSettings& given,
+                               const std::vector<std::string>& names) {
+  Json merged = parse_json(to_text(begun), "settings");
+  const Json anew = parse_json(to_text(given), "settings");
+  for (const std::string& name : names) {
+    if (std::ranges::find(kMayChange, name) == kMayChange.end() && merged[name] != anew[name]) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--{}: this run was begun with {}, which cannot change on its way; "
+                              "leave --{} away, or begin a new run",
+                              name, merged[name].dump(), name));
+    }
+    merged[name] = anew[name];
+  }
+  return parse_train_settings(merged.dump(), "settings");
 }
 
 }  // namespace trireme::cli

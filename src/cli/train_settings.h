@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/learning_rate.h"
 #include "trireme/model_kinds.h"
@@ -26,10 +28,14 @@ struct TrainSettings {
   std::string experts{};     ///< see parse_experts; none: as the model has them
   double validation = 0.05;  ///< share of the data
   std::string dtype = "f32";
-  std::string recompute = "none";
+  std::string recompute = "none";  ///< see parse_recompute
   std::uint64_t seed = 1;
 
   [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;
+  /// What suits the model where nothing is asked for.
+  [[nodiscard]] train::LearningRate default_learning_rate(const AnyModelConfig& model_config) const;
+  /// Throws Error(Usage) that names the option which cannot be, and what could. Looks at no file, nor at `model`.
+  void verify() const;
 };
 
 /// Reads "8,per-token=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
@@ -37,10 +43,23 @@ struct TrainSettings {
 /// nothing, noise is on or off. What is not said stays. Throws Error(Usage) that says what is wrong.
 void parse_experts(std::string_view text, ModelConfig& config);
 
-[[nodiscard]] RecomputeMode parse_recompute(std::string_view text);
+/// What --recompute takes: a mode, or how many bytes of activations may be kept.
+struct RecomputeChoice {
+  RecomputeMode mode = RecomputeMode::None;
+  std::optional<Bytes> budget{};
+};
+[[nodiscard]] RecomputeChoice parse_recompute(std::string_view text);
 
 /// JSON; parse_train_settings reads it back. Throws Error(Input) that begins with `what`.
 [[nodiscard]] std::string to_text(const TrainSettings& settings);
 [[nodiscard]] TrainSettings parse_train_settings(std::string_view text, std::string_view what);
+
+/// Whether this is the name of one of them: "steps", "rate".
+[[nodiscard]] bool is_setting(std::string_view name);
+
+/// Those of a run that goes on: as it was begun, but for what is given anew, by name.
+/// Throws Error(Usage) that names one that a run cannot change on its way.
+[[nodiscard]] TrainSettings resumed_settings(const TrainSettings& begun, const TrainSettings& given,
+                                             const std::vector<std::string>& names);
 
 }  // namespace trireme::cli

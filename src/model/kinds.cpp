@@ -34,6 +34,14 @@ const std::string& name_of(const AnyModelConfig& config) {
   return std::visit([](const auto& c) -> const std::string& { return c.name; }, config);
 }
 
+DType dtype_of(const AnyModelConfig& config) {
+  return std::visit([](const auto& c) { return c.dtype; }, config);
+}
+
+void set_dtype(AnyModelConfig& config, DType dtype) {
+  std::visit([&](auto& c) { c.dtype = dtype; }, config);
+}
+
 std::vector<std::string> preset_any_model_names() {
   std::vector<std::string> names = preset_model_names();
   std::ranges::transform(presets(), std::back_inserter(names), name_of);

@@ -45,6 +45,16 @@ Work work_of(const Program& program, const Instruction& instruction) {
 
 }  // namespace
 
+Bytes workspace_of(const Program& program, Device& device) {
+  Bytes most{};
+  for (const Instruction& instruction : program.instructions) {
+    if (!instruction.op->is_view && !instruction.op->communicates) {
+      most = std::max(most, device.prepare(request_of(program, instruction))->workspace());
+    }
+  }
+  return most;
+}
+
 Execution::Execution(Program program, Device& device, Communicator* communicator)
     : program_(std::move(program)),
       device_(device),

@@ -39,7 +39,8 @@ Split split_windows(const Tokens& tokens, const TokenSourceOptions& options) {
   const std::int64_t windows = std::max<std::int64_t>(0, tokens.size() - parts) / options.length;
   if (windows < parts) {
     throw Error(ErrorKind::Input,
-                fmt::format("{}: has {} tokens; windows of {} tokens{} need at least {}",
+                fmt::format("{}: has {} tokens; windows of {} tokens{} need at least {}: take "
+                            "more data or a shorter length",
                             tokens.name(), tokens.size(), options.length,
                             both ? " in two parts" : "", parts * (options.length + 1)));
   }

@@ -33,8 +33,10 @@ void check_tokens(std::span<const T> tokens, std::int32_t vocabulary, const std:
   };
   const auto at = std::find_if(tokens.begin(), tokens.end(), wrong);
   if (at != tokens.end()) {
-    throw Error(kind, fmt::format("{}: token number {} is {}, beyond the vocabulary of {}", name,
-                                  at - tokens.begin(), *at, vocabulary));
+    throw Error(kind,
+                fmt::format("{}: token number {} is {}, beyond the vocabulary of {}; it was made "
+                            "with another tokenizer",
+                            name, at - tokens.begin(), *at, vocabulary));
   }
 }
 
@@ -56,7 +58,8 @@ std::span<const std::byte> token_bytes(std::span<const std::byte> file, const st
                            kVersion));
   }
   if (file.size() < kHeaderBytes) {
-    fail(path, fmt::format("is cut off: {} bytes, but the header of a token file of llm.c has {}",
+    fail(path, fmt::format("is cut off: {} bytes, but the header of a token file of llm.c has {}; "
+                           "copy it again",
                            file.size(), kHeaderBytes));
   }
   const std::span<const std::byte> data = file.subspan(kHeaderBytes);
@@ -99,7 +102,7 @@ Tokens open_bytes(const std::string& path) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
   if (text.empty()) {
-    fail(path, "is empty");
+    fail(path, "is empty; there is nothing to train on");
   }
   const std::span data(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return {Tokens::Data(data), std::move(file), kBytesVocabulary, path};
@@ -109,10 +112,12 @@ Tokens open_token_file(const std::string& path, std::int32_t vocabulary) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = token_bytes(file->bytes(), path);
   if (bytes.empty()) {
-    fail(path, "holds no tokens");
+    fail(path, "holds no tokens; there is nothing to train on");
   }
   if (bytes.size() % sizeof(std::uint16_t) != 0) {
-    fail(path, fmt::format("has {} bytes, an odd number; a token takes 2", bytes.size()));
+    fail(path, fmt::format("has {} bytes, an odd number; a token takes 2 (a text must not be "
+                           "called *.bin)",
+                           bytes.size()));
   }
   // The mapping begins at a page and the header has 1024 bytes, so the tokens are aligned.
   const std::span<const std::uint16_t> data(reinterpret_cast<const std::uint16_t*>(bytes.data()),

@@ -7,28 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "train/step_graph.h"
 #include "trireme/error.h"
-#include "trireme/optimize.h"
 
 namespace trireme::train {
 namespace {
-
-Graph with_recomputation(Graph graph, const TrainerOptions& options) {
-  if (!options.activation_budget) {
-    return options.recompute == RecomputeMode::None
-               ? std::move(graph)
-               : recompute(graph, {.mode = options.recompute, .blocks = {}});
-  }
-  const std::optional<RecomputePlan> plan = plan_recompute(graph, *options.activation_budget);
-  if (!plan) {
-    const Bytes least = kept_bytes(recompute(graph, {.mode = RecomputeMode::Full, .blocks = {}}));
-    throw Error(ErrorKind::Usage,
-                fmt::format("activations cannot be kept within {}: with everything recomputed they "
-                            "take {}; give more, or make the batch smaller",
-                            to_text(*options.activation_budget), to_text(least)));
-  }
-  return recompute(graph, {.mode = RecomputeMode::None, .blocks = plan->blocks});
-}
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -39,9 +22,9 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 Trainer::Trainer(const TrainerOptions& options, Device& device)
     : options_(options), device_(device), model_(make_model(options.model, options.batch)) {
-  graph_ = with_recomputation(make_training_graph(model_.graph, options_.training), options_);
-  flops_ = count_flops(graph_);
-  graph_ = fuse_elementwise(remove_dead_nodes(graph_));
+  StepGraph step = make_step_graph(model_, options_);
+  graph_ = std::move(step.graph);
+  flops_ = step.flops;
   execution_ = std::make_unique<Execution>(make_program(graph_), device_);
   for (const ModelParameter& parameter : model_.parameters) {
     execution_->write(parameter.name, initial_values(parameter, options_.seed).raw());
@@ -92,20 +75,23 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
     execution_->write("learning_rate", bytes_of(narrow));
   }
   execution_->run(trace);
-  step_ = step;
-  forward_is_current_ = false;
-  return {.step = step,
-          .loss = read_scalar("loss"),
-          .gradient_norm = read_scalar("grad_norm"),
-          .rate = rate,
-          .finite = read_scalar("finite") != 0};
+  const StepResult result{.step = step,
+                          .loss = read_scalar("loss"),
+                          .gradient_norm = read_scalar("grad_norm"),
+                          .rate = rate,
+                          .finite = read_scalar("finite") != 0};
+  if (result.finite) {
+    step_ = step;
+    forward_is_current_ = false;
+  }
+  return result;
 }
 
 /// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
 Execution& Trainer::forward() {
   if (!forward_) {
-    Model model = make_model(for_inference(options_.model), options_.batch);
-    forward_ = std::make_unique<Execution>(make_program(fuse_elementwise(model.graph)), device_);
+    Model model = make_evaluation_model(options_);
+    forward_ = std::make_unique<Execution>(make_program(model.graph), device_);
     forward_parameters_ = std::move(model.parameters);
   }
   if (!forward_is_current_) {

@@ -12,33 +12,18 @@
 #include <vector>
 
 #include "train/checkpoint.h"
-#include "train/learning_rate.h"
+#include "train/step_graph.h"
 #include "trireme/device.h"
 #include "trireme/execution.h"
-#include "trireme/flops.h"
-#include "trireme/model_kinds.h"
-#include "trireme/recompute.h"
-#include "trireme/training.h"
 
 namespace trireme::train {
-
-struct TrainerOptions {
-  AnyModelConfig model{};
-  BatchShape batch{};
-  LearningRate rate{};
-  TrainingOptions training{};
-  RecomputeMode recompute = RecomputeMode::None;
-  /// Keep at most so many bytes of activations, recomputing what is cheapest; instead of `recompute`.
-  std::optional<Bytes> activation_budget{};
-  std::uint64_t seed = 1;
-};
 
 struct StepResult {
   std::int64_t step = 0;  ///< from 1 on
   double loss = 0;
   double gradient_norm = 0;
   double rate = 0;
-  bool finite = true;  ///< if not, nothing was changed
+  bool finite = true;  ///< the loss and all gradients; if not, nothing was changed or counted
 };
 
 class Trainer {
@@ -69,6 +54,14 @@ class Trainer {
   StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
                       Trace* trace = nullptr) {
     return run_step(std::as_bytes(tokens), std::as_bytes(targets), trace);
+  }
+
+  /// After a step that was not finite: takes it again, looking at everything, and says where it began.
+  /// Nothing if it does not happen again; then this time the step was taken, but not counted.
+  [[nodiscard]] std::optional<NonFinite> find_non_finite() { return execution_->run_checked(); }
+  /// Looks at the parameters and the optimizer's state alone.
+  [[nodiscard]] std::optional<NonFinite> find_non_finite_state() {
+    return execution_->find_non_finite_leaf();
   }
 
   /// The mean loss of a batch under the present parameters; nothing is changed.

@@ -195,6 +195,23 @@ TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
   }
 }
 
+/// The loss may overflow where its gradient, here 1, does not.
+TEST(Training, LeavesEverythingAsItWasIfTheLossIsNotFinite) {
+  const Graph graph = make_training_graph(parse_graph(R"(graph g {
+    input %x: f64[]
+    parameter %w: f64[]
+    %loss: f64[] = add(%w, %x)
+    output loss = %loss
+  })"),
+                                          {.optimizer = Sgd{}});
+  for (const double x : {std::numeric_limits<double>::infinity(), std::nan(""), 3.0}) {
+    Stepper stepper(graph, {{"x", scalar_of(x)}, {"w", scalar_of(2)}});
+    stepper.step(1);
+    EXPECT_EQ(stepper.output("finite"), std::isfinite(x) ? 1 : 0) << x;
+    EXPECT_EQ(stepper.leaves()["w"].data[0] == 2.0, !std::isfinite(x)) << x;
+  }
+}
+
 constexpr std::string_view kForward = R"(graph g {
   input %x: bf16[4,2]
   parameter %w: bf16[2,3]
@@ -215,7 +232,9 @@ TEST(Training, PrintsAsText) {
   EXPECT_EQ(text.substr(text.find("  %sum_squares")),
             R"(  %sum_squares: f32[] = sum_squares(%d_w) @update @block(0)
   %sum_squares.1: f32[] = sum_squares(%d_b) @update @block(1)
-  %clip_scale: f32[], %clip_scale.norm: f32[], %clip_scale.finite: f32[] = clip_scale(%sum_squares, %sum_squares.1) @update
+  %subtract: bf16[] = subtract(%loss, %loss) @update
+  %sum_squares.2: f32[] = sum_squares(%subtract) @update
+  %clip_scale: f32[], %clip_scale.norm: f32[], %clip_scale.finite: f32[] = clip_scale(%sum_squares, %sum_squares.1, %sum_squares.2) @update
   %new/w: bf16[2,3], %new/m/w: f32[2,3], %new/v/w: f32[2,3] = adamw(%w, %d_w, %m/w, %v/w, %learning_rate, %step, %clip_scale) @update @block(0)
   %new/b: bf16[3], %new/m/b: f32[3], %new/v/b: f32[3] = adamw(%b, %d_b, %m/b, %v/b, %learning_rate, %step, %clip_scale) decay=0.0 @update @block(1)
   update %w <- %new/w

@@ -149,6 +149,28 @@ TEST_F(HuggingFaceCommand, ExportsInTheTypeOfTheRun) {
       std::string::npos);
 }
 
+/// Without another step, and without its number of steps being in the way.
+TEST_F(HuggingFaceCommand, ExportsARunThatIsOver) {
+  const Json run = train("--model gpt-nano --steps 2");
+  for (const std::string& steps : {std::string(), std::string("--steps 0")}) {
+    const std::string out = at("over" + std::to_string(steps.size()));
+    const Ran ran = run_program(
+        fmt::format("train --threads 1 --resume {} --export {} {}", at("run-1"), out, steps));
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_NE(ran.out.find("loss on data it has not seen "), std::string::npos) << ran.out;
+    EXPECT_EQ(train("--steps 0 --model " + out).at("validation_loss"), run.at("validation_loss"));
+  }
+}
+
+TEST_F(HuggingFaceCommand, RefusesWeightsThatAreNoNumbers) {
+  (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
+  const std::string path = at("nano/model.safetensors");
+  std::string bytes = read_text(path);
+  bytes.replace(bytes.size() - 4, 4, std::string("\x00\x00\xC0\x7F", 4));
+  write_text(path, bytes);
+  expect_refused("--model " + at("nano"), "cannot be begun with, for the parameter %");
+}
+
 TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const std::string nano = at("nano");

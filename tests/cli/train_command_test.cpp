@@ -17,6 +17,25 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+/// What is in the event files of a run, one after the other.
+std::vector<std::string> event_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) {
+      files.push_back(read_text(entry.path().string()));
+    }
+  }
+  return files;
+}
+
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 /// A folder that is gone with the test.
 class TrainCommand : public ::testing::Test {
  protected:
@@ -36,7 +55,14 @@ class TrainCommand : public ::testing::Test {
     return train_model("gpt-nano --batch 4 --length 32", arguments);
   }
   std::vector<Json> train_model(const std::string& model, const std::string& arguments) {
-    const Ran ran = run_program("train --json --model " + model + " " + arguments);
+    return lines_of("--model " + model + " " + arguments);
+  }
+  std::vector<Json> train_more(const std::string& arguments) {
+    return lines_of("--resume " + run_folder() + " " + arguments);
+  }
+
+  static std::vector<Json> lines_of(const std::string& arguments) {
+    const Ran ran = run_program("train --json " + arguments);
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     std::vector<Json> lines;
     std::istringstream out(ran.out);
@@ -70,7 +96,7 @@ TEST_F(TrainCommand, ResumesBitForBit) {
   const std::vector<Json> whole =
       train(rate + "--steps 8 --run-folder " + (folder_ / "whole").string());
   (void)train(rate + "--steps 5 --run-folder " + run_folder());
-  const std::vector<Json> rest = train("--steps 8 --resume " + run_folder());
+  const std::vector<Json> rest = train_more("--steps 8");
   ASSERT_EQ(rest.size(), 4U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(rest[i]["step"], 6 + i);
@@ -99,6 +125,23 @@ TEST_F(TrainCommand, TrainsEveryKindOfModel) {
     EXPECT_LT(lines.back()["validation_loss"].get<double>(), lines.front()["loss"].get<double>())
         << model;
   }
+}
+
+/// What there is to be said of sequences is not said of examples.
+TEST_F(TrainCommand, TellsOfExamples) {
+  const Ran ran = run_program(
+      "train --model conv-mini --steps 3 --threads 1 --tensorboard --run-folder " + run_folder());
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* words : {"a step   16 examples; ", "48 examples, in 0:0", " examples a second",
+                            "2.079  from guessing evenly among the classes",
+                            "0.296  is the floor: the entropy of the wrong labels"}) {
+    EXPECT_NE(ran.out.find(words), std::string::npos) << words << " is not in:\n" << ran.out;
+  }
+  EXPECT_EQ(ran.out.find("token"), std::string::npos) << ran.out;
+  EXPECT_EQ(count_of(event_files(run_folder()).at(0), "speed/examples_per_second"), 3U);
+  const Ran large = run_program("train --model conv-mini --batch 64 --memory-limit 1MiB");
+  EXPECT_EQ(large.exit_code, 1);
+  EXPECT_NE(large.err.find("examples a step, not 64"), std::string::npos) << large.err;
 }
 
 TEST_F(TrainCommand, ResumesTasksBitForBit) {
@@ -144,6 +187,43 @@ TEST_F(TrainCommand, TrainsOnAFileOfBytes) {
       train("--steps 40 --data " + text + " --run-folder " + run_folder());
   EXPECT_LT(lines.back()["final_loss"].get<double>(), 3.5);
   EXPECT_TRUE(lines.back()["floor"].is_null());
+}
+
+TEST_F(TrainCommand, WritesForTensorBoard) {
+  (void)train("--steps 3 --tensorboard --validate-every 2 --run-folder " + run_folder());
+  const std::vector<std::string> first = event_files(run_folder());
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(count_of(first[0], "brain.Event:2"), 1U);
+  for (const char* tag :
+       {"loss/training", "optimizer/learning_rate", "optimizer/gradient_norm",
+        "speed/tokens_per_second", "speed/mfu", "speed/hfu", "memory/peak_bytes"}) {
+    EXPECT_EQ(count_of(first[0], tag), 3U) << tag;
+  }
+  EXPECT_EQ(count_of(first[0], "loss/validation"), 1U);
+  (void)train_more("--steps 5 --tensorboard");
+  const std::vector<std::string> both = event_files(run_folder());
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(count_of(both[0], "loss/training") + count_of(both[1], "loss/training"), 5U);
+  (void)train_more("--steps 6");
+  EXPECT_EQ(event_files(run_folder()).size(), 2U) << "only where it is asked for";
+}
+
+/// What happened, what the floor is, where the files are, and what to type next, as ./run has it.
+TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
+  ::setenv("TRIREME_CALLED_AS", "./run", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  const Ran ran = run_program(
+      "train --model gpt-nano --batch 4 --length 32 --steps 3 --run-folder " + run_folder());
+  ::unsetenv("TRIREME_CALLED_AS");  // NOLINT(concurrency-mt-unsafe)
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const std::string last = ran.out.substr(ran.out.find("\nTrained for 3 steps, 384 "));
+  for (const std::string& words :
+       {std::string("384 tokens, in 0:0"), std::string("(MFU)"), std::string("loss "),
+        std::string("(on data it has not seen "), std::string("4.159  from guessing evenly"),
+        std::string("1.213  is the floor"), "In " + run_folder() + ":", std::string("checkpoints/"),
+        "./run train --resume " + run_folder() + " --steps 6   go on from here",
+        std::string("./run train --data FILE")}) {
+    EXPECT_NE(last.find(words), std::string::npos) << words << " is not in:\n" << last;
+  }
 }
 
 TEST_F(TrainCommand, RefusesWhatCannotBe) {

@@ -1,0 +1,24 @@
+// Whether a training run fits into memory, told before it takes any.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/host_memory.h"
+#include "train/memory_plan.h"
+
+namespace trireme::cli {
+
+/// What a run may take: `limit` if it is given, else what the host has.
+[[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
+
+/// Throws Error(System) if the run would need more: how much and for what, the largest tensors, and options
+/// that fit, each tried, the cheapest first.
+void require_memory(const train::TrainerOptions& options, const AvailableMemory& available,
+                    Device& device);
+
+/// How to ask for what `to` has and `from` has not: "--batch 8 --recompute full".
+[[nodiscard]] std::string options_text(const train::TrainerOptions& from,
+                                       const train::TrainerOptions& to);
+
+}  // namespace trireme::cli

@@ -1,0 +1,40 @@
+// What a training run computes, as graphs: the options in, the step and the evaluation out. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/learning_rate.h"
+#include "trireme/flops.h"
+#include "trireme/model_kinds.h"
+#include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
+#include "trireme/recompute.h"
+#include "trireme/training.h"
+
+namespace trireme::train {
+
+struct TrainerOptions {
+  AnyModelConfig model{};
+  BatchShape batch{};
+  LearningRate rate{};
+  TrainingOptions training{};
+  RecomputeMode recompute = RecomputeMode::None;
+  /// Keep at most so many bytes of activations, recomputing what is cheapest; instead of `recompute`.
+  std::optional<Bytes> activation_budget{};
+  std::uint64_t seed = 1;
+};
+
+struct StepGraph {
+  Graph graph{};      ///< as it runs: nothing dead in it, element-wise nodes fused
+  FlopCount flops{};  ///< of all its nodes
+};
+
+/// Throws Error(Usage) on options that do not go together or a budget that cannot be held (with the least that
+/// could).
+[[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
+
+/// The forward pass alone, for validation and samples, as it runs. Nothing is random in it, so that it may have fewer
+/// parameters.
+[[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
+
+}  // namespace trireme::train

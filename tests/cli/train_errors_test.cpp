@@ -1,0 +1,331 @@
+// What `trireme train` says when it cannot: one error that names the thing and the fix, exit code 2 (1 where
+// memory is short), and no folder left behind.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+#include "temporary_folder.h"
+#include "train/checkpoint.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kSmall = "train --model gpt-nano --batch 4 --length 32 ";
+
+class TrainErrors : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string run_folder() const { return folder_ / "run"; }
+
+  /// Runs it into a new folder; it must fail with this code, say these words, and leave no folder.
+  Ran expect_refused(const std::string& arguments, const std::string& words, int code = 2) {
+    Ran ran = run_program("train --model gpt-nano --steps 2 --run-folder " + run_folder() + " " +
+                          arguments);
+    EXPECT_EQ(ran.exit_code, code) << arguments << ": " << ran.err;
+    EXPECT_NE(ran.err.find(words), std::string::npos)
+        << arguments << ": '" << ran.err << "' has no '" << words << "'";
+    EXPECT_EQ(ran.err.find("trireme: "), 0U) << ran.err;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_FALSE(fs::exists(run_folder())) << arguments;
+    fs::remove_all(run_folder());
+    return ran;
+  }
+
+  /// The same in one line.
+  void expect_one_line(const std::string& arguments, const std::string& words) {
+    const Ran ran = expect_refused(arguments, words);
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+  }
+
+  TemporaryFolder folder_;
+};
+
+struct Case {
+  const char* arguments;
+  const char* words;
+};
+
+TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
+  for (const Case& one : std::initializer_list<Case>{
+           {"--batch 0", "--batch is 0; it must be 1 to"},
+           {"--batch -3", "--batch is -3"},
+           {"--batch 99999999999", "--batch is 99999999999"},
+           {"--batch 9999999999999999999999", "--batch"},
+           {"--batch 1.5", "--batch: '1.5' is not"},
+           {"--batch many", "--batch: 'many' is not"},
+           {"--batch 268435456 --length 2", "536870912 tokens in a step; at most"},
+           {"--length 0", "--length is 0"},
+           {"--length -1", "--length is -1"},
+           {"--length 9223372036854775807", "--length is"},
+
+           {"--clip 0", "--clip is 0; it must be above 0"},
+           {"--clip nan", "--clip is nan"},
+           {"--clip inf", "--clip is inf"},
+           {"--decay -1", "--decay is -1"},
+           {"--dropout 1", "--dropout is 1; it must be 0 or more and below 1"},
+           {"--dropout nan", "--dropout is nan"},
+           {"--validation 1", "--validation is 1"},
+           {"--validation -0.1", "--validation is -0.1"},
+           {"--dtype i32", "--dtype: 'i32' cannot be trained in; use f32, bf16 or f64"},
+           {"--dtype f16", "--dtype: 'f16' cannot be trained in"},
+           {"--dtype f33", "--dtype: 'f33' is no element type"},
+           {"--rate fast", "--rate: learning rate: there is no 'fast'"},
+           {"--rate constant:-1", "--rate: learning rate: the peak is '-1'"},
+           {"--seed -1", "--seed is"},
+           {"--threads -1", "--threads is -1"},
+           {"--threads 100000", "--threads is 100000"},
+           {"--save-every -1", "--save-every is -1"},
+           {"--validate-every -1", "--validate-every is -1"},
+           {"--recompute most", "--recompute: 'most' is no way to recompute; use none"},
+           {"--recompute 5x", "--recompute: '5x' is not a size"},
+           {"--recompute 1KiB", "give more, or make the batch smaller"},
+           {"--memory-limit -1", "--memory-limit: '-1' is not a size"},
+           {"--tokenizer x.json", "--tokenizer is for the text of --data"},
+           {"--bogus 1", "--bogus"}}) {
+    expect_one_line(one.arguments, one.words);
+  }
+}
+
+std::string numbers(const std::vector<std::int32_t>& values, std::size_t count) {
+  std::vector<std::int32_t> all = values;
+  all.resize(count);
+  std::string bytes(count * sizeof(std::int32_t), '\0');
+  std::memcpy(bytes.data(), all.data(), bytes.size());
+  return bytes;
+}
+
+/// llm.c's header, and so many zero bytes.
+std::string token_file(std::int32_t magic, std::int32_t version, std::int32_t count,
+                       std::size_t bytes) {
+  return numbers({magic, version, count}, 256) + std::string(bytes, '\0');
+}
+
+TEST_F(TrainErrors, NameTheDataFile) {
+  constexpr std::int32_t kMagic = 20240520;
+  const auto refused = [&](const std::string& name, const std::string& content,
+                           const std::string& words) {
+    const std::string path = folder_.file(name, content);
+    expect_one_line("--data " + path, path + ": " + words);
+  };
+  refused("empty", "", "is empty");
+  refused("short", "hello",
+          "has 5 tokens; windows of 128 tokens in two parts need at least 258: take");
+  refused("one-byte-short", std::string(257, 'a'), "has 257 tokens");
+  refused("empty.bin", "", "holds no tokens");
+  refused("odd.bin", std::string(201, 'a'), "has 201 bytes, an odd number");
+  refused("short.bin", std::string(10, '\0'), "has 5 tokens");
+  refused("cut-off.bin", numbers({kMagic, 1, 100}, 3), "is cut off: 12 bytes, but the header");
+  refused("headless.bin", token_file(kMagic, 1, 1000, 100),
+          "has 100 bytes of tokens, but its header says 1000");
+  refused("negative.bin", token_file(kMagic, 1, -5, 2000),
+          "has 2000 bytes of tokens, but its header says -5");
+  refused("newer.bin", token_file(kMagic, 9, 1000, 2000),
+          "is a token file of llm.c, of version 9; only 1 can");
+  refused("wide.bin", token_file(20240801, 1, 500, 2000), "holds tokens of four bytes");
+  refused("beyond.bin", std::string(200, '\0') + "\xFF\xFF" + std::string(200, '\0'),
+          "token number 100 is 65535, beyond the vocabulary of 50257; it was made with another");
+}
+
+TEST_F(TrainErrors, NameADataFileThatCannotBeRead) {
+  expect_one_line("--data /no/such/file/with/a/long/name", "--data: cannot read '/no/such/file");
+  expect_one_line("--data " + folder_.path(), "it is not a regular file");
+  expect_one_line("--data /dev/zero", "it is not a regular file");
+  expect_one_line("--data ''", "--data: no file is named");
+}
+
+TEST_F(TrainErrors, NameTheTokenizer) {
+  const std::string text = folder_.file("text", std::string(500, 'a'));
+  const auto refused = [&](const std::string& content, const std::string& words) {
+    const std::string path = folder_.file("tokenizer.json", content);
+    expect_one_line("--data " + text + " --tokenizer " + path, path + ": " + words);
+  };
+  refused("", "line 1");
+  refused("no json", "line 1, column");
+  refused("{}", "'model' is missing");
+  refused("[1]", "'model' is missing");
+  refused(R"({"model": {"type": "WordPiece", "vocab": {}}})",
+          "its model is \"WordPiece\"; only BPE");
+  refused(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+              "pre_tokenizer": {"type": "ByteLevel"}})",
+          "byte 0 needs the token");
+  expect_one_line("--data " + text + " --tokenizer /no/such/file", "--tokenizer");
+  expect_one_line("--data " + text + " --tokenizer " + folder_.path(), "not a regular file");
+}
+
+TEST_F(TrainErrors, NameTheRunFolder) {
+  const std::string file = folder_.file("file", "x");
+  const auto refused = [](const std::string& arguments, const std::string& words) {
+    const Ran ran = run_program(kSmall + arguments);
+    EXPECT_EQ(ran.exit_code, 2) << ran.err;
+    EXPECT_NE(ran.err.find(words), std::string::npos) << ran.err;
+  };
+  refused("--steps 0", "--steps is 0; it must be 1 or more, unless a model is exported");
+  refused("--steps -1", "--steps is -1");
+  refused("--run-folder " + file, "is no folder");
+  refused("--run-folder " + file + "/x", "cannot make the folder");
+  refused("--resume " + folder_.path(), "--resume: '" + folder_.path() + "' is no run's folder");
+  refused("--resume a --run-folder b", "--run-folder excludes --resume");
+
+  ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
+  refused("--run-folder " + run_folder(), "go on with it by --resume " + run_folder());
+  const Ran done = run_program("train --resume " + run_folder());
+  EXPECT_EQ(done.exit_code, 2);
+  EXPECT_NE(done.err.find("has its 2 steps already; give more, such as --steps 4"),
+            std::string::npos)
+      << done.err;
+  const Ran other = run_program("train --steps 3 --model gpt-mini --resume " + run_folder());
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("--model: this run was begun with \"gpt-nano\""), std::string::npos)
+      << other.err;
+  const Ran batch = run_program("train --json --steps 3 --batch 2 --resume " + run_folder());
+  EXPECT_EQ(batch.exit_code, 0) << "another batch is fine: " << batch.err;
+}
+
+// Numbers that are none.
+
+/// The step, the node, the tensor; what is saved; and what was saved can be gone on from.
+TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
+  const Ran ran =
+      run_program(kSmall + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
+  EXPECT_EQ(ran.exit_code, 2);
+  for (const char* words :
+       {"step 2: the loss is nan; it began where einsum(%", "%h.0.", "in forward, block 0 gave %",
+        "is inf", "the rate was 1e+30", "--rate cosine:"}) {
+    EXPECT_NE(ran.err.find(words), std::string::npos) << words << ": " << ran.err;
+  }
+  const std::string saved = run_folder() + "/checkpoints/step-000001";
+  EXPECT_NE(ran.err.find("the newest checkpoint is " + saved), std::string::npos) << ran.err;
+  EXPECT_EQ(train::load_checkpoint(saved).info.step, 1);
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1);
+}
+
+/// An update beyond f32 is told, and never saved.
+TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
+  const std::string rate = "--rate constant:3e38 --run-folder " + run_folder();
+  const Ran last = run_program(kSmall + "--steps 1 " + rate);
+  EXPECT_EQ(last.exit_code, 2);
+  EXPECT_NE(last.err.find("step 1: the loss is"), std::string::npos) << last.err;
+  EXPECT_NE(last.err.find("the update overflowed; it began in the parameter %"), std::string::npos)
+      << last.err;
+  EXPECT_FALSE(fs::exists(run_folder() + "/checkpoints"));
+  fs::remove_all(run_folder());
+
+  const Ran next = run_program(kSmall + "--steps 2 " + rate);
+  EXPECT_EQ(next.exit_code, 2);
+  EXPECT_NE(
+      next.err.find("step 2: the loss is nan; the update before it overflowed, in the parameter"),
+      std::string::npos)
+      << next.err;
+  EXPECT_NE(next.err.find("no step before it was worth saving"), std::string::npos) << next.err;
+}
+
+/// Saves the newest checkpoint of a run again, with one tensor scaled or replaced.
+void change_tensor(const std::string& run, const std::string& name, float factor, float planted) {
+  const std::string folder = run + "/checkpoints";
+  auto loaded = train::load_latest(folder);
+  ASSERT_TRUE(loaded);
+  std::vector<TensorView> tensors = loaded->checkpoint.model.tensors();
+  std::vector<float> values;
+  for (TensorView& tensor : tensors) {
+    if (tensor.spec.name == name) {
+      values.resize(tensor.bytes.size() / sizeof(float));
+      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+      for (float& value : values) {
+        value *= factor;
+      }
+      values.at(5) = planted == 0 ? values.at(5) : planted;
+      tensor.bytes = std::as_bytes(std::span(values));
+    }
+  }
+  ASSERT_FALSE(values.empty()) << name;
+  train::save_checkpoint(folder,
+                         {.info = loaded->checkpoint.info,
+                          .model = train::tensor_set(tensors),
+                          .optimizer = train::tensor_set(loaded->checkpoint.optimizer->tensors())});
+}
+
+TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
+  ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
+  change_tensor(run_folder(), "h.1.ln_1.weight", 1, std::numeric_limits<float>::quiet_NaN());
+  const Ran ran = run_program("train --steps 4 --resume " + run_folder());
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_NE(ran.err.find(run_folder() + "/checkpoints/step-000002 cannot be gone on from, for the "
+                                        "parameter %h.1.ln_1.weight f32[64], whose [5] is nan"),
+            std::string::npos)
+      << ran.err;
+}
+
+/// Weights whose products are fine in the forward and too large for the norm of the gradients: the scale of the
+/// last norm is tiny, what it is multiplied with is huge, so the gradient of the scale is huge.
+TEST_F(TrainErrors, TellOfGradientsThatOverflowWhileTheLossDoesNot) {
+  ASSERT_EQ(run_program("train --model llama-tiny --batch 2 --length 16 --steps 2 --run-folder " +
+                        run_folder())
+                .exit_code,
+            0);
+  change_tensor(run_folder(), "model.norm.weight", 1e-25F, 0);
+  change_tensor(run_folder(), "lm_head.weight", 1e25F, 0);
+  const Ran ran = run_program("train --steps 4 --resume " + run_folder());
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_NE(ran.err.find("step 3: the loss is 3."), std::string::npos) << ran.err;
+  EXPECT_NE(
+      ran.err.find("but the gradients are not finite; it began where sum_squares(%d_model.norm"
+                   ".weight) in update"),
+      std::string::npos)
+      << ran.err;
+  EXPECT_NE(ran.err.find("begin anew with --rate"), std::string::npos) << ran.err;
+}
+
+// Memory.
+
+TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
+  const Ran ran =
+      expect_refused("--length 32 --memory-limit 6MiB", "6 MiB are allowed by --memory-limit", 1);
+  for (const char* words :
+       {"this run needs", "memory is fullest at", "in backward, block 1", "MiB activation",
+        "KiB parameter", "KiB optimizer", "the largest tensors then: %",
+        "these fit, the cheapest first:", "--batch ", "--dtype bf16"}) {
+    EXPECT_NE(ran.err.find(words), std::string::npos) << words << ": " << ran.err;
+  }
+  (void)expect_refused(
+      "--memory-limit 1KiB",
+      "nothing found that fits: even --batch 1 --recompute full --dtype bf16 needs", 1);
+}
+
+/// The lines of options that are said to fit.
+std::vector<std::string> said_to_fit(const std::string& error) {
+  std::vector<std::string> options;
+  std::istringstream lines(error);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  --")) {
+      options.push_back(line.substr(2, line.find("   ") - 2));
+    }
+  }
+  return options;
+}
+
+TEST_F(TrainErrors, WhatIsSaidToFitDoes) {
+  for (const std::string limit : {"7MiB", "6MiB", "4MiB"}) {
+    const std::string whole = "--length 32 --memory-limit " + limit + " ";
+    const std::vector<std::string> options =
+        said_to_fit(run_program("train --model gpt-nano " + whole).err);
+    ASSERT_FALSE(options.empty()) << limit;
+    for (const std::string& option : options) {
+      fs::remove_all(run_folder());
+      const Ran ran =
+          run_program(fmt::format("train --json --model gpt-nano --steps 1 --run-folder {} {} {}",
+                                  run_folder(), whole, option));
+      EXPECT_EQ(ran.exit_code, 0) << limit << ": " << option << ": " << ran.err;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

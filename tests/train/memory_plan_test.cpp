@@ -1,0 +1,77 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "train/trainer.h"
+#include "trireme/cpu_device.h"
+
+namespace trireme::train {
+namespace {
+
+TrainerOptions small_run() {
+  TrainerOptions options;
+  options.model = preset_model("gpt-nano");
+  options.batch = {.sequences = 8, .length = 32};
+  return options;
+}
+
+std::unique_ptr<Device> one_thread() {
+  return make_cpu_device({.threads = 1, .pinned = false});
+}
+
+TEST(MemoryPlan, IsWhatTheTrainerTakes) {
+  const std::unique_ptr<Device> device = one_thread();
+  for (const RecomputeMode mode : {RecomputeMode::None, RecomputeMode::Full}) {
+    TrainerOptions options = small_run();
+    options.recompute = mode;
+    const MemoryNeed need = plan_memory(options, *device);
+    const Trainer trainer(options, *device);
+    EXPECT_EQ(need.arena.count + need.workspace.count, trainer.memory().count);
+    EXPECT_LE(need.use.peak, need.arena);
+    EXPECT_GT(need.evaluation.count, 0);
+    ASSERT_FALSE(need.largest.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(need.largest, std::greater<>(),
+                                       [](const LargeTensor& t) { return size_of(t.type); }));
+  }
+}
+
+/// All fit, cost what they say, and the batch could not be one larger.
+TEST(MemoryPlan, FixesFit) {
+  const std::unique_ptr<Device> device = one_thread();
+  const TrainerOptions options = small_run();
+  const MemoryNeed need = plan_memory(options, *device);
+  for (const double share : {0.95, 0.8, 0.65}) {
+    const Bytes limit{static_cast<std::int64_t>(share * static_cast<double>(need.total().count))};
+    const std::vector<MemoryFix> fixes = find_memory_fixes(options, limit, *device);
+    ASSERT_FALSE(fixes.empty()) << share;
+    EXPECT_TRUE(std::ranges::is_sorted(fixes, {}, &MemoryFix::extra_flops));
+    for (const MemoryFix& fix : fixes) {
+      EXPECT_LE(fix.need, limit);
+      EXPECT_EQ(plan_memory(fix.options, *device).total(), fix.need);
+      TrainerOptions more = fix.options;
+      ++more.batch.sequences;
+      EXPECT_TRUE(fix.options.batch.sequences == options.batch.sequences ||
+                  plan_memory(more, *device).total() > limit);
+    }
+  }
+  EXPECT_TRUE(find_memory_fixes(options, {1000}, *device).empty());
+  EXPECT_LT(least_memory(options, *device).need, need.total());
+}
+
+/// Only recomputation costs FLOPs, and the more of it the more.
+TEST(MemoryPlan, KnowsWhatFixesCost) {
+  const std::unique_ptr<Device> device = one_thread();
+  const TrainerOptions options = small_run();
+  const MemoryNeed need = plan_memory(options, *device);
+  for (const MemoryFix& fix : find_memory_fixes(options, {need.total().count - 1}, *device)) {
+    const bool again =
+        fix.options.recompute != RecomputeMode::None || fix.options.activation_budget;
+    EXPECT_EQ(fix.extra_flops > 1e-9, again) << fix.extra_flops;
+    EXPECT_LT(fix.extra_flops, 1.0 / 3 + 0.05) << "more than the whole forward again";
+  }
+}
+
+}  // namespace
+}  // namespace trireme::train
