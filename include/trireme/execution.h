@@ -65,9 +65,8 @@ class Execution {
   [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
   /// One step that looks at everything: first at what is kept and given, then at the results of each
-  /// instruction. Stops behind the first that is not finite; what comes after it was not run. Nothing if
-  /// all is finite; then the step was taken. Slow: for finding out what went wrong. In a program with
-  /// exchanges all ranks call it; where one stops, the others wait for it at their next exchange.
+  /// instruction. Stops behind the first that is not finite, unless other ranks wait for its exchanges; nothing if
+  /// all is finite, and then the step was taken. Slow: for finding out what went wrong. All ranks call it.
   [[nodiscard]] std::optional<NonFinite> run_checked();
   /// Looks at what is kept and given alone; runs nothing.
   [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -20,9 +21,13 @@
 #include "cli/train_failure.h"
 #include "cli/train_memory.h"
 #include "cli/train_model.h"
+#include "cli/train_plan.h"
+#include "comm/rendezvous/launch_variables.h"
 #include "train/checkpoint_folder.h"
 #include "train/event_file.h"
 #include "train/trainer.h"
+#include "trireme/comm.h"
+#include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/trace.h"
@@ -59,6 +64,7 @@ struct Options {
   std::string run_folder{};
   std::string resume{};
   std::string export_folder{};
+  PlanOptions plan{};
   int threads = 0;
   std::optional<Bytes> memory_limit{};
   bool tensorboard = false;
@@ -148,17 +154,19 @@ NamedModel name_model(const Options& options) {
   return named;
 }
 
+/// On one device, or as one of several ranks, which all do the same; the first has the files and the terminal.
 class Run {
  public:
-  Run(const Options& options, TrainDisplay& display)
-      : options_(options),
+  Run(const Options& options, TrainDisplay& display, const train::Ranks& ranks)
+      : ranks_(ranks),
+        options_(options),
         settings_(options.settings),
         display_(display),
         named_(name_model(options)),
         data_(open_train_data(settings_, named_.config)),
         model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
-        device_(make_cpu_device({.threads = options.threads})),
-        trainer_(options_that_fit(), *device_),
+        device_(make_cpu_device(cpu_options())),
+        trainer_(options_that_fit(), *device_, ranks_),
         folder_(options.resume.empty()
                     ? (options.run_folder.empty() ? free_run_folder(name_of(model_.config))
                                                   : options.run_folder)
@@ -178,10 +186,12 @@ class Run {
   void run() {
     open_folder();
     learn_facts();
-    display_.begin(facts_);
+    if (leads()) {
+      display_.begin(facts_);
+    }
     const InterruptGuard guard;
     const Clock::time_point start = Clock::now();
-    while (trainer_.step() < settings_.steps && interrupted == 0) {
+    while (trainer_.step() < settings_.steps && !any(interrupted != 0)) {
       one_step();
       if (options_.save_every > 0 && trainer_.step() % options_.save_every == 0) {
         save();
@@ -194,6 +204,32 @@ class Run {
   }
 
  private:
+  [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
+
+  /// Whether it holds on any rank.
+  bool any(bool here) {
+    if (ranks_.communicator == nullptr) {
+      return here;
+    }
+    std::int32_t flag = here ? 1 : 0;
+    CallOptions options;
+    options.reduction = Reduction::Max;
+    ranks_.communicator->world().all().run(allreduce<std::int32_t>(std::span(&flag, 1), options));
+    return flag != 0;
+  }
+
+  /// Ranks of one machine share its cores.
+  [[nodiscard]] CpuOptions cpu_options() const {
+    CpuOptions options;
+    options.threads = options_.threads;
+    if (ranks_.count() > 1) {
+      const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+      options.threads = options.threads > 0 ? options.threads : std::max(1, cores / ranks_.count());
+      options.pinned = false;
+    }
+    return options;
+  }
+
   /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   [[nodiscard]] train::TrainerOptions trainer_options() const {
     train::TrainerOptions options;
@@ -212,14 +248,23 @@ class Run {
 
   [[nodiscard]] train::TrainerOptions options_that_fit() const {
     train::TrainerOptions options = trainer_options();
+    if (ranks_.count() > 1) {
+      return options;
+    }
     require_memory(options, memory_for_training(options_.memory_limit), *device_);
     return options;
   }
 
   void open_folder() {
-    make_folder(folder_);
     if (!options_.resume.empty()) {
       resume();
+    }
+    if (!leads()) {
+      return;
+    }
+    make_folder(folder_);
+    if (ranks_.count() > 1) {
+      write_file(folder_ + "/plan.json", to_text(ranks_.plan));
     }
     write_file(folder_ + "/settings.json", to_text(settings_));
     if (!description_.empty()) {
@@ -293,9 +338,30 @@ class Run {
               .units_per_step = settings_.batch * (data_.text ? settings_.length : 1),
               .model_flops = model.products,
               .hardware_flops = hardware.products,
-              .peak_flops = peak,
+              .peak_flops = peak * ranks_that_run(),
               .memory = trainer_.memory(),
+              .ranks = ranks_text(),
               .marks = data_.marks};
+  }
+
+  /// How many ranks have cores of their own to compute on at the same time.
+  [[nodiscard]] double ranks_that_run() const {
+    const double cores = std::max(1U, std::thread::hardware_concurrency());
+    const double threads = std::max(1, cpu_options().threads);
+    return ranks_.count() == 1 ? 1 : std::min<double>(ranks_.count(), cores / threads);
+  }
+
+  /// "4 ranks, data=2,tensor=2, ZeRO 1"; "" on one device.
+  [[nodiscard]] std::string ranks_text() const {
+    const Plan& plan = ranks_.plan;
+    if (ranks_.count() == 1) {
+      return {};
+    }
+    std::string text = fmt::format("{} ranks: {}", ranks_.count(), to_text(plan.mesh));
+    text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
+    text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
+    text += plan.mesh.size("pipe") > 1 ? fmt::format(" by {}", plan.schedule) : "";
+    return text;
   }
 
   void one_step() {
@@ -306,7 +372,7 @@ class Run {
     const train::StepResult result =
         trainer_.run_step(inputs_, targets_, traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (traced) {
+    if (traced && leads()) {
       trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
       write_file(folder_ + "/trace.json", to_chrome_json(trace));
     }
@@ -329,6 +395,9 @@ class Run {
     if (last_losses_.size() > kLastSteps) {
       last_losses_.pop_front();
     }
+    if (!leads()) {
+      return;
+    }
     metrics_ << moment_json(facts_, moment) << "\n";
     if (events_) {
       add_event(moment);
@@ -338,7 +407,7 @@ class Run {
 
   /// A loss that is no number cannot get better. The steps before it are kept, if they are sound.
   [[noreturn]] void give_up(const train::StepResult& result, std::optional<NonFinite> found) {
-    const bool sound = found && found->instruction >= 0;
+    const bool sound = !any(!found || found->instruction < 0);
     if (sound && trainer_.step() > facts_.first_step) {
       save();
     }
@@ -386,8 +455,13 @@ class Run {
   /// Never what is not finite: a checkpoint is for going on from it.
   void save() {
     metrics_.flush();
-    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+    const std::optional<NonFinite> found = trainer_.find_non_finite_state();
+    if (any(found.has_value())) {
       give_up(last_result_, found);
+    }
+    if (!leads()) {
+      trainer_.give_state();
+      return;
     }
     (void)train::save_checkpoint(
         folder_ + "/checkpoints",
@@ -439,10 +513,13 @@ class Run {
     end.sample = sample_text();
     end.program = called_as();
     end.tensorboard = options_.tensorboard;
-    end.interrupted = interrupted != 0;
-    display_.end(facts_, end);
+    end.interrupted = trainer_.step() < settings_.steps;
+    if (leads()) {
+      display_.end(facts_, end);
+    }
   }
 
+  train::Ranks ranks_;
   Options options_;
   TrainSettings settings_;
   TrainDisplay& display_;
@@ -513,11 +590,55 @@ std::string named(const std::string& path) {
   return path.empty() ? "no file is named" : "";
 }
 
+std::optional<std::string> variable(const std::string& name) {
+  // Before there are threads.
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+void run_on(const Options& options, const Plan& plan, World* world) {
+  const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
+  std::optional<Communicator> communicator;
+  train::Ranks ranks;
+  ranks.plan = plan;
+  if (world != nullptr) {
+    communicator.emplace(*world, plan.mesh);
+    ranks.communicator = &*communicator;
+  }
+  Run(options, *display, ranks).run();
+}
+
+/// A rank that computes for long is not a rank that hangs.
+WorldOptions world_options() {
+  WorldOptions options;
+  options.deadline = {10.0};
+  return options;
+}
+
 void run(const Options& given) {
   const Options options = completed(given);
   verify(options);
-  const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
-  Run(options, *display).run();
+  Plan plan = options.plan.plan();
+  require(plan.mesh.devices() == 1 || options.export_folder.empty(),
+          "--export is for one device: let this run end, then --resume it with --export alone");
+  const bool launched = comm::find_launch(variable).size > 1;
+  if (plan.mesh.devices() > 1 && !launched) {
+    if (launch(
+            plan.mesh.devices(), [&](World& world) { run_on(options, plan, &world); },
+            world_options()) != 0) {
+      throw Error(ErrorKind::Peer, "a rank failed; its message stands above");
+    }
+    return;
+  }
+  if (!launched) {
+    run_on(options, plan, nullptr);
+    return;
+  }
+  World world = join(variable, world_options());
+  if (plan.mesh.devices() == 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
+    plan.mesh = Mesh({{"data", world.size()}});
+  }
+  run_on(options, plan, &world);
 }
 
 /// What a run is made from.
@@ -607,6 +728,7 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
   add_settings(command, options->settings);
   add_run_options(command, *options);
+  add_plan_options(command, options->plan);
   command->footer(kExamples);
   command->callback([options, command] {
     for (const CLI::Option* option : command->get_options()) {

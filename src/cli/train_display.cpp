@@ -121,11 +121,14 @@ void print_facts(const TrainFacts& f) {
   fmt::print("data     {}\n", f.data);
   fmt::print("device   {}; {:.0f} GFLOP/s in a large matrix product, measured now\n", f.device,
              f.peak_flops / 1e9);
+  if (!f.ranks.empty()) {
+    fmt::print("ranks    {}\n", f.ranks);
+  }
   fmt::print(
       "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
-      "(for HFU); {} of memory\n",
+      "(for HFU); memory: {}\n",
       f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops),
-      to_text(f.memory));
+      f.ranks.empty() ? to_text(f.memory) : to_text(f.memory) + " on rank 0");
   if (f.first_step > 0) {
     fmt::print("resumed  after step {}\n", f.first_step);
   }

@@ -28,6 +28,7 @@ struct TrainFacts {
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
   Bytes memory{};
+  std::string ranks{};  ///< "4 ranks: data=4"; "" on one device
   std::optional<LossMarks> marks{};
 };
 

@@ -153,7 +153,19 @@ void Execution::run_traced(Trace& trace) {
   const std::string process = fmt::format("rank {}", rank_);
   const TrackId compute = trace.add_track(process, "compute");
   const TrackId waiting = trace.add_track(process, "waiting");
-  const TrackId exchanging = trace.add_track(process, "exchanges");
+  // Exchanges that go on at the same time are on tracks of their own.
+  std::vector<TrackId> tracks;
+  std::vector<bool> busy;
+  const auto free_track = [&] {
+    const auto it = std::ranges::find(busy, false);
+    const auto number = static_cast<std::size_t>(it - busy.begin());
+    if (it == busy.end()) {
+      tracks.push_back(trace.add_track(process, fmt::format("exchanges {}", number)));
+      busy.push_back(true);
+    }
+    busy[number] = true;
+    return number;
+  };
   const Clock::time_point start = Clock::now();
   const auto now = [&] {
     return Seconds{std::chrono::duration<double>(Clock::now() - start).count()};
@@ -168,14 +180,16 @@ void Execution::run_traced(Trace& trace) {
                     .args = std::move(args)});
   };
   std::vector<Seconds> begun(exchanges_.size());
+  std::vector<std::size_t> track_of(exchanges_.size());
   for (std::size_t i = 0; i <= kernels_.size(); ++i) {
     for (const std::size_t e : waits_[i]) {
       const Instruction& instruction = program_.instructions[e];
       const Seconds begin = now();
       exchanges_[e]->finish();
       add(waiting, instruction, begin, {{"block", std::int64_t{instruction.block}}});
-      add(exchanging, instruction, begun[e],
+      add(tracks[track_of[e]], instruction, begun[e],
           {{"bytes", trireme::bytes_sent(signature_of(program_, instruction))}});
+      busy[track_of[e]] = false;
     }
     if (i == kernels_.size()) {
       break;
@@ -193,6 +207,7 @@ void Execution::run_traced(Trace& trace) {
     } else if (exchanges_[i]) {
       device_.synchronize();
       begun[i] = begin;
+      track_of[i] = free_track();
       exchanges_[i]->start();
     }
   }

@@ -1,4 +1,5 @@
 // The step that looks at everything it computes.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -144,10 +145,11 @@ std::optional<NonFinite> Execution::find_non_finite_leaf() {
 }
 
 std::optional<NonFinite> Execution::run_checked() {
-  if (auto found = find_non_finite_leaf()) {
-    return found;
-  }
-  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+  std::optional<NonFinite> first = find_non_finite_leaf();
+  // Others may wait for this rank's exchanges: with such, it goes on to the end.
+  const bool alone =
+      std::ranges::none_of(exchanges_, [](const auto& one) { return one != nullptr; });
+  for (std::size_t i = 0; i < kernels_.size() && !(first && alone); ++i) {
     if (kernels_[i]) {
       kernels_[i]->run();
       device_.synchronize();
@@ -158,13 +160,16 @@ std::optional<NonFinite> Execution::run_checked() {
       continue;
     }
     for (const BufferId output : program_.instructions[i].outputs) {
-      if (auto found = first_non_finite(output)) {
-        found->instruction = static_cast<std::int32_t>(i);
-        return found;
+      if (first) {
+        break;
+      }
+      first = first_non_finite(output);
+      if (first) {
+        first->instruction = static_cast<std::int32_t>(i);
       }
     }
   }
-  return std::nullopt;
+  return first;
 }
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 
 #include "graph/op.h"
 #include "trireme/execution.h"
+#include "trireme/optimize.h"
 
 namespace trireme::train {
 namespace {
@@ -210,7 +211,7 @@ Bytes MemoryNeed::total() const {
 
 MemoryNeed plan_memory(const TrainerOptions& options, Device& device) {
   const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
-  const Program program = make_program(step.graph);
+  const Program program = make_program(fuse_elementwise(step.graph));
   const Program evaluation = make_program(make_evaluation_model(options).graph);
   MemoryNeed need;
   need.arena = program.arena;

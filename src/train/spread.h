@@ -15,6 +15,7 @@
 #include "trireme/device.h"
 #include "trireme/execution.h"
 #include "trireme/partition.h"
+#include "trireme/parts.h"
 #include "trireme/plan.h"
 
 namespace trireme::train {
@@ -55,6 +56,7 @@ class Spread {
   [[nodiscard]] double number(std::string_view output) const;
 
   void run(Trace* trace = nullptr) { execution_->run(trace); }
+  [[nodiscard]] Execution& execution() { return *execution_; }
 
  private:
   [[nodiscard]] Part part_at(const Value& value, int rank) const;

@@ -32,7 +32,7 @@ Graph with_recomputation(Graph graph, const TrainerOptions& options) {
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   const Graph graph =
       with_recomputation(make_training_graph(model.graph, options.training), options);
-  return {.graph = fuse_elementwise(remove_dead_nodes(graph)), .flops = count_flops(graph)};
+  return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 
 Model make_evaluation_model(const TrainerOptions& options) {

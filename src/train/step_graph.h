@@ -25,7 +25,7 @@ struct TrainerOptions {
 };
 
 struct StepGraph {
-  Graph graph{};      ///< as it runs: nothing dead in it, element-wise nodes fused
+  Graph graph{};      ///< nothing dead in it; not fused yet
   FlopCount flops{};  ///< of all its nodes
 };
 

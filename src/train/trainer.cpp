@@ -9,6 +9,7 @@
 
 #include "train/step_graph.h"
 #include "trireme/error.h"
+#include "trireme/model_dims.h"
 
 namespace trireme::train {
 namespace {
@@ -20,12 +21,15 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainerOptions& options, Device& device)
-    : options_(options), device_(device), model_(make_model(options.model, options.batch)) {
+Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks)
+    : options_(options),
+      device_(device),
+      model_(make_model(options.model, options.batch)),
+      ranks_(ranks) {
   StepGraph step = make_step_graph(model_, options_);
   graph_ = std::move(step.graph);
   flops_ = step.flops;
-  execution_ = std::make_unique<Execution>(make_program(graph_), device_);
+  execution_ = std::make_unique<Spread>(graph_, dim_names(graph_), ranks_, device_);
   for (const ModelParameter& parameter : model_.parameters) {
     execution_->write(parameter.name, initial_values(parameter, options_.seed).raw());
   }
@@ -41,24 +45,12 @@ std::int64_t Trainer::parameter_count() const {
   return count;
 }
 
-double Trainer::read_scalar(std::string_view name) const {
-  const Buffer& buffer = program().buffer(program().find(name));
-  if (buffer.type.dtype == DType::F64) {
-    double value = 0;
-    execution_->read(name, std::as_writable_bytes(std::span(&value, 1)));
-    return value;
-  }
-  float value = 0;
-  execution_->read(name, std::as_writable_bytes(std::span(&value, 1)));
-  return value;
-}
-
 Bytes Trainer::input_bytes() const {
-  return size_of(program().buffer(program().find(model_.input)).type);
+  return size_of(graph_.value(graph_.find(model_.input)).type);
 }
 
 Bytes Trainer::target_bytes() const {
-  return size_of(program().buffer(program().find("targets")).type);
+  return size_of(graph_.value(graph_.find("targets")).type);
 }
 
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
@@ -76,10 +68,10 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   }
   execution_->run(trace);
   const StepResult result{.step = step,
-                          .loss = read_scalar("loss"),
-                          .gradient_norm = read_scalar("grad_norm"),
+                          .loss = execution_->number("loss"),
+                          .gradient_norm = execution_->number("grad_norm"),
                           .rate = rate,
-                          .finite = read_scalar("finite") != 0};
+                          .finite = execution_->number("finite") != 0};
   if (result.finite) {
     step_ = step;
     forward_is_current_ = false;
@@ -87,36 +79,43 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   return result;
 }
 
-/// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
-Execution& Trainer::forward() {
-  if (!forward_) {
+/// The forward pass alone, with a copy of the present parameters, on rank 0; nothing on others. Nothing is random in
+/// it.
+Execution* Trainer::forward() {
+  if (forward_parameters_.empty()) {
     Model model = make_evaluation_model(options_);
-    forward_ = std::make_unique<Execution>(make_program(model.graph), device_);
     forward_parameters_ = std::move(model.parameters);
+    if (leads()) {
+      forward_ = std::make_unique<Execution>(make_program(model.graph), device_);
+    }
   }
   if (!forward_is_current_) {
     for (const ModelParameter& parameter : forward_parameters_) {
-      staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
-      execution_->read(parameter.name, staging_);
-      forward_->write(parameter.name, staging_);
+      const std::span<const std::byte> elements = read(parameter);
+      if (forward_) {
+        forward_->write(parameter.name, elements);
+      }
     }
     forward_is_current_ = true;
   }
-  return *forward_;
+  return forward_.get();
 }
 
 double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
-  Execution& run = forward();
-  run.write(model_.input, inputs);
-  run.write("targets", targets);
-  run.run();
+  Execution* run = forward();
+  if (run == nullptr) {
+    return 0;
+  }
+  run->write(model_.input, inputs);
+  run->write("targets", targets);
+  run->run();
   float loss = 0;
   double wide = 0;
   if (model_.dtype == DType::F64) {
-    run.read("loss", std::as_writable_bytes(std::span(&wide, 1)));
+    run->read("loss", std::as_writable_bytes(std::span(&wide, 1)));
     return wide;
   }
-  run.read("loss", std::as_writable_bytes(std::span(&loss, 1)));
+  run->read("loss", std::as_writable_bytes(std::span(&loss, 1)));
   return loss;
 }
 
@@ -135,10 +134,9 @@ void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> 
 
 TensorSet Trainer::tensors_of(Origin origin) {
   TensorSet set;
-  for (const Buffer& buffer : program().buffers) {
-    if (buffer.origin == origin) {
-      set.specs.push_back({buffer.name, buffer.type.dtype, buffer.type.shape});
-    }
+  for (const ValueId id : graph_.with_origin(origin)) {
+    const Value& value = graph_.value(id);
+    set.specs.push_back({value.name, value.type.dtype, value.type.shape});
   }
   set.read = [this, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
     staging_.resize(static_cast<std::size_t>(size_of(specs[i]).count));
@@ -156,21 +154,27 @@ CheckpointState Trainer::state(CheckpointInfo info) {
           .optimizer = tensors_of(Origin::State)};
 }
 
+void Trainer::give_state() {
+  for (const Origin origin : {Origin::Parameter, Origin::State}) {
+    const TensorSet set = tensors_of(origin);
+    for (std::size_t i = 0; i < set.specs.size(); ++i) {
+      (void)set.read(i);
+    }
+  }
+}
+
 void Trainer::load(const SafetensorsFile& file, Origin origin) {
-  for (const Buffer& buffer : program().buffers) {
-    if (buffer.origin != origin) {
-      continue;
+  for (const ValueId id : graph_.with_origin(origin)) {
+    const Value& value = graph_.value(id);
+    const TensorView& tensor = file.at(value.name);
+    if (tensor.spec.dtype != value.type.dtype || tensor.spec.shape != value.type.shape) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("the checkpoint's {} is {}, this run's is {}; resume with the model "
+                              "that it was saved from",
+                              value.name, to_text(TensorType{tensor.spec.dtype, tensor.spec.shape}),
+                              to_text(value.type)));
     }
-    const TensorView& tensor = file.at(buffer.name);
-    if (tensor.spec.dtype != buffer.type.dtype || tensor.spec.shape != buffer.type.shape) {
-      throw Error(
-          ErrorKind::Input,
-          fmt::format("the checkpoint's {} is {}, this run's is {}; resume with the model "
-                      "that it was saved from",
-                      buffer.name, to_text(TensorType{tensor.spec.dtype, tensor.spec.shape}),
-                      to_text(buffer.type)));
-    }
-    execution_->write(buffer.name, tensor.bytes);
+    execution_->write(value.name, tensor.bytes);
   }
 }
 

@@ -1,7 +1,7 @@
-// Trainer: a model on a device, step by step. Builds the training graph, plans its memory, and runs it; knows
-// what a step costs before the first.
+// Trainer: a model on a device, or on the ranks of a plan, step by step. Builds the training graph, plans its
+// memory, and runs it; knows what a step costs before the first.
 //
-// One thread at a time.
+// One thread at a time. Where there are several ranks, all make the same calls in the same order.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "train/checkpoint.h"
+#include "train/spread.h"
 #include "train/step_graph.h"
 #include "trireme/device.h"
 #include "trireme/execution.h"
@@ -28,15 +29,16 @@ struct StepResult {
 
 class Trainer {
  public:
-  /// The device must live as long. Throws Error(Usage) on options that do not go together or a budget that
-  /// cannot be held (with the least that could).
-  Trainer(const TrainerOptions& options, Device& device);
+  /// The device must live as long. Throws Error(Usage) on options that do not go together, with each other or with
+  /// the plan, or a budget that cannot be held (with the least that could).
+  Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  /// This rank's.
   [[nodiscard]] const Program& program() const noexcept { return execution_->program(); }
   [[nodiscard]] std::int64_t parameter_count() const;
   [[nodiscard]] Bytes memory() const { return execution_->memory(); }
@@ -47,7 +49,13 @@ class Trainer {
   [[nodiscard]] Bytes input_bytes() const;
   [[nodiscard]] Bytes target_bytes() const;
 
-  /// One step over a batch of so many bytes. With a trace: a span for each kernel.
+  /// Bytes that this rank sends to others in a step, by op.
+  [[nodiscard]] std::map<std::string, double> bytes_sent() const {
+    return execution_->bytes_sent();
+  }
+
+  /// One step over a batch of so many bytes, all of it, whichever rank this is. With a trace: a span for each
+  /// kernel.
   StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                       Trace* trace = nullptr);
   /// The same for a language model: tokens and targets [B,T].
@@ -58,13 +66,16 @@ class Trainer {
 
   /// After a step that was not finite: takes it again, looking at everything, and says where it began.
   /// Nothing if it does not happen again; then this time the step was taken, but not counted.
-  [[nodiscard]] std::optional<NonFinite> find_non_finite() { return execution_->run_checked(); }
+  [[nodiscard]] std::optional<NonFinite> find_non_finite() {
+    return execution_->execution().run_checked();
+  }
   /// Looks at the parameters and the optimizer's state alone.
   [[nodiscard]] std::optional<NonFinite> find_non_finite_state() {
-    return execution_->find_non_finite_leaf();
+    return execution_->execution().find_non_finite_leaf();
   }
 
-  /// The mean loss of a batch under the present parameters; nothing is changed.
+  /// The mean loss of a batch under the present parameters; nothing is changed. Rank 0 computes it, alone; others get
+  /// 0.
   [[nodiscard]] double evaluate(std::span<const std::byte> inputs,
                                 std::span<const std::byte> targets);
   [[nodiscard]] double evaluate(std::span<const std::int32_t> tokens,
@@ -72,7 +83,7 @@ class Trainer {
     return evaluate(std::as_bytes(tokens), std::as_bytes(targets));
   }
   /// Goes on with `prompt` for `count` tokens, each drawn from the model's distribution (temperature 0: the
-  /// likeliest). Requires a language model in f32.
+  /// likeliest). Requires a language model in f32. Rank 0 alone; others get nothing.
   [[nodiscard]] std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt,
                                                  std::int64_t count, double temperature,
                                                  std::uint64_t seed);
@@ -82,23 +93,25 @@ class Trainer {
   /// Others in their place.
   void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
-  /// All that a checkpoint holds, by name.
+  /// All that a checkpoint holds, by name. For rank 0, which saves it while the others call give_state().
   [[nodiscard]] CheckpointState state(CheckpointInfo info);
+  void give_state();
   /// Goes on from it. Throws Error(Input) that names a tensor that is missing or of another type.
   void restore(const Checkpoint& checkpoint);
 
  private:
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
-  [[nodiscard]] double read_scalar(std::string_view name) const;
-  Execution& forward();
+  Execution* forward();
+  [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
 
   TrainerOptions options_;
   Device& device_;
   Model model_;
   Graph graph_;
   FlopCount flops_;
-  std::unique_ptr<Execution> execution_;
+  Ranks ranks_;
+  std::unique_ptr<Spread> execution_;
   std::unique_ptr<Execution> forward_;  ///< for evaluation; made when first needed
   std::vector<ModelParameter> forward_parameters_;
   bool forward_is_current_ = false;

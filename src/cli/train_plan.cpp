@@ -1,0 +1,75 @@
+#include "cli/train_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/files.h"
+#include "cli/parsed.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+
+Plan PlanOptions::plan() const {
+  Plan result;
+  if (!file.empty()) {
+    result = parse_plan(read_file(file));
+  } else {
+    const std::string wanted = !mesh.empty() ? mesh
+                               : ranks > 1   ? fmt::format("data={}", ranks)
+                                             : "";
+    result.mesh = parsed("--mesh", wanted, parse_mesh);
+    result.microbatches = microbatches;
+    result.schedule = schedule;
+    result.chunks = chunks;
+    result.zero = zero;
+    result.sequence = sequence;
+    result.context = parsed("--context", context, parse_context);
+  }
+  result.verify();
+  if (ranks > 0 && ranks != result.mesh.devices()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("-n is {}, but the mesh {} has {} devices; leave out -n, or make them "
+                            "agree",
+                            ranks, to_text(result.mesh), result.mesh.devices()));
+  }
+  return result;
+}
+
+void add_plan_options(CLI::App* command, PlanOptions& o) {
+  std::vector<std::string> names;
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    names.emplace_back(schedule.name);
+  }
+  command->add_option("-n,--ranks", o.ranks, "processes on this machine (default: as the mesh has)")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* file = command->add_option(
+      "--plan", o.file, "a .plan.json with the mesh and all that the options below say");
+  const auto add = [&](CLI::Option* option) { option->excludes(file); };
+  add(command->add_option("--mesh", o.mesh,
+                          "ranks by axis, such as data=2,tensor=2,pipe=2; axes are data, tensor, "
+                          "context, expert and pipe (default: data)"));
+  add(command
+          ->add_option("--microbatches", o.microbatches,
+                       "parts of a batch that are computed one after the other")
+          ->capture_default_str());
+  add(command
+          ->add_option("--schedule", o.schedule,
+                       fmt::format("of the pipeline: {}", fmt::join(names, ", ")))
+          ->capture_default_str());
+  add(command->add_option("--chunks", o.chunks, "stages on each rank of the pipe")
+          ->capture_default_str());
+  add(command
+          ->add_option("--zero", o.zero,
+                       "what is cut along data between steps: 1 the optimizer's state, 2 and the "
+                       "gradients, 3 and the parameters")
+          ->capture_default_str());
+  add(command->add_flag("--sequence", o.sequence,
+                        "cut activations between blocks along the sequence, by tensor"));
+  add(command
+          ->add_option("--context", o.context,
+                       "attention where context cuts the sequence: gather keys and values, or "
+                       "all-to-all with heads")
+          ->capture_default_str());
+}
+
+}  // namespace trireme::cli
