@@ -94,13 +94,51 @@ std::vector<Case> cases_of(const Graph& graph, const std::string& only) {
   return cases;
 }
 
+/// The operand of this name; nothing if the op has none.
+const TensorType* operand(const KernelRequest& request, std::string_view name) {
+  const auto among = [&](const std::vector<std::string_view>& names,
+                         const std::vector<TensorType>& types) {
+    const auto at = std::ranges::find(names, name);
+    return at == names.end() ? nullptr : &types[static_cast<std::size_t>(at - names.begin())];
+  };
+  const TensorType* input = among(request.op->inputs, request.inputs);
+  return input != nullptr ? input : among(request.op->outputs, request.outputs);
+}
+
+/// Whole numbers are below this: 64, or as many as the op chooses among.
+std::uint32_t limit_of(const KernelRequest& request) {
+  for (const char* name : {"experts", "size"}) {
+    const auto found = request.attributes.find(name);
+    if (found != request.attributes.end()) {
+      return static_cast<std::uint32_t>(std::get<std::int64_t>(found->second));
+    }
+  }
+  return 64;
+}
+
+/// Slots as an even router gives them: each once, token after token to another expert, -1 once all are full.
+void fill_slots(std::span<std::int32_t> slots, const Shape& shape, const Shape& y) {
+  const std::int64_t experts = y.dim(0);
+  const std::int64_t capacity = y.dim(y.rank() - 2);
+  const std::int64_t group = shape.dim(shape.rank() - 2) * shape.dim(shape.rank() - 1);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::int64_t choice = static_cast<std::int64_t>(i) % group;
+    const std::int64_t position = choice / experts;
+    slots[i] = position < capacity
+                   ? static_cast<std::int32_t>(choice % experts * capacity + position)
+                   : -1;
+  }
+}
+
 /// A kernel with operands of its own, results in place where the op allows it.
 class Bound {
  public:
   Bound(const KernelRequest& request, Device& device) : prepared_(device.prepare(request)) {
     KernelMemory at;
     for (const TensorType& type : request.inputs) {
-      at.inputs.push_back(filled(type, device));
+      const bool slots = &type == operand(request, "slots");
+      at.inputs.push_back(
+          filled(type, slots ? operand(request, "y") : nullptr, limit_of(request), device));
     }
     for (std::size_t k = 0; k < request.outputs.size(); ++k) {
       const auto place = std::ranges::find(request.op->in_place, k, &Op::InPlace::output);
@@ -125,8 +163,9 @@ class Bound {
     memories_.push_back(device.allocate(bytes));
     return memories_.back()->data();
   }
-  /// Reals in [-1, 1], whole numbers below 64, scalars 1.
-  std::byte* filled(const TensorType& type, Device& device) {
+  /// Reals in [-1, 1], whole numbers below the limit, or slots of y if there is one, scalars 1.
+  std::byte* filled(const TensorType& type, const TensorType* y, std::uint32_t limit,
+                    Device& device) {
     HostBuffer values(type.dtype, type.shape.element_count());
     std::minstd_rand generator(1);
     const auto real = [&] { return static_cast<float>(generator() % 2001) / 1000 - 1; };
@@ -140,7 +179,10 @@ class Bound {
         break;
       case DType::I32:
         std::ranges::generate(values.as<std::int32_t>(),
-                              [&] { return static_cast<std::int32_t>(generator() % 64); });
+                              [&] { return static_cast<std::int32_t>(generator() % limit); });
+        if (y != nullptr) {
+          fill_slots(values.as<std::int32_t>(), type.shape, y->shape);
+        }
         break;
       case DType::I64:
         std::ranges::fill(values.as<std::int64_t>(), 1);

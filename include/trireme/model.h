@@ -44,7 +44,7 @@ struct ModelConfig {
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 2;
   double capacity_factor =
-      1.25;  ///< places of an expert, over an even share; 0: nothing is ever dropped
+      1.25;  ///< places of an expert for a sequence, over an even share; 0: nothing is ever dropped
   double balance_loss = 0.01;  ///< weight of the auxiliary loss
   /// None: soft-max first for one expert a token, whose gate would be 1 and teach the router nothing
   /// otherwise; else top-k first.

@@ -1,7 +1,10 @@
 // For each token the router scores all experts and takes the best k. The soft-max goes over all of them and its
 // value is the gate (Switch Transformers), or over the chosen ones (Mixtral); with one expert a token, the
-// latter gate is 1 and teaches the router nothing. Tokens are sent to places of their experts, [E, places, C];
+// latter gate is 1 and teaches the router nothing. Tokens are sent to places of their experts, [E,B,places,C];
 // those that find no place pass by on the residual alone. Shared experts take all tokens.
+//
+// Each sequence is routed by itself, with its own places at each expert (the groups of GShard), so that where a
+// token goes does not depend on what else is in the batch, nor on which devices have it.
 //
 //   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V begins at 0
 //   balance = weight E sum_e (share of choices for e) (mean probability of e)
@@ -23,10 +26,9 @@ class Mixture {
         c_(layers.config()),
         at_(at),
         residual_deviation_(residual_deviation),
-        shape_(b_.shape(x)) {
-    tokens_ = shape_.dim(0) * shape_.dim(1);
-    x_ = b_.add1("reshape", {x}, {{"shape", std::vector<std::int64_t>{tokens_, c_.width}}});
-  }
+        sequences_(b_.shape(x).dim(0)),
+        length_(b_.shape(x).dim(1)),
+        x_(x) {}
 
   MixtureResult run() {
     route();
@@ -39,7 +41,8 @@ class Mixture {
     if (c_.shared_experts > 0) {
       combined = b_.add1("add", {combined, shared()});
     }
-    return {.y = b_.add1("reshape", {combined}, {{"shape", shape_.dims()}}), .balance = balance()};
+    const ValueId loss = balance();
+    return {.y = combined, .balance = loss};
   }
 
  private:
@@ -47,20 +50,21 @@ class Mixture {
     return layers_.einsum(equation, a, b);
   }
 
+  /// Places that an expert has for a sequence.
   [[nodiscard]] std::int64_t capacity() const {
     if (c_.capacity_factor == 0) {
-      return tokens_;
+      return length_;
     }
     const double even =
-        static_cast<double>(tokens_ * c_.experts_per_token) / static_cast<double>(c_.experts);
+        static_cast<double>(length_ * c_.experts_per_token) / static_cast<double>(c_.experts);
     const auto places = static_cast<std::int64_t>(std::ceil(even * c_.capacity_factor));
-    return std::clamp(places, std::int64_t{1}, tokens_);
+    return std::clamp(places, std::int64_t{1}, length_);
   }
 
   void route() {
     const ValueId router =
         layers_.weight(at_ + ".block_sparse_moe.gate.weight", {c_.experts, c_.width}, kDeviation);
-    ValueId scores = einsum("nc,ec->ne", x_, router);
+    ValueId scores = einsum("gnc,ec->gne", x_, router);
     if (c_.noisy_router) {
       scores = b_.add1("add", {scores, noise()});
     }
@@ -75,7 +79,7 @@ class Mixture {
   ValueId noise() {
     const ValueId spread = layers_.parameter(at_ + ".block_sparse_moe.gate_noise.weight",
                                              {c_.experts, c_.width}, {Initial::Kind::Zero});
-    const ValueId deviation = b_.add1("softplus", {einsum("nc,ec->ne", x_, spread)});
+    const ValueId deviation = b_.add1("softplus", {einsum("gnc,ec->gne", x_, spread)});
     return b_.add1("multiply", {deviation, layers_.noise(b_.shape(deviation))});
   }
 
@@ -87,14 +91,15 @@ class Mixture {
       const ValueId up = layers_.weight(part + ".c_fc.weight", {c_.width, hidden}, kDeviation);
       const ValueId down =
           layers_.weight(part + ".c_proj.weight", {hidden, c_.width}, residual_deviation_);
-      return einsum("nf,fc->nc", b_.add1("gelu", {einsum("nc,cf->nf", x_, up)}), down);
+      return einsum("gnf,fc->gnc", b_.add1("gelu", {einsum("gnc,cf->gnf", x_, up)}), down);
     }
     const auto into = [&](const char* which) {
-      return einsum("nc,fc->nf", x_, layers_.weight(part + which, {hidden, c_.width}, kDeviation));
+      return einsum("gnc,fc->gnf", x_,
+                    layers_.weight(part + which, {hidden, c_.width}, kDeviation));
     };
     const ValueId gate = b_.add1("silu", {into(".w1.weight")});
     const ValueId h = b_.add1("multiply", {gate, into(".w3.weight")});
-    return einsum("nf,cf->nc", h,
+    return einsum("gnf,cf->gnc", h,
                   layers_.weight(part + ".w2.weight", {c_.width, hidden}, residual_deviation_));
   }
 
@@ -104,31 +109,33 @@ class Mixture {
         layers_.weight(part + ".c_fc.weight", {c_.experts, c_.width, c_.hidden}, kDeviation);
     const ValueId down = layers_.weight(part + ".c_proj.weight", {c_.experts, c_.hidden, c_.width},
                                         residual_deviation_);
-    return einsum("epf,efc->epc", b_.add1("gelu", {einsum("epc,ecf->epf", sent, up)}), down);
+    return einsum("egpf,efc->egpc", b_.add1("gelu", {einsum("egpc,ecf->egpf", sent, up)}), down);
   }
 
   ValueId swiglu_experts(ValueId sent) {
     const std::string part = at_ + ".block_sparse_moe.experts";
     const auto into = [&](const char* which) {
       const ValueId w = layers_.weight(part + which, {c_.experts, c_.hidden, c_.width}, kDeviation);
-      return einsum("epc,efc->epf", sent, w);
+      return einsum("egpc,efc->egpf", sent, w);
     };
     const ValueId gate = b_.add1("silu", {into(".w1.weight")});
     const ValueId h = b_.add1("multiply", {gate, into(".w3.weight")});
     const ValueId down =
         layers_.weight(part + ".w2.weight", {c_.experts, c_.width, c_.hidden}, residual_deviation_);
-    return einsum("epf,ecf->epc", h, down);
+    return einsum("egpf,ecf->egpc", h, down);
   }
 
-  /// In f32 at least, as the loss is.
+  /// Of the whole batch: both factors are sums over all tokens. In f32 at least, as the loss is.
   ValueId balance() {
     const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
-    const ValueId share =
+    const auto tokens = static_cast<double>(sequences_ * length_);
+    const ValueId counts =
         layers_.cast(b_.add1("expert_load", {indices_}, {{"experts", c_.experts}}), wide);
+    const double choices = tokens * static_cast<double>(c_.experts_per_token);
+    const ValueId share = b_.add1("scale", {counts}, {{"factor", 1 / choices}});
     const ValueId sum = b_.add1("reduce_sum", {layers_.cast(probabilities_, wide)},
-                                {{"axes", std::vector<std::int64_t>{0}}});
-    const double weight =
-        c_.balance_loss * static_cast<double>(c_.experts) / static_cast<double>(tokens_);
+                                {{"axes", std::vector<std::int64_t>{0, 1}}});
+    const double weight = c_.balance_loss * static_cast<double>(c_.experts) / tokens;
     return b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
   }
 
@@ -137,9 +144,9 @@ class Mixture {
   ModelConfig c_;
   std::string at_;
   double residual_deviation_;
-  Shape shape_;
-  std::int64_t tokens_ = 0;
-  ValueId x_{};
+  std::int64_t sequences_;
+  std::int64_t length_;
+  ValueId x_;  ///< [B,T,C]
   ValueId probabilities_{};
   ValueId gates_{};
   ValueId indices_{};

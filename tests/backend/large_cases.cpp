@@ -27,16 +27,19 @@ std::vector<OpCase> moves() {
 }
 
 std::vector<OpCase> choices() {
-  const Attributes room{{"experts", std::int64_t{4}}, {"capacity", std::int64_t{40}}};
-  const Operand slots = whole({60, 2}, -1, 159);
+  const Attributes room{{"experts", std::int64_t{4}}, {"capacity", std::int64_t{15}}};
+  const Operand slots = whole({3, 20, 2}, -1, 59);
   return {{"top_k", {{{70, 130}}}, {{"k", std::int64_t{9}}}},
           {"top_k_backward", {{{900, 3}}, whole({900, 3}, 0, 11)}, {{"size", std::int64_t{12}}}},
           {"gather_rows", {{{3, 50, 300}}, whole({3, 21}, 0, 49)}},
           {"scatter_rows", {{{3, 21, 300}}, whole({3, 21}, 0, 49)}, {{"rows", std::int64_t{50}}}},
-          {"expert_slots", {whole({60, 2}, 0, 3)}, room},
-          {"expert_dispatch", {{{60, 300}}, slots}, room},
-          {"expert_combine", {{{4, 40, 300}}, slots, {{60, 2}}}},
-          {"expert_combine_backward", {{{60, 300}}, {{4, 40, 300}}, slots, {{60, 2}}}},
+          {"expert_slots", {whole({5, 3000, 2}, 0, 3)}, room},
+          {"expert_load", {whole({5, 3000, 2}, 0, 3)}, {{"experts", std::int64_t{4}}}},
+          {"expert_dispatch", {{{3, 20, 300}}, slots}, room},
+          {"expert_combine", {{{4, 3, 15, 300}}, slots, {{3, 20, 2}}}},
+          {"expert_combine_backward", {{{3, 20, 300}}, {{4, 3, 15, 300}}, slots, {{3, 20, 2}}}},
+          {"expert_combine_backward",
+           {{{4, 2500, 3}}, {{4, 4, 700, 3}}, whole({4, 2500, 1}, -1, 2799), {{4, 2500, 1}}}},
           {"all_finite", {{{30000}}, {{7}}}},
           {"select", {{{}, 1, 2}, {{30000}}, {{30000}}}}};
 }

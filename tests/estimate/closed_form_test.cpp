@@ -17,11 +17,12 @@ std::int64_t counted_parameters(const Model& model) {
   return count;
 }
 
-/// Places of all experts together, over the tokens that were sent: what a capacity adds to a mixture.
-double padding(const ModelConfig& c, double tokens) {
-  const double sent = tokens * static_cast<double>(c.experts_per_token);
+/// Places of all experts together for a sequence, over the tokens that were sent: what a capacity adds to a
+/// mixture.
+double padding(const ModelConfig& c, double length) {
+  const double sent = length * static_cast<double>(c.experts_per_token);
   const double even = sent / static_cast<double>(c.experts);
-  const double places = std::min(std::ceil(even * c.capacity_factor), tokens);
+  const double places = std::min(std::ceil(even * c.capacity_factor), length);
   return places * static_cast<double>(c.experts) / sent;
 }
 
@@ -61,7 +62,8 @@ TEST(ClosedForm, ParametersAreThoseOfTheBuiltModel) {
 TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
   for (const Architecture& a : small_ones()) {
     for (const BatchShape& batch : {BatchShape{1, 8}, BatchShape{3, 64}, BatchShape{2, 127}}) {
-      const auto tokens = static_cast<double>(batch.sequences * batch.length);
+      const auto length = static_cast<double>(batch.length);
+      const auto tokens = static_cast<double>(batch.sequences) * length;
       const TokenFlops token = forward_flops(a, batch.length);
       double forward = tokens * token.total();
       double balance = 0;
@@ -69,7 +71,7 @@ TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
         const double routed =
             token.feed_forward * static_cast<double>(a.model.experts_per_token) /
             static_cast<double>(a.model.experts_per_token + a.model.shared_experts);
-        forward += tokens * routed * (padding(a.model, tokens) - 1);
+        forward += tokens * routed * (padding(a.model, length) - 1);
         balance = 2 * static_cast<double>(a.model.layers * a.model.experts);
       }
       const FlopCount count = count_flops(training_step(a, {.batch = batch}));
@@ -78,7 +80,6 @@ TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
       EXPECT_EQ(count.of(Phase::Backward).products, 2 * forward + balance + scores) << a.model.name;
       EXPECT_EQ(count.model().products, 3 * forward + 2 * balance) << a.model.name;
       EXPECT_EQ(count.hardware().products, count.model().products + scores) << a.model.name;
-      const auto length = static_cast<double>(batch.length);
       const double unseen = 3 * tokens * token.attention * (length - 1) / (2 * length);
       EXPECT_DOUBLE_EQ(count.model().causal_products, count.model().products - unseen);
     }

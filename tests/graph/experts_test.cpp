@@ -18,7 +18,8 @@ using Numbers = std::vector<std::int64_t>;
 enum class Order : std::uint8_t { ChooseFirst, SoftmaxFirst };
 
 struct Sizes {
-  std::int64_t tokens = 7;
+  std::int64_t groups = 3;
+  std::int64_t tokens = 7;  ///< of a group
   std::int64_t width = 4;
   std::int64_t experts = 5;
   std::int64_t hidden = 3;
@@ -32,26 +33,25 @@ struct Mixture {
   ValueId logits, gates, indices, dense_gates, slots, load, out, loss;
 };
 
-/// Over the last of two dimensions.
+/// Over the last of three dimensions.
 ValueId softmax(GraphBuilder& b, ValueId x) {
-  const Attributes swap{{"order", Numbers{1, 0}}};
-  const ValueId columns = b.add1("permute", {b.add1("exp", {x})}, swap);
+  const ValueId columns = b.add1("permute", {b.add1("exp", {x})}, {{"order", Numbers{2, 0, 1}}});
   const ValueId sum = b.add1("reduce_sum", {columns}, {{"axes", Numbers{0}}});
-  return b.add1("permute", {b.add1("divide", {columns, sum})}, swap);
+  return b.add1("permute", {b.add1("divide", {columns, sum})}, {{"order", Numbers{1, 2, 0}}});
 }
 
 ValueId einsum(GraphBuilder& b, const char* equation, ValueId x, ValueId y) {
   return b.add1("einsum", {x, y}, {{"equation", std::string(equation)}});
 }
 
-/// Gates and indices [N,K] by the first k of the logits [N,E].
+/// Gates and indices [G,N,K] by the first k of the logits [G,N,E].
 void route(GraphBuilder& b, Mixture& m, std::int64_t k, Order order) {
   const ValueId scores = order == Order::SoftmaxFirst ? softmax(b, m.logits) : m.logits;
   const std::vector<ValueId> best = b.add("top_k", {scores}, {{"k", k}});
   m.gates = order == Order::ChooseFirst ? softmax(b, best[0]) : best[0];
   m.indices = best[1];
   m.dense_gates =
-      b.add1("top_k_backward", {m.gates, m.indices}, {{"size", b.shape(m.logits).dim(1)}});
+      b.add1("top_k_backward", {m.gates, m.indices}, {{"size", b.shape(m.logits).dim(2)}});
 }
 
 ValueId leaf(GraphBuilder& b, Mixture& m, const std::string& name, const Shape& shape) {
@@ -64,21 +64,21 @@ ValueId leaf(GraphBuilder& b, Mixture& m, const std::string& name, const Shape& 
 Mixture mixture(const Sizes& s, Order order) {
   Mixture m;
   GraphBuilder b("mixture");
-  const ValueId x = leaf(b, m, "x", {s.tokens, s.width});
+  const ValueId x = leaf(b, m, "x", {s.groups, s.tokens, s.width});
   const ValueId router = leaf(b, m, "router", {s.width, s.experts});
   const ValueId w1 = leaf(b, m, "w1", {s.experts, s.width, s.hidden});
   const ValueId w2 = leaf(b, m, "w2", {s.experts, s.hidden, s.width});
-  m.logits = einsum(b, "nh,he->ne", x, router);
+  m.logits = einsum(b, "gnh,he->gne", x, router);
   route(b, m, s.k, order);
   const Attributes room{{"experts", s.experts}, {"capacity", s.capacity}};
   const std::vector<ValueId> places = b.add("expert_slots", {m.indices}, room);
   m.slots = places[0];
   m.load = places[1];
   const ValueId sent = b.add1("expert_dispatch", {x, m.slots}, room);
-  const ValueId inner = b.add1("tanh", {einsum(b, "ech,ehf->ecf", sent, w1)});
-  const ValueId results = einsum(b, "ecf,efh->ech", inner, w2);
+  const ValueId inner = b.add1("tanh", {einsum(b, "egch,ehf->egcf", sent, w1)});
+  const ValueId results = einsum(b, "egcf,efh->egch", inner, w2);
   m.out = b.add1("expert_combine", {results, m.slots, m.gates});
-  m.loss = b.add1("reduce_sum", {b.add1("square", {m.out})}, {{"axes", Numbers{0, 1}}});
+  m.loss = b.add1("reduce_sum", {b.add1("square", {m.out})}, {{"axes", Numbers{0, 1, 2}}});
   m.graph = b.finish();
   return m;
 }
@@ -96,14 +96,28 @@ double element(const Dense& x, std::initializer_list<std::int64_t> index) {
   return x.data.at(static_cast<std::size_t>(offset));
 }
 
-/// E_e(x_n)[h] = sum over f of tanh(sum over i of x[n,i] w1[e,i,f]) w2[e,f,h].
-double expert_result(const Sizes& s, const Leaves& leaves, std::int64_t e, std::int64_t n,
+/// A token by its group and its place there.
+struct Token {
+  std::int64_t g = 0;
+  std::int64_t n = 0;
+};
+
+std::vector<Token> all_tokens(const Sizes& s) {
+  std::vector<Token> tokens;
+  for (std::int64_t i = 0; i < s.groups * s.tokens; ++i) {
+    tokens.push_back({i / s.tokens, i % s.tokens});
+  }
+  return tokens;
+}
+
+/// E_e(x)[h] = sum over f of tanh(sum over i of x[g,n,i] w1[e,i,f]) w2[e,f,h].
+double expert_result(const Sizes& s, const Leaves& leaves, std::int64_t e, Token t,
                      std::int64_t h) {
   double result = 0;
   for (std::int64_t f = 0; f < s.hidden; ++f) {
     double inner = 0;
     for (std::int64_t i = 0; i < s.width; ++i) {
-      inner += element(leaves.at("x"), {n, i}) * element(leaves.at("w1"), {e, i, f});
+      inner += element(leaves.at("x"), {t.g, t.n, i}) * element(leaves.at("w1"), {e, i, f});
     }
     result += std::tanh(inner) * element(leaves.at("w2"), {e, f, h});
   }
@@ -111,21 +125,21 @@ double expert_result(const Sizes& s, const Leaves& leaves, std::int64_t e, std::
 }
 
 /// The logits of a token, computed without the graph.
-std::vector<double> plain_logits(const Sizes& s, const Leaves& leaves, std::int64_t n) {
+std::vector<double> plain_logits(const Sizes& s, const Leaves& leaves, Token t) {
   std::vector<double> logits;
   for (std::int64_t e = 0; e < s.experts; ++e) {
     double sum = 0;
     for (std::int64_t i = 0; i < s.width; ++i) {
-      sum += element(leaves.at("x"), {n, i}) * element(leaves.at("router"), {i, e});
+      sum += element(leaves.at("x"), {t.g, t.n, i}) * element(leaves.at("router"), {i, e});
     }
     logits.push_back(sum);
   }
   return logits;
 }
 
-/// G(x_n): soft-max over those that are kept, or over all; 0 for those that are not kept.
-std::vector<double> plain_gates(const Sizes& s, const Leaves& leaves, std::int64_t n, Order order) {
-  const std::vector<double> logits = plain_logits(s, leaves, n);
+/// G(x): soft-max over those that are kept, or over all; 0 for those that are not kept.
+std::vector<double> plain_gates(const Sizes& s, const Leaves& leaves, Token t, Order order) {
+  const std::vector<double> logits = plain_logits(s, leaves, t);
   std::vector<double> sorted = logits;
   std::ranges::sort(sorted, std::greater<>{});
   const double least = sorted.at(static_cast<std::size_t>(s.k - 1));
@@ -147,14 +161,15 @@ TEST_P(ExpertOrders, GiveTheGatedSumOfAllExperts) {
     const Sizes s{.k = k};
     const Mixture m = mixture(s, GetParam());
     const Dense out = at(evaluate(m.graph, m.leaves), m.out);
-    for (std::int64_t n = 0; n < s.tokens; ++n) {
-      const std::vector<double> gates = plain_gates(s, m.leaves, n, GetParam());
+    for (const Token t : all_tokens(s)) {
+      const std::vector<double> gates = plain_gates(s, m.leaves, t, GetParam());
       for (std::int64_t h = 0; h < s.width; ++h) {
         double expected = 0;
         for (std::int64_t e = 0; e < s.experts; ++e) {
-          expected += gates[static_cast<std::size_t>(e)] * expert_result(s, m.leaves, e, n, h);
+          expected += gates[static_cast<std::size_t>(e)] * expert_result(s, m.leaves, e, t, h);
         }
-        ASSERT_NEAR(element(out, {n, h}), expected, 1e-12) << "k " << k << ", token " << n;
+        ASSERT_NEAR(element(out, {t.g, t.n, h}), expected, 1e-12)
+            << "k " << k << ", group " << t.g << ", token " << t.n;
       }
     }
   }
@@ -164,12 +179,12 @@ TEST_P(ExpertOrders, HaveZerosExactlyOutsideOfTheChosen) {
   const Sizes s;
   const Mixture m = mixture(s, GetParam());
   const Dense gates = at(evaluate(m.graph, m.leaves), m.dense_gates);
-  for (std::int64_t n = 0; n < s.tokens; ++n) {
-    const std::vector<double> expected = plain_gates(s, m.leaves, n, GetParam());
+  for (const Token t : all_tokens(s)) {
+    const std::vector<double> expected = plain_gates(s, m.leaves, t, GetParam());
     for (std::int64_t e = 0; e < s.experts; ++e) {
       const double gate = expected[static_cast<std::size_t>(e)];
-      EXPECT_EQ(element(gates, {n, e}) == 0, gate == 0) << n << ", " << e;
-      EXPECT_NEAR(element(gates, {n, e}), gate, 1e-12);
+      EXPECT_EQ(element(gates, {t.g, t.n, e}) == 0, gate == 0) << t.g << ", " << t.n << ", " << e;
+      EXPECT_NEAR(element(gates, {t.g, t.n, e}), gate, 1e-12);
     }
   }
 }
@@ -199,8 +214,8 @@ INSTANTIATE_TEST_SUITE_P(Both, ExpertOrders,
                          ::testing::Values(Order::ChooseFirst, Order::SoftmaxFirst));
 
 std::vector<double> sums_of_rows(const Dense& x) {
-  std::vector<double> sums(static_cast<std::size_t>(x.shape.dim(0)), 0);
-  const std::size_t length = x.data.size() / sums.size();
+  const auto length = static_cast<std::size_t>(x.shape.dims().back());
+  std::vector<double> sums(x.data.size() / length, 0);
   for (std::size_t i = 0; i < x.data.size(); ++i) {
     sums[i / length] += x.data[i];
   }
@@ -248,12 +263,15 @@ TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
     const Sizes s{.capacity = capacity};
     const Mixture m = mixture(s, Order::ChooseFirst);
     const std::vector<Dense> values = evaluate(m.graph, m.leaves);
-    std::set<double> given;
+    std::set<std::pair<std::size_t, double>> given;  // by group
     double dropped = 0;
     const Dense slots = at(values, m.slots);
-    for (const double slot : slots.data) {
+    const auto of_group = static_cast<std::size_t>(s.tokens * s.k);
+    for (std::size_t i = 0; i < slots.data.size(); ++i) {
+      const double slot = slots.data[i];
       dropped += slot < 0 ? 1 : 0;
-      EXPECT_TRUE(slot < 0 || given.insert(slot).second) << slot << " is given twice";
+      EXPECT_TRUE(slot < 0 || given.insert({i / of_group, slot}).second)
+          << slot << " is given twice";
     }
     double wanted = 0;
     double over = 0;
@@ -262,7 +280,7 @@ TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
       wanted += load;
       over += std::max(0.0, load - static_cast<double>(capacity));
     }
-    EXPECT_EQ(wanted, static_cast<double>(s.tokens * s.k));
+    EXPECT_EQ(wanted, static_cast<double>(s.groups * s.tokens * s.k));
     EXPECT_EQ(dropped, over) << "capacity " << capacity;
   }
 }
@@ -273,7 +291,7 @@ TEST(Experts, DroppedTokensComeBackAsZeros) {
   EXPECT_EQ(out.data, std::vector<double>(out.data.size(), 0));
 }
 
-/// The results of an op on choices [N,K].
+/// The results of an op on choices [G,N,K].
 std::vector<Dense> on_choices(const char* op, const Shape& shape, std::vector<double> indices,
                               const Attributes& attributes) {
   GraphBuilder b("choices");
@@ -292,16 +310,43 @@ std::vector<Dense> on_choices(const char* op, const Shape& shape, std::vector<do
 TEST(Experts, FirstChoicesComeBeforeSecondOnes) {
   // Token 0 wants expert 0, then 1; token 1 wants 1, then 0; token 2 wants 1, then 0. With room for two
   // each, expert 1 is full after the first choices, and expert 0 has one place left, for token 1.
-  const auto found = on_choices("expert_slots", {3, 2}, {0, 1, 1, 0, 1, 0},
+  const auto found = on_choices("expert_slots", {1, 3, 2}, {0, 1, 1, 0, 1, 0},
                                 {{"experts", std::int64_t{2}}, {"capacity", std::int64_t{2}}});
   EXPECT_EQ(found[0].data, (std::vector<double>{0, -1, 2, 1, 3, -1}));
   EXPECT_EQ(found[1].data, (std::vector<double>{3, 3}));
 }
 
-TEST(Experts, LoadIsTheShareOfChoices) {
+TEST(Experts, GroupsDoNotTakeEachOthersSlots) {
+  // Four tokens that all want expert 1, which has room for one of each group: two groups of two.
+  const auto found = on_choices("expert_slots", {2, 2, 1}, {1, 1, 1, 1},
+                                {{"experts", std::int64_t{2}}, {"capacity", std::int64_t{1}}});
+  EXPECT_EQ(found[0].data, (std::vector<double>{1, -1, 1, -1}));
+  EXPECT_EQ(found[1].data, (std::vector<double>{0, 2, 0, 2}));
+}
+
+TEST(Experts, LoadCountsTheChoicesOfAllGroups) {
   const auto found =
-      on_choices("expert_load", {2, 2}, {0, 2, 2, 2}, {{"experts", std::int64_t{4}}});
-  EXPECT_EQ(found[0].data, (std::vector<double>{0.25, 0, 0.75, 0}));
+      on_choices("expert_load", {2, 1, 2}, {0, 2, 2, 2}, {{"experts", std::int64_t{4}}});
+  EXPECT_EQ(found[0].data, (std::vector<double>{1, 0, 3, 0}));
+}
+
+/// Requirement E17: what a device makes of its sequences does not depend on those of others.
+TEST(Experts, AGroupAloneGivesWhatItGivesAmongOthers) {
+  const Sizes s{.capacity = 2};  // some are dropped
+  const Mixture all = mixture(s, Order::ChooseFirst);
+  const Dense together = at(evaluate(all.graph, all.leaves), all.out);
+  Mixture one = mixture({.groups = 1, .capacity = 2}, Order::ChooseFirst);
+  for (const char* name : {"router", "w1", "w2"}) {
+    one.leaves[name] = all.leaves.at(name);
+  }
+  const auto length = static_cast<std::ptrdiff_t>(s.tokens * s.width);
+  for (std::ptrdiff_t g = 0; g < s.groups; ++g) {
+    const auto part = [&](const Dense& x) {
+      return std::vector<double>(x.data.begin() + g * length, x.data.begin() + (g + 1) * length);
+    };
+    one.leaves["x"].data = part(all.leaves.at("x"));
+    EXPECT_EQ(at(evaluate(one.graph, one.leaves), one.out).data, part(together)) << g;
+  }
 }
 
 }  // namespace

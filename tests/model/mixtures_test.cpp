@@ -111,7 +111,7 @@ double sum_of_row(const Dense& values, std::size_t row) {
 
 /// The coefficient of variation of how many tokens chose each expert.
 double load_variation(const Ran& ran) {
-  const Dense& load = ran.output("expert_slots", 1);
+  const Dense& load = ran.output("expert_load");
   const auto count = static_cast<double>(load.data.size());
   const double mean = std::accumulate(load.data.begin(), load.data.end(), 0.0) / count;
   double square = 0;
@@ -165,15 +165,15 @@ TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirstE15) {
 
 TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
   ModelConfig config = with_experts(4, 1);
-  config.capacity_factor = 1.25;  // ceil(16 / 4 1.25) = 5 places
+  config.capacity_factor = 1.25;  // ceil(8 / 4 1.25) = 3 places for each of two sequences
   const Model model = make_model(config, kBatch);
   const Ran full(model.graph, alike(model));
   const Dense& slots = full.output("expert_slots");
   const Dense& out = full.output("expert_combine");
-  EXPECT_EQ(std::ranges::count(slots.data, -1.0), kTokens - 5);
+  EXPECT_EQ(std::ranges::count(slots.data, -1.0), kTokens - 2 * 3);
   for (std::size_t n = 0; n < kTokens; ++n) {
     const bool dropped = slots.data[n] == -1;
-    EXPECT_EQ(dropped, n >= 5) << n;
+    EXPECT_EQ(dropped, n % 8 >= 3) << n;
     EXPECT_EQ(dropped, sum_of_row(out, n) == 0) << n;
   }
   config.capacity_factor = 0;
@@ -182,20 +182,38 @@ TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
   EXPECT_EQ(std::ranges::count(all.output("expert_slots").data, -1.0), 0);
 }
 
+/// Where a sequence's tokens go, and what becomes of them, does not depend on the other sequence.
+TEST(MixtureOfExperts, RoutesEachSequenceByItself) {
+  ModelConfig config = with_experts(4, 2);
+  config.capacity_factor = 1;
+  const Model model = make_model(config, kBatch);
+  Leaves leaves = leaves_of(model);
+  const Ran before(model.graph, leaves);
+  std::fill_n(leaves["tokens"].data.begin() + kBatch.length, kBatch.length, 3.0);
+  const Ran after(model.graph, leaves);
+  const auto half = [](const Dense& x) {
+    return std::vector<double>(x.data.begin(),
+                               x.data.begin() + static_cast<std::ptrdiff_t>(x.data.size() / 2));
+  };
+  EXPECT_NE(before.output("expert_slots").data, after.output("expert_slots").data);
+  EXPECT_EQ(half(before.output("expert_slots")), half(after.output("expert_slots")));
+  EXPECT_EQ(half(before.after_blocks()), half(after.after_blocks()));
+}
+
 /// E sum_e share_e probability_e: 1 if all is even, E p if all choose one.
 TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
   ModelConfig config = with_experts(4, 2);
   const double plain = Ran(config).loss();
   config.balance_loss = 0.1;
   const Ran ran(config);
-  const Dense& share = ran.output("expert_load");
+  const Dense& counts = ran.output("expert_load");
   const Dense& probability = ran.output("softmax");
   double expected = 0;
   for (std::size_t i = 0; i < probability.data.size(); ++i) {
-    expected += 4 * share.data[i % 4] * probability.data[i] / kTokens;
+    expected += 4 * counts.data[i % 4] / (2 * kTokens) * probability.data[i] / kTokens;
   }
   EXPECT_GT(expected, 1.0);
-  EXPECT_NEAR((ran.loss() - plain) / 0.1, expected, 1e-6);  // loads are f32
+  EXPECT_NEAR((ran.loss() - plain) / 0.1, expected, 1e-12);
 }
 
 TEST(MixtureOfExperts, NoiseSpreadsTheLoadE16) {

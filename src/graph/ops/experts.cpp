@@ -1,20 +1,24 @@
-// Experts: tokens sent to the experts that a router chose for them, and the results brought back. With N
-// tokens, K choices for each, E experts with room for C tokens each (dropless: C = N):
+// Experts: tokens sent to the experts that a router chose for them, and the results brought back. Tokens come
+// in G routing groups (the sequences of a batch) of N, each token with K choices; each of E experts has room for
+// C tokens of a group (dropless: C = N).
 //
-//   expert_slots:    indices[n,k] -> slots[n,k] = expert C + position, or -1: the expert is full
-//   expert_dispatch: y[e,c,:] = the sum of x[n,:] over the choices with slots[n,k] = e C + c
-//   expert_combine:  out[n,:] = the sum over k of gates[n,k] y[slots[n,k],:], without dropped choices
-//   expert_load:     fraction[e] = the share of all choices that fell on e, for the balance loss
+//   expert_slots:    indices[g,n,k] -> slots[g,n,k] = expert C + position, or -1: the expert is full
+//   expert_dispatch: y[e,g,c,:] = the sum of x[g,n,:] over the choices with slots[g,n,k] = e C + c
+//   expert_combine:  out[g,n,:] = the sum over k of gates[g,n,k] y[e,g,c,:] where slots[g,n,k] = e C + c,
+//                    without dropped choices
+//   expert_load:     counts[e] = how many of all choices fell on e, for the balance loss
 //
-// Slots are given to the first choices of all tokens, in their order, then to the second choices, and so
-// on, as in GShard: a token's second choice never takes the place of another's first. Each slot is given
-// once, so that a row of a dispatch is one token, or zeros if nobody has the slot. load[e] counts all that
-// chose e: dropped are those past C.
+// In a group, slots are given to the first choices of all tokens, in their order, then to the second choices,
+// and so on, as in GShard: a token's second choice never takes the place of another's first. Each slot is
+// given once, so that a row of a dispatch is one token, or zeros if nobody has the slot. load[g,e] counts all
+// of a group that chose e: dropped are those past C.
 //
-// Splitting. Who gets a slot depends on all tokens, so that expert_slots needs them all. With the slots
-// given, dispatch and combine are sums over tokens and choices, and any part of those can be done alone.
-// The experts cannot be split here: slots count through all of them. (Expert parallelism exchanges the
-// rows of y by an all-to-all, between these ops.)
+// Splitting. Who gets a slot depends on the tokens of the group alone, so that groups can be anywhere; that is
+// what they are for. With the slots given, dispatch and combine are sums over tokens and choices too, and any
+// part of those can be done alone. The experts cannot be split here: slots count through all of them. Expert
+// parallelism is y split by g on one side and by e on the other, for which one all-to-all exchanges its rows.
+//
+// y has the experts first since their products then have matrices of whole rows, [g c, h] for each e.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -25,10 +29,10 @@
 namespace trireme::ops {
 namespace {
 
-/// [N,K], whole numbers.
+/// [G,N,K], whole numbers.
 void require_choices(const Signature& s, std::size_t input) {
   rules::require_integer(s, input);
-  rules::require_rank(s, input, 2);
+  rules::require_rank(s, input, 3);
 }
 
 std::int64_t experts_of(const Signature& s) {
@@ -39,12 +43,6 @@ std::int64_t experts_of(const Signature& s) {
 std::int64_t capacity_of(const Signature& s) {
   s.require(s.integer("capacity") >= 0, "the capacity must be 0 or more");
   return s.integer("capacity");
-}
-
-/// Nothing can be split: who comes first depends on all.
-Factors whole_factors(const Signature& s, std::vector<std::string> outputs) {
-  return rules::factors_by_letters(
-      s, {.inputs = {"nk"}, .outputs = std::move(outputs), .whole = "nke"});
 }
 
 Work work_of_choices(const Signature& s) {
@@ -64,63 +62,76 @@ std::size_t expert_in(const Signature& s, const Dense& indices, std::size_t choi
 std::vector<TensorType> infer_slots(const Signature& s) {
   require_choices(s, 0);
   (void)capacity_of(s);
-  return {{DType::I32, s.shape(0)}, {DType::I32, {experts_of(s)}}};
+  return {{DType::I32, s.shape(0)}, {DType::I32, {s.shape(0).dim(0), experts_of(s)}}};
 }
 
+/// Who comes first depends on the whole group.
 Factors slots_factors(const Signature& s) {
-  return whole_factors(s, {"nk", "e"});
+  return rules::factors_by_letters(s,
+                                   {.inputs = {"gnk"}, .outputs = {"gnk", "ge"}, .whole = "nke"});
 }
 
 void reference_slots(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto tokens = static_cast<std::size_t>(in[0].shape.dim(0));
-  const auto choices = static_cast<std::size_t>(in[0].shape.dim(1));
+  const auto groups = static_cast<std::size_t>(in[0].shape.dim(0));
+  const auto tokens = static_cast<std::size_t>(in[0].shape.dim(1));
+  const auto choices = static_cast<std::size_t>(in[0].shape.dim(2));
+  const auto experts = static_cast<std::size_t>(s.integer("experts"));
   const auto capacity = static_cast<double>(s.integer("capacity"));
-  for (std::size_t k = 0; k < choices; ++k) {
-    for (std::size_t n = 0; n < tokens; ++n) {
-      const std::size_t expert = expert_in(s, in[0], n * choices + k);
-      const double position = out[1].data[expert]++;
-      out[0].data[n * choices + k] =
-          position < capacity ? static_cast<double>(expert) * capacity + position : -1;
+  for (std::size_t g = 0; g < groups; ++g) {
+    for (std::size_t k = 0; k < choices; ++k) {
+      for (std::size_t n = 0; n < tokens; ++n) {
+        const std::size_t choice = (g * tokens + n) * choices + k;
+        const std::size_t expert = expert_in(s, in[0], choice);
+        const double position = out[1].data[g * experts + expert]++;
+        out[0].data[choice] =
+            position < capacity ? static_cast<double>(expert) * capacity + position : -1;
+      }
     }
   }
 }
 
-// expert_load: indices -> fraction
+// expert_load: indices -> counts
 
 std::vector<TensorType> infer_load(const Signature& s) {
   require_choices(s, 0);
   return {{DType::F32, {experts_of(s)}}};
 }
 
+/// Counts add up, over groups, tokens and choices.
 Factors load_factors(const Signature& s) {
-  return whole_factors(s, {"e"});
+  return rules::factors_by_letters(s, {.inputs = {"gnk"}, .outputs = {"e"}, .whole = "e"});
 }
 
 void reference_load(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const std::size_t choices = in[0].data.size();
-  for (std::size_t i = 0; i < choices; ++i) {
-    out[0].data[expert_in(s, in[0], i)] += 1.0 / static_cast<double>(choices);
+  for (std::size_t i = 0; i < in[0].data.size(); ++i) {
+    ++out[0].data[expert_in(s, in[0], i)];
   }
 }
 
 // What dispatch and combine have in common.
 
-/// One choice that was not dropped: its token, its place in [N,K] and the row of y that it has.
+/// One choice that was not dropped: its token among all, its place in [G,N,K], the row of y that it has.
 struct Kept {
   std::size_t token;
   std::size_t choice;
   std::size_t row;
 };
 
+/// y is [E,G,C,H].
 std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Shape& y) {
   std::vector<Kept> kept;
-  const std::int64_t rows = y.dim(0) * y.dim(1);
+  const std::int64_t groups = y.dim(1);
+  const std::int64_t capacity = y.dim(2);
+  const std::int64_t limit = y.dim(0) * capacity;
+  const auto choices = static_cast<std::size_t>(slots.shape.dim(2));
+  const std::size_t choices_of_group = static_cast<std::size_t>(slots.shape.dim(1)) * choices;
   for (std::size_t i = 0; i < slots.data.size(); ++i) {
     const auto slot = static_cast<std::int64_t>(slots.data[i]);
-    s.require(slot >= -1 && slot < rows, fmt::format("there is no slot {} of {}", slot, rows));
+    s.require(slot >= -1 && slot < limit, fmt::format("there is no slot {} of {}", slot, limit));
     if (slot >= 0) {
-      kept.push_back(
-          {i / static_cast<std::size_t>(slots.shape.dim(1)), i, static_cast<std::size_t>(slot)});
+      const auto group = static_cast<std::int64_t>(i / choices_of_group);
+      const std::int64_t row = (slot / capacity * groups + group) * capacity + slot % capacity;
+      kept.push_back({i / choices, i, static_cast<std::size_t>(row)});
     }
   }
   return kept;
@@ -136,14 +147,16 @@ Work work_of_rows(const Signature& s, const Shape& slots, std::int64_t h, int pe
 // expert_dispatch: x, slots -> y
 
 std::vector<TensorType> infer_dispatch(const Signature& s) {
-  rules::require_rank(s, 0, 2);
+  const Shape& x = s.shape(0);
+  rules::require_rank(s, 0, 3);
   require_choices(s, 1);
-  s.require(s.shape(0).dim(0) == s.shape(1).dim(0), "there must be slots for each token");
-  return {{s.inputs[0].dtype, {experts_of(s), capacity_of(s), s.shape(0).dim(1)}}};
+  s.require(rules::rows_of(x) == rules::rows_of(s.shape(1)), "there must be slots for each token");
+  return {{s.inputs[0].dtype, {experts_of(s), x.dim(0), capacity_of(s), x.dim(2)}}};
 }
 
 Factors dispatch_factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"nh", "nk"}, .outputs = {"ech"}, .whole = "ec"});
+  return rules::factors_by_letters(s,
+                                   {.inputs = {"gnh", "gnk"}, .outputs = {"egch"}, .whole = "ec"});
 }
 
 Work dispatch_work(const Signature& s) {
@@ -151,7 +164,7 @@ Work dispatch_work(const Signature& s) {
 }
 
 void reference_dispatch(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(1));
+  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
   for (const Kept& kept : kept_choices(s, in[1], out[0].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       out[0].data[kept.row * h + i] += in[0].data[kept.token * h + i];
@@ -174,28 +187,29 @@ std::vector<ValueId> dispatch_gradient(GradientQuery& q) {
 
 void require_experts(const Signature& s, std::size_t y, std::size_t slots, std::size_t gates) {
   rules::require_float(s, y);
-  rules::require_rank(s, y, 3);
+  rules::require_rank(s, y, 4);
   require_choices(s, slots);
+  s.require(s.shape(y).dim(1) == s.shape(slots).dim(0), "y and the slots must have as many groups");
   rules::require_same_dtype(s, y, gates);
   s.require(s.shape(gates) == s.shape(slots), "there must be a gate for each slot");
 }
 
 std::vector<TensorType> infer_combine(const Signature& s) {
   require_experts(s, 0, 1, 2);
-  return {{s.inputs[0].dtype, {s.shape(1).dim(0), s.shape(0).dim(2)}}};
+  return {{s.inputs[0].dtype, {s.shape(1).dim(0), s.shape(1).dim(1), s.shape(0).dim(3)}}};
 }
 
 Factors combine_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"ech", "nk", "nk"}, .outputs = {"nh"}, .whole = "ec"});
+      s, {.inputs = {"egch", "gnk", "gnk"}, .outputs = {"gnh"}, .whole = "ec"});
 }
 
 Work combine_work(const Signature& s) {
-  return work_of_rows(s, s.shape(1), s.shape(0).dim(2), 2);
+  return work_of_rows(s, s.shape(1), s.shape(0).dim(3), 2);
 }
 
 void reference_combine(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
+  const auto h = static_cast<std::size_t>(in[0].shape.dim(3));
   for (const Kept& kept : kept_choices(s, in[1], in[0].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       out[0].data[kept.token * h + i] += in[2].data[kept.choice] * in[0].data[kept.row * h + i];
@@ -215,23 +229,24 @@ std::vector<ValueId> combine_gradient(GradientQuery& q) {
 std::vector<TensorType> infer_combine_backward(const Signature& s) {
   require_experts(s, 1, 2, 3);
   rules::require_same_dtype(s, 0, 1);
-  s.require(s.shape(0) == Shape{s.shape(2).dim(0), s.shape(1).dim(2)},
+  const Shape& slots = s.shape(2);
+  s.require(s.shape(0) == Shape{slots.dim(0), slots.dim(1), s.shape(1).dim(3)},
             "dout must have a row as long as y's for each token");
   return {s.inputs[1], s.inputs[3]};
 }
 
 Factors combine_backward_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"nh", "ech", "nk", "nk"}, .outputs = {"ech", "nk"}, .whole = "ec"});
+      s, {.inputs = {"gnh", "egch", "gnk", "gnk"}, .outputs = {"egch", "gnk"}, .whole = "ec"});
 }
 
 Work combine_backward_work(const Signature& s) {
-  return work_of_rows(s, s.shape(2), s.shape(0).dim(1), 4);
+  return work_of_rows(s, s.shape(2), s.shape(0).dim(2), 4);
 }
 
 void reference_combine_backward(const Signature& s, std::span<const Dense> in,
                                 std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(1));
+  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
   for (const Kept& kept : kept_choices(s, in[2], in[1].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       const double dout = in[0].data[kept.token * h + i];
@@ -245,56 +260,58 @@ const AttributeRow kExperts{"experts", std::int64_t{0}, false};
 const AttributeRow kCapacity{"capacity", std::int64_t{0}, false};
 
 std::vector<Op> choice_ops() {
-  return {{.name = "expert_slots",
-           .summary = "a slot with the chosen expert for each of indices[n,k], or -1 if full",
-           .inputs = {"indices"},
-           .outputs = {"slots", "load"},
-           .attributes = {kExperts, kCapacity},
-           .infer = infer_slots,
-           .factors = slots_factors,
-           .work = work_of_choices,
-           .reference = reference_slots},
-          {.name = "expert_load",
-           .summary = "fraction[e] of all choices that fell on the expert",
-           .inputs = {"indices"},
-           .outputs = {"fraction"},
-           .attributes = {kExperts},
-           .infer = infer_load,
-           .factors = load_factors,
-           .work = work_of_choices,
-           .reference = reference_load}};
+  return {
+      {.name = "expert_slots",
+       .summary = "a slot in the group with the expert of each indices[g,n,k], or -1 if it is full",
+       .inputs = {"indices"},
+       .outputs = {"slots", "load"},
+       .attributes = {kExperts, kCapacity},
+       .infer = infer_slots,
+       .factors = slots_factors,
+       .work = work_of_choices,
+       .reference = reference_slots},
+      {.name = "expert_load",
+       .summary = "counts[e] of all choices indices[g,n,k] that fell on the expert",
+       .inputs = {"indices"},
+       .outputs = {"counts"},
+       .attributes = {kExperts},
+       .infer = infer_load,
+       .factors = load_factors,
+       .work = work_of_choices,
+       .reference = reference_load}};
 }
 
 std::vector<Op> row_ops() {
-  return {{.name = "expert_dispatch",
-           .summary = "y[e,c,h] = the rows of x[n,h] in their slots[n,k], zeros in empty ones",
-           .inputs = {"x", "slots"},
-           .outputs = {"y"},
-           .attributes = {kExperts, kCapacity},
-           .infer = infer_dispatch,
-           .factors = dispatch_factors,
-           .linear = Linear::Each,
-           .work = dispatch_work,
-           .gradient = dispatch_gradient,
-           .reference = reference_dispatch},
-          {.name = "expert_combine",
-           .summary = "out[n,h] = sum over k of gates[n,k] times the row of y[e,c,h] in slots[n,k]",
-           .inputs = {"y", "slots", "gates"},
-           .outputs = {"out"},
-           .infer = infer_combine,
-           .factors = combine_factors,
-           .linear = Linear::Each,
-           .work = combine_work,
-           .gradient = combine_gradient,
-           .reference = reference_combine},
-          {.name = "expert_combine_backward",
-           .summary = "gradients of expert_combine",
-           .inputs = {"dout", "y", "slots", "gates"},
-           .outputs = {"dy", "dgates"},
-           .infer = infer_combine_backward,
-           .factors = combine_backward_factors,
-           .work = combine_backward_work,
-           .reference = reference_combine_backward}};
+  return {
+      {.name = "expert_dispatch",
+       .summary = "y[e,g,c,h] = the rows of x[g,n,h] in their slots[g,n,k], zeros in empty ones",
+       .inputs = {"x", "slots"},
+       .outputs = {"y"},
+       .attributes = {kExperts, kCapacity},
+       .infer = infer_dispatch,
+       .factors = dispatch_factors,
+       .linear = Linear::Each,
+       .work = dispatch_work,
+       .gradient = dispatch_gradient,
+       .reference = reference_dispatch},
+      {.name = "expert_combine",
+       .summary = "out[g,n,h] = sum over k of gates[g,n,k] times row slots[g,n,k] of y[e,g,c,h]",
+       .inputs = {"y", "slots", "gates"},
+       .outputs = {"out"},
+       .infer = infer_combine,
+       .factors = combine_factors,
+       .linear = Linear::Each,
+       .work = combine_work,
+       .gradient = combine_gradient,
+       .reference = reference_combine},
+      {.name = "expert_combine_backward",
+       .summary = "gradients of expert_combine",
+       .inputs = {"dout", "y", "slots", "gates"},
+       .outputs = {"dy", "dgates"},
+       .infer = infer_combine_backward,
+       .factors = combine_backward_factors,
+       .work = combine_backward_work,
+       .reference = reference_combine_backward}};
 }
 
 }  // namespace
