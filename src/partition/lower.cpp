@@ -117,7 +117,8 @@ class Lowering {
       late_[s] = merges_micro(step) || std::ranges::any_of(step.inputs, [&](CopyId id) {
                    const std::int32_t made_by = copy(id).step;
                    return made_by >= 0 && !placed_.is_by_micro(id) &&
-                          late_[static_cast<std::size_t>(made_by)];
+                          late_[static_cast<std::size_t>(made_by)] &&
+                          work_of(static_cast<std::size_t>(made_by)) == work_of(s);
                  });
       by_task_[{step.stage, work_of(s)}].push_back(s);
     }
@@ -300,10 +301,10 @@ class Lowering {
     const Copy& one = copy(id);
     throw Error(
         ErrorKind::Usage,
-        fmt::format("{} is needed before it is there in table {}: micro-batches of this model "
-                    "cannot be computed one after the other, as a node needs several of them "
-                    "({})",
-                    value(one.value).name, table_.name, to_text(one.placement, axes())));
+        fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
+                    "forward, and it takes them all (a loss over the whole batch, such as the "
+                    "balance of experts, does); use the schedule gpipe, or no micro-batches",
+                    table_.name, value(one.value).name));
   }
 
   void define(CopyId id, int m, ValueId made) {
@@ -567,7 +568,7 @@ class Lowering {
   bool splits_backward_ = false;
   int updates_ = 0;  ///< tasks so far
   Phase phase_ = Phase::Forward;
-  std::vector<bool> late_;         ///< by step: it needs all micro-batches
+  std::vector<bool> late_;         ///< by step: it needs all micro-batches of its own kind of task
   std::vector<bool> for_weights_;  ///< by step
   std::map<std::pair<int, PipelineWork>, std::vector<std::size_t>> by_task_;
   std::map<std::pair<int, PipelineWork>, int> tasks_done_;

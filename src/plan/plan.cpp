@@ -302,7 +302,8 @@ PipelineTable table_of(const Plan& plan) {
   options.ranks = plan.mesh.size(kPipe);
   options.microbatches = plan.microbatches;
   options.chunks = plan.chunks;
-  return make_pipeline(options.ranks == 1 ? "1f1b" : plan.schedule, options);
+  const bool forward_first = plan.schedule == "gpipe";
+  return make_pipeline(options.ranks > 1 || forward_first ? plan.schedule : "1f1b", options);
 }
 
 }  // namespace trireme

@@ -249,11 +249,11 @@ TEST(Equality, MixtureOfExperts) {
       {
           {.mesh = "data=2"},
           {.mesh = "data=3", .zero = 3},
-          {.mesh = "", .microbatches = 2},
+          {.mesh = "", .microbatches = 2, .schedule = "gpipe"},
           {.mesh = "expert=2"},
           {.mesh = "expert=3"},
           {.mesh = "expert=4"},
-          {.mesh = "expert=2", .microbatches = 2},
+          {.mesh = "expert=2", .microbatches = 2, .schedule = "gpipe"},
           {.mesh = "expert=2", .zero = 1},
           {.mesh = "data=2,expert=2"},
           {.mesh = "data=2,expert=2", .zero = 2},
@@ -264,8 +264,8 @@ TEST(Equality, MixtureOfExperts) {
           {.mesh = "tensor=2"},
           {.mesh = "tensor=4"},
           {.mesh = "context=2"},
-          {.mesh = "pipe=2", .microbatches = 2},
-          {.mesh = "pipe=2,expert=2", .microbatches = 2},
+          {.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"},
+          {.mesh = "pipe=2,expert=2", .microbatches = 2, .schedule = "gpipe"},
           {.mesh = "pipe=2,expert=2,data=2", .microbatches = 2, .schedule = "gpipe", .zero = 1},
       });
 }
