@@ -114,12 +114,14 @@ class Lowering {
     late_.assign(count, false);
     for (std::size_t s = 0; s < count; ++s) {
       const PlacedStep& step = placed_.steps[s];
-      late_[s] = merges_micro(step) || std::ranges::any_of(step.inputs, [&](CopyId id) {
-                   const std::int32_t made_by = copy(id).step;
-                   return made_by >= 0 && !placed_.is_by_micro(id) &&
-                          late_[static_cast<std::size_t>(made_by)] &&
-                          work_of(static_cast<std::size_t>(made_by)) == work_of(s);
-                 });
+      late_[s] =
+          merges_micro(step) || std::ranges::any_of(step.inputs, [&](CopyId id) {
+            const std::int32_t made_by = copy(id).step;
+            return made_by >= 0 && !placed_.is_by_micro(id) &&
+                   late_[static_cast<std::size_t>(made_by)] &&
+                   (step.phase == Phase::Forward ||
+                    placed_.steps[static_cast<std::size_t>(made_by)].phase != Phase::Forward);
+          });
       by_task_[{step.stage, work_of(s)}].push_back(s);
     }
   }
@@ -568,7 +570,8 @@ class Lowering {
   bool splits_backward_ = false;
   int updates_ = 0;  ///< tasks so far
   Phase phase_ = Phase::Forward;
-  std::vector<bool> late_;         ///< by step: it needs all micro-batches of its own kind of task
+  std::vector<bool>
+      late_;  ///< by step: it needs all micro-batches of the forward, or of the backward
   std::vector<bool> for_weights_;  ///< by step
   std::map<std::pair<int, PipelineWork>, std::vector<std::size_t>> by_task_;
   std::map<std::pair<int, PipelineWork>, int> tasks_done_;

@@ -59,7 +59,7 @@ class Placer {
       const ValueId id{static_cast<std::int32_t>(v)};
       if (graph().value(id).origin != Origin::Node) {
         check_wish(id, stored(id));
-        known_[v].push_back({add_copy(id, stored(id), -1), kAlways, -1});
+        known_[v].push_back({add_copy(id, stored(id), -1), kAlways, -1, true});
       }
     }
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
@@ -76,6 +76,7 @@ class Placer {
     CopyId copy;
     int part;
     int stage;
+    bool primary;
   };
 
   [[nodiscard]] const Graph& graph() const { return placed_.graph; }
@@ -92,7 +93,7 @@ class Placer {
     TRIREME_CHECK(!known(id).empty(), value(id).name);
     CopyId found = -1;
     for (const Known& one : known(id)) {
-      found = one.part == kAlways ? one.copy : found;
+      found = one.primary ? one.copy : found;
     }
     return found;
   }
@@ -215,7 +216,7 @@ class Placer {
       placement.partial.insert(passed.begin(), passed.end());
       const CopyId made = add_copy(node.outputs[k], placement, number);
       step.outputs.push_back(made);
-      known(node.outputs[k]).push_back({made, kAlways, -1});
+      known(node.outputs[k]).push_back({made, kAlways, -1, true});
       stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
     }
     placed_.steps.push_back(step);
@@ -434,7 +435,7 @@ class Placer {
     return change(source(id, wanted, part_of_step(like.phase), like.stage), wanted, like, false);
   }
 
-  CopyId change(CopyId from, const Placement& wanted, const PlacedStep& like, bool always) {
+  CopyId change(CopyId from, const Placement& wanted, const PlacedStep& like, bool primary) {
     const ValueId id = copy(from).value;
     for (const Change& one : changes_between(copy(from).placement, wanted, shape(id), axes())) {
       PlacedStep step;
@@ -453,7 +454,10 @@ class Placer {
       from = add_copy(id, one.result, static_cast<std::int32_t>(placed_.steps.size()));
       step.outputs = {from};
       placed_.steps.push_back(step);
-      known(id).push_back({from, always ? kAlways : part_of_step(like.phase), like.stage});
+      // What is no larger than before may be kept as well as that; what was gathered is for this part of the step.
+      const bool larger = one.kind == ChangeKind::AllGather;
+      known(id).push_back(
+          {from, larger && !primary ? part_of_step(like.phase) : kAlways, like.stage, primary});
     }
     return from;
   }

@@ -172,6 +172,23 @@ TEST(Exchanges, ZeroHasItsVolumes) {
   EXPECT_GE(zero_volume(3) / plain, 1.45);
 }
 
+// E17: tokens go to their experts and back, and so do the gradients: 2 + 2 in each block, of all places for tokens.
+TEST(Exchanges, ExpertsTakeTwoPlusTwo) {
+  ModelConfig config = preset_model("gpt-nano");
+  config.layers = 2;
+  config.width = 16;
+  config.vocabulary = 32;
+  config.context = 8;
+  config.experts = 4;
+  const Graph graph = make_training_graph(make_model(config, {.sequences = 4, .length = 8}).graph);
+  const RankGraph mine = rank_zero(graph, plan_on("expert=2"), dim_names(graph));
+  const Counts counts = exchanges_in(mine.graph);
+  EXPECT_EQ(counts.at("all_to_all forward"), 4) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("all_to_all backward"), 4);
+  EXPECT_FALSE(counts.contains("all_gather forward"));
+  EXPECT_FALSE(counts.contains("all_gather backward"));
+}
+
 // G4: queries, keys, values and the result, and their gradients.
 TEST(Exchanges, AttentionExchangesHeads) {
   Plan plan = plan_on("context=2");
