@@ -8,11 +8,13 @@ stdin and answers with "LOSS SECONDS PEAK_BYTES".
 
 import json
 import math
+import os
 import sys
 import time
 
 import numpy
 import torch
+import torch.distributed
 from torch import nn
 from torch.nn import functional
 
@@ -122,30 +124,57 @@ def peak_bytes():
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         settings = json.load(file)
+    # Ranks are processes, forked before there are threads; the first tells the others when to step.
+    ranks, rank, commands, others = settings["ranks"], 0, sys.stdin, []
+    for number in range(1, ranks):
+        read_end, write_end = os.pipe()
+        if os.fork() == 0:
+            os.close(write_end)
+            for other in others:
+                other.close()
+            rank, commands, others = number, os.fdopen(read_end), []
+            break
+        os.close(read_end)
+        others.append(os.fdopen(write_end, "w"))
     torch.set_num_threads(settings["threads"])
+    if ranks > 1:
+        torch.distributed.init_process_group(
+            "gloo", init_method="file://" + settings["store"], rank=rank, world_size=ranks
+        )
     model = Gpt(*(settings[key] for key in ("vocabulary", "context", "width", "layers", "heads")))
     load(model, settings["weights"])
+    step_model = nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
     tokens = torch.from_numpy(numpy.fromfile(settings["tokens"], dtype=numpy.int32).astype(numpy.int64))
     tokens = tokens.view(-1, 2, settings["sequences"], settings["length"])
 
     decayed = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    kept = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": settings["decay"]}, {"params": others, "weight_decay": 0}],
+        [{"params": decayed, "weight_decay": settings["decay"]}, {"params": kept, "weight_decay": 0}],
         lr=settings["rate"],
         betas=(settings["beta1"], settings["beta2"]),
         eps=settings["epsilon"],
     )
-    print(torch.__version__, flush=True)
-    for number, _ in enumerate(sys.stdin):
+    if rank == 0:
+        print(torch.__version__, flush=True)
+    part = slice(rank * settings["sequences"] // ranks, (rank + 1) * settings["sequences"] // ranks)
+    for number, _ in enumerate(commands):
+        for other in others:
+            other.write("step\n")
+            other.flush()
         start = time.perf_counter()
-        loss = model(tokens[number, 0], tokens[number, 1])
+        loss = step_model(tokens[number, 0, part], tokens[number, 1, part])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), settings["clip"])
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        if ranks > 1:
+            loss = loss.detach()
+            torch.distributed.all_reduce(loss)
+            loss /= ranks
         value = loss.item()
-        print(value, time.perf_counter() - start, peak_bytes(), flush=True)
+        if rank == 0:
+            print(value, time.perf_counter() - start, peak_bytes(), flush=True)
 
 
 main()

@@ -1,13 +1,14 @@
 // One training step of the same GPT here and in PyTorch, by turns, from the same weights over the same tokens.
 //
-//   bench/train/run [--json] [--rounds N] [--threads N] [--layers N] [--width N] [--heads N] [--length N]
+//   bench/train/run [--json] [--rounds N] [--ranks N] [--threads N] [--layers N] [--width N] [--heads N] [--length N]
 //                   [--sequences N] [--vocabulary N] [--only-trireme]
 //
 // Without options: 12 layers, width 768, 12 heads, 4 sequences of 256 tokens, a vocabulary of 50304, in f32, with
 // AdamW and clipping. Medians over the rounds count; the first step of each is not among them. The losses must
 // agree, or the two do not compute the same thing and the bench fails. Memory is the most that each process has
 // held. A product of matrices 1024 x 1024 x 1024 is timed in each round too: the peak that HFU is a share of is
-// the best of them.
+// the best of them. With --ranks the batch is split over processes: here by `--mesh data=N`, in PyTorch by DDP on
+// Gloo; then what of the exchanges is hidden behind computing is measured too.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -32,9 +33,12 @@
 #include <unistd.h>
 
 #include "train/trainer.h"
+#include "trireme/comm.h"
+#include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/safetensors.h"
+#include "trireme/trace.h"
 
 namespace trireme {
 namespace {
@@ -42,7 +46,8 @@ namespace {
 struct Options {
   bool json = false;
   std::int64_t rounds = 5;
-  std::int64_t threads = 0;
+  std::int64_t ranks = 1;    ///< data parallel, as PyTorch's DDP on Gloo
+  std::int64_t threads = 0;  ///< of each rank; 0: the cores, shared evenly
   std::int64_t layers = 12;
   std::int64_t width = 768;
   std::int64_t heads = 12;
@@ -69,9 +74,9 @@ constexpr double kLossTolerance = 2e-3;
 Options parse(int count, char** arguments) {
   Options o;
   const std::vector<std::pair<std::string_view, std::int64_t*>> numbers{
-      {"--rounds", &o.rounds},       {"--threads", &o.threads},      {"--layers", &o.layers},
-      {"--width", &o.width},         {"--heads", &o.heads},          {"--length", &o.length},
-      {"--sequences", &o.sequences}, {"--vocabulary", &o.vocabulary}};
+      {"--rounds", &o.rounds}, {"--ranks", &o.ranks},         {"--threads", &o.threads},
+      {"--layers", &o.layers}, {"--width", &o.width},         {"--heads", &o.heads},
+      {"--length", &o.length}, {"--sequences", &o.sequences}, {"--vocabulary", &o.vocabulary}};
   bool alone = false;
   for (int i = 1; i < count; ++i) {
     const std::string_view name = arguments[i];
@@ -100,7 +105,8 @@ Options parse(int count, char** arguments) {
     o.pytorch.clear();
   }
   if (o.threads == 0) {
-    o.threads = std::max(1U, std::thread::hardware_concurrency());
+    const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    o.threads = std::max<std::int64_t>(1, cores / o.ranks);
   }
   return o;
 }
@@ -279,6 +285,8 @@ std::unique_ptr<PyTorch> start_pytorch(const Options& o, const Folder& folder,
       .write(reinterpret_cast<const char*>(tokens.data()),
              static_cast<std::streamsize>(tokens.size() * sizeof(std::int32_t)));
   nlohmann::json settings{{"threads", o.threads},
+                          {"ranks", o.ranks},
+                          {"store", folder.file("store")},
                           {"layers", o.layers},
                           {"width", o.width},
                           {"heads", o.heads},
@@ -307,97 +315,225 @@ struct Measured {
   }
 };
 
-int run(const Options& o) {
-  const Folder folder;
-  const std::vector<std::int32_t> tokens = make_tokens(o);
-  std::unique_ptr<PyTorch> pytorch;
-  if (!o.pytorch.empty()) {
-    pytorch = start_pytorch(o, folder, tokens);
-  }
-  CpuOptions cpu;
-  cpu.threads = static_cast<int>(o.threads);
-  const std::unique_ptr<Device> device = make_cpu_device(cpu);
-  train::Trainer trainer(trainer_options(o), *device);
+/// What the exchanges of a step take, and what of it the computation does not hide.
+struct Overlap {
+  double step_without = 0;  ///< seconds of a step in which each exchange is waited for at once
+  double exchanges = 0;     ///< seconds of exchanges in such a step
+  double exposed = 0;       ///< seconds of waiting in a usual step
+};
 
-  Measured ours;
-  Measured theirs;
-  double peak = 0;
-  double furthest = 0;
-  const auto batch = static_cast<std::size_t>(o.sequences * o.length);
-  for (std::int64_t round = 0; round <= o.rounds; ++round) {
+double waiting_in(const Trace& trace) {
+  double seconds = 0;
+  for (const Trace::Span& span : trace.spans) {
+    if (trace.tracks.at(static_cast<std::size_t>(span.track.index)).thread == "waiting") {
+      seconds += span.duration.count;
+    }
+  }
+  return seconds;
+}
+
+class Bench {
+ public:
+  Bench(const Options& o, World* world)
+      : o_(o), world_(world), tokens_(make_tokens(o)), device_(make_cpu_device(cpu_options())) {
+    train::Ranks ranks;
+    if (world_ != nullptr) {
+      ranks.plan.mesh = Mesh({{"data", world_->size()}});
+      communicator_.emplace(*world_, ranks.plan.mesh);
+      ranks.communicator = &*communicator_;
+    }
+    if (leads() && !o_.pytorch.empty()) {
+      pytorch_ = start_pytorch(o_, folder_, tokens_);
+    }
+    trainer_ = std::make_unique<train::Trainer>(trainer_options(o_), *device_, ranks);
+  }
+
+  int run() {
+    for (std::int64_t round = 0; round <= o_.rounds; ++round) {
+      one_round(round);
+    }
+    if (world_ != nullptr) {
+      measure_overlap();
+    }
+    if (leads()) {
+      report();
+    }
+    if (furthest_ > kLossTolerance) {
+      fmt::print(stderr, "train_bench: the losses differ by {:.2g}: not the same computation\n",
+                 furthest_);
+      return 1;
+    }
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] bool leads() const { return world_ == nullptr || world_->rank() == 0; }
+  [[nodiscard]] double ranks() const { return world_ == nullptr ? 1 : world_->size(); }
+  [[nodiscard]] CpuOptions cpu_options() const {
+    CpuOptions cpu;
+    cpu.threads = static_cast<int>(o_.threads);
+    cpu.pinned = world_ == nullptr;
+    return cpu;
+  }
+  void meet() {
+    if (world_ != nullptr) {
+      world_->all().barrier();
+    }
+  }
+  train::StepResult step(std::int64_t round, Trace* trace = nullptr) {
+    const auto batch = static_cast<std::size_t>(o_.sequences * o_.length);
     const std::size_t at = static_cast<std::size_t>(round) * 2 * batch;
+    return trainer_->run_step(std::span<const std::int32_t>(tokens_).subspan(at, batch),
+                              std::span<const std::int32_t>(tokens_).subspan(at + batch, batch),
+                              trace);
+  }
+
+  void one_round(std::int64_t round) {
+    meet();
     const double start = now();
-    const train::StepResult result = trainer.run_step(std::span(tokens).subspan(at, batch),
-                                                      std::span(tokens).subspan(at + batch, batch));
+    const train::StepResult result = step(round);
+    meet();
     const Step own{.loss = result.loss, .seconds = now() - start, .memory = peak_memory()};
+    peak_ = std::max(peak_, ranks() * train::measure_peak_flops(*device_, DType::F32));
+    meet();
+    if (!leads()) {
+      return;
+    }
     Step other;
-    if (pytorch) {
-      other = pytorch->step();
-      furthest = std::max(furthest, std::abs(own.loss - other.loss));
+    if (pytorch_) {
+      other = pytorch_->step();
+      furthest_ = std::max(furthest_, std::abs(own.loss - other.loss));
     }
     if (round > 0) {
-      ours.add(own);
-      theirs.add(other);
+      ours_.add(own);
+      theirs_.add(other);
     }
-    peak = std::max(peak, train::measure_peak_flops(*device, DType::F32));
-    if (!o.json) {
+    if (!o_.json) {
       fmt::print(
           stderr, "step {}: loss {:.5f} in {:.3f} s{}\n", round, own.loss, own.seconds,
-          pytorch ? fmt::format("; PyTorch {:.5f} in {:.3f} s", other.loss, other.seconds) : "");
+          pytorch_ ? fmt::format("; PyTorch {:.5f} in {:.3f} s", other.loss, other.seconds) : "");
     }
   }
 
-  const double count = static_cast<double>(batch);
-  const double seconds = median(ours.seconds);
-  const Flops hardware = trainer.flops().hardware();
-  const Flops model = trainer.flops().model();
-  nlohmann::json row{{"threads", o.threads},
-                     {"tokens_per_second", count / seconds},
-                     {"peak_flops", peak},
-                     {"hfu", hardware.causal_products / seconds / peak},
-                     {"mfu", model.products / seconds / peak},
-                     {"mfu_causal", model.causal_products / seconds / peak},
-                     {"peak_memory_bytes", ours.memory},
-                     {"planned_memory_bytes", trainer.memory().count}};
-  if (pytorch) {
-    row["pytorch"] = pytorch->version();
-    row["pytorch_tokens_per_second"] = count / median(theirs.seconds);
-    row["pytorch_peak_memory_bytes"] = theirs.memory;
-    row["speed_ratio"] = median(theirs.seconds) / seconds;
-    row["memory_ratio"] = ours.memory / theirs.memory;
-    row["loss_difference"] = furthest;
+  /// The best of three steps of each kind, by turns.
+  void measure_overlap() {
+    constexpr int kTimes = 3;
+    for (int i = 0; i < kTimes; ++i) {
+      for (const bool overlap : {false, true}) {
+        Trace trace;
+        trainer_->set_overlap(overlap);
+        meet();
+        const double start = now();
+        (void)step(o_.rounds, &trace);
+        meet();
+        const double seconds = now() - start;
+        const double waiting = waiting_in(trace);
+        if (overlap) {
+          overlap_.exposed = i == 0 ? waiting : std::min(overlap_.exposed, waiting);
+        } else {
+          overlap_.step_without = i == 0 ? seconds : std::min(overlap_.step_without, seconds);
+          overlap_.exchanges = i == 0 ? waiting : std::min(overlap_.exchanges, waiting);
+        }
+      }
+    }
   }
-  if (o.json) {
-    fmt::print("{}\n", row.dump());
-  } else {
+
+  void report() const {
+    const auto count = static_cast<double>(o_.sequences * o_.length);
+    const double seconds = median(ours_.seconds);
+    const Flops hardware = trainer_->flops().hardware();
+    const Flops model = trainer_->flops().model();
+    nlohmann::json row{{"ranks", ranks()},
+                       {"threads", o_.threads},
+                       {"tokens_per_second", count / seconds},
+                       {"peak_flops", peak_},
+                       {"hfu", hardware.causal_products / seconds / peak_},
+                       {"mfu", model.products / seconds / peak_},
+                       {"mfu_causal", model.causal_products / seconds / peak_},
+                       {"peak_memory_bytes", ours_.memory},
+                       {"planned_memory_bytes", trainer_->memory().count}};
+    if (pytorch_) {
+      row["pytorch"] = pytorch_->version();
+      row["pytorch_tokens_per_second"] = count / median(theirs_.seconds);
+      row["pytorch_peak_memory_bytes"] = theirs_.memory;
+      row["speed_ratio"] = median(theirs_.seconds) / seconds;
+      row["memory_ratio"] = ours_.memory / theirs_.memory;
+      row["loss_difference"] = furthest_;
+    }
+    if (world_ != nullptr) {
+      row["exchange_seconds"] = overlap_.exchanges;
+      row["exposed_seconds"] = overlap_.exposed;
+      row["hidden_share"] = 1 - overlap_.exposed / overlap_.exchanges;
+      row["step_seconds_without_overlap"] = overlap_.step_without;
+    }
+    if (o_.json) {
+      fmt::print("{}\n", row.dump());
+    } else {
+      print(row);
+    }
+  }
+
+  void print(const nlohmann::json& row) const {
+    constexpr double kGiB = 1 << 30;
+    const auto number = [&](const char* name) { return row.at(name).get<double>(); };
     fmt::print(
-        "{} layers, width {}, {} heads, {} x {} tokens, vocabulary {}, f32, {} threads; medians of "
-        "{}\n\n",
-        o.layers, o.width, o.heads, o.sequences, o.length, o.vocabulary, o.threads, o.rounds);
+        "{} layers, width {}, {} heads, {} x {} tokens, vocabulary {}, f32, {} ranks of {} "
+        "threads; medians of {}\n\n",
+        o_.layers, o_.width, o_.heads, o_.sequences, o_.length, o_.vocabulary, ranks(), o_.threads,
+        o_.rounds);
     fmt::print("{:<24}{:>12}{:>14}\n", "", "tokens/s", "peak memory");
-    fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "Trireme", count / seconds,
-               ours.memory / (1 << 30));
-    if (pytorch) {
-      fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "PyTorch " + pytorch->version(),
-                 count / median(theirs.seconds), theirs.memory / (1 << 30));
-      fmt::print("{:<24}{:>11.2f}x{:>13.2f}x\n", "Trireme / PyTorch",
-                 median(theirs.seconds) / seconds, ours.memory / theirs.memory);
+    fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "Trireme", number("tokens_per_second"),
+               number("peak_memory_bytes") / kGiB);
+    if (pytorch_) {
+      fmt::print("{:<24}{:>12.1f}{:>10.2f} GiB\n", "PyTorch " + pytorch_->version(),
+                 number("pytorch_tokens_per_second"), number("pytorch_peak_memory_bytes") / kGiB);
+      fmt::print("{:<24}{:>11.2f}x{:>13.2f}x\n", "Trireme / PyTorch", number("speed_ratio"),
+                 number("memory_ratio"));
     }
     fmt::print(
-        "\nHFU {:.1f} % (products executed, causal attention halved), MFU {:.1f} % (attention "
-        "whole), "
-        "{:.1f} % (halved),\nof {:.1f} GFLOP/s, the best product of 1024^3 in this run; memory "
-        "planned {:.2f} GiB\n",
-        100 * hardware.causal_products / seconds / peak, 100 * model.products / seconds / peak,
-        100 * model.causal_products / seconds / peak, peak / 1e9,
-        static_cast<double>(trainer.memory().count) / (1 << 30));
+        "\nHFU {:.1f} % (products executed, causal attention halved), MFU {:.1f} % "
+        "(attention whole), {:.1f} % (halved),\nof {:.1f} GFLOP/s, the best product of "
+        "1024^3 in this run; memory planned {:.2f} GiB\n",
+        100 * number("hfu"), 100 * number("mfu"), 100 * number("mfu_causal"),
+        number("peak_flops") / 1e9, number("planned_memory_bytes") / kGiB);
+    if (world_ != nullptr) {
+      fmt::print(
+          "exchanges {:.3f} s where each is waited for at once (a step of {:.3f} s); "
+          "{:.3f} s of waiting where not: {:.0f} % hidden\n",
+          number("exchange_seconds"), number("step_seconds_without_overlap"),
+          number("exposed_seconds"), 100 * number("hidden_share"));
+    }
   }
-  if (furthest > kLossTolerance) {
-    fmt::print(stderr, "train_bench: the losses differ by {:.2g}: not the same computation\n",
-               furthest);
-    return 1;
+
+  Options o_;
+  World* world_;
+  Folder folder_;
+  std::vector<std::int32_t> tokens_;
+  std::unique_ptr<PyTorch> pytorch_;
+  std::unique_ptr<Device> device_;
+  std::optional<Communicator> communicator_;
+  std::unique_ptr<train::Trainer> trainer_;
+  Measured ours_;
+  Measured theirs_;
+  double peak_ = 0;
+  double furthest_ = 0;
+  Overlap overlap_;
+};
+
+int run(const Options& o) {
+  if (o.ranks == 1) {
+    return Bench(o, nullptr).run();
   }
-  return 0;
+  WorldOptions options;
+  options.deadline = {60.0};  // ranks wait while PyTorch has its turn
+  return launch(
+      static_cast<Rank>(o.ranks),
+      [&](World& world) {
+        if (Bench(o, &world).run() != 0) {
+          throw Error(ErrorKind::Input, "the losses differ");
+        }
+      },
+      options);
 }
 
 }  // namespace

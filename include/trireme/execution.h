@@ -61,6 +61,9 @@ class Execution {
   /// its result was there for the first that needs it, and one for each wait. Throws CommError if another rank
   /// failed.
   void run(Trace* trace = nullptr);
+  /// Whether exchanges go on while later instructions compute (the default), or each is waited for at once: for
+  /// measuring what the former hides.
+  void set_overlap(bool overlap) noexcept { overlap_ = overlap; }
   /// Bytes that a step sends to other ranks, by op.
   [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
@@ -78,6 +81,7 @@ class Execution {
   Program program_;
   Device& device_;
   int rank_ = 0;
+  bool overlap_ = true;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> workspace_;
   Bytes workspace_bytes_{};

@@ -43,6 +43,69 @@ Work work_of(const Program& program, const Instruction& instruction) {
   return instruction.op->work(signature_of(program, instruction));
 }
 
+/// Puts what a step does into a trace. Exchanges that go on at the same time are on tracks of their own.
+class Recorder {
+ public:
+  Recorder(Trace& trace, int rank, std::size_t instructions)
+      : trace_(trace),
+        process_(fmt::format("rank {}", rank)),
+        compute_(trace.add_track(process_, "compute")),
+        waiting_(trace.add_track(process_, "waiting")),
+        begun_(instructions),
+        track_of_(instructions) {}
+
+  [[nodiscard]] Seconds now() const {
+    return {std::chrono::duration<double>(Clock::now() - start_).count()};
+  }
+  void add_kernel(const Instruction& instruction, Seconds begin, const Work& work) {
+    add(compute_, instruction, begin,
+        {{"block", std::int64_t{instruction.block}},
+         {"flops", work.products + work.others},
+         {"bytes", work.bytes}});
+  }
+  void add_wait(const Instruction& instruction, Seconds begin) {
+    add(waiting_, instruction, begin, {{"block", std::int64_t{instruction.block}}});
+  }
+  void begin_exchange(std::size_t number) {
+    begun_[number] = now();
+    track_of_[number] = free_track();
+  }
+  void end_exchange(std::size_t number, const Instruction& instruction, double bytes) {
+    add(tracks_[track_of_[number]], instruction, begun_[number], {{"bytes", bytes}});
+    busy_[track_of_[number]] = false;
+  }
+
+ private:
+  void add(TrackId track, const Instruction& instruction, Seconds begin,
+           std::vector<TraceArg> args) {
+    trace_.add_span({.track = track,
+                     .name = std::string(instruction.op->name),
+                     .category = std::string(to_text(instruction.phase)),
+                     .start = begin,
+                     .duration = {now().count - begin.count},
+                     .args = std::move(args)});
+  }
+  std::size_t free_track() {
+    const auto number = static_cast<std::size_t>(std::ranges::find(busy_, false) - busy_.begin());
+    if (number == busy_.size()) {
+      tracks_.push_back(trace_.add_track(process_, fmt::format("exchanges {}", number)));
+      busy_.push_back(true);
+    }
+    busy_[number] = true;
+    return number;
+  }
+
+  Trace& trace_;
+  std::string process_;
+  TrackId compute_;
+  TrackId waiting_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<Seconds> begun_;         ///< by instruction
+  std::vector<std::size_t> track_of_;  ///< likewise
+  std::vector<TrackId> tracks_;
+  std::vector<bool> busy_;  ///< by track
+};
+
 }  // namespace
 
 Bytes workspace_of(const Program& program, Device& device) {
@@ -133,7 +196,9 @@ void Execution::run(Trace* trace) {
   }
   for (std::size_t i = 0; i <= kernels_.size(); ++i) {
     for (const std::size_t exchange : waits_[i]) {
-      exchanges_[exchange]->finish();
+      if (overlap_) {
+        exchanges_[exchange]->finish();
+      }
     }
     if (i == kernels_.size()) {
       break;
@@ -143,6 +208,9 @@ void Execution::run(Trace* trace) {
     } else if (exchanges_[i]) {
       device_.synchronize();
       exchanges_[i]->start();
+      if (!overlap_) {
+        exchanges_[i]->finish();
+      }
     }
   }
   device_.synchronize();
@@ -150,65 +218,36 @@ void Execution::run(Trace* trace) {
 
 /// The same, with a look at the clock before and after everything.
 void Execution::run_traced(Trace& trace) {
-  const std::string process = fmt::format("rank {}", rank_);
-  const TrackId compute = trace.add_track(process, "compute");
-  const TrackId waiting = trace.add_track(process, "waiting");
-  // Exchanges that go on at the same time are on tracks of their own.
-  std::vector<TrackId> tracks;
-  std::vector<bool> busy;
-  const auto free_track = [&] {
-    const auto it = std::ranges::find(busy, false);
-    const auto number = static_cast<std::size_t>(it - busy.begin());
-    if (it == busy.end()) {
-      tracks.push_back(trace.add_track(process, fmt::format("exchanges {}", number)));
-      busy.push_back(true);
-    }
-    busy[number] = true;
-    return number;
+  Recorder recorder(trace, rank_, exchanges_.size());
+  const auto finish = [&](std::size_t e) {
+    const Instruction& instruction = program_.instructions[e];
+    const Seconds begin = recorder.now();
+    exchanges_[e]->finish();
+    recorder.add_wait(instruction, begin);
+    recorder.end_exchange(e, instruction, trireme::bytes_sent(signature_of(program_, instruction)));
   };
-  const Clock::time_point start = Clock::now();
-  const auto now = [&] {
-    return Seconds{std::chrono::duration<double>(Clock::now() - start).count()};
-  };
-  const auto add = [&](TrackId track, const Instruction& instruction, Seconds begin,
-                       std::vector<TraceArg> args) {
-    trace.add_span({.track = track,
-                    .name = std::string(instruction.op->name),
-                    .category = std::string(to_text(instruction.phase)),
-                    .start = begin,
-                    .duration = {now().count - begin.count},
-                    .args = std::move(args)});
-  };
-  std::vector<Seconds> begun(exchanges_.size());
-  std::vector<std::size_t> track_of(exchanges_.size());
   for (std::size_t i = 0; i <= kernels_.size(); ++i) {
     for (const std::size_t e : waits_[i]) {
-      const Instruction& instruction = program_.instructions[e];
-      const Seconds begin = now();
-      exchanges_[e]->finish();
-      add(waiting, instruction, begin, {{"block", std::int64_t{instruction.block}}});
-      add(tracks[track_of[e]], instruction, begun[e],
-          {{"bytes", trireme::bytes_sent(signature_of(program_, instruction))}});
-      busy[track_of[e]] = false;
+      if (overlap_) {
+        finish(e);
+      }
     }
     if (i == kernels_.size()) {
       break;
     }
     const Instruction& instruction = program_.instructions[i];
-    const Seconds begin = now();
     if (kernels_[i]) {
+      const Seconds begin = recorder.now();
       kernels_[i]->run();
       device_.synchronize();
-      const Work work = work_of(program_, instruction);
-      add(compute, instruction, begin,
-          {{"block", std::int64_t{instruction.block}},
-           {"flops", work.products + work.others},
-           {"bytes", work.bytes}});
+      recorder.add_kernel(instruction, begin, work_of(program_, instruction));
     } else if (exchanges_[i]) {
       device_.synchronize();
-      begun[i] = begin;
-      track_of[i] = free_track();
+      recorder.begin_exchange(i);
       exchanges_[i]->start();
+      if (!overlap_) {
+        finish(i);
+      }
     }
   }
 }

@@ -49,6 +49,8 @@ class Trainer {
   [[nodiscard]] Bytes input_bytes() const;
   [[nodiscard]] Bytes target_bytes() const;
 
+  /// See Execution.
+  void set_overlap(bool overlap) { execution_->execution().set_overlap(overlap); }
   /// Bytes that this rank sends to others in a step, by op.
   [[nodiscard]] std::map<std::string, double> bytes_sent() const {
     return execution_->bytes_sent();
