@@ -63,12 +63,10 @@ constexpr AdamW kAdam{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1
 constexpr double kLossTolerance = 2e-3;
 
 [[noreturn]] void usage(const std::string& reason) {
-  fmt::print(stderr, "train_bench: {}\n", reason);
-  fmt::print(stderr,
-             "options: --json --only-trireme --pytorch SCRIPT, and with a number --rounds "
-             "--threads --layers "
-             "--width --heads --length --sequences --vocabulary\n");
-  std::exit(2);
+  throw Error(ErrorKind::Usage,
+              reason +
+                  "\noptions: --json --only-trireme --pytorch SCRIPT, and with a number --rounds "
+                  "--ranks --threads --layers --width --heads --length --sequences --vocabulary");
 }
 
 Options parse(int count, char** arguments) {
@@ -540,10 +538,12 @@ int run(const Options& o) {
 }  // namespace trireme
 
 int main(int count, char** arguments) {
-  const trireme::Options options = trireme::parse(count, arguments);
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    return trireme::run(options);
+    return trireme::run(trireme::parse(count, arguments));
+  } catch (const trireme::Error& error) {
+    fmt::print(stderr, "train_bench: {}\n", error.what());
+    return error.kind() == trireme::ErrorKind::Usage ? 2 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_bench: {}\n", error.what());
     return 1;
