@@ -1,8 +1,8 @@
 #include "cli/interrupt.h"
 
 #include <cerrno>
-#include <cstring>
 #include <new>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -27,8 +27,8 @@ void* shared_page() {
   void* page = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
-    throw Error(ErrorKind::System,
-                fmt::format("no memory to share with ranks: {}", std::strerror(errno)));
+    throw Error(ErrorKind::System, fmt::format("no memory to share with ranks: {}",
+                                               std::system_category().message(errno)));
   }
   return page;
 }
