@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -15,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/interrupt.h"
 #include "cli/parsed.h"
 #include "cli/train_data.h"
 #include "cli/train_display.h"
@@ -49,6 +49,7 @@ constexpr const char* kExamples =
     "  trireme train --model path/to/folder           a config.json and weights of Hugging Face's\n"
     "  trireme train --export gpt-mini                and into such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
+    "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
     "\n"
     "Ctrl-C finishes the step, saves, and says how to go on.";
 
@@ -71,30 +72,6 @@ struct Options {
   std::int64_t save_every = 0;
   std::int64_t validate_every = 0;
   bool json = false;
-};
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
-volatile std::sig_atomic_t interrupted = 0;
-
-void on_interrupt(int /*signal*/) {
-  interrupted = 1;
-}
-
-/// While it lives, Ctrl-C only sets `interrupted`; pressed again it ends the program as usual.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action {};
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESETHAND;
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction before_ {};
 };
 
 /// "runs/gpt-mini-001", or the first number that is free.
@@ -154,11 +131,59 @@ NamedModel name_model(const Options& options) {
   return named;
 }
 
+/// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
+train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model) {
+  train::TrainerOptions options;
+  options.model = model;
+  options.batch = {settings.batch, settings.length};
+  options.rate = settings.learning_rate(model);
+  options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
+  options.training.clip_limit = settings.clip;
+  options.training.no_decay = {".bias"};
+  const RecomputeChoice recompute = parse_recompute(settings.recompute);
+  options.recompute = recompute.mode;
+  options.activation_budget = recompute.budget;
+  options.seed = settings.seed;
+  return options;
+}
+
+/// The checkpoint that the run goes on from. Throws Error(Usage) if it has all its steps.
+train::LoadedCheckpoint open_checkpoint(const Options& options) {
+  auto loaded = train::load_latest(options.resume + "/checkpoints");
+  if (!loaded) {
+    throw Error(ErrorKind::Input,
+                fmt::format("{} has no checkpoint to resume from", options.resume));
+  }
+  const std::int64_t step = loaded->checkpoint.info.step;
+  if (step >= options.settings.steps && options.export_folder.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--resume: this run has its {} steps already; give more, such as "
+                            "--steps {}",
+                            step, 2 * step));
+  }
+  return std::move(*loaded);
+}
+
+/// The first rank on which it holds; as many as there are ranks if it does on none. All ranks ask.
+int first_rank_with(World& world, bool here) {
+  std::int32_t first = here ? world.rank() : world.size();
+  CallOptions options;
+  options.reduction = Reduction::Min;
+  world.all().run(allreduce<std::int32_t>(std::span(&first, 1), options));
+  return first;
+}
+
+/// Ends a rank, where another tells what is wrong.
+struct ToldByAnother {};
+
 /// On one device, or as one of several ranks, which all do the same; the first has the files and the terminal.
 class Run {
  public:
-  Run(const Options& options, TrainDisplay& display, const train::Ranks& ranks)
+  /// Ends early, and well, once `interrupted` is not 0.
+  Run(const Options& options, TrainDisplay& display, const train::Ranks& ranks,
+      SharedNumber& interrupted)
       : ranks_(ranks),
+        interrupted_(interrupted),
         options_(options),
         settings_(options.settings),
         display_(display),
@@ -189,9 +214,9 @@ class Run {
     if (leads()) {
       display_.begin(facts_);
     }
-    const InterruptGuard guard;
+    const InterruptGuard guard(interrupted_);
     const Clock::time_point start = Clock::now();
-    while (trainer_.step() < settings_.steps && !any(interrupted != 0)) {
+    while (trainer_.step() < settings_.steps && !any(interrupted_.get() != 0)) {
       one_step();
       if (options_.save_every > 0 && trainer_.step() % options_.save_every == 0) {
         save();
@@ -206,16 +231,18 @@ class Run {
  private:
   [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
 
-  /// Whether it holds on any rank.
-  bool any(bool here) {
-    if (ranks_.communicator == nullptr) {
-      return here;
+  /// The first rank on which it holds; as many as there are ranks if it does on none.
+  int first_with(bool here) {
+    return ranks_.communicator == nullptr ? (here ? 0 : 1)
+                                          : first_rank_with(ranks_.communicator->world(), here);
+  }
+  bool any(bool here) { return first_with(here) < ranks_.count(); }
+
+  /// What ends all ranks is told by one.
+  void require_told_by(int teller) const {
+    if (ranks_.rank() != teller) {
+      throw ToldByAnother{};
     }
-    std::int32_t flag = here ? 1 : 0;
-    CallOptions options;
-    options.reduction = Reduction::Max;
-    ranks_.communicator->world().all().run(allreduce<std::int32_t>(std::span(&flag, 1), options));
-    return flag != 0;
   }
 
   /// Ranks of one machine share its cores.
@@ -230,24 +257,8 @@ class Run {
     return options;
   }
 
-  /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
-  [[nodiscard]] train::TrainerOptions trainer_options() const {
-    train::TrainerOptions options;
-    options.model = model_.config;
-    options.batch = {settings_.batch, settings_.length};
-    options.rate = settings_.learning_rate(model_.config);
-    options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings_.decay};
-    options.training.clip_limit = settings_.clip;
-    options.training.no_decay = {".bias"};
-    const RecomputeChoice recompute = parse_recompute(settings_.recompute);
-    options.recompute = recompute.mode;
-    options.activation_budget = recompute.budget;
-    options.seed = settings_.seed;
-    return options;
-  }
-
   [[nodiscard]] train::TrainerOptions options_that_fit() const {
-    train::TrainerOptions options = trainer_options();
+    train::TrainerOptions options = trainer_options(settings_, model_.config);
     if (ranks_.count() > 1) {
       return options;
     }
@@ -298,27 +309,20 @@ class Run {
   }
 
   void resume() {
-    const auto loaded = train::load_latest(folder_ + "/checkpoints");
-    if (!loaded) {
-      throw Error(ErrorKind::Input, fmt::format("{} has no checkpoint to resume from", folder_));
+    const train::LoadedCheckpoint loaded = open_checkpoint(options_);
+    if (!loaded.warning.empty() && leads()) {
+      fmt::print(stderr, "trireme: {}\n", loaded.warning);
     }
-    if (!loaded->warning.empty()) {
-      fmt::print(stderr, "trireme: {}\n", loaded->warning);
-    }
-    trainer_.restore(loaded->checkpoint);
-    if (const std::optional<NonFinite> found = trainer_.find_non_finite_state()) {
+    trainer_.restore(loaded.checkpoint);
+    const std::optional<NonFinite> found = trainer_.find_non_finite_state();
+    if (const int teller = first_with(found.has_value()); teller < ranks_.count()) {
+      require_told_by(teller);
       throw Error(ErrorKind::Input,
                   fmt::format("{} cannot be gone on from, for {}; remove that folder to go on from "
                               "the checkpoint before it",
-                              loaded->checkpoint.path, to_text(*found, trainer_.program())));
+                              loaded.checkpoint.path, to_text(*found, trainer_.program())));
     }
-    position_ = loaded->checkpoint.info.data;
-    if (trainer_.step() >= settings_.steps && options_.export_folder.empty()) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("--resume: this run has its {} steps already; give more, such as "
-                              "--steps {}",
-                              trainer_.step(), 2 * trainer_.step()));
-    }
+    position_ = loaded.checkpoint.info.data;
   }
 
   void learn_facts() {
@@ -411,6 +415,8 @@ class Run {
     if (sound && trainer_.step() > facts_.first_step) {
       save();
     }
+    const int teller = first_with(found.has_value());
+    require_told_by(teller < ranks_.count() ? teller : 0);
     TrainFailure failure;
     failure.result = result;
     failure.found = found;
@@ -520,6 +526,7 @@ class Run {
   }
 
   train::Ranks ranks_;
+  SharedNumber& interrupted_;
   Options options_;
   TrainSettings settings_;
   TrainDisplay& display_;
@@ -596,7 +603,7 @@ std::optional<std::string> variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-void run_on(const Options& options, const Plan& plan, World* world) {
+void run_on(const Options& options, const Plan& plan, World* world, SharedNumber& interrupted) {
   const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
   std::optional<Communicator> communicator;
   train::Ranks ranks;
@@ -605,7 +612,11 @@ void run_on(const Options& options, const Plan& plan, World* world) {
     communicator.emplace(*world, plan.mesh);
     ranks.communicator = &*communicator;
   }
-  Run(options, *display, ranks).run();
+  try {
+    Run(options, *display, ranks, interrupted).run();
+  } catch (const ToldByAnother&) {
+    return;
+  }
 }
 
 /// A rank that computes for long is not a rank that hangs.
@@ -615,30 +626,103 @@ WorldOptions world_options() {
   return options;
 }
 
-void run(const Options& given) {
-  const Options options = completed(given);
+/// Finds once, before there are ranks, what all of them would complain about. With the name of the run's folder, which
+/// they could not agree on later.
+Options checked(Options options, const Plan& plan) {
+  const NamedModel named = name_model(options);
+  const TrainData data = open_train_data(options.settings, named.config);
+  const TrainModel model =
+      open_train_model(options.settings, named, data.vocabulary, !options.resume.empty());
+  if (!options.resume.empty()) {
+    (void)open_checkpoint(options);
+  } else if (options.run_folder.empty()) {
+    options.run_folder = free_run_folder(name_of(model.config));
+  }
+  check_plan(plan, trainer_options(options.settings, model.config));
+  return options;
+}
+
+/// On processes forked from this one.
+void run_forked(const Options& given, const Plan& plan) {
+  constexpr int kMostProcesses = 256;
+  require(plan.mesh.devices() <= kMostProcesses,
+          fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
+                      to_text(plan.mesh), plan.mesh.devices(), kMostProcesses));
+  const Options options = checked(given, plan);
+  SharedNumber interrupted;
+  SharedNumber refused;  // 1: what a rank says is an error of the caller's
+  const InterruptGuard guard(interrupted);
+  const auto body = [&](World& world) {
+    try {
+      run_on(options, plan, &world, interrupted);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input) {
+        refused.set(1);
+      }
+      throw;
+    }
+  };
+  if (launch(plan.mesh.devices(), body, world_options()) != 0) {
+    throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
+                "a rank failed; its message stands above");
+  }
+}
+
+/// As one of the ranks that another program has started.
+void run_joined(const Options& options, const Plan& plan) {
+  SharedNumber interrupted;
+  World world = join(variable, world_options());
+  std::optional<Error> problem;
+  try {
+    (void)checked(options, plan);
+  } catch (const Error& error) {
+    problem = error;
+  }
+  const int teller = first_rank_with(world, problem.has_value());
+  if (teller == world.size()) {
+    run_on(options, plan, &world, interrupted);
+  } else if (teller == world.rank() && problem) {
+    throw Error(*problem);
+  }
+}
+
+/// The plan, checked against the options and what has started this process.
+Plan plan_of(const Options& options, const comm::LaunchInfo& launch) {
   verify(options);
   Plan plan = options.plan.plan();
+  if (launch.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
+    plan.mesh = Mesh({{"data", launch.size}});
+  }
+  require(launch.size == 1 || plan.mesh.devices() == launch.size,
+          fmt::format("the mesh {} has {} devices, but {} started {} ranks; make them agree",
+                      to_text(plan.mesh), plan.mesh.devices(), comm::name(launch.launcher),
+                      launch.size));
   require(plan.mesh.devices() == 1 || options.export_folder.empty(),
           "--export is for one device: let this run end, then --resume it with --export alone");
-  const bool launched = comm::find_launch(variable).size > 1;
-  if (plan.mesh.devices() > 1 && !launched) {
-    if (launch(
-            plan.mesh.devices(), [&](World& world) { run_on(options, plan, &world); },
-            world_options()) != 0) {
-      throw Error(ErrorKind::Peer, "a rank failed; its message stands above");
+  return plan;
+}
+
+void run(const Options& given) {
+  const comm::LaunchInfo launch = comm::find_launch(variable);
+  Options options;
+  Plan plan;
+  try {
+    options = completed(given);
+    plan = plan_of(options, launch);
+  } catch (const Error&) {
+    if (launch.rank == 0) {
+      throw;
     }
-    return;
+    return;  // all ranks have the same options, and rank 0 tells what is wrong with them
   }
-  if (!launched) {
-    run_on(options, plan, nullptr);
-    return;
+  if (launch.size > 1) {
+    run_joined(options, plan);
+  } else if (plan.mesh.devices() > 1) {
+    run_forked(options, plan);
+  } else {
+    SharedNumber interrupted;
+    run_on(options, plan, nullptr, interrupted);
   }
-  World world = join(variable, world_options());
-  if (plan.mesh.devices() == 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
-    plan.mesh = Mesh({{"data", world.size()}});
-  }
-  run_on(options, plan, &world);
 }
 
 /// What a run is made from.

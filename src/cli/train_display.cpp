@@ -163,7 +163,7 @@ void print_losses(const TrainFacts& f, const TrainEnd& e) {
   }
 }
 
-void print_files(const TrainEnd& e) {
+void print_files(const TrainFacts& f, const TrainEnd& e) {
   fmt::print(
       "\nIn {}:\n"
       "  checkpoints/        the model and the optimizer's state (safetensors)\n"
@@ -171,6 +171,9 @@ void print_files(const TrainEnd& e) {
       "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
       "  settings.json       what was asked for\n",
       e.run_folder);
+  if (!f.ranks.empty()) {
+    fmt::print("  plan.json           how it was spread over ranks\n");
+  }
   if (e.tensorboard) {
     fmt::print("  events.out.*        for tensorboard --logdir {}\n", e.run_folder);
   }
@@ -182,7 +185,9 @@ void print_files(const TrainEnd& e) {
 
 void print_next(const TrainFacts& f, const TrainEnd& e) {
   constexpr std::int64_t kFewSteps = 2;
-  const std::string go_on = fmt::format("train --resume {} --steps {}", e.run_folder,
+  const std::string spread =
+      f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
+  const std::string go_on = fmt::format("train --resume {}{} --steps {}", e.run_folder, spread,
                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
   const std::array<std::pair<std::string, std::string_view>, 4> tries{
       {{go_on, "go on from here"},
@@ -211,7 +216,7 @@ void print_end(const TrainFacts& f, const TrainEnd& e) {
   }
   fmt::print("\n");
   print_losses(f, e);
-  print_files(e);
+  print_files(f, e);
   print_next(f, e);
 }
 

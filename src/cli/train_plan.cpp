@@ -3,19 +3,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
 #include "trireme/error.h"
+#include "trireme/model_dims.h"
+#include "trireme/optimize.h"
+#include "trireme/partition.h"
+#include "trireme/program_set.h"
 
 namespace trireme::cli {
 
 Plan PlanOptions::plan() const {
+  if (ranks && *ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("-n is {}; it must be 1 or more", *ranks));
+  }
   Plan result;
   if (!file.empty()) {
-    result = parse_plan(read_file(file));
+    const std::string text = read_file(file);
+    result = parsed("--plan: " + file, text, parse_plan);
   } else {
     const std::string wanted = !mesh.empty() ? mesh
-                               : ranks > 1   ? fmt::format("data={}", ranks)
+                               : ranks > 1   ? fmt::format("data={}", *ranks)
                                              : "";
     result.mesh = parsed("--mesh", wanted, parse_mesh);
     result.microbatches = microbatches;
@@ -26,13 +35,28 @@ Plan PlanOptions::plan() const {
     result.context = parsed("--context", context, parse_context);
   }
   result.verify();
-  if (ranks > 0 && ranks != result.mesh.devices()) {
+  if (ranks && *ranks != result.mesh.devices()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("-n is {}, but the mesh {} has {} devices; leave out -n, or make them "
                             "agree",
-                            ranks, to_text(result.mesh), result.mesh.devices()));
+                            *ranks, to_text(result.mesh), result.mesh.devices()));
   }
   return result;
+}
+
+void check_plan(const Plan& plan, const train::TrainerOptions& options) {
+  const Model model = make_model(options.model, options.batch);
+  const Graph graph = train::make_step_graph(model, options).graph;
+  const Wishes wishes = wishes_of(graph, plan, dim_names(graph));
+  const PipelineTable table = table_of(plan);
+  const Partition partition(graph, wishes);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
+    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
+    programs.push_back(make_program(fuse_elementwise(mine.graph)));
+  }
+  const std::vector<std::string> problems = verify_together(programs, groups_of(plan.mesh));
+  TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
 }
 
 void add_plan_options(CLI::App* command, PlanOptions& o) {
@@ -40,8 +64,8 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     names.emplace_back(schedule.name);
   }
-  command->add_option("-n,--ranks", o.ranks, "processes on this machine (default: as the mesh has)")
-      ->check(CLI::PositiveNumber);
+  command->add_option("-n,--ranks", o.ranks,
+                      "processes on this machine (default: as the mesh has)");
   CLI::Option* file = command->add_option(
       "--plan", o.file, "a .plan.json with the mesh and all that the options below say");
   const auto add = [&](CLI::Option* option) { option->excludes(file); };

@@ -1,16 +1,18 @@
 // How a training run is spread over ranks, as the options of `trireme train` say it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
+#include "train/step_graph.h"
 #include "trireme/plan.h"
 
 namespace trireme::cli {
 
 struct PlanOptions {
-  int ranks = 0;  ///< 0: as many as the mesh has
+  std::optional<int> ranks{};  ///< none: as many as the mesh has
   std::string mesh{};
   std::string file{};
   int microbatches = 1;
@@ -24,6 +26,10 @@ struct PlanOptions {
   /// all ranks along data.
   [[nodiscard]] Plan plan() const;
 };
+
+/// Makes the programs of all ranks and looks at them together, before any rank is there. Throws Error(Usage) if the
+/// plan does not go with the model.
+void check_plan(const Plan& plan, const train::TrainerOptions& options);
 
 void add_plan_options(CLI::App* command, PlanOptions& options);
 

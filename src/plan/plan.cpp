@@ -279,6 +279,9 @@ void Plan::verify() const {
   if (microbatches < 1) {
     refuse(fmt::format("{} micro-batches; there must be 1 at least", microbatches));
   }
+  if (chunks < 1) {
+    refuse(fmt::format("{} chunks; there must be 1 at least", chunks));
+  }
   const PipelineSchedule& row = find_pipeline_schedule(schedule);
   if (mesh.size(kPipe) > 1) {
     const PipelineOptions options{
