@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTolerance = 1e-5;
 /// A rank needs a moment to see that another is gone; a busy machine needs more.
 constexpr std::chrono::seconds kAFewSeconds{10};
+/// For what computes, too.
+constexpr std::chrono::seconds kAMinute{60};
 
 const std::string kSmall = "train --model gpt-nano --batch 6 --length 32 --rate constant:0.001 ";
 
@@ -175,8 +177,7 @@ class TrainRanks : public ::testing::Test {
     auto started = std::make_unique<Started>(
         kSmall + "--steps 1000000 --run-folder " + run + " " + options, folder_.path());
     // The third step is recorded.
-    EXPECT_TRUE(
-        becomes_true([&] { return fs::exists(run + "/trace.json"); }, std::chrono::seconds(60)));
+    EXPECT_TRUE(becomes_true([&] { return fs::exists(run + "/trace.json"); }, kAMinute));
     return started;
   }
 
@@ -253,7 +254,7 @@ TEST_F(TrainRanks, AnInterruptSavesAndSaysHowToGoOn) {
     ASSERT_EQ(ranks.size(), 2U);
     const pid_t process = started->process();
     kill(*whom == 'a' ? -process : *whom == 'f' ? process : ranks[1], SIGINT);
-    const Ran ran = started->wait(kAFewSeconds);
+    const Ran ran = started->wait(kAMinute);
     EXPECT_EQ(ran.exit_code, 0) << whom << ": " << ran.err;
     EXPECT_EQ(ran.err, "") << whom;
     EXPECT_NE(ran.out.find("Stopped after"), std::string::npos) << ran.out;
