@@ -415,26 +415,14 @@ void damage_all(const Graph& graph, const Case& c, std::map<Kind, Tally>& tally)
   }
 }
 
-TEST(ProgramSet, FindsDamageOrItIsHarmless) {
+void find_damage(const std::vector<Case>& of_one_block, const std::vector<Case>& of_two) {
   std::map<Kind, Tally> tally;
   const Graph one_block = training_graph(1);
-  for (const Case& c : std::vector<Case>{
-           {.mesh = "data=2", .zero = 1},
-           {.mesh = "data=2", .microbatches = 2, .zero = 2},
-           {.mesh = "data=2", .zero = 3},
-           {.mesh = "tensor=2", .sequence = true},
-           {.mesh = "context=2"},
-           {.mesh = "data=2,tensor=2"},
-       }) {
+  for (const Case& c : of_one_block) {
     damage_all(one_block, c, tally);
   }
   const Graph two_blocks = training_graph(2);
-  for (const Case& c : std::vector<Case>{
-           {.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"},
-           {.mesh = "pipe=2", .microbatches = 4},
-           {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},
-           {.mesh = "pipe=2,tensor=2"},
-       }) {
+  for (const Case& c : of_two) {
     damage_all(two_blocks, c, tally);
   }
   for (int k = 0; k <= static_cast<int>(Kind::UseEarlier); ++k) {
@@ -442,6 +430,22 @@ TEST(ProgramSet, FindsDamageOrItIsHarmless) {
     EXPECT_GT(tally[kind].caught, 0) << name_of(kind);
     EXPECT_EQ(tally[kind].harmless > 0, may_be_harmless(kind)) << name_of(kind);
   }
+}
+
+TEST(ProgramSet, FindsDamageOrItIsHarmless) {
+  find_damage({{.mesh = "data=2", .zero = 1}, {.mesh = "data=2,tensor=2"}},
+              {{.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"}});
+}
+
+TEST(LongProgramSet, FindsDamageOrItIsHarmless) {
+  find_damage({{.mesh = "data=2", .microbatches = 2, .zero = 2},
+               {.mesh = "data=2", .zero = 3},
+               {.mesh = "tensor=2", .sequence = true},
+               {.mesh = "context=2"},
+               {.mesh = "data=2,tensor=2"}},
+              {{.mesh = "pipe=2", .microbatches = 4},
+               {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},
+               {.mesh = "pipe=2,tensor=2"}});
 }
 
 }  // namespace
