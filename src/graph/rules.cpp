@@ -113,8 +113,7 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
   return factors;
 }
 
-std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
-                                       std::span<const Stretch> ranges) {
+std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims, std::span<const Stretch> ranges) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(dims.size());
   for (const std::vector<std::int32_t>& factors : dims) {
