@@ -5,28 +5,13 @@
 #include "base/json.h"
 #include "cli/draw/pipeline_svg.h"
 #include "cli/program.h"
+#include "cli/program_says.h"
 #include "cli/xml_tree.h"
 #include "expect_error.h"
 #include "trireme/trace.h"
 
 namespace trireme {
 namespace {
-
-void expect_refused(const std::string& arguments, const std::vector<std::string>& words) {
-  const Ran ran = run_program(arguments);
-  EXPECT_EQ(ran.exit_code, 2) << arguments << "\n" << ran.out << ran.err;
-  EXPECT_EQ(ran.out, "") << arguments;
-  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << arguments << "\n" << ran.err;
-  for (const std::string& word : words) {
-    EXPECT_NE(ran.err.find(word), std::string::npos) << arguments << "\n" << ran.err;
-  }
-}
-
-Json json_of(const std::string& arguments) {
-  const Ran ran = run_program(arguments);
-  EXPECT_EQ(ran.exit_code, 0) << arguments << "\n" << ran.err;
-  return parse_json(ran.out, "output");
-}
 
 TEST(PipelineCommand, RefusesBadInputInOneLine) {
   expect_refused("pipeline --schedule gpip", {"--schedule", "did you mean gpipe"});

@@ -8,6 +8,7 @@
 
 #include "graph/op.h"
 #include "on_ranks.h"
+#include "plan_case.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
@@ -88,34 +89,6 @@ void expect_same(const Trained& one, const Trained& many) {
       ASSERT_NEAR(numbers[i], others[i], kTolerance) << name << " at " << i;
     }
   }
-}
-
-struct Case {
-  std::string mesh{};
-  int microbatches = 1;
-  std::string schedule = "1f1b";
-  int chunks = 1;
-  int zero = 0;
-  bool sequence = false;
-  Plan::Context context = Plan::Context::Gather;
-};
-
-std::string describe(const Case& c) {
-  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {}",
-                     c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence,
-                     to_text(c.context));
-}
-
-Plan plan_of(const Case& c) {
-  Plan plan;
-  plan.mesh = parse_mesh(c.mesh);
-  plan.microbatches = c.microbatches;
-  plan.schedule = c.schedule;
-  plan.chunks = c.chunks;
-  plan.zero = c.zero;
-  plan.sequence = c.sequence;
-  plan.context = c.context;
-  return plan;
 }
 
 const std::vector<Case>& cases() {

@@ -14,6 +14,7 @@
 #include "graph/op.h"
 #include "meaning.h"
 #include "on_ranks.h"
+#include "plan_case.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
@@ -39,31 +40,6 @@ Graph training_graph(int layers) {
   TrainingOptions options;
   options.clip_limit = 0.5;
   return make_training_graph(make_model(config, {.sequences = 4, .length = 6}).graph, options);
-}
-
-struct Case {
-  std::string mesh{};
-  int microbatches = 1;
-  std::string schedule = "1f1b";
-  int chunks = 1;
-  int zero = 0;
-  bool sequence = false;
-};
-
-std::string describe(const Case& c) {
-  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {}", c.mesh,
-                     c.microbatches, c.schedule, c.chunks, c.zero, c.sequence);
-}
-
-Plan plan_of(const Case& c) {
-  Plan plan;
-  plan.mesh = parse_mesh(c.mesh);
-  plan.microbatches = c.microbatches;
-  plan.schedule = c.schedule;
-  plan.chunks = c.chunks;
-  plan.zero = c.zero;
-  plan.sequence = c.sequence;
-  return plan;
 }
 
 const std::vector<Case>& cases() {

@@ -1,0 +1,41 @@
+// Plans, one line each.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "trireme/plan.h"
+
+namespace trireme {
+
+/// A plan as tests write it down.
+struct Case {
+  std::string mesh{};
+  int microbatches = 1;
+  std::string schedule = "1f1b";
+  int chunks = 1;
+  int zero = 0;
+  bool sequence = false;
+  Plan::Context context = Plan::Context::Gather;
+};
+
+inline std::string describe(const Case& c) {
+  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {}",
+                     c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence,
+                     to_text(c.context));
+}
+
+inline Plan plan_of(const Case& c) {
+  Plan plan;
+  plan.mesh = parse_mesh(c.mesh);
+  plan.microbatches = c.microbatches;
+  plan.schedule = c.schedule;
+  plan.chunks = c.chunks;
+  plan.zero = c.zero;
+  plan.sequence = c.sequence;
+  plan.context = c.context;
+  return plan;
+}
+
+}  // namespace trireme
