@@ -26,6 +26,7 @@
 
 #include <fmt/format.h>
 
+#include "base/line_reader.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/schedule.h"
@@ -60,9 +61,9 @@ void print_turn(std::string& out, const TurningRun& turning) {
 }
 
 /// Reads the text line by line; every complaint names the line.
-class Parser {
+class Parser : private LineReader {
  public:
-  explicit Parser(std::string_view text) : rest_(text) {}
+  explicit Parser(std::string_view text) : LineReader(text, "schedule") {}
 
   Schedule parse() {
     Schedule schedule = parse_heading();
@@ -86,34 +87,6 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::Input, fmt::format("schedule, line {}: {}", line_, what));
-  }
-
-  /// The next line that says something, without its comment; "" at the end of the text.
-  std::string_view skip_to_content() {
-    while (!rest_.empty()) {
-      const std::size_t end = rest_.find('\n');
-      std::string_view line = rest_.substr(0, end);
-      rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
-      ++line_;
-      line = trim(line.substr(0, line.find('#')));
-      if (!line.empty()) {
-        return line;
-      }
-    }
-    return {};
-  }
-
-  std::string_view next_line() {
-    const std::string_view line = skip_to_content();
-    if (line.empty()) {
-      ++line_;
-      fail("the text stops before 'end'");
-    }
-    return line;
-  }
-
   /// Nothing but comments may follow `end`.
   void finish() {
     if (!skip_to_content().empty()) {
@@ -274,9 +247,6 @@ class Parser {
     std::tie(turning.column_stride, turning.column_turn) = parse_term(column);
     return turning;
   }
-
-  std::string_view rest_;
-  int line_ = 0;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/line_reader.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/pipeline.h"
@@ -28,9 +29,9 @@ constexpr std::string_view kLetters = "FBIWU";
 constexpr std::array<std::string_view, 3> kWeights{"single", "newest", "previous"};
 
 /// Reads the text line by line; every complaint names the line.
-class Parser {
+class Parser : private LineReader {
  public:
-  explicit Parser(std::string_view text) : rest_(text) {}
+  explicit Parser(std::string_view text) : LineReader(text, "pipeline") {}
 
   PipelineTable parse() {
     PipelineTable table = parse_heading();
@@ -56,34 +57,6 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::Input, fmt::format("pipeline, line {}: {}", line_, what));
-  }
-
-  /// The next line that says something, without its comment; "" at the end of the text.
-  std::string_view skip_to_content() {
-    while (!rest_.empty()) {
-      const std::size_t end = rest_.find('\n');
-      std::string_view line = rest_.substr(0, end);
-      rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
-      ++line_;
-      line = trim(line.substr(0, line.find('#')));
-      if (!line.empty()) {
-        return line;
-      }
-    }
-    return {};
-  }
-
-  std::string_view next_line() {
-    const std::string_view line = skip_to_content();
-    if (line.empty()) {
-      ++line_;
-      fail("the text stops before 'end'");
-    }
-    return line;
-  }
-
   PipelineTable parse_heading() {
     if (next_line() != kHeading) {
       fail(fmt::format("expected '{}'", kHeading));
@@ -182,9 +155,6 @@ class Parser {
     }
     return task;
   }
-
-  std::string_view rest_;
-  int line_ = 0;
 };
 
 }  // namespace
