@@ -34,6 +34,30 @@ const ManifestFile* find_file(const Manifest& manifest, std::string_view name) {
   return at == manifest.files.end() ? nullptr : &*at;
 }
 
+/// Where in a file the damage is, as far as its tensors' hashes tell.
+std::string damaged_part(const std::string& path, const ManifestFile& expected) {
+  std::vector<std::string> names;
+  try {
+    const SafetensorsFile file(path);
+    for (const ManifestTensor& tensor : expected.tensors) {
+      const TensorView* found = file.find(tensor.name);
+      if (found == nullptr || checksum_text(checksum_of(found->bytes)) != tensor.xxh3) {
+        names.push_back(tensor.name);
+      }
+    }
+  } catch (const Error&) {
+    names.clear();
+  }
+  if (names.empty()) {
+    return "in its header";
+  }
+  constexpr std::size_t shown = 4;
+  const std::size_t more = names.size() > shown ? names.size() - shown : 0;
+  names.resize(names.size() - more);
+  return fmt::format("in the tensor{} {}{}", names.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
 /// Checked against the manifest before its header is believed.
 SafetensorsFile open_checked(const std::string& folder, const ManifestFile& expected) {
   const std::string path = file_in(folder, expected.name);
@@ -45,8 +69,8 @@ SafetensorsFile open_checked(const std::string& folder, const ManifestFile& expe
     }
     const std::string xxh3 = checksum_text(checksum_of(file.bytes()));
     if (xxh3 != expected.xxh3) {
-      fail(path, fmt::format("is damaged: its checksum is {}; the manifest says {}", xxh3,
-                             expected.xxh3));
+      fail(path, fmt::format("is damaged {}: its checksum is {}; the manifest says {}",
+                             damaged_part(path, expected), xxh3, expected.xxh3));
     }
   }
   return SafetensorsFile(path);

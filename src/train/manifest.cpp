@@ -9,7 +9,7 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
 
 std::string json_text(std::string_view text) {
   std::string out;
@@ -17,12 +17,21 @@ std::string json_text(std::string_view text) {
   return out;
 }
 
+std::string tensors_text(const std::vector<ManifestTensor>& tensors) {
+  std::string out;
+  for (const ManifestTensor& tensor : tensors) {
+    out += fmt::format("{}\n      {{\"name\": {}, \"xxh3\": {}}}", out.empty() ? "" : ",",
+                       json_text(tensor.name), json_text(tensor.xxh3));
+  }
+  return out;
+}
+
 std::string files_text(const std::vector<ManifestFile>& files) {
   std::string out;
   for (const ManifestFile& file : files) {
-    out +=
-        fmt::format("{}\n    {{\"name\": {}, \"bytes\": {}, \"xxh3\": {}}}", out.empty() ? "" : ",",
-                    json_text(file.name), file.bytes, json_text(file.xxh3));
+    out += fmt::format("{}\n    {{\"name\": {}, \"bytes\": {}, \"xxh3\": {}, \"tensors\": [{}]}}",
+                       out.empty() ? "" : ",", json_text(file.name), file.bytes,
+                       json_text(file.xxh3), tensors_text(file.tensors));
   }
   return out;
 }
@@ -55,13 +64,26 @@ DataPosition read_position(const JsonObject& object, std::string_view what) {
   return {.epoch = data.integer("epoch"), .index = data.integer("index")};
 }
 
+std::vector<ManifestTensor> read_tensors(const JsonObject& file, std::string_view what,
+                                         std::string_view where) {
+  std::vector<ManifestTensor> tensors;
+  for (const Json& entry : file.array("tensors")) {
+    const JsonObject tensor(entry, what, fmt::format("{}.tensors[{}]", where, tensors.size()),
+                            {"name", "xxh3"});
+    tensors.push_back({.name = tensor.text("name"), .xxh3 = tensor.text("xxh3")});
+  }
+  return tensors;
+}
+
 std::vector<ManifestFile> read_files(const JsonObject& object, std::string_view what) {
   std::vector<ManifestFile> files;
   for (const Json& entry : object.array("files")) {
-    const JsonObject file(entry, what, fmt::format("files[{}]", files.size()),
-                          {"name", "bytes", "xxh3"});
-    files.push_back(
-        {.name = file.text("name"), .bytes = file.integer("bytes"), .xxh3 = file.text("xxh3")});
+    const std::string where = fmt::format("files[{}]", files.size());
+    const JsonObject file(entry, what, where, {"name", "bytes", "xxh3", "tensors"});
+    files.push_back({.name = file.text("name"),
+                     .bytes = file.integer("bytes"),
+                     .xxh3 = file.text("xxh3"),
+                     .tensors = read_tensors(file, what, where)});
   }
   return files;
 }

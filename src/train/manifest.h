@@ -19,10 +19,18 @@ struct CheckpointInfo {
   friend bool operator==(const CheckpointInfo&, const CheckpointInfo&) = default;
 };
 
+/// A tensor as a whole, however many ranks it lay on: its hash is the same under every mesh.
+struct ManifestTensor {
+  std::string name;
+  std::string xxh3;  ///< checksum_text of its elements
+  friend bool operator==(const ManifestTensor&, const ManifestTensor&) = default;
+};
+
 struct ManifestFile {
   std::string name;
   std::int64_t bytes = 0;
   std::string xxh3;  ///< checksum_text of the content
+  std::vector<ManifestTensor> tensors;
   friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
 };
 

@@ -64,12 +64,19 @@ ManifestFile write_tensors(const std::string& folder, std::string_view name,
         size += static_cast<std::int64_t>(bytes.size());
       },
       tensors.specs);
+  std::vector<ManifestTensor> hashes;
+  hashes.reserve(tensors.specs.size());
   for (std::size_t i = 0; i < tensors.specs.size(); ++i) {
-    writer.add(tensors.read(i));
+    const std::span<const std::byte> elements = tensors.read(i);
+    writer.add(elements);
+    hashes.push_back({.name = tensors.specs[i].name, .xxh3 = checksum_text(checksum_of(elements))});
   }
   writer.finish();
   file.finish();
-  return {.name = std::string(name), .bytes = size, .xxh3 = checksum_text(checksum.value())};
+  return {.name = std::string(name),
+          .bytes = size,
+          .xxh3 = checksum_text(checksum.value()),
+          .tensors = std::move(hashes)};
 }
 
 void write_content(const std::string& folder, const CheckpointState& state, const Disk& disk) {

@@ -213,15 +213,39 @@ TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
   const std::string run = new_run();
   const Ran whole = run_program(kSmall + "--steps 6 --json --run-folder " + whole_run);
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
-  const Ran first =
-      run_program(kSmall + "--steps 2 --json --mesh data=2,tensor=2 --zero 1 --run-folder " + run);
+  const Ran first = run_program(
+      kSmall +
+      "--steps 2 --json --mesh data=2,tensor=2,pipe=2 --microbatches 2 --zero 1 --run-folder " +
+      run);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   std::vector<double> chain = losses_in(first.out);
   for (const char* options : {"-n 3 --steps 4 --zero 3", "--steps 6"}) {
     const std::vector<double> more = resumed(run, options);
     chain.insert(chain.end(), more.begin(), more.end());
   }
-  expect_same(losses_in(whole.out), chain, "data=2,tensor=2, then 3 ranks, then 1");
+  expect_same(losses_in(whole.out), chain, "data=2,tensor=2,pipe=2, then 3 ranks, then 1");
+}
+
+/// The hashes of the model's tensors, of a run whose parameters stay as they begin.
+TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
+  const auto hashes = [&](const std::string& options) {
+    const std::string run = new_run();
+    const Ran ran = run_program(
+        "train --model gpt-nano --batch 6 --length 32 --rate constant:0 --steps 1 --json "
+        "--run-folder " +
+        run + " " + options);
+    EXPECT_EQ(ran.exit_code, 0) << options << ": " << ran.err;
+    const std::string manifest = read_text(run + "/checkpoints/step-000001/manifest.json");
+    const std::size_t begin = manifest.find("model.safetensors");
+    const std::string model = manifest.substr(begin, manifest.find(']', begin) - begin);
+    EXPECT_GT(std::ranges::count(model, '\n'), 10) << manifest;
+    return model;
+  };
+  const std::string one = hashes("");
+  for (const char* options :
+       {"-n 3 --zero 3", "--mesh data=2,tensor=2,pipe=2 --microbatches 2 --zero 2"}) {
+    EXPECT_EQ(hashes(options), one) << options;
+  }
 }
 
 TEST_F(TrainRanks, ARankThatIsKilledEndsAll) {

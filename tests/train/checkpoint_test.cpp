@@ -11,6 +11,7 @@
 #include "temporary_folder.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoints.h"
+#include "train/checksum.h"
 
 namespace trireme::train {
 namespace {
@@ -90,8 +91,10 @@ TEST(Checkpoint, NamesEveryKindOfDamage) {
     hurt(path);
     expect_error(ErrorKind::Input, words, [&] { (void)load_checkpoint(path); });
   };
-  damage("model.safetensors: is damaged: its checksum is",
+  damage("model.safetensors: is damaged in the tensor wte: its checksum is",
          [](const std::string& path) { flip_byte(path + "/model.safetensors", 500'000); });
+  damage("model.safetensors: is damaged in its header: its checksum is",
+         [](const std::string& path) { flip_byte(path + "/model.safetensors", 3); });
   damage("optimizer.safetensors: has 10 bytes; the manifest says", [](const std::string& path) {
     std::filesystem::resize_file(path + "/optimizer.safetensors", 10);
   });
@@ -101,6 +104,18 @@ TEST(Checkpoint, NamesEveryKindOfDamage) {
          [](const std::string& path) { std::filesystem::remove(path + "/manifest.json"); });
   damage("manifest.json: ",
          [](const std::string& path) { std::filesystem::resize_file(path + "/manifest.json", 0); });
+}
+
+TEST(Checkpoint, HasAHashOfEachTensor) {
+  const TemporaryFolder folder;
+  const std::string path = save_checkpoint(folder.path(), state_at(4)) + "/manifest.json";
+  const Manifest manifest = parse_manifest(content_of(path), path);
+  ASSERT_EQ(manifest.files.size(), 2U);
+  ASSERT_EQ(manifest.files[0].tensors.size(), 2U);
+  EXPECT_EQ(manifest.files[0].tensors[1].name, "b");
+  const std::vector<float> b = content(5, 3);
+  EXPECT_EQ(manifest.files[0].tensors[1].xxh3,
+            checksum_text(checksum_of(std::as_bytes(std::span(b)))));
 }
 
 TEST(Checkpoint, NoticesAnyChangedByteOfTheManifest) {
@@ -116,8 +131,8 @@ TEST(Checkpoint, NoticesAnyChangedByteOfTheManifest) {
 }
 
 TEST(Checkpoint, SaysThatItsFormatIsNewer) {
-  expect_error(ErrorKind::Input, "m: format is '2'; this version reads 1",
-               [] { (void)parse_manifest(R"({"format": 2, "shards": []})", "m"); });
+  expect_error(ErrorKind::Input, "m: format is '3'; this version reads 2",
+               [] { (void)parse_manifest(R"({"format": 3, "shards": []})", "m"); });
 }
 
 TEST(LoadLatest, FallsBackToAnOlderOneAndSaysSo) {
