@@ -1,11 +1,18 @@
 // Master and workers as real processes that are slow, killed and stopped (D15).
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -245,6 +252,29 @@ TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
       expect_survived(fate, transport);
     }
   }
+}
+
+// The others have nothing to take when it dies. They wait for what it has.
+TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank != 2) {
+      return Fate{};
+    }
+    return Fate{.meets = [&](Moment now, int) {
+      if (now != Moment::Taken) {
+        return;
+      }
+      const auto open = [](const std::atomic<int>& times) { return times == 0; };
+      while (std::ranges::count_if(notes->counted, open) > kBatch) {
+        std::this_thread::sleep_for(microseconds(100));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      strike(*notes, SIGKILL);
+    }};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of), 1);
+  expect_consumed_once(*notes, 1U << 2U);
 }
 
 // It is stopped while it has samples, given up, and goes on when others have consumed them: too late to confirm.

@@ -2,12 +2,16 @@
 #include "trireme/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "train/sampler_ledger.h"
