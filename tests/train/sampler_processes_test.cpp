@@ -297,6 +297,38 @@ TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
   expect_consumed_once(*notes, 1U << 1U);
 }
 
+TEST(SamplePool, WorkerKilledBeforeItJoinsIsLost) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank == 2) {
+      strike(*notes, SIGKILL);
+    }
+    return Fate{};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of), 1);
+  expect_consumed_once(*notes, 1U << 2U);
+}
+
+// It lives, but takes longer for its second batch than the master's patience of 30 deadlines. The others wait meanwhile.
+TEST(LongSamplePool, LateWorkerIsGivenUpAndCannotConfirmLater) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank != 1) {
+      return patient(*notes);
+    }
+    return Fate{.meets = [&](Moment now, int batch) {
+      if (now == Moment::Taken && batch == 1) {
+        notes->struck = true;
+        std::this_thread::sleep_for(std::chrono::seconds(18));
+      }
+    }};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of, {.deadline = {0.5}}), 0);
+  EXPECT_TRUE(notes->finished[1] && notes->failed[1]);
+  notes->finished[1] = notes->failed[1] = false;
+  expect_consumed_once(*notes, 1U << 1U);
+}
+
 TEST(SamplePool, EndsWhenNoWorkerIsLeft) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank) { return doomed(*notes, Moment::Confirmed, 2); };
