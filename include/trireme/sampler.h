@@ -7,7 +7,7 @@
 //
 //   while (!(batch = sampler.take(32)).empty()) {   // empty: the epoch is over
 //     train_on(batch);
-//     sampler.confirm(32);                          // consumed
+//     sampler.confirm(std::ssize(batch));           // consumed
 //   }
 //
 // Threads. Shard: any. Samplers: one thread at a time, and where there is a master, calls on a sampler are calls on its
