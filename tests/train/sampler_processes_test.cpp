@@ -1,0 +1,509 @@
+// Master and workers as real processes that are slow, killed and stopped (D15).
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "trireme/error.h"
+#include "trireme/sampler.h"
+
+namespace trireme {
+namespace {
+
+using Samples = std::vector<SampleIndex>;
+using std::chrono::microseconds;
+
+constexpr Rank kRanks = 5;  ///< the last is the master
+constexpr Rank kMaster = kRanks - 1;
+constexpr std::int64_t kSamples = 400;
+constexpr std::int64_t kBatch = 7;
+
+/// What all processes write down, in memory that they share.
+struct Notes {
+  /// By sample: how often the master counted it, and how often a worker's confirm() returned for it.
+  std::array<std::atomic<int>, kSamples> counted{};
+  std::array<std::atomic<int>, kSamples> confirmed{};
+  std::array<std::atomic<std::int64_t>, kRanks> consumed{};  ///< by rank, as the master reports it
+  std::array<std::atomic<bool>, kRanks> finished{};          ///< a rank came to its end
+  std::array<std::atomic<bool>, kRanks> failed{};            ///< with a CommError
+  std::atomic<std::int64_t> left_over{-1};
+  std::atomic<unsigned> lost{0};    ///< a bit for each rank
+  std::atomic<bool> struck{false};  ///< it was somebody's last moment
+  std::atomic<pid_t> stopped{0};
+};
+
+class SharedNotes {
+ public:
+  SharedNotes()
+      : memory_(mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                     0)),
+        notes_(new (memory_) Notes) {}
+  ~SharedNotes() { munmap(memory_, sizeof(Notes)); }
+  SharedNotes(const SharedNotes&) = delete;
+  SharedNotes& operator=(const SharedNotes&) = delete;
+  Notes* operator->() const { return notes_; }
+  Notes& operator*() const { return *notes_; }
+
+ private:
+  void* memory_;
+  Notes* notes_;
+};
+
+void note(Notes& notes, const ServeReport& report) {
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    notes.consumed[rank] += report.consumed[rank];
+  }
+  notes.left_over = report.left_over;
+  for (const auto& [rank, why] : report.lost) {
+    notes.lost |= 1U << static_cast<unsigned>(rank);
+  }
+}
+
+enum class Moment { Start, Taken, Confirmed };
+
+/// What happens to a worker, and when.
+struct Fate {
+  std::function<void(Moment moment, int batch)> meets = [](Moment, int) {};
+  microseconds for_each_batch{0};
+};
+
+void strike(Notes& notes, int signal) {
+  notes.struck = true;
+  (void)kill(getpid(), signal);
+}
+
+/// Goes on after some batches only once somebody was struck, so that this is not too late.
+Fate patient(Notes& notes) {
+  return {.meets = [&notes](Moment, int batch) {
+    while (batch == 8 && !notes.struck) {
+      std::this_thread::sleep_for(microseconds(100));
+    }
+  }};
+}
+
+/// Is struck at this moment.
+Fate doomed(Notes& notes, Moment moment, int batch, int signal = SIGKILL) {
+  return {.meets = [&notes, moment, batch, signal](Moment now, int this_batch) {
+    if (now == moment && this_batch == batch) {
+      strike(notes, signal);
+    }
+  }};
+}
+
+void work(Sampler& sampler, Notes& notes, const Fate& fate) {
+  fate.meets(Moment::Start, 0);
+  int batch = 0;
+  for (Samples some = sampler.take(kBatch); !some.empty(); some = sampler.take(kBatch), ++batch) {
+    fate.meets(Moment::Taken, batch);
+    std::this_thread::sleep_for(fate.for_each_batch);
+    sampler.confirm(std::ssize(some));
+    for (const SampleIndex sample : some) {
+      ++notes.confirmed[sample];
+    }
+    fate.meets(Moment::Confirmed, batch);
+  }
+}
+
+using Serve = std::function<void(SampleMaster&)>;
+
+/// A world of a master and four workers, each slower than the one before. Returns what launch() does.
+int run_world(Notes& notes, const Serve& serve, const std::function<Fate(Rank)>& fate_of,
+              const WorldOptions& options = {.deadline = {10}}) {
+  return launch(
+      kRanks,
+      [&](World& world) {
+        const Rank rank = world.rank();
+        try {
+          if (rank == kMaster) {
+            SampleMaster master(world.all(), [&](Rank, std::span<const SampleIndex> samples) {
+              for (const SampleIndex sample : samples) {
+                ++notes.counted[sample];
+              }
+            });
+            serve(master);
+          } else {
+            Fate fate = fate_of(rank);
+            fate.for_each_batch = microseconds(300 * rank);
+            const auto sampler = make_sampler(world.all(), kMaster);
+            work(*sampler, notes, fate);
+          }
+        } catch (const CommError&) {
+          notes.failed[rank] = true;
+        }
+        notes.finished[rank] = true;
+      },
+      options);
+}
+
+Serve pool(Notes& notes) {
+  return [&notes](SampleMaster& master) {
+    note(notes, master.serve_pool({.samples = kSamples, .seed = 1}));
+  };
+}
+
+Fate nothing(Rank /*rank*/) {
+  return {};
+}
+
+/// Every sample counted once and confirmed by at most one worker; all ranks came to a good end but the lost ones.
+void expect_consumed_once(const Notes& notes, unsigned lost) {
+  std::int64_t unheard = 0;  // counted, but the worker was killed before it heard of that
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    EXPECT_EQ(notes.counted[i], 1) << "sample " << i;
+    EXPECT_LE(notes.confirmed[i], 1) << "sample " << i;
+    unheard += notes.counted[i] - notes.confirmed[i];
+  }
+  EXPECT_LE(unheard, kBatch * std::popcount(lost));
+  EXPECT_EQ(notes.left_over, 0);
+  EXPECT_EQ(notes.lost, lost);
+  std::int64_t consumed = 0;
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    const bool is_lost = (lost >> static_cast<unsigned>(rank) & 1U) != 0;
+    EXPECT_EQ(notes.finished[rank], !is_lost) << "rank " << rank;
+    EXPECT_FALSE(notes.failed[rank]) << "rank " << rank;
+    consumed += notes.consumed[rank];
+  }
+  EXPECT_EQ(consumed, kSamples);
+}
+
+TEST(SamplePool, WorkersOfDifferentSpeedConsumeEachSampleOnce) {
+  for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
+    const SharedNotes notes;
+    EXPECT_EQ(run_world(*notes, pool(*notes), nothing, {.deadline = {10}, .transport = transport}),
+              0);
+    expect_consumed_once(*notes, 0);
+  }
+}
+
+TEST(SamplePool, FastWorkersConsumeMore) {
+  const SharedNotes notes;
+  launch(kRanks, [&](World& world) {
+    if (world.rank() == kMaster) {
+      SampleMaster master(world.all());
+      note(*notes, master.serve_pool({.samples = kSamples}));
+    } else if (world.rank() == 3) {
+      const auto sampler = make_sampler(world.all(), kMaster);
+      Fate fate = doomed(*notes, Moment::Taken, 0, 0);  // signal 0 does nothing
+      fate.for_each_batch = microseconds(30'000);
+      work(*sampler, *notes, fate);
+    } else {
+      const auto sampler = make_sampler(world.all(), kMaster);
+      work(*sampler, *notes, patient(*notes));
+    }
+  });
+  EXPECT_GT(notes->consumed[0], notes->consumed[3]);
+  EXPECT_GT(notes->consumed[3], 0);
+}
+
+/// Rank 2 is killed.
+void expect_survived(const std::function<Fate(Notes&)>& fate, TransportKind transport) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) { return rank == 2 ? fate(*notes) : patient(*notes); };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of, {.deadline = {10}, .transport = transport}),
+            1);
+  expect_consumed_once(*notes, 1U << 2U);
+}
+
+TEST(SamplePool, WorkerKilledAtAnyPlaceLosesNothing) {
+  for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
+    for (const Moment moment : {Moment::Start, Moment::Taken, Moment::Confirmed}) {
+      for (const int batch : {0, 5}) {
+        if (moment == Moment::Start && batch > 0) {
+          continue;
+        }
+        SCOPED_TRACE(fmt::format("{}: moment {}, batch {}", name(transport),
+                                 static_cast<int>(moment), batch));
+        expect_survived([&](Notes& notes) { return doomed(notes, moment, batch); }, transport);
+      }
+    }
+  }
+}
+
+// From another thread, so that it may be in the middle of a message.
+TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
+  for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
+    for (const int after : {0, 50, 200, 700, 1500, 3000, 5000}) {
+      SCOPED_TRACE(fmt::format("{}: after {} us", name(transport), after));
+      const auto fate = [after](Notes& notes) {
+        return Fate{.meets = [after, &notes](Moment now, int) {
+          if (now == Moment::Start) {
+            std::thread([after, &notes] {
+              std::this_thread::sleep_for(microseconds(after));
+              strike(notes, SIGKILL);
+            }).detach();
+          }
+        }};
+      };
+      expect_survived(fate, transport);
+    }
+  }
+}
+
+// The others have nothing to take when it dies. They wait for what it has.
+TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank != 2) {
+      return Fate{};
+    }
+    return Fate{.meets = [&](Moment now, int) {
+      if (now != Moment::Taken) {
+        return;
+      }
+      const auto open = [](const std::atomic<int>& times) { return times == 0; };
+      while (std::ranges::count_if(notes->counted, open) > kBatch) {
+        std::this_thread::sleep_for(microseconds(100));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      strike(*notes, SIGKILL);
+    }};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of), 1);
+  expect_consumed_once(*notes, 1U << 2U);
+}
+
+// It is stopped while it has samples, given up, and goes on when others have consumed them: too late to confirm.
+TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank != 1) {
+      return patient(*notes);
+    }
+    notes->stopped = getpid();
+    return doomed(*notes, Moment::Taken, 1, SIGSTOP);
+  };
+  const Serve serve = [&](SampleMaster& master) {
+    note(*notes, master.serve_pool({.samples = kSamples, .seed = 1}));
+    (void)kill(notes->stopped, SIGCONT);
+  };
+  EXPECT_EQ(run_world(*notes, serve, fate_of, {.deadline = {2}}), 0);
+  EXPECT_TRUE(notes->finished[1] && notes->failed[1]);
+  notes->finished[1] = notes->failed[1] = false;
+  expect_consumed_once(*notes, 1U << 1U);
+}
+
+TEST(SamplePool, WorkerKilledBeforeItJoinsIsLost) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank == 2) {
+      strike(*notes, SIGKILL);
+    }
+    return Fate{};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of), 1);
+  expect_consumed_once(*notes, 1U << 2U);
+}
+
+// It lives, but takes longer for its second batch than the master's patience of 30 deadlines. The others wait meanwhile.
+TEST(LongSamplePool, LateWorkerIsGivenUpAndCannotConfirmLater) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank rank) {
+    if (rank != 1) {
+      return patient(*notes);
+    }
+    return Fate{.meets = [&](Moment now, int batch) {
+      if (now == Moment::Taken && batch == 1) {
+        notes->struck = true;
+        std::this_thread::sleep_for(std::chrono::seconds(18));
+      }
+    }};
+  };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of, {.deadline = {0.5}}), 0);
+  EXPECT_TRUE(notes->finished[1] && notes->failed[1]);
+  notes->finished[1] = notes->failed[1] = false;
+  expect_consumed_once(*notes, 1U << 1U);
+}
+
+TEST(SamplePool, EndsWhenNoWorkerIsLeft) {
+  const SharedNotes notes;
+  const auto fate_of = [&](Rank) { return doomed(*notes, Moment::Confirmed, 2); };
+  EXPECT_EQ(run_world(*notes, pool(*notes), fate_of), 1);
+  EXPECT_TRUE(notes->finished[kMaster]);
+  EXPECT_EQ(notes->lost, 0b1111U);
+  EXPECT_EQ(notes->left_over, kSamples - 4 * 3 * kBatch);
+}
+
+TEST(SamplePool, WorkersHearThatTheMasterDied) {
+  const SharedNotes notes;
+  const Serve serve = [&](SampleMaster& master) {
+    std::thread([&] {
+      while (!notes->struck) {
+        std::this_thread::sleep_for(microseconds(100));
+      }
+      strike(*notes, SIGKILL);
+    }).detach();
+    // More than they can get through.
+    (void)master.serve_lists(
+        {Samples(1'000'000), Samples(1'000'000), Samples(1'000'000), Samples(1'000'000), {}});
+  };
+  const auto fate_of = [&](Rank rank) {
+    return rank == 3 ? doomed(*notes, Moment::Confirmed, 2, 0) : Fate{};
+  };
+  EXPECT_EQ(run_world(*notes, serve, fate_of), 1);
+  for (Rank rank = 0; rank < kMaster; ++rank) {
+    EXPECT_TRUE(notes->finished[rank] && notes->failed[rank]) << "rank " << rank;
+  }
+}
+
+TEST(SampleLists, ListOfAKilledWorkerGoesToTheOthers) {
+  const SharedNotes notes;
+  const std::vector<double> speeds{4, 3, 2, 1, 0};
+  const Serve serve = [&](SampleMaster& master) {
+    note(*notes, master.serve_lists(lists_by_speed({.samples = kSamples, .seed = 2}, speeds)));
+  };
+  const auto fate_of = [&](Rank rank) {
+    return rank == 0 ? doomed(*notes, Moment::Taken, 3) : Fate{};
+  };
+  EXPECT_EQ(run_world(*notes, serve, fate_of), 1);
+  expect_consumed_once(*notes, 1U << 0U);
+  EXPECT_EQ(notes->consumed[0], 3 * kBatch);
+}
+
+/// The samples that each rank consumes, in order.
+using Consumed = std::map<Rank, Samples>;
+
+/// The same on threads of one process: rank 0 serves, the others work as `worker` says.
+Consumed run_on_threads(Rank ranks, const Serve& serve,
+                        const std::function<void(Rank, Sampler&)>& worker) {
+  Consumed consumed;
+  run_threads(ranks, [&](World& world) {
+    if (world.rank() == 0) {
+      SampleMaster master(world.all(), [&](Rank rank, std::span<const SampleIndex> samples) {
+        consumed[rank].insert(consumed[rank].end(), samples.begin(), samples.end());
+      });
+      serve(master);
+    } else {
+      const auto sampler = make_sampler(world.all(), 0);
+      worker(world.rank(), *sampler);
+    }
+  });
+  return consumed;
+}
+
+void consume_epoch(Sampler& sampler) {
+  for (Samples some = sampler.take(3); !some.empty(); some = sampler.take(3)) {
+    sampler.confirm(std::ssize(some));
+  }
+}
+
+TEST(SampleLists, MasterDecidesEachWorkersSamplesAndTheirOrder) {
+  const std::vector<Samples> lists{{}, {9, 2, 2, 40}, {}, {2, 7, 1, 8, 2, 8}};
+  const Consumed consumed = run_on_threads(
+      4,
+      [&](SampleMaster& master) {
+        const ServeReport report = master.serve_lists(lists);
+        EXPECT_EQ(report.consumed, (std::vector<std::int64_t>{0, 4, 0, 6}));
+        EXPECT_TRUE(report.lost.empty());
+      },
+      [](Rank, Sampler& sampler) { consume_epoch(sampler); });
+  EXPECT_EQ(consumed, (Consumed{{1, lists[1]}, {3, lists[3]}}));
+}
+
+TEST(SampleMaster, ServesEpochAfterEpoch) {
+  std::vector<std::int64_t> totals;
+  run_on_threads(
+      3,
+      [&](SampleMaster& master) {
+        for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+          const ServeReport report = master.serve_pool({.samples = 50, .epoch = epoch});
+          totals.push_back(report.consumed[1] + report.consumed[2]);
+        }
+        // As fast as they were.
+        (void)master.serve_lists(lists_by_speed({.samples = 20}, std::vector<double>{0, 1, 3}));
+      },
+      [](Rank rank, Sampler& sampler) {
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          consume_epoch(sampler);
+        }
+        EXPECT_EQ(sampler.take(100).size(), rank == 1 ? 5U : 15U);
+        sampler.confirm(rank == 1 ? 5 : 15);
+        EXPECT_TRUE(sampler.take(1).empty());
+      });
+  EXPECT_EQ(totals, (std::vector<std::int64_t>{50, 50, 50}));
+}
+
+TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
+  const Consumed consumed = run_on_threads(
+      3,
+      [](SampleMaster& master) {
+        const ServeReport report = master.serve_pool({.samples = 30});
+        EXPECT_EQ(report.consumed, (std::vector<std::int64_t>{0, 5, 25}));
+        EXPECT_EQ(report.lost,
+                  (std::map<Rank, std::string>{{1, "rank 1 left: it takes no more samples"}}));
+      },
+      [](Rank rank, Sampler& sampler) {
+        if (rank == 1) {
+          EXPECT_EQ(sampler.take(5).size(), 5U);
+          EXPECT_EQ(sampler.take(5).size(), 5U);
+          sampler.confirm(5);
+        } else {
+          consume_epoch(sampler);
+        }
+      });
+  EXPECT_EQ(consumed.at(2).size(), 25U);
+}
+
+// A worker that takes ahead must not wait for itself.
+TEST(SampleMaster, NothingIsGivenWhileTheRestIsUnconfirmed) {
+  run_on_threads(
+      2, [](SampleMaster& master) { (void)master.serve_pool({.samples = 8}); },
+      [](Rank, Sampler& sampler) {
+        EXPECT_EQ(sampler.take(100).size(), 8U);
+        EXPECT_TRUE(sampler.take(100).empty());
+        sampler.confirm(6);
+        EXPECT_TRUE(sampler.take(100).empty());
+        sampler.confirm(2);
+        EXPECT_TRUE(sampler.take(100).empty());
+      });
+}
+
+template <class Action>
+std::string refusal(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "was not refused";
+}
+
+TEST(SampleMaster, RefusesWhatCannotBe) {
+  run_threads(1, [](World& world) {
+    EXPECT_EQ(refusal([&] { const SampleMaster master(world.all()); }),
+              "sampler: the master is alone in its group, without workers");
+    EXPECT_EQ(refusal([&] { (void)make_sampler(world.all(), 0); }),
+              "sampler: rank 0 as the master of rank 0; it must be another one of the group's 1");
+    EXPECT_EQ(refusal([&] { (void)make_sampler(world.all(), 7); }),
+              "sampler: rank 7 as the master of rank 0; it must be another one of the group's 1");
+  });
+  run_on_threads(
+      2,
+      [](SampleMaster& master) {
+        EXPECT_EQ(refusal([&] { (void)master.serve_pool({.samples = 0}); }),
+                  "sampler: 0 samples; there must be at least one");
+        EXPECT_EQ(refusal([&] { (void)master.serve_lists({{}}); }), "sampler: 1 lists for 2 ranks");
+        EXPECT_EQ(refusal([&] {
+                    (void)master.serve_lists({{1}, {2}});
+                  }),
+                  "sampler: rank 0 is the master and takes no samples, but has a list of them");
+      },
+      [](Rank, Sampler&) {});
+}
+
+}  // namespace
+}  // namespace trireme
