@@ -14,6 +14,7 @@
 // what start() began goes on by itself on a thread of the World's own.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -209,6 +210,18 @@ struct WorldOptions {
   Tuning tuning{};
 };
 
+/// What a rank's messages have carried to others, in bytes: its data, without headers and what the library says to
+/// itself. A direct operation, in which ranks read one another's memory, sends none.
+struct SentBytes {
+  static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;
+  std::array<std::int64_t, kOperations> by_operation{};  ///< collectives, by Operation
+  std::int64_t messages = 0;                             ///< sends
+
+  [[nodiscard]] std::int64_t of(Operation operation) const {
+    return by_operation.at(static_cast<std::size_t>(operation));
+  }
+};
+
 /// This rank's part in a job.
 class World {
  public:
@@ -229,6 +242,8 @@ class World {
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const;
   /// "in-process", "shm", "tcp", "ucx": how this rank reaches that one.
   [[nodiscard]] std::string_view reaches(Rank peer) const;
+  /// Since it joined.
+  [[nodiscard]] SentBytes bytes_sent() const;
 
   /// Throws Error(System) if memory is short.
   template <class T>

@@ -162,6 +162,13 @@ GroupModel::Query query_of(const Call& call, Bytes bytes) {
           .root = has_root(call.operation) ? call.root : 0};
 }
 
+/// Whether an algorithm can have blocks of whatever sizes.
+bool carries_own_sizes(Operation operation, Algorithm algorithm) {
+  return operation == Operation::Alltoall
+             ? algorithm == Algorithm::Pairwise || algorithm == Algorithm::Flat
+             : !has_segments(algorithm);
+}
+
 }  // namespace
 
 Method GroupCore::choose(const Call& call, const Geometry& geometry) {
@@ -178,17 +185,17 @@ Method GroupCore::choose(const Call& call, const Geometry& geometry) {
   if (asked.kind != Method::Kind::Automatic) {
     return asked;
   }
-  if (!geometry.listed.empty()) {
-    return choose_for_blocks(call, geometry);
-  }
-  const Bytes bytes{geometry.bytes()};
+  // Where every pair has its own size, what all ranks know is that it is 0 at least.
+  const Bytes bytes{std::max<std::int64_t>(geometry.bytes(), 0)};
   const Method tuned = world_.options().tuning.find(
       {.operation = call.operation, .ranks = size(), .transport = transport_, .bytes = bytes});
-  if (tuned.kind == Method::Kind::Scheduled ||
+  const bool own_sizes = !geometry.listed.empty();
+  if ((tuned.kind == Method::Kind::Scheduled &&
+       (!own_sizes || carries_own_sizes(call.operation, tuned.algorithm))) ||
       (tuned.kind == Method::Kind::Direct && sees_memory())) {
     return tuned;
   }
-  return model_->choose(query_of(call, bytes));
+  return own_sizes ? choose_for_blocks(call, geometry) : model_->choose(query_of(call, bytes));
 }
 
 /// Blocks of sizes of their own, which not every algorithm can have.
@@ -200,7 +207,7 @@ Method GroupCore::choose_for_blocks(const Call& call, const Geometry& geometry) 
     return Method::scheduled(Algorithm::Pairwise);
   }
   for (const Choice& choice : model_->ranking(query_of(call, {geometry.bytes()}))) {
-    if (!has_segments(choice.algorithm)) {
+    if (carries_own_sizes(call.operation, choice.algorithm)) {
       return Method::scheduled(choice.algorithm);
     }
   }

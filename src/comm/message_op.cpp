@@ -42,6 +42,7 @@ SendOp::~SendOp() {
 
 Progress SendOp::advance() {
   if (!posted_) {
+    group_.world().count_message(static_cast<std::int64_t>(message_.parts.front().size()));
     group_.world().mailbox().send(message_);
     posted_ = true;
   }

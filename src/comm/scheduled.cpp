@@ -287,6 +287,11 @@ void ScheduledOp::begin_step() {
     }
   }
   for (Outgoing& send : sends_) {
+    std::int64_t bytes = 0;
+    for (const std::span<const std::byte> part : send.parts) {
+      bytes += static_cast<std::int64_t>(part.size());
+    }
+    group_.world().count_sent(call_.operation, bytes);
     group_.world().mailbox().send(send);
   }
 }

@@ -35,6 +35,10 @@ std::string_view World::reaches(Rank peer) const {
   return name(core_->reach(peer).kind());
 }
 
+SentBytes World::bytes_sent() const {
+  return core_->bytes_sent();
+}
+
 void* World::allocate_bytes(std::int64_t bytes) {
   if (!core_->has_memory()) {
     throw Error(ErrorKind::Usage,

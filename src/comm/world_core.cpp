@@ -204,6 +204,15 @@ bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
          });
 }
 
+SentBytes WorldCore::bytes_sent() const {
+  SentBytes sent;
+  for (std::size_t i = 0; i < SentBytes::kOperations; ++i) {
+    sent.by_operation[i] = sent_[i].load(std::memory_order_relaxed);
+  }
+  sent.messages = sent_[SentBytes::kOperations].load(std::memory_order_relaxed);
+  return sent;
+}
+
 bool WorldCore::progress() {
   if (network_ != nullptr) {
     network_->poll(std::chrono::milliseconds(0));

@@ -2,6 +2,7 @@
 // and the watch over the peers' lives.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -80,6 +81,15 @@ class WorldCore {
   /// Moves messages. True if something moved.
   bool progress();
 
+  /// A message goes out: of a collective, or of a send.
+  void count_sent(Operation operation, std::int64_t bytes) {
+    sent_[static_cast<std::size_t>(operation)].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void count_message(std::int64_t bytes) {
+    sent_[SentBytes::kOperations].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] SentBytes bytes_sent() const;
+
   // Trouble: found by the watch or by a broken stream; read by whoever waits.
   void report(Rank rank, CommFault fault, const std::string& text);
   [[nodiscard]] std::optional<Trouble> trouble(Rank rank) const;
@@ -133,6 +143,7 @@ class WorldCore {
   std::unique_ptr<Engine> engine_;
   Exchanges exchanges_;
 
+  std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1> sent_{};  ///< last: messages
   mutable Mutex mutex_;
   std::vector<std::optional<Trouble>> troubles_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<GroupCore>> groups_ TRIREME_GUARDED_BY(mutex_);

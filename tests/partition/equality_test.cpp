@@ -91,6 +91,30 @@ void expect_same(const Trained& one, const Trained& many) {
   }
 }
 
+/// What programs predict is what messages carried: by op, of all ranks together to the byte; and of each rank, but
+/// for rings over blocks of different lengths, which pass on those of others.
+void expect_predicted_bytes(const Trained& many) {
+  OpBytes predicted;
+  OpBytes sent;
+  for (std::size_t rank = 0; rank < many.sent.size(); ++rank) {
+    for (const auto& [op, bytes] : many.predicted[rank]) {
+      predicted[op] += bytes * kSteps;
+    }
+    for (const auto& [op, bytes] : many.sent[rank]) {
+      sent[op] += bytes;
+    }
+    for (const char* op : {"send", "reduce_scatter", "all_to_all"}) {
+      const auto of = [&](const OpBytes& all) { return all.contains(op) ? all.at(op) : 0; };
+      EXPECT_EQ(std::llround(kSteps * of(many.predicted[rank])), std::llround(of(many.sent[rank])))
+          << op << " of rank " << rank;
+    }
+  }
+  ASSERT_EQ(predicted.size(), sent.size());
+  for (const auto& [op, bytes] : predicted) {
+    EXPECT_EQ(std::llround(bytes), std::llround(sent[op])) << op;
+  }
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       // Each alone; even and not.
@@ -189,6 +213,7 @@ void check_all(const Task& task, const std::vector<Case>& plans = cases()) {
     Trained many;
     ASSERT_NO_THROW(many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches));
     expect_same(one, many);
+    expect_predicted_bytes(many);
   }
 }
 

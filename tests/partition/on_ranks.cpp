@@ -8,6 +8,7 @@
 #include "trireme/execution.h"
 #include "trireme/optimize.h"
 #include "trireme/parts.h"
+#include "trireme/program_set.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +59,54 @@ std::vector<double> read(const Execution& execution, const std::string& name) {
 void write(Execution& execution, const std::string& name, const std::vector<double>& numbers) {
   const Buffer& buffer = execution.program().buffer(execution.program().find(name));
   execution.write(name, to_bytes(numbers, buffer.type.dtype));
+}
+
+/// No operation by reading others' memory, which sends nothing that could be counted; and none that sends more than
+/// it must.
+WorldOptions by_messages(Rank ranks) {
+  WorldOptions options;
+  for (Rank members = 2; members <= ranks; ++members) {
+    for (const Operation operation : {Operation::Allreduce, Operation::Allgather,
+                                      Operation::ReduceScatter, Operation::Alltoall}) {
+      TuningRow row;
+      row.operation = operation;
+      row.ranks = members;
+      row.transport = TransportKind::InProcess;
+      row.to = Bytes{std::int64_t{1} << 40};
+      row.method = Method::scheduled(operation == Operation::Alltoall ? Algorithm::Pairwise
+                                                                      : Algorithm::Ring);
+      options.tuning.rows.push_back(row);
+    }
+  }
+  return options;
+}
+
+OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
+  OpBytes bytes;
+  const auto put = [&](const char* op, std::int64_t count) {
+    if (count != 0) {
+      bytes[op] = static_cast<double>(count);
+    }
+  };
+  const auto put_operation = [&](const char* op, Operation operation) {
+    put(op, now.of(operation) - before.of(operation));
+  };
+  put_operation("all_reduce", Operation::Allreduce);
+  put_operation("all_gather", Operation::Allgather);
+  put_operation("reduce_scatter", Operation::ReduceScatter);
+  put_operation("all_to_all", Operation::Alltoall);
+  put("send", now.messages - before.messages);
+  return bytes;
+}
+
+OpBytes predicted_of(const Program& program) {
+  OpBytes bytes;
+  for (const Traffic& traffic : traffic_of(program)) {
+    if (traffic.bytes != 0) {
+      bytes[traffic.op] += traffic.bytes;
+    }
+  }
+  return bytes;
 }
 
 CpuOptions one_thread() {
@@ -113,14 +162,17 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
   const Partition partition(graph, wishes);
   Trained trained;
   trained.losses.resize(batches.size());
+  trained.predicted.resize(static_cast<std::size_t>(plan.mesh.devices()));
+  trained.sent.resize(trained.predicted.size());
   std::mutex mutex;
-  run_threads(plan.mesh.devices(), [&](World& world) {
+  const auto body = [&](World& world) {
     const RankPlace place = place_of(plan, wishes, world.rank());
     const RankGraph mine = partition.graph_at(place, table);
     mine.graph.verify();
     Program program = make_program(fuse_elementwise(mine.graph));
     program.verify();
     Communicator communicator(world, plan.mesh);
+    const SentBytes before = world.bytes_sent();  // making groups sends something too
     const auto device = make_cpu_device(one_thread());
     Execution execution(std::move(program), *device, &communicator);
     const auto part_of = [&](const std::string& name, const Placement& placement) {
@@ -153,6 +205,8 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
       trained.losses[step] = loss;
     }
     const std::lock_guard lock(mutex);
+    trained.predicted[static_cast<std::size_t>(world.rank())] = predicted_of(execution.program());
+    trained.sent[static_cast<std::size_t>(world.rank())] = sent_since(before, world.bytes_sent());
     for (const auto& [name, placement] : mine.stored) {
       const Value& value = graph.value(graph.find(name));
       if (value.origin == Origin::Input) {
@@ -166,7 +220,8 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
       whole.resize(static_cast<std::size_t>(value.type.shape.element_count()));
       put_part(in_f64, std::as_bytes(std::span(numbers)), std::as_writable_bytes(std::span(whole)));
     }
-  });
+  };
+  run_threads(plan.mesh.devices(), body, by_messages(plan.mesh.devices()));
   return trained;
 }
 

@@ -16,9 +16,15 @@ namespace trireme {
 /// Values by name, in f64 (whole numbers too).
 using Numbers = std::map<std::string, std::vector<double>>;
 
+/// Bytes by op: "all_reduce", "send", …
+using OpBytes = std::map<std::string, double>;
+
 struct Trained {
   std::vector<double> losses{};
   Numbers kept{};  ///< parameters and states after the last step
+  /// By rank: what a step should send, by its program; and what went out in all steps, as messages counted it.
+  std::vector<OpBytes> predicted{};
+  std::vector<OpBytes> sent{};
 };
 
 /// Inputs of each step, by name; all of them.
@@ -26,7 +32,7 @@ using Batches = std::vector<Numbers>;
 
 [[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
 
-/// On threads, each a rank. Throws what a rank threw.
+/// On threads, each a rank, which exchange by messages. Throws what a rank threw.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
                                      const PipelineTable& table, const Numbers& first,
                                      const Batches& batches);
