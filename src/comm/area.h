@@ -48,11 +48,12 @@ enum class Offer : std::uint32_t {
   Address,  ///< the same, where peers cannot see it but can fetch from it
 };
 
-/// What a rank says at the beginning of an operation. There are two, used in turn: a rank that
-/// begins operation n + 2 has seen everyone begin n + 1, so everyone is done with n.
+/// What a rank says at the beginning of an operation. There are two, used in turn: a rank begins operation
+/// n + 2 only when everyone is done with n. Mostly it has seen everyone begin n + 1; after an operation that it
+/// left without waiting for the others it looks at what they have finished.
 struct Slot {
   alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
-  std::uint64_t fingerprint = 0;
+  std::uint64_t fingerprint = 0;                    ///< compared(record)
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
   std::array<std::byte, kInlineBytes> data{};
@@ -68,6 +69,10 @@ enum class Stage : std::uint8_t { Staged, Worked, Taken };
 inline constexpr std::size_t kStages = 3;
 inline constexpr unsigned kChunkBits = 24;
 
+/// How many of its last calls that it left early a rank keeps, for the table of a disagreement. The older half is
+/// still there while the others are in the call after them: nobody is more than a call ahead.
+inline constexpr std::size_t kEarly = 8;
+
 /// One for each rank in each group; its staging memory follows.
 struct Area {
   std::array<Slot, 2> slots;
@@ -77,6 +82,9 @@ struct Area {
   /// Set when this rank gives the group up, after the reason: culprit << 8 | CommFault + 1.
   std::atomic<std::uint64_t> failed{0};
   alignas(64) std::array<char, 2048> why{};  ///< ends with 0
+  /// The last calls that this rank left without having seen what the others called, by number; each is there before
+  /// the stamp of the call after it.
+  std::array<Record, kEarly> early;
 
   [[nodiscard]] std::byte* shot(std::uint64_t sequence) {
     return memory() + (sequence % 2) * (kShotBytes + kTableBytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -28,12 +29,15 @@ DirectOp::DirectOp(GroupCore& group, const Call& call, const Geometry& geometry,
       geometry_(geometry),
       record_(record),
       me_(group.rank()),
-      ranks_(group.size()) {}
+      ranks_(group.size()),
+      early_(has_root(call.operation) && geometry.bytes() <= kCopyAnyway) {}
 
 Progress DirectOp::advance() {
   try {
     const Progress progress = go_on();
-    if (progress == Progress::Done) {
+    if (progress == Progress::Done && early_) {
+      group_.finish_early(record_);
+    } else if (progress == Progress::Done) {
       group_.finish(record_.sequence);
     }
     return progress;
@@ -56,6 +60,14 @@ void DirectOp::withdraw() noexcept {
 Progress DirectOp::go_on() {
   switch (state_) {
     case State::Begin:
+      if (!group_.may_begin(record_.sequence)) {
+        if (!group_.has_seen_all_begin(record_.sequence - 2)) {
+          return Progress::Stuck;
+        }
+        // Who saw all begin does not ring when it is done, which it will be in a moment.
+        std::this_thread::yield();
+        return Progress::Moved;
+      }
       announce();
       state_ = State::Gathering;
       [[fallthrough]];
@@ -105,6 +117,13 @@ bool DirectOp::reads(Rank reader, Rank source) const {
   }
 }
 
+/// Whether this rank waits for another to come, and checks what it called.
+bool DirectOp::awaits(Rank rank) const {
+  const bool from_root =
+      call_.operation == Operation::Broadcast || call_.operation == Operation::Scatter;
+  return !early_ || (from_root ? rank : me_) == call_.root;
+}
+
 /// Whether a rank gets the vector that is combined.
 bool DirectOp::gets_result(Rank rank) const {
   return call_.operation == Operation::Allreduce || rank == call_.root;
@@ -126,10 +145,14 @@ bool DirectOp::lends_input() const {
 
 void DirectOp::announce() {
   Slot& mine = slot(me_);
-  if (kChecks && (mine.fingerprint != record_.fingerprint || record_.site[0] != '\0')) {
-    // Else it is there from last time, but for the number, which the stamp has.
-    mine.record = record_;
-    mine.fingerprint = record_.fingerprint;
+  if constexpr (kChecks) {
+    std::uint64_t& written = group_.written(record_.sequence);
+    if (written != record_.fingerprint || record_.site[0] != '\0') {
+      // Else it is there from last time, but for the number, which the stamp has.
+      mine.record = record_;
+      written = record_.fingerprint;
+    }
+    mine.fingerprint = compared(record_);
   }
   mine.input_offer = Offer::Nothing;
   mine.output_offer = Offer::Nothing;
@@ -196,11 +219,15 @@ void DirectOp::offer_output(Slot& mine) {
 
 bool DirectOp::all_here() {
   for (; seen_ < ranks_; ++seen_) {
-    if (seen_ != me_ && slot(seen_).stamp.load(std::memory_order_acquire) != record_.sequence) {
+    if (seen_ != me_ && awaits(seen_) &&
+        slot(seen_).stamp.load(std::memory_order_acquire) != record_.sequence) {
       return false;
     }
   }
   survey();
+  if (!early_) {
+    group_.saw_all_begin(record_.sequence);
+  }
   return true;
 }
 
@@ -210,14 +237,18 @@ void DirectOp::survey() {
   bool all_offered = true;
   bool all_copies = true;
   bool all_outputs = true;
+  const std::uint64_t fingerprint = compared(record_);
   for (Rank r = 0; r < ranks_; ++r) {
+    if (!awaits(r)) {
+      continue;
+    }
     const Slot& s = slot(r);
-    if (kChecks && s.fingerprint != record_.fingerprint) {
+    if (kChecks && s.fingerprint != fingerprint) {
       fail_mismatch();
     }
     const Offer offer = s.input_offer;
     all_offered = all_offered && (offer != Offer::Nothing || !offers(r));
-    all_copies = all_copies && offer == Offer::Copy;
+    all_copies = all_copies && (offer == Offer::Copy || early_);
     someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
     all_outputs = all_outputs && (s.output_offer == Offer::Buffer || !gets_result(r));
   }
@@ -235,13 +266,51 @@ void DirectOp::survey() {
 }
 
 void DirectOp::fail_mismatch() {
+  const auto differ = [](const std::vector<Witness>& witnesses) {
+    return !mismatch_culprits(witnesses).empty();
+  };
+  std::vector<Witness> witnesses = witnesses_of_this();
+  std::uint64_t sequence = record_.sequence;
+  // If all agree on this call, one before it was another on each side, and nobody looked at both.
+  for (std::uint64_t back = kEarly / 2; back > 0 && !differ(witnesses); --back) {
+    if (record_.sequence > back) {
+      sequence = record_.sequence - back;
+      witnesses = witnesses_of_earlier(sequence);
+    }
+  }
+  if (!differ(witnesses)) {
+    group_.fail(CommFault::Mismatch, {},
+                fmt::format("call #{}, {}: the ranks disagree on a call before it, of those that a "
+                            "rank may leave before the others come",
+                            record_.sequence, to_text(record_)));
+  }
+  group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
+              mismatch_text(sequence, witnesses));
+}
+
+/// Who has come, and what they called.
+std::vector<Witness> DirectOp::witnesses_of_this() const {
   std::vector<Witness> witnesses;
   witnesses.reserve(static_cast<std::size_t>(ranks_));
   for (Rank r = 0; r < ranks_; ++r) {
-    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], true, slot(r).record});
+    const bool here = r == me_ || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
+    witnesses.push_back(
+        {group_.members()[static_cast<std::size_t>(r)], here, here ? slot(r).record : Record{}});
   }
-  group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
-              mismatch_text(record_.sequence, witnesses));
+  return witnesses;
+}
+
+/// What those who have come to this call had called in one before, if they left that early.
+std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
+  std::vector<Witness> witnesses = witnesses_of_this();
+  for (Rank r = 0; r < ranks_; ++r) {
+    Witness& witness = witnesses[static_cast<std::size_t>(r)];
+    if (witness.known) {
+      witness.record = group_.area(r).early[sequence % kEarly];
+      witness.known = witness.record.sequence == sequence;
+    }
+  }
+  return witnesses;
 }
 
 /// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
@@ -660,8 +729,11 @@ void DirectOp::check(Seconds stuck) {
     if (r == me_) {
       return false;
     }
+    if (state_ == State::Begin) {
+      return group_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
+    }
     if (state_ == State::Gathering) {
-      return slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
+      return awaits(r) && slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
     }
     const Stage last =
         state_ == State::Pipeline && is_combined_vector() ? Stage::Taken : Stage::Worked;

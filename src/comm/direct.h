@@ -18,6 +18,11 @@
 //
 // Every way begins with all ranks seeing all others' records, so a disagreement is found before any
 // data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
+//
+// The exception are short operations with a root, where that would cost most: a rank waits for those alone whose
+// data it takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather)
+// returns at once, if all have finished the call before the last. What it did not see then it sees in the next
+// call, as what ranks compare stands for all calls before it, too.
 #pragma once
 
 #include <cstdint>
@@ -60,9 +65,12 @@ class DirectOp : public Op {
   void offer_copy(Slot& slot);
   [[nodiscard]] bool should_be_fetched() const;
   void offer_output(Slot& slot);
+  [[nodiscard]] bool awaits(Rank rank) const;
   [[nodiscard]] bool all_here();
   void survey();
   [[noreturn]] void fail_mismatch();
+  [[nodiscard]] std::vector<Witness> witnesses_of_this() const;
+  [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
   void cut_windows();
   [[nodiscard]] Progress begin_work();
@@ -110,6 +118,7 @@ class DirectOp : public Op {
   const Record& record_;
   const Rank me_;
   const Rank ranks_;
+  const bool early_;  ///< short, and with a root
   State state_ = State::Begin;
   Way way_ = Way::Read;
   Stores stores_ = Stores::Cached;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/checks.h"
 #include "comm/make_op.h"
 #include "comm/rendezvous/deadline.h"
 #include "comm/world_core.h"
@@ -53,7 +54,8 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
       context_(context),
       members_(std::move(members)),
       areas_(std::move(areas)),
-      sequence_(first_sequence) {
+      sequence_(first_sequence),
+      all_finished_(first_sequence) {
   for (std::size_t place = 0; place < members_.size(); ++place) {
     const Rank rank = members_[place];
     if (rank == world_.rank()) {
@@ -110,6 +112,28 @@ TransportKind GroupCore::slowest_transport() const {
   return world_.reach(world_.rank()).kind();
 }
 
+bool GroupCore::may_begin(std::uint64_t sequence) {
+  if (all_finished_ + 2 >= sequence) {
+    return true;
+  }
+  for (Rank place = 0; place < size(); ++place) {
+    if (place != me_ && area(place).finished.load(std::memory_order_acquire) + 2 < sequence) {
+      return false;
+    }
+  }
+  all_finished_ = sequence - 2;
+  return true;
+}
+
+void GroupCore::finish_early(const Record& record) {
+  Area& mine = area(me_);
+  if constexpr (kChecks) {
+    mine.early[record.sequence % kEarly] = record;
+  }
+  mine.finished.store(record.sequence, std::memory_order_seq_cst);
+  ring_members();
+}
+
 void GroupCore::ring_members() const {
   for (Bell* bell : bells_) {
     bell->ring();
@@ -138,6 +162,7 @@ bool is_repeated(const Call& a, const Call& b) {
 
 const Prepared& GroupCore::prepare(const Call& call) {
   if (may_repeat_ && is_repeated(prepared_.call, call)) {
+    prepared_.record.history = history_after(prepared_.record);
     prepared_.record.sequence = next_sequence();
     return prepared_;
   }
@@ -146,7 +171,9 @@ const Prepared& GroupCore::prepare(const Call& call) {
   prepared_.method = choose(call, prepared_.geometry);
   require_possible(*this, call, prepared_.geometry, prepared_.method);
   prepared_.call = call;
+  const std::uint64_t history = history_after(prepared_.record);
   prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, next_sequence());
+  prepared_.record.history = history;
   may_repeat_ = call.counts.empty() && call.options.user == nullptr;
   return prepared_;
 }
@@ -426,14 +453,18 @@ void GroupCore::remember(const Record& record) {
   remembered_[record.sequence % kRemembered] = record;
 }
 
+void GroupCore::ask(const Record& record) {
+  for (const Rank member : members_) {
+    if (member != world_.rank()) {
+      world_.post_control(member, ControlKind::Inquiry, context_,
+                          std::as_bytes(std::span(&record, 1)));
+    }
+  }
+}
+
 void GroupCore::inquire(const Record& record, Seconds stuck) {
   if (!sees_memory() && stuck > kAskAfter && asked_.exchange(record.sequence) != record.sequence) {
-    for (const Rank member : members_) {
-      if (member != world_.rank()) {
-        world_.post_control(member, ControlKind::Inquiry, context_,
-                            std::as_bytes(std::span(&record, 1)));
-      }
-    }
+    ask(record);
   }
 }
 
@@ -459,20 +490,19 @@ void GroupCore::hear(Rank world_rank, const Record& record, bool is_question) {
       return;
     }
     mine = remembered_[record.sequence % kRemembered];
+    // The first call in which they differ counts.
     if (mine.sequence == record.sequence && mine.fingerprint != record.fingerprint &&
-        disputed_ == 0) {
+        (disputed_ == 0 || record.sequence < disputed_)) {
       disputed_ = record.sequence;
       disputed_since_ = std::chrono::steady_clock::now();
       has_dispute_.store(true);
     }
-    if (witnesses_.empty() || witnesses_.front().record.sequence != record.sequence) {
-      witnesses_.assign(members_.size(), Witness{});
-      for (std::size_t i = 0; i < members_.size(); ++i) {
-        witnesses_[i].world_rank = members_[i];
-        witnesses_[i].record.sequence = record.sequence;
+    if (disputed_ == 0 || record.sequence == disputed_) {
+      if (witnesses_.empty() || witnesses_.front().record.sequence != record.sequence) {
+        forget_witnesses(record.sequence);
       }
+      witnesses_[static_cast<std::size_t>(place)] = {world_rank, true, record};
     }
-    witnesses_[static_cast<std::size_t>(place)] = {world_rank, true, record};
   }
   if (is_question && mine.sequence == record.sequence) {
     world_.post_control(world_rank, ControlKind::Answer, context_,
@@ -490,6 +520,32 @@ void GroupCore::hear_failure(std::uint64_t code, const std::string& text) {
   }
 }
 
+/// Nobody has said anything of this call yet.
+void GroupCore::forget_witnesses(std::uint64_t sequence) {
+  witnesses_.assign(members_.size(), Witness{});
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    witnesses_[i].world_rank = members_[i];
+    witnesses_[i].record.sequence = sequence;
+  }
+}
+
+/// All agree on a call that is disputed: it is one before it in which they differ. False if none is remembered.
+bool GroupCore::look_further_back(std::uint64_t sequence) {
+  Record before;
+  {
+    MutexLock lock(mutex_);
+    before = remembered_[(sequence - 1) % kRemembered];
+    if (sequence <= 1 || before.sequence != sequence - 1) {
+      return false;
+    }
+    disputed_ = before.sequence;
+    disputed_since_ = std::chrono::steady_clock::now();
+    forget_witnesses(before.sequence);
+  }
+  ask(before);
+  return true;
+}
+
 void GroupCore::check_dispute() {
   if (!has_dispute_.load()) {
     return;
@@ -499,10 +555,8 @@ void GroupCore::check_dispute() {
   {
     MutexLock lock(mutex_);
     sequence = disputed_;
-    if (witnesses_.empty()) {
-      for (const Rank member : members_) {
-        witnesses_.push_back({member, false, {}});
-      }
+    if (witnesses_.empty() || witnesses_.front().record.sequence != sequence) {
+      forget_witnesses(sequence);
     }
     if (!remembered_.empty() && remembered_[sequence % kRemembered].sequence == sequence) {
       witnesses_[static_cast<std::size_t>(me_)] = {world_.rank(), true,
@@ -514,7 +568,15 @@ void GroupCore::check_dispute() {
     }
     witnesses = witnesses_;
   }
-  fail(CommFault::Mismatch, mismatch_culprits(witnesses), mismatch_text(sequence, witnesses));
+  const std::vector<Rank> culprits = mismatch_culprits(witnesses);
+  if (!culprits.empty()) {
+    fail(CommFault::Mismatch, culprits, mismatch_text(sequence, witnesses));
+  }
+  if (!look_further_back(sequence)) {
+    fail(CommFault::Mismatch, {},
+         fmt::format("the ranks disagree on a call before #{}, which is too long ago to say more",
+                     sequence));
+  }
 }
 
 }  // namespace trireme::comm

@@ -71,6 +71,24 @@ class GroupCore {
     }
   }
 
+  // Calls that a rank may leave before it has seen what the others called (see direct.h).
+
+  /// Whether every member is done with the call before the last, so that this one may take its place.
+  [[nodiscard]] bool may_begin(std::uint64_t sequence);
+  /// All members have begun this call, so they are done with the one before.
+  void saw_all_begin(std::uint64_t sequence) {
+    all_begun_ = sequence;
+    all_finished_ = sequence - 1;
+  }
+  /// Whether this rank saw all members begin the call: then they will be done with it soon.
+  [[nodiscard]] bool has_seen_all_begin(std::uint64_t sequence) const {
+    return all_begun_ >= sequence;
+  }
+  /// This rank is through with that call, without having seen all members begin it.
+  void finish_early(const Record& record);
+  /// Whose record is in a slot of this rank's area.
+  [[nodiscard]] std::uint64_t& written(std::uint64_t sequence) { return written_[sequence % 2]; }
+
   /// How often this was asked before with the same number: the turn of a new group of the same ranks.
   [[nodiscard]] std::uint64_t count_subset(std::uint64_t number) { return subsets_[number]++; }
 
@@ -130,9 +148,12 @@ class GroupCore {
   [[nodiscard]] Rank equal_ranks_per_host() const;
   [[nodiscard]] TransportKind slowest_transport() const;
   [[nodiscard]] Method choose_for_blocks(const Call& call, const Geometry& geometry);
+  void ask(const Record& record);
   bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
   void check_failures();
   void check_dispute();
+  void forget_witnesses(std::uint64_t sequence) TRIREME_REQUIRES(mutex_);
+  [[nodiscard]] bool look_further_back(std::uint64_t sequence);
 
   WorldCore& world_;
   std::uint64_t context_;
@@ -146,6 +167,9 @@ class GroupCore {
   std::unique_ptr<GroupModel> model_;
   Stores staging_ = Stores::Streaming;
   std::atomic<std::uint64_t> sequence_{0};
+  std::uint64_t all_finished_ = 0;          ///< every member is known to be done with this call
+  std::uint64_t all_begun_ = 0;             ///< this rank saw every member begin this call
+  std::array<std::uint64_t, 2> written_{};  ///< by slot: the fingerprint of the record in it
   Prepared prepared_;
   bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized
   std::atomic<bool> dead_{false};

@@ -2,6 +2,7 @@
 // Plain data that lies in shared memory and travels in frames.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +14,10 @@ namespace trireme::comm {
 /// The facts of a call in which all ranks must agree, and where it was made.
 struct Record {
   std::uint64_t sequence = 0;
-  std::uint64_t fingerprint = 0;  ///< of all fields below but the site
+  std::uint64_t fingerprint = 0;  ///< of all fields below but the site and the history
+  /// Of the calls of the group before this one: a rank may have left one of them without having seen what all
+  /// others called, and is found out here.
+  std::uint64_t history = 0;
   std::int64_t count = 0;         ///< elements of the vector that is whole (see plan.h)
   std::uint64_t counts_hash = 0;  ///< of the sizes of blocks, where they were given
   std::uint64_t user_hash = 0;    ///< of the name of the user's reduction
@@ -31,6 +35,17 @@ struct Record {
 /// chosen.
 [[nodiscard]] Record make_record(const Call& call, std::int64_t count, const Method& method,
                                  std::uint64_t sequence);
+
+/// What ranks compare: equal if this call and all before it were.
+[[nodiscard]] inline std::uint64_t compared(const Record& record) {
+  return record.fingerprint ^ record.history;
+}
+
+/// The history of the next call.
+[[nodiscard]] inline std::uint64_t history_after(const Record& record) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // any mixing that tells orders apart
+  return (std::rotl(record.history, 23) ^ record.fingerprint) * odd;
+}
 
 /// "all-reduce of 1000 f32, sum, by ring, at train.cpp:12".
 [[nodiscard]] std::string to_text(const Record& record);

@@ -300,7 +300,7 @@ void ScheduledOp::add_send(const Message& message) {
   Outgoing& send = sends_.emplace_back();
   send.to = group_.members()[static_cast<std::size_t>(message.to)];
   send.key = key();
-  send.fingerprint = record_.fingerprint;
+  send.fingerprint = compared(record_);
   for_each_block(message.blocks, [&](Block block) {
     const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
     const std::byte* from = current_[static_cast<std::size_t>(block)];
@@ -327,7 +327,7 @@ void ScheduledOp::add_receive(const Message& message) {
   Arrival& arrival = receives_.emplace_back();
   arrival.message.from = group_.members()[static_cast<std::size_t>(message.from)];
   arrival.message.key = key();
-  arrival.message.fingerprint = record_.fingerprint;
+  arrival.message.fingerprint = compared(record_);
   arrival.message.combine = message.action == Action::Combine ? &combine_ : nullptr;
   for_each_block(message.blocks, [&](Block block) {
     arrival.blocks.push_back(block);

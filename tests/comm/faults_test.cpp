@@ -310,6 +310,13 @@ std::vector<Disagreement> disagreements() {
     odd ? w.all().run(broadcast<float>(data, 0)) : w.all().run(allreduce<float>(data));
     w.all().barrier();
   });
+  add("who gives and who takes", "operation", [](World& w, bool odd) {
+    // Rank 0 gives to all, rank 2 to rank 0: neither looks at what the other called before the next call.
+    std::vector<float> data(2);
+    std::vector<float> out(6);
+    odd ? w.all().run(gather<float>(data, out, 0)) : w.all().run(broadcast<float>(data, 0));
+    w.all().barrier();
+  });
   add("order of calls", "operation", [](World& w, bool odd) {
     std::vector<float> data(10);
     if (odd) {

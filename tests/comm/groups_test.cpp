@@ -207,6 +207,79 @@ TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
   });
 }
 
+// Who only gives does not wait for those who take, but is never more than two calls ahead.
+TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
+  run_ranks(GetParam(), 3, [](World& world) {
+    using Clock = std::chrono::steady_clock;
+    Group& all = world.all();
+    std::vector<std::int32_t> data(4, world.rank());
+    std::vector<std::int32_t> gathered(12);
+    all.barrier();
+    const auto begin = Clock::now();
+    if (world.rank() == 1) {
+      sleep_for(0.3);
+    }
+    all.run(broadcast<std::int32_t>(data, 0));
+    const std::chrono::duration<double> took = Clock::now() - begin;
+    require(data[3] == 0, "broadcast");
+    require(world.rank() == 1 || took.count() < 0.25, "did not wait for rank 1");
+    data.assign(4, world.rank());
+    all.run(gather<std::int32_t>(data, gathered, 2));
+    if (world.rank() == 2) {
+      require(gathered[0] == 0 && gathered[4] == 1 && gathered[8] == 2, "gather");
+    }
+    all.barrier();
+  });
+}
+
+// Calls with a root, one after the other, by ranks that are early and late in turn: each gets what was given in
+// that call, however far ahead the giver is.
+TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
+  run_ranks(GetParam(), 4, [](World& world) {
+    Group& all = world.all();
+    const Rank me = world.rank();
+    for (int i = 0; i < 600; ++i) {
+      const Rank root = (i * 7 / 3) % 4;
+      if (i % 11 == me * 2) {
+        sleep_for(0.0005);
+      }
+      // Inline on the stamp's line, and in the memory behind it.
+      const std::size_t count = i % 3 == 0 ? 2 : 150;
+      std::vector<std::int32_t> mine(count, i * 10 + me);
+      std::vector<std::int32_t> whole(4 * count);
+      const std::string what = fmt::format("call {} of rank {}", i, me);
+      switch (i % 5) {
+        case 0:
+          all.run(broadcast<std::int32_t>(mine, root));
+          require(std::ranges::count(mine, i * 10 + root) == std::ssize(mine), what);
+          break;
+        case 1:
+          all.run(gather<std::int32_t>(mine, whole, root));
+          for (Rank r = 0; r < 4 && me == root; ++r) {
+            require(whole[(r + 1) * count - 1] == i * 10 + r, what);
+          }
+          break;
+        case 2:
+          for (std::size_t k = 0; k < whole.size(); ++k) {
+            whole[k] = i * 1000 + static_cast<std::int32_t>(k / count);
+          }
+          all.run(scatter<std::int32_t>(whole, mine, root));
+          require(std::ranges::count(mine, i * 1000 + me) == std::ssize(mine), what);
+          break;
+        case 3:
+          all.run(reduce<std::int32_t>(mine, mine, root));
+          require(me != root || mine.back() == 40 * i + 6, what);
+          break;
+        default:
+          if (i % 15 == 4) {
+            all.run(allreduce<std::int32_t>(mine));
+            require(mine.back() == 40 * i + 6, what);
+          }
+      }
+    }
+  });
+}
+
 // A rank that lives but does not come: 30 deadlines, heartbeats or not.
 TEST_P(OnEveryTransport, LateRankIsNamed) {
   WorldOptions options{.deadline = {0.05}};
