@@ -43,8 +43,8 @@ struct Record {
 
 /// The history of the next call.
 [[nodiscard]] inline std::uint64_t history_after(const Record& record) {
-  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // any mixing that tells orders apart
-  return (std::rotl(record.history, 23) ^ record.fingerprint) * odd;
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // any mixing that tells orders apart
+  return (std::rotl(record.history, 23) ^ record.fingerprint) * kOdd;
 }
 
 /// "all-reduce of 1000 f32, sum, by ring, at train.cpp:12".

@@ -51,8 +51,8 @@ std::string damaged_part(const std::string& path, const ManifestFile& expected) 
   if (names.empty()) {
     return "in its header";
   }
-  constexpr std::size_t shown = 4;
-  const std::size_t more = names.size() > shown ? names.size() - shown : 0;
+  constexpr std::size_t kShown = 4;
+  const std::size_t more = names.size() > kShown ? names.size() - kShown : 0;
   names.resize(names.size() - more);
   return fmt::format("in the tensor{} {}{}", names.size() == 1 ? "" : "s", fmt::join(names, ", "),
                      more == 0 ? "" : fmt::format(" and {} more", more));
