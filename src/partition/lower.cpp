@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "graph/op.h"
 #include "partition/buckets.h"
+#include "partition/rank_values.h"
+#include "partition/task_steps.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -25,18 +27,12 @@ class Lowering {
         place_(place),
         table_(table),
         builder_(placed.graph.name()),
-        buckets_(builder_) {}
+        buckets_(builder_),
+        task_steps_(placed, table),
+        values_(placed, place, table, builder_) {}
 
   RankGraph run() {
-    check_table();
-    for (const std::vector<PipelineTask>& tasks : table_.tasks) {
-      for (const PipelineTask& task : tasks) {
-        splits_backward_ = splits_backward_ || task.work == PipelineWork::BackwardInput;
-      }
-    }
-    sort_steps();
-    find_needs();
-    add_leaves();
+    values_.add_leaves();
     for (const PipelineTask& task : table_.tasks.at(static_cast<std::size_t>(place_.pipe))) {
       do_task(task);
     }
@@ -51,269 +47,17 @@ class Lowering {
     return placed_.copies[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
-  [[nodiscard]] int pipe_of(int stage) const { return table_.rank_of(0, stage); }
-  [[nodiscard]] bool is_mine(int stage) const { return pipe_of(stage) == place_.pipe; }
-  [[nodiscard]] int instance_of(CopyId id, int m) const {
-    return placed_.is_by_micro(id) ? m : kOnce;
-  }
-  [[nodiscard]] std::vector<int> coordinates(int m) const {
-    std::vector<int> all = place_.coordinates;
-    if (micro() >= 0 && m >= 0) {
-      all[static_cast<std::size_t>(micro())] = m;
-    }
-    return all;
-  }
-
-  void check_table() const {
-    const int batches = micro() < 0 ? 1 : axes()[static_cast<std::size_t>(micro())].size;
-    if (table_.stages != placed_.stage_count || table_.microbatches != batches) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} "
-                              "and {}",
-                              table_.name, table_.stages, table_.microbatches, placed_.stage_count,
-                              batches));
-    }
-    if (table_.copies != 1 || table_.weights != WeightVersions::Single) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the table {} keeps several versions of the weights, or several "
-                              "copies of the model; it can be timed, but not run yet",
-                              table_.name));
-    }
-  }
-
-  // Which steps belong to a task.
-
-  [[nodiscard]] PipelineWork work_of(std::size_t s) const {
-    switch (placed_.steps[s].phase) {
-      case Phase::Forward:
-        return PipelineWork::Forward;
-      case Phase::Update:
-        return PipelineWork::Update;
-      case Phase::Recompute:
-      case Phase::Backward:
-        break;
-    }
-    if (!splits_backward_) {
-      return PipelineWork::Backward;
-    }
-    return for_weights_[s] ? PipelineWork::BackwardWeight : PipelineWork::BackwardInput;
-  }
-
-  [[nodiscard]] bool is_by_micro(const PlacedStep& step) const {
-    const auto by = [&](CopyId id) { return placed_.is_by_micro(id); };
-    return std::ranges::any_of(step.inputs, by) || std::ranges::any_of(step.outputs, by);
-  }
-  [[nodiscard]] bool merges_micro(const PlacedStep& step) const {
-    return !step.node.valid() && step.change.axis == micro() &&
-           step.change.kind != ChangeKind::Slice;
-  }
-
-  void sort_steps() {
-    const std::size_t count = placed_.steps.size();
-    find_weight_steps();
-    late_.assign(count, false);
-    for (std::size_t s = 0; s < count; ++s) {
-      const PlacedStep& step = placed_.steps[s];
-      late_[s] =
-          merges_micro(step) || std::ranges::any_of(step.inputs, [&](CopyId id) {
-            const std::int32_t made_by = copy(id).step;
-            return made_by >= 0 && !placed_.is_by_micro(id) &&
-                   late_[static_cast<std::size_t>(made_by)] &&
-                   (step.phase == Phase::Forward ||
-                    placed_.steps[static_cast<std::size_t>(made_by)].phase != Phase::Forward);
-          });
-      by_task_[{step.stage, work_of(s)}].push_back(s);
-    }
-  }
-
-  /// Steps of the backward whose results go into updates alone, with the changes on the way there.
-  void find_weight_steps() {
-    const std::size_t count = placed_.steps.size();
-    for_weights_.assign(count, true);
-    std::vector<bool> is_read(count, false);
-    for (std::size_t s = count; s-- > 0;) {
-      const PlacedStep& step = placed_.steps[s];
-      // A change that nobody reads any more goes with the input's half.
-      for_weights_[s] = for_weights_[s] && is_read[s];
-      const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
-      for (const CopyId input : step.inputs) {
-        if (copy(input).step >= 0) {
-          const auto made_by = static_cast<std::size_t>(copy(input).step);
-          is_read[made_by] = true;
-          for_weights_[made_by] = for_weights_[made_by] && harmless;
-        }
-      }
-    }
-  }
-
-  // Exchanges between stages.
-
-  [[nodiscard]] int stage_of(CopyId id) const {
-    const Copy& one = copy(id);
-    return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
-                         : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
-  }
-  [[nodiscard]] bool is_input(CopyId id) const {
-    return copy(id).step < 0 && value(copy(id).value).origin == Origin::Input;
-  }
-
-  void find_needs() {
-    const auto need = [&](CopyId id, int stage) {
-      if (!is_input(id) && pipe_of(stage_of(id)) != pipe_of(stage)) {
-        needs_[id].insert(pipe_of(stage));
-      }
-    };
-    for (const PlacedStep& step : placed_.steps) {
-      for (const CopyId input : step.inputs) {
-        need(input, step.stage);
-      }
-    }
-    for (const CopyId output : placed_.outputs) {
-      for (int stage = 0; stage < table_.stages; ++stage) {
-        if (value(copy(output).value).type.shape.rank() == 0) {
-          need(output, stage);
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] std::int64_t tag_of(CopyId id, int instance) const {
-    return static_cast<std::int64_t>(id) * (table_.microbatches + 1) + instance + 1;
-  }
-
-  void send(CopyId id, int instance) {
-    const auto it = needs_.find(id);
-    if (it == needs_.end()) {
-      return;
-    }
-    const ValueId what = get(id, instance);
-    for (const int pipe : it->second) {
-      builder_.add("send", {what},
-                   {{"to", std::int64_t{place_.pipe_ranks.at(static_cast<std::size_t>(pipe))}},
-                    {"tag", tag_of(id, instance)}});
-    }
-  }
-
-  ValueId receive(CopyId id, int instance) {
-    const Copy& one = copy(id);
-    const TensorType& type = value(one.value).type;
-    const Shape part = shape_at(one.placement, type.shape, axes(), coordinates(instance));
-    const int from = place_.pipe_ranks.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
-    return builder_.add1("receive", {},
-                         {{"from", std::int64_t{from}},
-                          {"tag", tag_of(id, instance)},
-                          {"shape", part.dims()},
-                          {"dtype", std::string(to_text(type.dtype))}});
-  }
-
-  // Values.
-
-  void add_leaves() {
-    for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-      const auto id = static_cast<CopyId>(c);
-      const Value& leaf = value(copy(id).value);
-      if (copy(id).step >= 0 || is_input(id) || !is_mine(stage_of(id))) {
-        continue;
-      }
-      const TensorType type{leaf.type.dtype,
-                            shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
-      made_[{id, kOnce}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
-                                                            : builder_.state(leaf.name, type);
-      result_.stored[leaf.name] = copy(id).placement;
-    }
-    for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-      const auto id = static_cast<CopyId>(c);
-      if (made_.contains({id, kOnce})) {
-        send(id, kOnce);
-      }
-    }
-  }
-
-  /// The part of an input that this rank has, of all micro-batches, one after the other.
-  ValueId input_leaf(CopyId id) {
-    const Copy& one = copy(id);
-    const Value& leaf = value(one.value);
-    const auto it = inputs_.find(id);
-    if (it != inputs_.end()) {
-      return it->second;
-    }
-    std::vector<std::int64_t> dims =
-        shape_at(one.placement, leaf.type.shape, axes(), coordinates(0)).dims();
-    const int by_micro = micro() < 0 ? -1 : one.placement.dimension_of(micro());
-    if (by_micro >= 0) {
-      const auto d = static_cast<std::size_t>(by_micro);
-      TRIREME_CHECK(one.placement.dims[d].axes.front() == micro(), leaf.name);
-      dims[d] = 0;
-      for (int m = 0; m < table_.microbatches; ++m) {
-        dims[d] += part_length(one, d, m);
-      }
-    }
-    const ValueId made = builder_.input(leaf.name, {leaf.type.dtype, Shape(dims)});
-    inputs_[id] = made;
-    result_.stored[leaf.name] = one.placement;
-    return made;
-  }
-  [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t d, int m) const {
-    return block_at(one.placement.dims[d], value(one.value).type.shape.dims()[d], axes(),
-                    coordinates(m))
-        .length;
-  }
-
-  ValueId input_part(CopyId id, int m) {
-    const ValueId all = input_leaf(id);
-    if (m == kOnce) {
-      return all;
-    }
-    const Copy& one = copy(id);
-    const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
-    std::int64_t begin = 0;
-    for (int before = 0; before < m; ++before) {
-      begin += part_length(one, d, before);
-    }
-    return slice(all, d, begin, part_length(one, d, m));
-  }
-
-  ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length) {
-    std::vector<std::int64_t> from(builder_.shape(x).dims().size(), 0);
-    std::vector<std::int64_t> to = builder_.shape(x).dims();
-    if (begin == 0 && length == to[dimension]) {
-      return x;
-    }
-    from[dimension] = begin;
-    to[dimension] = begin + length;
-    return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
-  }
+  [[nodiscard]] std::vector<int> coordinates(int m) const { return values_.coordinates(m); }
+  [[nodiscard]] int instance_of(CopyId id, int m) const { return values_.instance_of(id, m); }
+  [[nodiscard]] bool is_mine(int stage) const { return values_.is_mine(stage); }
 
   ValueId get(CopyId id, int m) {
-    const int instance = instance_of(id, m);
-    const auto it = made_.find({id, instance});
-    if (it != made_.end()) {
-      return it->second;
-    }
-    if (is_input(id)) {
-      return made_[{id, instance}] = input_part(id, instance);
-    }
-    if (put_off_.contains({id, instance})) {
+    if (put_off_.contains({id, instance_of(id, m)})) {
       flush();
-      return made_.at({id, instance});
     }
-    if (!is_mine(stage_of(id))) {
-      return made_[{id, instance}] = receive(id, instance);
-    }
-    const Copy& one = copy(id);
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
-                    "forward, and it takes them all (a loss over the whole batch, such as the "
-                    "balance of experts, does); use the schedule gpipe, or no micro-batches",
-                    table_.name, value(one.value).name));
+    return values_.get(id, m);
   }
-
-  void define(CopyId id, int m, ValueId made) {
-    const int instance = instance_of(id, m);
-    made_[{id, instance}] = made;
-    send(id, instance);
-  }
+  void define(CopyId id, int m, ValueId made) { values_.define(id, m, made); }
 
   // Steps.
 
@@ -323,8 +67,8 @@ class Lowering {
     const bool last = task.work == PipelineWork::Update || done == table_.microbatches;
     for (const std::size_t s : steps_of(task)) {
       const PlacedStep& step = placed_.steps[s];
-      const bool by_micro = is_by_micro(step);
-      if (by_micro || (late_[s] ? last : first)) {
+      const bool by_micro = task_steps_.is_by_micro(step);
+      if (by_micro || (task_steps_.is_late(s) ? last : first)) {
         builder_.set_block(step.block);
         builder_.set_phase(step.phase);
         phase_ = step.phase;
@@ -338,14 +82,14 @@ class Lowering {
   /// gradients is needed for any.
   std::vector<std::size_t> steps_of(const PipelineTask& task) {
     if (task.work != PipelineWork::Update) {
-      return by_task_[{task.stage, task.work}];
+      return task_steps_.of(task.stage, task.work);
     }
     std::vector<std::size_t> all;
     int stages = 0;
     for (int stage = 0; stage < table_.stages; ++stage) {
       if (is_mine(stage)) {
         ++stages;
-        const std::vector<std::size_t>& some = by_task_[{stage, task.work}];
+        const std::vector<std::size_t> some = task_steps_.of(stage, task.work);
         all.insert(all.end(), some.begin(), some.end());
       }
     }
@@ -432,7 +176,7 @@ class Lowering {
         const std::int64_t size = value(to.value).type.shape.dims()[d];
         const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
         const Stretch own = block_at(dim, size, axes(), coordinates(m));
-        define(step.outputs[0], m, slice(x, d, own.begin - outer.begin, own.length));
+        define(step.outputs[0], m, values_.slice(x, d, own.begin - outer.begin, own.length));
         return;
       }
       case ChangeKind::AllReduce:  // above
@@ -508,7 +252,7 @@ class Lowering {
       const std::int64_t size = value(copy(to).value).type.shape.dims()[d];
       const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
       const Stretch own = block_at(dim, size, axes(), coordinates(m));
-      define(to, m, slice(get(step.inputs[0], m), d, own.begin - outer.begin, own.length));
+      define(to, m, values_.slice(get(step.inputs[0], m), d, own.begin - outer.begin, own.length));
       return;
     }
     const ValueId x = get(step.inputs[0], m);
@@ -553,11 +297,12 @@ class Lowering {
       const CopyId id = placed_.outputs[k];
       const bool scalar = value(copy(id).value).type.shape.rank() == 0;
       const std::string& name = placed_.graph.outputs()[k].name;
-      if (scalar || (is_mine(stage_of(id)) && !placed_.is_by_micro(id))) {
+      if (scalar || (is_mine(values_.stage_of(id)) && !placed_.is_by_micro(id))) {
         builder_.output(name, get(id, kOnce));
         result_.outputs[name] = copy(id).placement;
       }
     }
+    result_.stored = values_.stored();
     result_.graph = builder_.finish();
   }
 
@@ -566,27 +311,40 @@ class Lowering {
   const PipelineTable& table_;
   GraphBuilder builder_;
   Buckets buckets_;
+  TaskSteps task_steps_;
+  RankValues values_;
   RankGraph result_;
-  bool splits_backward_ = false;
   int updates_ = 0;  ///< tasks so far
   Phase phase_ = Phase::Forward;
-  std::vector<bool>
-      late_;  ///< by step: it needs all micro-batches of the forward, or of the backward
-  std::vector<bool> for_weights_;  ///< by step
-  std::map<std::pair<int, PipelineWork>, std::vector<std::size_t>> by_task_;
   std::map<std::pair<int, PipelineWork>, int> tasks_done_;
-  std::map<CopyId, std::set<int>> needs_;  ///< other places in the pipeline that read it
-  std::map<std::pair<CopyId, int>, ValueId> made_;
   std::set<std::pair<CopyId, int>> put_off_;
   std::vector<PutOff> chained_;
-  std::map<CopyId, ValueId> inputs_;
   std::map<CopyId, ValueId> sums_;
   std::map<CopyId, std::map<int, ValueId>> rows_;
 };
 
+void check_table(const Placed& placed, const PipelineTable& table) {
+  const int micro = placed.wishes.micro;
+  const int batches = micro < 0 ? 1 : placed.wishes.axes[static_cast<std::size_t>(micro)].size;
+  if (table.stages != placed.stage_count || table.microbatches != batches) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} "
+                    "and {}",
+                    table.name, table.stages, table.microbatches, placed.stage_count, batches));
+  }
+  if (table.copies != 1 || table.weights != WeightVersions::Single) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("the table {} keeps several versions of the weights, or several "
+                            "copies of the model; it can be timed, but not run yet",
+                            table.name));
+  }
+}
+
 }  // namespace
 
 RankGraph lower(const Placed& placed, const RankPlace& place, const PipelineTable& table) {
+  check_table(placed, table);
   return Lowering(placed, place, table).run();
 }
 
