@@ -10,10 +10,13 @@
 namespace trireme::partition {
 
 RankValues::RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
-                       GraphBuilder& builder)
-    : placed_(placed), place_(place), table_(table), builder_(builder) {
-  find_needs();
-}
+                       const RunOrder& order, GraphBuilder& builder)
+    : placed_(placed),
+      place_(place),
+      table_(table),
+      order_(order),
+      builder_(builder),
+      messages_(placed, table, order) {}
 
 std::vector<int> RankValues::coordinates(int m) const {
   std::vector<int> all = place_.coordinates;
@@ -25,60 +28,34 @@ std::vector<int> RankValues::coordinates(int m) const {
 
 // Exchanges between stages.
 
-int RankValues::stage_of(CopyId id) const {
-  const Copy& one = copy(id);
-  return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
-                       : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
-}
 bool RankValues::is_input(CopyId id) const {
   return copy(id).step < 0 && value(copy(id).value).origin == Origin::Input;
 }
 
-void RankValues::find_needs() {
-  const auto need = [&](CopyId id, int stage) {
-    if (!is_input(id) && pipe_of(stage_of(id)) != pipe_of(stage)) {
-      needs_[id].insert(pipe_of(stage));
-    }
-  };
-  for (const PlacedStep& step : placed_.steps) {
-    for (const CopyId input : step.inputs) {
-      need(input, step.stage);
-    }
-  }
-  for (const CopyId output : placed_.outputs) {
-    for (int stage = 0; stage < table_.stages; ++stage) {
-      if (value(copy(output).value).type.shape.rank() == 0) {
-        need(output, stage);
-      }
-    }
+void RankValues::send(const Instance& what, ValueId made) {
+  for (const Message& message : messages_.sent(place_.pipe, what)) {
+    builder_.add("send", {made},
+                 {{"to", rank_of(message.to)},
+                  {"tag", std::int64_t{message.tag}},
+                  {"until", std::int64_t{message.until}}});
   }
 }
 
-std::int64_t RankValues::tag_of(CopyId id, int instance) const {
-  return static_cast<std::int64_t>(id) * (table_.microbatches + 1) + instance + 1;
-}
-
-void RankValues::send(CopyId id, int instance) {
-  const auto it = needs_.find(id);
-  if (it == needs_.end()) {
-    return;
-  }
-  const ValueId what = get(id, instance);
-  for (const int pipe : it->second) {
-    builder_.add("send", {what},
-                 {{"to", std::int64_t{place_.pipe_ranks.at(static_cast<std::size_t>(pipe))}},
-                  {"tag", tag_of(id, instance)}});
+void RankValues::receive_for(int task) {
+  for (const Message& message : messages_.received(place_.pipe, task)) {
+    made_[message.what] = receive(message);
   }
 }
 
-ValueId RankValues::receive(CopyId id, int instance) {
-  const Copy& one = copy(id);
-  const TensorType& type = value(one.value).type;
-  const Shape part = shape_at(one.placement, type.shape, axes(), coordinates(instance));
-  const int from = place_.pipe_ranks.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
+ValueId RankValues::receive(const Message& message) {
+  const CopyId id = message.what.id;
+  const TensorType& type = value(copy(id).value).type;
+  const bool by_micro = order_.goes(id) == Goes::ByMicro;
+  const Shape part = shape_at(copy(id).placement, type.shape, axes(),
+                              coordinates(by_micro ? message.what.number : -1));
   return builder_.add1("receive", {},
-                       {{"from", std::int64_t{from}},
-                        {"tag", tag_of(id, instance)},
+                       {{"from", rank_of(message.from)},
+                        {"tag", std::int64_t{message.tag}},
                         {"shape", part.dims()},
                         {"dtype", std::string(to_text(type.dtype))}});
 }
@@ -89,20 +66,18 @@ void RankValues::add_leaves() {
   for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
     const auto id = static_cast<CopyId>(c);
     const Value& leaf = value(copy(id).value);
-    if (copy(id).step >= 0 || is_input(id) || !is_mine(stage_of(id))) {
+    if (copy(id).step >= 0 || is_input(id) || !is_mine(order_.stage_of(id))) {
       continue;
     }
     const TensorType type{leaf.type.dtype,
                           shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
-    made_[{id, kOnce}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
-                                                          : builder_.state(leaf.name, type);
+    made_[{id, 0}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
+                                                      : builder_.state(leaf.name, type);
     stored_[leaf.name] = copy(id).placement;
   }
-  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-    const auto id = static_cast<CopyId>(c);
-    if (made_.contains({id, kOnce})) {
-      send(id, kOnce);
-    }
+  const std::map<Instance, ValueId> leaves = made_;
+  for (const auto& [what, leaf] : leaves) {
+    send(what, leaf);
   }
 }
 
@@ -138,10 +113,10 @@ std::int64_t RankValues::part_length(const Copy& one, std::size_t d, int m) cons
 
 ValueId RankValues::input_part(CopyId id, int m) {
   const ValueId all = input_leaf(id);
-  if (m == kOnce) {
+  const Copy& one = copy(id);
+  if (order_.goes(id) != Goes::ByMicro) {
     return all;
   }
-  const Copy& one = copy(id);
   const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
   std::int64_t begin = 0;
   for (int before = 0; before < m; ++before) {
@@ -162,31 +137,29 @@ ValueId RankValues::slice(ValueId x, std::size_t dimension, std::int64_t begin,
   return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
 }
 
-ValueId RankValues::get(CopyId id, int m) {
-  const int instance = instance_of(id, m);
-  const auto it = made_.find({id, instance});
+ValueId RankValues::get(CopyId id, int number) {
+  const auto it = made_.find({id, number});
   if (it != made_.end()) {
     return it->second;
   }
   if (is_input(id)) {
-    return made_[{id, instance}] = input_part(id, instance);
+    return made_[{id, number}] = input_part(id, number);
   }
-  if (!is_mine(stage_of(id))) {
-    return made_[{id, instance}] = receive(id, instance);
-  }
-  const Copy& one = copy(id);
   throw Error(
       ErrorKind::Usage,
       fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
                   "forward, and it takes them all (a loss over the whole batch, such as the "
                   "balance of experts, does); use the schedule gpipe, or no micro-batches",
-                  table_.name, value(one.value).name));
+                  table_.name, value(copy(id).value).name));
 }
 
-void RankValues::define(CopyId id, int m, ValueId made) {
-  const int instance = instance_of(id, m);
-  made_[{id, instance}] = made;
-  send(id, instance);
+void RankValues::define(const Instance& what, ValueId made) {
+  made_[what] = made;
+  send(what, made);
+  const CopyId leaf = what.part < 0 ? order_.leaf_of(what.id) : -1;
+  if (leaf >= 0) {
+    define({leaf, what.number + 1}, made);  // its next version
+  }
 }
 
 }  // namespace trireme::partition

@@ -3,46 +3,43 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "partition/messages.h"
 #include "partition/place.h"
+#include "partition/run_order.h"
 #include "trireme/graph.h"
 #include "trireme/partition.h"
 #include "trireme/pipeline.h"
 
 namespace trireme::partition {
 
-/// The instance of what does not go by micro-batches.
-inline constexpr int kOnce = -1;
-
 class RankValues {
  public:
   /// All must live as long.
   RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
-             GraphBuilder& builder);
+             const RunOrder& order, GraphBuilder& builder);
 
   /// Parameters and states of this rank's stages, sent to those who read them elsewhere.
   void add_leaves();
+  /// Asks for all that a task, numbered as in the table, reads first of other places.
+  void receive_for(int task);
 
-  /// A copy in micro-batch m, or in the one instance that it has. What another place makes is received; throws
-  /// Error(Usage) for what is made here, but not yet.
-  ValueId get(CopyId id, int m);
+  /// An instance of a copy. Throws Error(Usage) for what is not there yet.
+  ValueId get(CopyId id, int number);
+  /// The part of a sum that a copy of the model has.
+  ValueId get_part(const Instance& what) const { return made_.at(what); }
   /// Tells that it is there, and sends it to those who need it.
-  void define(CopyId id, int m, ValueId made);
+  void define(const Instance& what, ValueId made);
 
   /// x itself if that is all of it.
   ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length);
 
-  [[nodiscard]] int instance_of(CopyId id, int m) const {
-    return placed_.is_by_micro(id) ? m : kOnce;
-  }
-  /// Of this rank, in micro-batch m.
+  /// Of this rank, in micro-batch m (-1: in none).
   [[nodiscard]] std::vector<int> coordinates(int m) const;
-  [[nodiscard]] bool is_mine(int stage) const { return pipe_of(stage) == place_.pipe; }
-  [[nodiscard]] int stage_of(CopyId id) const;
+  [[nodiscard]] bool is_mine(int stage) const { return order_.has_stage(place_.pipe, stage); }
   /// How inputs, parameters and states of this rank lie.
   [[nodiscard]] const std::map<std::string, Placement>& stored() const { return stored_; }
 
@@ -53,12 +50,12 @@ class RankValues {
     return placed_.copies[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
-  [[nodiscard]] int pipe_of(int stage) const { return table_.rank_of(0, stage); }
   [[nodiscard]] bool is_input(CopyId id) const;
-  void find_needs();
-  [[nodiscard]] std::int64_t tag_of(CopyId id, int instance) const;
-  void send(CopyId id, int instance);
-  ValueId receive(CopyId id, int instance);
+  [[nodiscard]] std::int64_t rank_of(int pipe) const {
+    return place_.pipe_ranks.at(static_cast<std::size_t>(pipe));
+  }
+  void send(const Instance& what, ValueId made);
+  ValueId receive(const Message& message);
   ValueId input_leaf(CopyId id);
   ValueId input_part(CopyId id, int m);
   [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t dimension, int m) const;
@@ -66,9 +63,10 @@ class RankValues {
   const Placed& placed_;
   const RankPlace& place_;
   const PipelineTable& table_;
+  const RunOrder& order_;
   GraphBuilder& builder_;
-  std::map<CopyId, std::set<int>> needs_;  ///< other places in the pipeline that read it
-  std::map<std::pair<CopyId, int>, ValueId> made_;
+  Messages messages_;
+  std::map<Instance, ValueId> made_;
   std::map<CopyId, ValueId> inputs_;
   std::map<std::string, Placement> stored_;
 };

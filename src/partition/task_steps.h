@@ -22,13 +22,14 @@ class TaskSteps {
   [[nodiscard]] bool is_late(std::size_t step) const { return late_[step]; }
   /// Whether it is done for each micro-batch.
   [[nodiscard]] bool is_by_micro(const PlacedStep& step) const;
+  /// Whether it puts micro-batches together.
+  [[nodiscard]] bool merges_micro(const PlacedStep& step) const;
 
  private:
   [[nodiscard]] const Copy& copy(CopyId id) const {
     return placed_.copies[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] PipelineWork work_of(std::size_t step) const;
-  [[nodiscard]] bool merges_micro(const PlacedStep& step) const;
   [[nodiscard]] bool reads_late(const PlacedStep& step) const;
   void find_weight_steps();
 

@@ -4,6 +4,7 @@
 // nobody needs the input afterwards; a view always does. Storages then get offsets: the largest first, each at
 // the lowest place where it meets no other that is alive at the same time.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -119,10 +120,12 @@ class Planner {
                                      .block = -1});
   }
 
-  /// The first instruction that needs a buffer after it was made, views of it counted as itself.
+  /// The first instruction that needs a buffer after it was made, views of it counted as itself. A send is waited for
+  /// together with the receive that it names.
   void find_waits() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
     std::vector<std::int32_t> first_use(program_.buffers.size(), end);
+    std::map<std::int64_t, std::int32_t> received;  // by tag
     for (std::int32_t i = end; i-- > 0;) {
       Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
       if (instruction.op->communicates) {
@@ -131,11 +134,24 @@ class Planner {
           instruction.done_before = std::min(instruction.done_before, first_use[at(output)]);
         }
       }
+      if (instruction.op->name == "receive") {
+        received[integer(instruction, "tag")] = instruction.done_before;
+      }
       const std::int32_t use = instruction.op->is_view ? first_use[at(instruction.outputs[0])] : i;
       for (const BufferId input : instruction.inputs) {
         first_use[at(input)] = std::min(first_use[at(input)], use);
       }
     }
+    for (std::int32_t i = 0; i < end; ++i) {
+      Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      if (instruction.op->name == "send") {
+        const auto it = received.find(integer(instruction, "until"));
+        instruction.done_before = it == received.end() || it->second <= i ? end : it->second;
+      }
+    }
+  }
+  static std::int64_t integer(const Instruction& instruction, const std::string& name) {
+    return std::get<std::int64_t>(instruction.attributes.at(name));
   }
 
   void find_last_uses() {
