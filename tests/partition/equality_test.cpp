@@ -140,6 +140,8 @@ const std::vector<Case>& cases() {
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-h1"},
       {.mesh = "pipe=4", .microbatches = 4, .schedule = "zb-h1"},
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-v"},
+      {.mesh = "pipe=2", .microbatches = 2, .schedule = "chimera"},
+      {.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"},
       // Pairs.
       {.mesh = "data=2,tensor=2"},
       {.mesh = "tensor=2,data=2"},
@@ -164,6 +166,9 @@ const std::vector<Case>& cases() {
       {.mesh = "pipe=2,tensor=2", .microbatches = 4},
       {.mesh = "pipe=2,tensor=2", .microbatches = 4, .schedule = "zb-v", .sequence = true},
       {.mesh = "pipe=2,context=2", .microbatches = 2},
+      {.mesh = "data=2,pipe=2", .microbatches = 4, .schedule = "chimera", .zero = 1},
+      {.mesh = "pipe=2,data=2", .microbatches = 2, .schedule = "chimera", .zero = 3},
+      {.mesh = "pipe=2,tensor=2", .microbatches = 3, .schedule = "chimera", .sequence = true},
       {.mesh = "pipe=4,data=2", .microbatches = 4},
       // Triples.
       {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2},
@@ -288,6 +293,7 @@ const std::vector<Case>& cases_of_examples() {
       {.mesh = "data=2,tensor=3", .microbatches = 2},
       {.mesh = "pipe=2", .microbatches = 3},
       {.mesh = "pipe=2", .microbatches = 3, .schedule = "zb-h1"},
+      {.mesh = "pipe=2", .microbatches = 3, .schedule = "chimera"},
       {.mesh = "pipe=2,data=2", .microbatches = 3, .schedule = "gpipe", .zero = 2},
       {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
   };

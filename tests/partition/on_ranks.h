@@ -18,13 +18,17 @@ using Numbers = std::map<std::string, std::vector<double>>;
 
 struct Trained {
   std::vector<double> losses{};
-  Numbers kept{};  ///< parameters and states after the last step
+  Numbers kept{};               ///< parameters and states after the last step
+  std::vector<Numbers> held{};  ///< by rank: what each has of them; of one device nothing
 };
 
 /// Inputs of each step, by name; all of them.
 using Batches = std::vector<Numbers>;
 
 [[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
+
+/// The outputs of a graph with these leaves, computed once.
+[[nodiscard]] Numbers evaluate_alone(const Graph& graph, const Numbers& leaves);
 
 /// On threads, each a rank. Throws what a rank threw.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,

@@ -1,5 +1,6 @@
 // Pipelines as they run: what a table makes its ranks keep, and the tables that one device cannot run.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -103,6 +104,34 @@ TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
   // Both ways; not in front of the first task, and not back after the last ones.
   EXPECT_GE(hidden, 2 * kBatches - 1);
   EXPECT_GE(early, 2 * kBatches - kStages);
+}
+
+// Chimera: every stage is on two ranks, which stay the same bit for bit.
+
+TEST(Chimera, CopiesStayTheSame) {
+  const Model model = small_gpt(4);
+  const Graph graph = make_training_graph(model.graph, {.clip_limit = 0.5});
+  const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"});
+  Numbers first;
+  for (const ModelParameter& parameter : model.parameters) {
+    std::vector<double>& numbers = first[parameter.name];
+    numbers.resize(static_cast<std::size_t>(parameter.type.shape.element_count()));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::sin(static_cast<double>(i + 1));
+    }
+  }
+  Numbers batch{{"step", {1}}, {"learning_rate", {0.01}}};
+  for (const char* name : {"tokens", "targets"}) {
+    for (int i = 0; i < 4 * kLength; ++i) {
+      batch[name].push_back(i * i % 13);
+    }
+  }
+  const Trained trained = train_on_ranks(graph, plan, dim_names(graph), first, {batch, batch});
+  for (std::size_t rank = 0; rank < kStages; ++rank) {
+    EXPECT_EQ(trained.held[rank], trained.held[kStages - 1 - rank]);
+    EXPECT_GT(trained.held[rank].size(), 0U);
+  }
+  EXPECT_NE(trained.kept.at("h.0.mlp.c_fc.weight"), first.at("h.0.mlp.c_fc.weight"));
 }
 
 }  // namespace
