@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ struct Plan {
   /// Axes: `pipe` is for stages, `data` for ZeRO; which dimensions the others cut, `cuts` says.
   Mesh mesh{};
   int microbatches = 1;
-  std::string schedule = "1f1b";  ///< a pipeline schedule's name
+  std::string schedule = "1f1b";         ///< a pipeline schedule's name
+  std::optional<PipelineTable> table{};  ///< one's own, instead of the schedule's
   int chunks = 1;  ///< stages on each place of the pipe, where the schedule lets one choose
   /// What lies cut along `data` between steps: nothing (0), the optimizer's state (1), and the gradients, summed
   /// up in parts (2), and the parameters (3).

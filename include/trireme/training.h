@@ -46,6 +46,9 @@ struct TrainingOptions {
   /// Weights decay if their parameter has at least so many dimensions: matrices do, biases and the scales
   /// of norms do not.
   int decay_from_rank = 2;
+  /// Each parameter is updated by its own gradient alone, for pipelines that do not wait for one another: nothing can
+  /// be clipped by the norm of all, and where a gradient is not finite only its parameter is left as it was.
+  bool each_alone = false;
   /// Parameters whose names end in one of these never decay.
   std::vector<std::string> no_decay{};
 };
@@ -66,7 +69,7 @@ struct TrainingOptions {
 ///
 /// The scalars are f32; f64 if all parameters are. An optimizer's node belongs to the block of the first
 /// node that reads its parameter. Throws Error(Usage) if there is no such loss, if it depends on no
-/// parameter, or if with loss scaling it is not of the scalars' type.
+/// parameter, if with loss scaling it is not of the scalars' type, or if each is updated alone and there is a limit.
 [[nodiscard]] Graph make_training_graph(Graph forward, const TrainingOptions& options = {});
 
 }  // namespace trireme

@@ -1,6 +1,9 @@
 // Groups of element-wise nodes become one. A node joins its readers' group if all of them are in the same one;
 // so only the last node of a group is read from outside, any way out of the group leads through it, and the
 // group can stand in its place. One sweep from the back finds all groups, as readers stand behind.
+//
+// A group lies within one stretch of nodes of the same phase and block, without messages to or from other stages:
+// sums over micro-batches are built up as they come. Put together at the end they would keep all parts until then.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +11,7 @@
 
 #include "autodiff/rebuild.h"
 #include "graph/fused.h"
+#include "graph/op.h"
 #include "trireme/optimize.h"
 
 namespace trireme {
@@ -22,16 +26,33 @@ bool may_join(const Graph& graph, const Node& node) {
          graph.value(node.inputs[0]).type == result;
 }
 
-bool alike(const Graph& graph, const Node& a, const Node& b) {
-  return a.phase == b.phase && a.block == b.block &&
-         graph.value(a.outputs[0]).type == graph.value(b.outputs[0]).type;
+bool is_message(const Node& node) {
+  return node.op->name == "send" || node.op->name == "receive";
+}
+
+/// By node, the number of its stretch.
+std::vector<std::size_t> stretches_of(const Graph& graph) {
+  std::vector<std::size_t> numbers;
+  std::size_t number = 0;
+  const Node* before = nullptr;
+  for (const Node& node : graph.nodes()) {
+    const bool goes_on = before != nullptr && before->phase == node.phase &&
+                         before->block == node.block && !is_message(node);
+    number += goes_on ? 0 : 1;
+    numbers.push_back(number);
+    before = &node;
+  }
+  return numbers;
 }
 
 /// By node, the group.
 class Grouping {
  public:
   explicit Grouping(const Graph& graph)
-      : graph_(graph), group_(graph.nodes().size()), readers_(graph.values().size()) {}
+      : graph_(graph),
+        stretch_(stretches_of(graph)),
+        group_(graph.nodes().size()),
+        readers_(graph.values().size()) {}
 
   std::vector<std::size_t> run() {
     for (const Output& output : graph_.outputs()) {
@@ -59,7 +80,13 @@ class Grouping {
       return n;
     }
     const Node& last = graph_.nodes()[*readers];
-    return may_join(graph_, last) && alike(graph_, node, last) ? *readers : n;
+    return may_join(graph_, last) && alike(n, *readers) ? *readers : n;
+  }
+  [[nodiscard]] bool alike(std::size_t a, std::size_t b) const {
+    const auto type = [&](std::size_t n) {
+      return graph_.value(graph_.nodes()[n].outputs[0]).type;
+    };
+    return stretch_[a] == stretch_[b] && type(a) == type(b);
   }
 
   void note(ValueId value, std::size_t group) {
@@ -68,6 +95,7 @@ class Grouping {
   }
 
   const Graph& graph_;
+  std::vector<std::size_t> stretch_;
   std::vector<std::size_t> group_;
   std::vector<std::optional<std::size_t>>
       readers_;  // by value: the group that all its readers are in

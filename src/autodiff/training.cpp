@@ -1,6 +1,7 @@
 #include "trireme/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -78,9 +79,16 @@ class Training {
     add_inputs();
     add_backward();
     builder_.set_phase(Phase::Update);
-    const ValueId g_scale = add_clipping();
-    for (const Trained& trained : trained_) {
-      add_step(trained, g_scale);
+    add_squares();
+    // Each its own before the one of all, so that what is its own is not made where all come together.
+    std::vector<ValueId> scales;
+    for (std::size_t k = 0; options_.each_alone && k < trained_.size(); ++k) {
+      scales.push_back(scale_alone(k));
+    }
+    const ValueId of_all = add_clipping();
+    scales.resize(trained_.size(), of_all);
+    for (std::size_t k = 0; k < trained_.size(); ++k) {
+      add_step(trained_[k], scales[k]);
     }
     return builder_.finish();
   }
@@ -133,14 +141,30 @@ class Training {
     builder_ = GraphBuilder(std::move(gradients.graph));
   }
 
+  void add_squares() {
+    for (const Trained& trained : trained_) {
+      builder_.set_block(trained.block);
+      squares_.push_back(builder_.add1("sum_squares", {trained.gradient}));
+    }
+  }
+
+  /// What the optimizer of one parameter multiplies its gradient by: 1, or 0 if that is not finite.
+  ValueId scale_alone(std::size_t k) {
+    if (std::isfinite(options_.clip_limit)) {
+      throw Error(ErrorKind::Usage,
+                  "gradients cannot be clipped by the norm of all of them where each parameter is "
+                  "updated alone; do not clip (--clip 0)");
+    }
+    builder_.set_block(trained_[k].block);
+    const ValueId scale =
+        builder_.add("clip_scale", {squares_[k]}, {{"limit", options_.clip_limit}}).at(0);
+    return loss_scale_.valid() ? builder_.add1("divide", {scale, loss_scale_}) : scale;
+  }
+
   /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too long:
   /// their norm is divided by S before it is compared with the limit, and the scale after.
   ValueId add_clipping() {
-    std::vector<ValueId> sums;
-    for (const Trained& trained : trained_) {
-      builder_.set_block(trained.block);
-      sums.push_back(builder_.add1("sum_squares", {trained.gradient}));
-    }
+    std::vector<ValueId> sums = squares_;
     builder_.set_block(-1);
     sums.push_back(nothing_if_finite(loss_));
     if (loss_scale_.valid()) {
@@ -209,6 +233,7 @@ class Training {
   ValueId step_{};
   ValueId loss_scale_{};
   std::vector<Trained> trained_{};
+  std::vector<ValueId> squares_{};  ///< likewise: of the gradients
 };
 
 }  // namespace

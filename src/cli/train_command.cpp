@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -131,14 +132,27 @@ NamedModel name_model(const Options& options) {
   return named;
 }
 
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    throw Error(ErrorKind::Usage, otherwise);
+  }
+}
+
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
-train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model) {
+train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
+                                      const Plan& plan) {
   train::TrainerOptions options;
   options.model = model;
   options.batch = {settings.batch, settings.length};
   options.rate = settings.learning_rate(model);
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
-  options.training.clip_limit = settings.clip;
+  options.training.clip_limit =
+      settings.clip > 0 ? settings.clip : std::numeric_limits<double>::infinity();
+  options.training.each_alone = table_of(plan).weights == WeightVersions::Newest;
+  require(!options.training.each_alone || settings.clip == 0,
+          fmt::format("the schedule {} updates each stage as soon as it can, so that gradients "
+                      "cannot be clipped by the norm of all; use --clip 0, or another schedule",
+                      plan.schedule));
   options.training.no_decay = {".bias"};
   const RecomputeChoice recompute = parse_recompute(settings.recompute);
   options.recompute = recompute.mode;
@@ -258,7 +272,7 @@ class Run {
   }
 
   [[nodiscard]] train::TrainerOptions options_that_fit() const {
-    train::TrainerOptions options = trainer_options(settings_, model_.config);
+    train::TrainerOptions options = trainer_options(settings_, model_.config, ranks_.plan);
     if (ranks_.count() > 1) {
       return options;
     }
@@ -564,12 +578,6 @@ Options completed(Options options) {
   return options;
 }
 
-void require(bool holds, const std::string& otherwise) {
-  if (!holds) {
-    throw Error(ErrorKind::Usage, otherwise);
-  }
-}
-
 /// All that can be known to be wrong before anything is opened or made.
 void verify(const Options& o) {
   constexpr int kMostThreads = 1024;
@@ -638,7 +646,7 @@ Options checked(Options options, const Plan& plan) {
   } else if (options.run_folder.empty()) {
     options.run_folder = free_run_folder(name_of(model.config));
   }
-  check_plan(plan, trainer_options(options.settings, model.config));
+  check_plan(plan, trainer_options(options.settings, model.config, plan));
   return options;
 }
 
@@ -753,7 +761,8 @@ void add_settings(CLI::App* command, TrainSettings& s) {
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
       "(default: cosine over the steps)");
-  command->add_option("--clip", s.clip, "largest norm of all gradients")->capture_default_str();
+  command->add_option("--clip", s.clip, "largest norm of all gradients; 0: any")
+      ->capture_default_str();
   command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
   command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
   command->add_option("--experts", s.experts,

@@ -1,5 +1,8 @@
 #include "cli/train_plan.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +16,23 @@
 #include "trireme/program_set.h"
 
 namespace trireme::cli {
+
+namespace {
+
+/// The name of a schedule, or a file with a table, which has the micro-batches too.
+void set_schedule(const std::string& given, Plan& plan) {
+  const bool known = std::ranges::any_of(
+      pipeline_schedules(), [&](const PipelineSchedule& row) { return row.name == given; });
+  if (known || !(given.ends_with(".pipeline") || std::filesystem::exists(given))) {
+    plan.schedule = given;
+    return;
+  }
+  plan.table = parsed("--schedule: " + given, read_file(given), parse_pipeline);
+  plan.schedule = plan.table->name;
+  plan.microbatches = plan.microbatches == 1 ? plan.table->microbatches : plan.microbatches;
+}
+
+}  // namespace
 
 Plan PlanOptions::plan() const {
   if (ranks && *ranks < 1) {
@@ -28,7 +48,7 @@ Plan PlanOptions::plan() const {
                                              : "";
     result.mesh = parsed("--mesh", wanted, parse_mesh);
     result.microbatches = microbatches;
-    result.schedule = schedule;
+    set_schedule(schedule, result);
     result.chunks = chunks;
     result.zero = zero;
     result.sequence = sequence;
@@ -78,7 +98,8 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
           ->capture_default_str());
   add(command
           ->add_option("--schedule", o.schedule,
-                       fmt::format("of the pipeline: {}", fmt::join(names, ", ")))
+                       fmt::format("of the pipeline: {}, or a .pipeline file with a table",
+                                   fmt::join(names, ", ")))
           ->capture_default_str());
   add(command->add_option("--chunks", o.chunks, "stages on each rank of the pipe")
           ->capture_default_str());

@@ -83,9 +83,9 @@ void TrainSettings::verify() const {
                 fmt::format("--batch {} times --length {} are {} tokens in a step; at most {}",
                             batch, length, batch * length, kMostTokens));
   }
-  if (!(clip > 0 && std::isfinite(clip))) {
+  if (!(clip >= 0 && std::isfinite(clip))) {
     throw Error(ErrorKind::Usage,
-                fmt::format("--clip is {}; it must be above 0 (1e9 never clips)", clip));
+                fmt::format("--clip is {}; it must be above 0, or 0 to never clip", clip));
   }
   if (!(decay >= 0 && std::isfinite(decay))) {
     throw Error(ErrorKind::Usage, fmt::format("--decay is {}; it must be 0 or more", decay));

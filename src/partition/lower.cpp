@@ -10,13 +10,12 @@
 #include "base/check.h"
 #include "graph/op.h"
 #include "partition/buckets.h"
+#include "partition/rank_values.h"
+#include "partition/run_order.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
 namespace {
-
-/// The instance of what does not go by micro-batches.
-constexpr int kOnce = -1;
 
 class Lowering {
  public:
@@ -25,20 +24,21 @@ class Lowering {
         place_(place),
         table_(table),
         builder_(placed.graph.name()),
-        buckets_(builder_) {}
+        buckets_(builder_),
+        order_(placed, table),
+        values_(placed, place, table, order_, builder_) {}
 
   RankGraph run() {
-    check_table();
-    for (const std::vector<PipelineTask>& tasks : table_.tasks) {
-      for (const PipelineTask& task : tasks) {
-        splits_backward_ = splits_backward_ || task.work == PipelineWork::BackwardInput;
+    values_.add_leaves();
+    const std::vector<std::vector<Turn>>& tasks = order_.at(place_.pipe);
+    values_.receive_for(0);
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      // What the next task needs is on its way while this one computes.
+      values_.receive_for(static_cast<int>(task) + 1);
+      for (const Turn& turn : tasks[task]) {
+        do_turn(turn);
       }
-    }
-    sort_steps();
-    find_needs();
-    add_leaves();
-    for (const PipelineTask& task : table_.tasks.at(static_cast<std::size_t>(place_.pipe))) {
-      do_task(task);
+      flush();
     }
     finish();
     return std::move(result_);
@@ -51,329 +51,51 @@ class Lowering {
     return placed_.copies[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
-  [[nodiscard]] int pipe_of(int stage) const { return table_.rank_of(0, stage); }
-  [[nodiscard]] bool is_mine(int stage) const { return pipe_of(stage) == place_.pipe; }
-  [[nodiscard]] int instance_of(CopyId id, int m) const {
-    return placed_.is_by_micro(id) ? m : kOnce;
-  }
-  [[nodiscard]] std::vector<int> coordinates(int m) const {
-    std::vector<int> all = place_.coordinates;
-    if (micro() >= 0 && m >= 0) {
-      all[static_cast<std::size_t>(micro())] = m;
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<int> coordinates(int m) const { return values_.coordinates(m); }
+  [[nodiscard]] bool is_mine(int stage) const { return values_.is_mine(stage); }
 
-  void check_table() const {
-    const int batches = micro() < 0 ? 1 : axes()[static_cast<std::size_t>(micro())].size;
-    if (table_.stages != placed_.stage_count || table_.microbatches != batches) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} "
-                              "and {}",
-                              table_.name, table_.stages, table_.microbatches, placed_.stage_count,
-                              batches));
-    }
-    if (table_.copies != 1 || table_.weights != WeightVersions::Single) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the table {} keeps several versions of the weights, or several "
-                              "copies of the model; it can be timed, but not run yet",
-                              table_.name));
-    }
-  }
-
-  // Which steps belong to a task.
-
-  [[nodiscard]] PipelineWork work_of(std::size_t s) const {
-    switch (placed_.steps[s].phase) {
-      case Phase::Forward:
-        return PipelineWork::Forward;
-      case Phase::Update:
-        return PipelineWork::Update;
-      case Phase::Recompute:
-      case Phase::Backward:
-        break;
-    }
-    if (!splits_backward_) {
-      return PipelineWork::Backward;
-    }
-    return for_weights_[s] ? PipelineWork::BackwardWeight : PipelineWork::BackwardInput;
-  }
-
-  [[nodiscard]] bool is_by_micro(const PlacedStep& step) const {
-    const auto by = [&](CopyId id) { return placed_.is_by_micro(id); };
-    return std::ranges::any_of(step.inputs, by) || std::ranges::any_of(step.outputs, by);
-  }
-  [[nodiscard]] bool merges_micro(const PlacedStep& step) const {
-    return !step.node.valid() && step.change.axis == micro() &&
-           step.change.kind != ChangeKind::Slice;
-  }
-
-  void sort_steps() {
-    const std::size_t count = placed_.steps.size();
-    find_weight_steps();
-    late_.assign(count, false);
-    for (std::size_t s = 0; s < count; ++s) {
-      const PlacedStep& step = placed_.steps[s];
-      late_[s] =
-          merges_micro(step) || std::ranges::any_of(step.inputs, [&](CopyId id) {
-            const std::int32_t made_by = copy(id).step;
-            return made_by >= 0 && !placed_.is_by_micro(id) &&
-                   late_[static_cast<std::size_t>(made_by)] &&
-                   (step.phase == Phase::Forward ||
-                    placed_.steps[static_cast<std::size_t>(made_by)].phase != Phase::Forward);
-          });
-      by_task_[{step.stage, work_of(s)}].push_back(s);
-    }
-  }
-
-  /// Steps of the backward whose results go into updates alone, with the changes on the way there.
-  void find_weight_steps() {
-    const std::size_t count = placed_.steps.size();
-    for_weights_.assign(count, true);
-    std::vector<bool> is_read(count, false);
-    for (std::size_t s = count; s-- > 0;) {
-      const PlacedStep& step = placed_.steps[s];
-      // A change that nobody reads any more goes with the input's half.
-      for_weights_[s] = for_weights_[s] && is_read[s];
-      const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
-      for (const CopyId input : step.inputs) {
-        if (copy(input).step >= 0) {
-          const auto made_by = static_cast<std::size_t>(copy(input).step);
-          is_read[made_by] = true;
-          for_weights_[made_by] = for_weights_[made_by] && harmless;
-        }
-      }
-    }
-  }
-
-  // Exchanges between stages.
-
-  [[nodiscard]] int stage_of(CopyId id) const {
-    const Copy& one = copy(id);
-    return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
-                         : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
-  }
-  [[nodiscard]] bool is_input(CopyId id) const {
-    return copy(id).step < 0 && value(copy(id).value).origin == Origin::Input;
-  }
-
-  void find_needs() {
-    const auto need = [&](CopyId id, int stage) {
-      if (!is_input(id) && pipe_of(stage_of(id)) != pipe_of(stage)) {
-        needs_[id].insert(pipe_of(stage));
-      }
-    };
-    for (const PlacedStep& step : placed_.steps) {
-      for (const CopyId input : step.inputs) {
-        need(input, step.stage);
-      }
-    }
-    for (const CopyId output : placed_.outputs) {
-      for (int stage = 0; stage < table_.stages; ++stage) {
-        if (value(copy(output).value).type.shape.rank() == 0) {
-          need(output, stage);
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] std::int64_t tag_of(CopyId id, int instance) const {
-    return static_cast<std::int64_t>(id) * (table_.microbatches + 1) + instance + 1;
-  }
-
-  void send(CopyId id, int instance) {
-    const auto it = needs_.find(id);
-    if (it == needs_.end()) {
-      return;
-    }
-    const ValueId what = get(id, instance);
-    for (const int pipe : it->second) {
-      builder_.add("send", {what},
-                   {{"to", std::int64_t{place_.pipe_ranks.at(static_cast<std::size_t>(pipe))}},
-                    {"tag", tag_of(id, instance)}});
-    }
-  }
-
-  ValueId receive(CopyId id, int instance) {
-    const Copy& one = copy(id);
-    const TensorType& type = value(one.value).type;
-    const Shape part = shape_at(one.placement, type.shape, axes(), coordinates(instance));
-    const int from = place_.pipe_ranks.at(static_cast<std::size_t>(pipe_of(stage_of(id))));
-    return builder_.add1("receive", {},
-                         {{"from", std::int64_t{from}},
-                          {"tag", tag_of(id, instance)},
-                          {"shape", part.dims()},
-                          {"dtype", std::string(to_text(type.dtype))}});
-  }
-
-  // Values.
-
-  void add_leaves() {
-    for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-      const auto id = static_cast<CopyId>(c);
-      const Value& leaf = value(copy(id).value);
-      if (copy(id).step >= 0 || is_input(id) || !is_mine(stage_of(id))) {
-        continue;
-      }
-      const TensorType type{leaf.type.dtype,
-                            shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
-      made_[{id, kOnce}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
-                                                            : builder_.state(leaf.name, type);
-      result_.stored[leaf.name] = copy(id).placement;
-    }
-    for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-      const auto id = static_cast<CopyId>(c);
-      if (made_.contains({id, kOnce})) {
-        send(id, kOnce);
-      }
-    }
-  }
-
-  /// The part of an input that this rank has, of all micro-batches, one after the other.
-  ValueId input_leaf(CopyId id) {
-    const Copy& one = copy(id);
-    const Value& leaf = value(one.value);
-    const auto it = inputs_.find(id);
-    if (it != inputs_.end()) {
-      return it->second;
-    }
-    std::vector<std::int64_t> dims =
-        shape_at(one.placement, leaf.type.shape, axes(), coordinates(0)).dims();
-    const int by_micro = micro() < 0 ? -1 : one.placement.dimension_of(micro());
-    if (by_micro >= 0) {
-      const auto d = static_cast<std::size_t>(by_micro);
-      TRIREME_CHECK(one.placement.dims[d].axes.front() == micro(), leaf.name);
-      dims[d] = 0;
-      for (int m = 0; m < table_.microbatches; ++m) {
-        dims[d] += part_length(one, d, m);
-      }
-    }
-    const ValueId made = builder_.input(leaf.name, {leaf.type.dtype, Shape(dims)});
-    inputs_[id] = made;
-    result_.stored[leaf.name] = one.placement;
-    return made;
-  }
-  [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t d, int m) const {
-    return block_at(one.placement.dims[d], value(one.value).type.shape.dims()[d], axes(),
-                    coordinates(m))
-        .length;
-  }
-
-  ValueId input_part(CopyId id, int m) {
-    const ValueId all = input_leaf(id);
-    if (m == kOnce) {
-      return all;
-    }
-    const Copy& one = copy(id);
-    const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
-    std::int64_t begin = 0;
-    for (int before = 0; before < m; ++before) {
-      begin += part_length(one, d, before);
-    }
-    return slice(all, d, begin, part_length(one, d, m));
-  }
-
-  ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length) {
-    std::vector<std::int64_t> from(builder_.shape(x).dims().size(), 0);
-    std::vector<std::int64_t> to = builder_.shape(x).dims();
-    if (begin == 0 && length == to[dimension]) {
-      return x;
-    }
-    from[dimension] = begin;
-    to[dimension] = begin + length;
-    return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
-  }
-
-  ValueId get(CopyId id, int m) {
-    const int instance = instance_of(id, m);
-    const auto it = made_.find({id, instance});
-    if (it != made_.end()) {
-      return it->second;
-    }
-    if (is_input(id)) {
-      return made_[{id, instance}] = input_part(id, instance);
-    }
-    if (put_off_.contains({id, instance})) {
+  ValueId get(CopyId id, int number) {
+    if (put_off_.contains({id, number})) {
       flush();
-      return made_.at({id, instance});
     }
-    if (!is_mine(stage_of(id))) {
-      return made_[{id, instance}] = receive(id, instance);
-    }
-    const Copy& one = copy(id);
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
-                    "forward, and it takes them all (a loss over the whole batch, such as the "
-                    "balance of experts, does); use the schedule gpipe, or no micro-batches",
-                    table_.name, value(one.value).name));
+    return values_.get(id, number);
   }
-
-  void define(CopyId id, int m, ValueId made) {
-    const int instance = instance_of(id, m);
-    made_[{id, instance}] = made;
-    send(id, instance);
+  ValueId get(CopyId id, const Turn& turn) { return get(id, order_.instance_for(turn, id)); }
+  void define(CopyId id, const Turn& turn, ValueId made) {
+    values_.define({id, turn.instance}, made);
   }
 
   // Steps.
 
-  void do_task(const PipelineTask& task) {
-    const int done = ++tasks_done_[{task.stage, task.work}];
-    const bool first = done == 1;
-    const bool last = task.work == PipelineWork::Update || done == table_.microbatches;
-    for (const std::size_t s : steps_of(task)) {
-      const PlacedStep& step = placed_.steps[s];
-      const bool by_micro = is_by_micro(step);
-      if (by_micro || (late_[s] ? last : first)) {
-        builder_.set_block(step.block);
-        builder_.set_phase(step.phase);
-        phase_ = step.phase;
-        do_step(step, by_micro ? task.microbatch : kOnce, last);
-      }
-    }
-    flush();
-  }
-
-  /// The updates of all stages of a rank are done at the last of them, in the order of the graph: the norm of all
-  /// gradients is needed for any.
-  std::vector<std::size_t> steps_of(const PipelineTask& task) {
-    if (task.work != PipelineWork::Update) {
-      return by_task_[{task.stage, task.work}];
-    }
-    std::vector<std::size_t> all;
-    int stages = 0;
-    for (int stage = 0; stage < table_.stages; ++stage) {
-      if (is_mine(stage)) {
-        ++stages;
-        const std::vector<std::size_t>& some = by_task_[{stage, task.work}];
-        all.insert(all.end(), some.begin(), some.end());
-      }
-    }
-    std::ranges::sort(all);
-    return ++updates_ == stages ? all : std::vector<std::size_t>{};
-  }
-
-  void do_step(const PlacedStep& step, int m, bool last) {
-    if (step.node.valid()) {
-      compute(step, m);
-    } else if (step.change.axis == micro()) {
-      change_in_time(step, m, last);
+  void do_turn(const Turn& turn) {
+    const PlacedStep& step = placed_.steps[turn.step];
+    builder_.set_block(step.block);
+    builder_.set_phase(step.phase);
+    phase_ = step.phase;
+    if (turn.adds()) {
+      add_in_time(step, turn);
+    } else if (turn.part == Turn::Part::Complete) {
+      complete_in_time(step, turn);
+    } else if (step.node.valid()) {
+      compute(step, turn);
     } else {
-      change(step, m);
+      change(step, turn);
     }
   }
 
-  void compute(const PlacedStep& step, int m) {
+  void compute(const PlacedStep& step, const Turn& turn) {
+    const int m = order_.micro_of(turn);
     const Node& node = placed_.graph.node(step.node);
     const Signature whole = signature_of(placed_.graph, node);
     Attributes attributes = node.attributes;
     if (node.op->part != nullptr) {
       attributes = node.op->part(whole, ranges_of(node, step, m));
     }
+    count_updates(turn, attributes);
     std::vector<ValueId> inputs;
     inputs.reserve(step.inputs.size());
     for (const CopyId input : step.inputs) {
-      inputs.push_back(get(input, m));
+      inputs.push_back(get(input, turn));
     }
     const std::vector<ValueId> outputs = builder_.add(node.op->name, inputs, attributes);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -383,11 +105,25 @@ class Lowering {
       TRIREME_CHECK(builder_.shape(outputs[k]) == expected,
                     fmt::format("{} is {}, not {}", value(made.value).name,
                                 to_text(builder_.shape(outputs[k])), to_text(expected)));
-      const std::string& name = value(made.value).name;
-      builder_.rename(outputs[k], m == kOnce ? name : fmt::format("{}.m{}", name, m));
+      builder_.rename(outputs[k], name_of(value(made.value), turn));
     }
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      define(step.outputs[k], m, outputs[k]);
+      define(step.outputs[k], turn, outputs[k]);
+    }
+  }
+
+  [[nodiscard]] std::string name_of(const Value& value, const Turn& turn) const {
+    const int m = order_.micro_of(turn);
+    const bool by_update = order_.updates() > 1 && placed_.steps[turn.step].phase == Phase::Update;
+    return m >= 0      ? fmt::format("{}.m{}", value.name, m)
+           : by_update ? fmt::format("{}.u{}", value.name, turn.instance)
+                       : value.name;
+  }
+  /// An optimizer that counts its steps is told which of how many updates this is.
+  void count_updates(const Turn& turn, Attributes& attributes) const {
+    if (order_.updates() > 1 && attributes.contains("rounds")) {
+      attributes["rounds"] = std::int64_t{order_.updates()};
+      attributes["round"] = std::int64_t{turn.instance};
     }
   }
 
@@ -412,7 +148,8 @@ class Lowering {
         .length;
   }
 
-  void change(const PlacedStep& step, int m) {
+  void change(const PlacedStep& step, const Turn& turn) {
+    const int m = order_.micro_of(turn);
     const Change& what = step.change;
     const MeshAxis& axis = axes()[static_cast<std::size_t>(what.axis)];
     const Copy& from = copy(step.inputs[0]);
@@ -422,17 +159,17 @@ class Lowering {
     Attributes attributes{{"group", axis.name}, {"ranks", std::int64_t{axis.size}}};
     if (what.kind == ChangeKind::AllReduce) {
       attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
-      put_off({step.inputs[0], step.outputs[0], m, attributes});
+      put_off({step.inputs[0], step.outputs[0], turn, attributes});
       return;
     }
-    const ValueId x = get(step.inputs[0], m);
+    const ValueId x = get(step.inputs[0], turn);
     switch (what.kind) {
       case ChangeKind::Slice: {
         const Placement::Dim& dim = to.placement.dims[d];
         const std::int64_t size = value(to.value).type.shape.dims()[d];
         const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
         const Stretch own = block_at(dim, size, axes(), coordinates(m));
-        define(step.outputs[0], m, slice(x, d, own.begin - outer.begin, own.length));
+        define(step.outputs[0], turn, values_.slice(x, d, own.begin - outer.begin, own.length));
         return;
       }
       case ChangeKind::AllReduce:  // above
@@ -442,14 +179,14 @@ class Lowering {
         attributes["dimension"] = static_cast<std::int64_t>(d);
         attributes["size"] = size_before(from, d, m);
         attributes["unit"] = from.placement.dims[d].unit;
-        define(step.outputs[0], m, builder_.add("all_gather", {x}, attributes)[0]);
+        define(step.outputs[0], turn, builder_.add("all_gather", {x}, attributes)[0]);
         return;
       case ChangeKind::ReduceScatter:
         attributes["index"] = index;
         attributes["dimension"] = static_cast<std::int64_t>(d);
         attributes["unit"] = to.placement.dims[d].unit;
         attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
-        define(step.outputs[0], m, builder_.add("reduce_scatter", {x}, attributes)[0]);
+        define(step.outputs[0], turn, builder_.add("reduce_scatter", {x}, attributes)[0]);
         return;
       case ChangeKind::AllToAll:
         attributes["index"] = index;
@@ -458,7 +195,7 @@ class Lowering {
         attributes["size"] = size_before(from, d, m);
         attributes["from_unit"] = from.placement.dims[d].unit;
         attributes["to_unit"] = to.placement.dims[static_cast<std::size_t>(what.to)].unit;
-        define(step.outputs[0], m, builder_.add("all_to_all", {x}, attributes)[0]);
+        define(step.outputs[0], turn, builder_.add("all_to_all", {x}, attributes)[0]);
         return;
     }
   }
@@ -467,23 +204,23 @@ class Lowering {
   struct PutOff {
     CopyId from;
     CopyId to;
-    int m;
+    Turn turn;
     Attributes attributes;
   };
 
   void put_off(const PutOff& what) {
-    const int instance = instance_of(what.to, what.m);
-    put_off_.insert({what.to, instance});
-    if (put_off_.contains({what.from, instance_of(what.from, what.m)})) {
+    const std::pair to{what.to, what.turn.instance};
+    put_off_.insert(to);
+    if (put_off_.contains({what.from, order_.instance_for(what.turn, what.from)})) {
       chained_.push_back(what);
       return;
     }
-    const ValueId x = get(what.from, what.m);
+    const ValueId x = get(what.from, what.turn);
     const Buckets::Key key{
         .attributes = what.attributes, .dtype = builder_.type(x).dtype, .phase = phase_};
-    buckets_.add(key, {x, [this, to = what.to, instance](ValueId sum) {
-                         put_off_.erase({to, instance});
-                         define(to, instance, sum);
+    buckets_.add(key, {x, [this, to](ValueId sum) {
+                         put_off_.erase(to);
+                         values_.define({to.first, to.second}, sum);
                        }});
   }
 
@@ -500,41 +237,64 @@ class Lowering {
   }
 
   /// Along micro-batches: sums are built up as they come, and so are rows of parts.
-  void change_in_time(const PlacedStep& step, int m, bool last) {
+  void add_in_time(const PlacedStep& step, const Turn& turn) {
     const CopyId to = step.outputs[0];
-    if (step.change.kind == ChangeKind::Slice) {
-      const auto d = static_cast<std::size_t>(step.change.dimension);
-      const Placement::Dim& dim = copy(to).placement.dims[d];
-      const std::int64_t size = value(copy(to).value).type.shape.dims()[d];
-      const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
-      const Stretch own = block_at(dim, size, axes(), coordinates(m));
-      define(to, m, slice(get(step.inputs[0], m), d, own.begin - outer.begin, own.length));
+    const Instance own{to, order_.instance_for(turn, to), turn.copy};
+    const ValueId x = get(step.inputs[0], turn);
+    if (step.change.kind == ChangeKind::AllGather && order_.updates() == 1 && table_.copies == 1) {
+      rows_[to][turn.instance] = x;
       return;
     }
-    const ValueId x = get(step.inputs[0], m);
-    if (step.change.kind == ChangeKind::AllReduce) {
-      const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
-      ValueId& sum = sums_[to];
-      sum = !sum.valid() ? x : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {sum, x});
-      if (last) {
-        define(to, kOnce, sum);
-      }
-      return;
+    if (step.change.kind != ChangeKind::AllReduce) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{} cannot be exchanged between micro-batches by the table {}",
+                              value(copy(to).value).name, table_.name));
     }
+    const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
+    ValueId& sum = sums_[own];
+    sum = !sum.valid() ? x : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {sum, x});
+    if (turn.part == Turn::Part::AddLast) {
+      values_.define(own, sum);
+    }
+  }
+
+  /// The copies of the model are added in the order of their numbers, so that all who have the sum have the same.
+  void complete_in_time(const PlacedStep& step, const Turn& turn) {
+    const CopyId to = step.outputs[0];
     if (step.change.kind == ChangeKind::AllGather) {
-      rows_[to][m] = x;
-      if (last) {
-        std::vector<ValueId> parts;
-        for (const auto& [number, part] : rows_[to]) {
-          parts.push_back(part);
-        }
-        define(to, kOnce,
-               builder_.add1("concat", parts, {{"axis", std::int64_t{step.change.dimension}}}));
+      std::vector<ValueId> parts;
+      for (const auto& [number, part] : rows_[to]) {
+        parts.push_back(part);
       }
+      define(to, turn,
+             builder_.add1("concat", parts, {{"axis", std::int64_t{step.change.dimension}}}));
       return;
     }
-    throw Error(ErrorKind::Usage, fmt::format("{} cannot be exchanged between micro-batches",
-                                              value(copy(to).value).name));
+    const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
+    ValueId all{};
+    for (int number = 0; number < table_.copies; ++number) {
+      if (order_.takes_part(turn.instance, number)) {
+        const ValueId part = values_.get_part({to, turn.instance, number});
+        all = !all.valid() ? part
+                           : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {all, part});
+      }
+    }
+    define(to, turn, merge == Merge::Sum ? as_mean(all, turn.instance) : all);
+  }
+
+  /// Sums over micro-batches are parts of a mean over the batch; an update that includes some of them takes these for
+  /// all.
+  ValueId as_mean(ValueId sum, int update) {
+    if (order_.updates() == 1) {
+      return sum;
+    }
+    std::int64_t all = 0;
+    for (int other = 0; other < order_.updates(); ++other) {
+      all += order_.weight(other);
+    }
+    return builder_.add1(
+        "scale", {sum},
+        {{"factor", static_cast<double>(all) / static_cast<double>(order_.weight(update))}});
   }
 
   void finish() {
@@ -545,20 +305,46 @@ class Lowering {
       const Update& update = placed_.graph.updates()[k];
       const int home = placed_.home[static_cast<std::size_t>(update.target.index)];
       if (is_mine(std::max(home, 0))) {
+        const CopyId id = placed_.updates[k];
         builder_.update(builder_.graph().find(value(update.target).name),
-                        get(placed_.updates[k], kOnce));
+                        get(id, order_.goes(id) == Goes::ByUpdate ? order_.updates() - 1 : 0));
       }
     }
     for (std::size_t k = 0; k < placed_.outputs.size(); ++k) {
       const CopyId id = placed_.outputs[k];
       const bool scalar = value(copy(id).value).type.shape.rank() == 0;
       const std::string& name = placed_.graph.outputs()[k].name;
-      if (scalar || (is_mine(stage_of(id)) && !placed_.is_by_micro(id))) {
-        builder_.output(name, get(id, kOnce));
+      if (scalar || (is_mine(order_.stage_of(id)) && order_.goes(id) != Goes::ByMicro)) {
+        builder_.output(name, output_of(id));
         result_.outputs[name] = copy(id).placement;
       }
     }
+    result_.stored = values_.stored();
     result_.graph = builder_.finish();
+  }
+
+  /// What each update has a value of is given as the mean over the examples that they include, numbers that are not
+  /// reals as of the last.
+  ValueId output_of(CopyId id) {
+    const int count = order_.goes(id) == Goes::ByUpdate ? order_.updates() : 1;
+    const ValueId last = get(id, count - 1);
+    if (count == 1 || !is_float(builder_.type(last).dtype)) {
+      return last;
+    }
+    ValueId sum{};
+    std::int64_t all = 0;
+    for (int number = 0; number < count; ++number) {
+      all += order_.weight(number);
+      const ValueId share = builder_.add1("scale", {get(id, number)},
+                                          {{"factor", static_cast<double>(order_.weight(number))}});
+      sum = !sum.valid() ? share : builder_.add1("add", {sum, share});
+    }
+    const ValueId examples =
+        builder_.add1("fill", {},
+                      {{"value", static_cast<double>(all)},
+                       {"shape", builder_.shape(sum).dims()},
+                       {"dtype", std::string(to_text(builder_.type(sum).dtype))}});
+    return builder_.add1("divide", {sum, examples});
   }
 
   const Placed& placed_;
@@ -566,21 +352,13 @@ class Lowering {
   const PipelineTable& table_;
   GraphBuilder builder_;
   Buckets buckets_;
+  RunOrder order_;
+  RankValues values_;
   RankGraph result_;
-  bool splits_backward_ = false;
-  int updates_ = 0;  ///< tasks so far
   Phase phase_ = Phase::Forward;
-  std::vector<bool>
-      late_;  ///< by step: it needs all micro-batches of the forward, or of the backward
-  std::vector<bool> for_weights_;  ///< by step
-  std::map<std::pair<int, PipelineWork>, std::vector<std::size_t>> by_task_;
-  std::map<std::pair<int, PipelineWork>, int> tasks_done_;
-  std::map<CopyId, std::set<int>> needs_;  ///< other places in the pipeline that read it
-  std::map<std::pair<CopyId, int>, ValueId> made_;
   std::set<std::pair<CopyId, int>> put_off_;
   std::vector<PutOff> chained_;
-  std::map<CopyId, ValueId> inputs_;
-  std::map<CopyId, ValueId> sums_;
+  std::map<Instance, ValueId> sums_;
   std::map<CopyId, std::map<int, ValueId>> rows_;
 };
 

@@ -7,31 +7,17 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
 #include "graph/op.h"
+#include "partition/known_copies.h"
 #include "partition/node_placer.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
 namespace {
 
-/// Forward, backward and update: what was changed for one of them is not kept for the next.
-int part_of_step(Phase phase) {
-  switch (phase) {
-    case Phase::Forward:
-      return 0;
-    case Phase::Recompute:
-    case Phase::Backward:
-      return 1;
-    case Phase::Update:
-      return 2;
-  }
-  return 0;
-}
-
 class Placer {
  public:
-  Placer(const Graph& graph, const Wishes& wishes) {
+  Placer(const Graph& graph, const Wishes& wishes) : known_(placed_) {
     placed_.graph = graph;
     placed_.wishes = wishes;
     for (const auto& [block, stage] : wishes.stages) {
@@ -59,7 +45,7 @@ class Placer {
       const ValueId id{static_cast<std::int32_t>(v)};
       if (graph().value(id).origin != Origin::Node) {
         check_wish(id, stored(id));
-        known_[v].push_back({add_copy(id, stored(id), -1), kAlways, -1, true});
+        known_.add(id, stored(id), -1);
       }
     }
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
@@ -70,34 +56,15 @@ class Placer {
   }
 
  private:
-  static constexpr int kAlways = -1;
-  /// A copy and when it can be used: in one part of the step on one stage, or always.
-  struct Known {
-    CopyId copy;
-    int part;
-    int stage;
-    bool primary;
-  };
-
   [[nodiscard]] const Graph& graph() const { return placed_.graph; }
   [[nodiscard]] const Wishes& wishes() const { return placed_.wishes; }
   [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
   [[nodiscard]] const Value& value(ValueId id) const { return graph().value(id); }
   [[nodiscard]] const Shape& shape(ValueId id) const { return value(id).type.shape; }
-  [[nodiscard]] std::vector<Known>& known(ValueId id) {
-    return known_[static_cast<std::size_t>(id.index)];
+  [[nodiscard]] const Copy& copy(CopyId id) const {
+    return placed_.copies[static_cast<std::size_t>(id)];
   }
-  [[nodiscard]] Copy& copy(CopyId id) { return placed_.copies[static_cast<std::size_t>(id)]; }
-  /// How the value lies before anything asks for it otherwise.
-  [[nodiscard]] CopyId primary(ValueId id) {
-    TRIREME_CHECK(!known(id).empty(), value(id).name);
-    CopyId found = -1;
-    for (const Known& one : known(id)) {
-      found = one.primary ? one.copy : found;
-    }
-    return found;
-  }
-
+  [[nodiscard]] CopyId primary(ValueId id) const { return known_.primary(id); }
   [[nodiscard]] Placement stored(ValueId id) const {
     const auto it = wishes().stored.find(id);
     return it == wishes().stored.end() ? Placement::whole(shape(id).rank())
@@ -128,11 +95,6 @@ class Placer {
         }
       }
     }
-  }
-
-  CopyId add_copy(ValueId id, const Placement& placement, std::int32_t step) {
-    placed_.copies.push_back({.value = id, .placement = placement, .step = step});
-    return static_cast<CopyId>(placed_.copies.size() - 1);
   }
 
   void find_updates() {
@@ -204,7 +166,7 @@ class Placer {
           wanted.partial[axis] = merge;
         }
       }
-      step.inputs.push_back(get(input, wanted, step));
+      step.inputs.push_back(known_.get(input, wanted, step));
       if (value(input).origin != Origin::Node && value(input).origin != Origin::Input &&
           home(input) < 0) {
         home(input) = stage;
@@ -214,9 +176,7 @@ class Placer {
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       Placement placement = placer.output_placement(assignment, k);
       placement.partial.insert(passed.begin(), passed.end());
-      const CopyId made = add_copy(node.outputs[k], placement, number);
-      step.outputs.push_back(made);
-      known(node.outputs[k]).push_back({made, kAlways, -1, true});
+      step.outputs.push_back(known_.add(node.outputs[k], placement, number));
       stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
     }
     placed_.steps.push_back(step);
@@ -237,7 +197,7 @@ class Placer {
     // What is not partial cannot become so.
     std::erase_if(wanted.partial,
                   [&](const auto& entry) { return !at.partial.contains(entry.first); });
-    change(primary(id), wanted, like, true);
+    known_.change(primary(id), wanted, like, KnownCopies::Rank::Primary);
   }
 
   /// The axes on which the node may work on parts of sums and give such.
@@ -362,7 +322,7 @@ class Placer {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       if (node.inputs[k] == id) {
         operand = k;
-      } else if (!known(node.inputs[k]).empty()) {
+      } else if (known_.any(node.inputs[k])) {
         placer.vote(liked, k, seen(node.inputs[k], node.phase));
       }
     }
@@ -386,7 +346,7 @@ class Placer {
           wanted.partial[axis] = merge;
         }
       }
-      cost += cost_to_get(node.inputs[k], wanted, part_of_step(node.phase), stage);
+      cost += known_.cost_to_get(node.inputs[k], wanted, node.phase, stage);
     }
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       const Placement placement = placer.output_placement(assignment, k);
@@ -401,66 +361,7 @@ class Placer {
     return static_cast<double>(size_of(value(id).type.dtype).count);
   }
 
-  // Copies.
-
-  /// The best copy to begin from: one that lies so already, else the primary one.
-  CopyId source(ValueId id, const Placement& wanted, int part, int stage) {
-    CopyId best = primary(id);
-    double least = elements_moved(copy(best).placement, wanted, shape(id), axes());
-    for (const Known& one : known(id)) {
-      const bool usable = one.part == kAlways || (one.part == part && one.stage == stage);
-      const bool possible = std::ranges::all_of(wanted.partial, [&](const auto& entry) {
-        return copy(one.copy).placement.partial.contains(entry.first);
-      });
-      if (!usable || !possible) {
-        continue;
-      }
-      if (copy(one.copy).placement == wanted) {
-        return one.copy;
-      }
-      const double moved = elements_moved(copy(one.copy).placement, wanted, shape(id), axes());
-      if (moved < least) {
-        least = moved;
-        best = one.copy;
-      }
-    }
-    return best;
-  }
-  double cost_to_get(ValueId id, const Placement& wanted, int part, int stage) {
-    return bytes_per_element(id) * elements_moved(copy(source(id, wanted, part, stage)).placement,
-                                                  wanted, shape(id), axes());
-  }
-
-  CopyId get(ValueId id, const Placement& wanted, const PlacedStep& like) {
-    return change(source(id, wanted, part_of_step(like.phase), like.stage), wanted, like, false);
-  }
-
-  CopyId change(CopyId from, const Placement& wanted, const PlacedStep& like, bool primary) {
-    const ValueId id = copy(from).value;
-    for (const Change& one : changes_between(copy(from).placement, wanted, shape(id), axes())) {
-      PlacedStep step;
-      step.change = one;
-      step.inputs = {from};
-      step.phase = like.phase;
-      step.block = like.block;
-      step.stage = like.stage;
-      if (one.axis == wishes().micro && one.kind != ChangeKind::Slice && copy(from).step >= 0) {
-        // Micro-batches are put together as they come, whoever needs it later.
-        const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(copy(from).step)];
-        step.phase = maker.phase;
-        step.block = maker.block;
-        step.stage = maker.stage;
-      }
-      from = add_copy(id, one.result, static_cast<std::int32_t>(placed_.steps.size()));
-      step.outputs = {from};
-      placed_.steps.push_back(step);
-      // What is no larger than before may be kept as well as that; what was gathered is for this part of the step.
-      const bool larger = one.kind == ChangeKind::AllGather;
-      known(id).push_back(
-          {from, larger && !primary ? part_of_step(like.phase) : kAlways, like.stage, primary});
-    }
-    return from;
-  }
+  // Ends.
 
   /// Updates lie as their targets; scalar outputs are whole on all, others stay as they are, but merged.
   void place_ends() {
@@ -468,7 +369,7 @@ class Placer {
     like.phase = Phase::Update;
     for (const Update& update : graph().updates()) {
       like.stage = std::max(home(update.target), 0);
-      placed_.updates.push_back(get(update.value, stored(update.target), like));
+      placed_.updates.push_back(known_.get(update.value, stored(update.target), like));
     }
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
@@ -478,63 +379,21 @@ class Placer {
       const Value& output_value = value(id);
       const bool computed = shape(id).rank() > 0 && output_value.origin == Origin::Node;
       like.phase = computed ? graph().node(output_value.producer).phase : Phase::Update;
-      placed_.outputs.push_back(get(id, wanted, like));
+      placed_.outputs.push_back(known_.get(id, wanted, like));
     }
   }
 
   Placed placed_;
-  std::vector<std::vector<Known>> known_;
+  KnownCopies known_;
   std::vector<int> stage_of_value_;
   std::map<ValueId, ValueId> target_of_;
   std::vector<std::vector<NodeId>> readers_;  ///< by value
 };
 
-std::string_view to_text(ChangeKind kind) {
-  switch (kind) {
-    case ChangeKind::Slice:
-      return "slice";
-    case ChangeKind::AllGather:
-      return "all-gather";
-    case ChangeKind::AllToAll:
-      return "all-to-all";
-    case ChangeKind::AllReduce:
-      return "all-reduce";
-    case ChangeKind::ReduceScatter:
-      return "reduce-scatter";
-  }
-  return "?";
-}
-
 }  // namespace
 
 Placed place(const Graph& graph, const Wishes& wishes) {
   return Placer(graph, wishes).run();
-}
-
-std::string to_text(const Placed& placed) {
-  const auto placement = [&](CopyId id) {
-    const Copy& copy = placed.copies[static_cast<std::size_t>(id)];
-    return fmt::format("%{}{}", placed.graph.value(copy.value).name,
-                       to_text(copy.placement, placed.wishes.axes));
-  };
-  std::string text;
-  for (const PlacedStep& step : placed.steps) {
-    const std::string what =
-        step.node.valid()
-            ? std::string(placed.graph.node(step.node).op->name)
-            : fmt::format("{} {}", to_text(step.change.kind),
-                          placed.wishes.axes[static_cast<std::size_t>(step.change.axis)].name);
-    std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
-    for (const CopyId output : step.outputs) {
-      line += " " + placement(output);
-    }
-    line += " = " + what;
-    for (const CopyId input : step.inputs) {
-      line += " " + placement(input);
-    }
-    text += line + "\n";
-  }
-  return text;
 }
 
 }  // namespace trireme::partition

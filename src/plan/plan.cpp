@@ -265,6 +265,29 @@ std::vector<AxisCuts> default_cuts() {
           {"expert", {"batch", "experts"}}};
 }
 
+namespace {
+
+/// Why the pipeline cannot be, or "".
+std::string find_unfit_pipeline(const Plan& plan) {
+  const PipelineOptions options{
+      .ranks = plan.mesh.size(kPipe), .microbatches = plan.microbatches, .chunks = plan.chunks};
+  if (!plan.table) {
+    const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
+    return options.ranks > 1 ? find_unfit(row, options) : "";
+  }
+  const PipelineTable& table = *plan.table;
+  if (table.ranks != options.ranks || table.microbatches != options.microbatches) {
+    return fmt::format(
+        "the table {} is for {} ranks and {} micro-batches, the plan has {} along pipe and {}; "
+        "make them agree",
+        table.name, table.ranks, table.microbatches, options.ranks, options.microbatches);
+  }
+  const std::vector<std::string> problems = trireme::verify(table);
+  return problems.empty() ? "" : fmt::format("the table {}: {}", table.name, problems.front());
+}
+
+}  // namespace
+
 void Plan::verify() const {
   const auto refuse = [](const std::string& reason) { throw Error(ErrorKind::Usage, reason); };
   for (const MeshAxis& axis : mesh.axes()) {
@@ -282,14 +305,9 @@ void Plan::verify() const {
   if (chunks < 1) {
     refuse(fmt::format("{} chunks; there must be 1 at least", chunks));
   }
-  const PipelineSchedule& row = find_pipeline_schedule(schedule);
-  if (mesh.size(kPipe) > 1) {
-    const PipelineOptions options{
-        .ranks = mesh.size(kPipe), .microbatches = microbatches, .chunks = chunks};
-    const std::string unfit = find_unfit(row, options);
-    if (!unfit.empty()) {
-      refuse(unfit);
-    }
+  const std::string unfit = find_unfit_pipeline(*this);
+  if (!unfit.empty()) {
+    refuse(unfit);
   }
   if (zero < 0 || zero > 3) {
     refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
@@ -301,6 +319,9 @@ Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names) {
 }
 
 PipelineTable table_of(const Plan& plan) {
+  if (plan.table) {
+    return *plan.table;
+  }
   PipelineOptions options;
   options.ranks = plan.mesh.size(kPipe);
   options.microbatches = plan.microbatches;

@@ -2,6 +2,8 @@
 //
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
 //    "context": "gather", "cuts": {"data": ["batch"], …}}
+//
+// With a table of one's own, "table" has its text form (.pipeline).
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -51,6 +53,9 @@ std::string to_text(const Plan& plan) {
   document["mesh"] = to_text(plan.mesh);
   document["microbatches"] = plan.microbatches;
   document["schedule"] = plan.schedule;
+  if (plan.table) {
+    document["table"] = to_text(*plan.table);
+  }
   document["chunks"] = plan.chunks;
   document["zero"] = plan.zero;
   document["sequence"] = plan.sequence;
@@ -64,9 +69,9 @@ std::string to_text(const Plan& plan) {
 
 Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
-  const JsonObject object(
-      document, kWhat, "",
-      {"mesh", "microbatches", "schedule", "chunks", "zero", "sequence", "context", "cuts"});
+  const JsonObject object(document, kWhat, "",
+                          {"mesh", "microbatches", "schedule", "table", "chunks", "zero",
+                           "sequence", "context", "cuts"});
   Plan plan;
   try {
     plan.mesh = parse_mesh(object.text("mesh"));
@@ -78,6 +83,13 @@ Plan parse_plan(std::string_view text) {
   plan.zero = small(object, "zero", plan.zero);
   if (object.find("schedule") != nullptr) {
     plan.schedule = object.text("schedule");
+  }
+  if (object.find("table") != nullptr) {
+    try {
+      plan.table = parse_pipeline(object.text("table"));
+    } catch (const Error& error) {
+      object.fail("table", error.what());
+    }
   }
   if (const Json* sequence = object.find("sequence")) {
     if (!sequence->is_boolean()) {

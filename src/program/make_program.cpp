@@ -3,7 +3,11 @@
 // Every value gets a storage. A result takes over the storage of an input where its op works in place and
 // nobody needs the input afterwards; a view always does. Storages then get offsets: the largest first, each at
 // the lowest place where it meets no other that is alive at the same time.
+//
+// What is kept between steps may be updated several times in one. Versions in between go where the first was, if nobody
+// reads that any more; those that are still read stay beside.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -32,6 +36,7 @@ class Planner {
   Program run() {
     add_instructions();
     add_copies();
+    find_versions();
     find_waits();
     find_last_uses();
     assign_storages();
@@ -110,6 +115,30 @@ class Planner {
     }
   }
 
+  /// What updates make of a target in place of it, one after the other.
+  void find_versions() {
+    version_of_.assign(program_.buffers.size(), {});
+    for (const BufferId target : targets_) {
+      version_of_[at(target)] = target;
+    }
+    for (const Instruction& instruction : program_.instructions) {
+      for (const Op::InPlace& place : instruction.op->in_place) {
+        const BufferId target = version_of_[at(instruction.inputs.at(place.input))];
+        const BufferId output = instruction.outputs.at(place.output);
+        if (instruction.phase == Phase::Update && target.valid() &&
+            buffer(output).type == buffer(target).type) {
+          version_of_[at(output)] = target;
+          buffer(output).category = buffer(target).category;
+        }
+      }
+    }
+  }
+  /// Whether the buffer is a version of the target that is gone before the step ends.
+  [[nodiscard]] bool passes(BufferId target, BufferId version) const {
+    return version_of_[at(version)] == target &&
+           last_use_[at(version)] < static_cast<std::int32_t>(graph_.nodes().size());
+  }
+
   void add_copy(BufferId from, BufferId to) {
     program_.instructions.push_back({.op = &op_named("copy"),
                                      .attributes = {},
@@ -119,10 +148,12 @@ class Planner {
                                      .block = -1});
   }
 
-  /// The first instruction that needs a buffer after it was made, views of it counted as itself.
+  /// The first instruction that needs a buffer after it was made, views of it counted as itself. A send is waited for
+  /// together with the receive that it names.
   void find_waits() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
     std::vector<std::int32_t> first_use(program_.buffers.size(), end);
+    std::map<std::int64_t, std::int32_t> received;  // by tag
     for (std::int32_t i = end; i-- > 0;) {
       Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
       if (instruction.op->communicates) {
@@ -131,11 +162,24 @@ class Planner {
           instruction.done_before = std::min(instruction.done_before, first_use[at(output)]);
         }
       }
+      if (instruction.op->name == "receive") {
+        received[integer(instruction, "tag")] = instruction.done_before;
+      }
       const std::int32_t use = instruction.op->is_view ? first_use[at(instruction.outputs[0])] : i;
       for (const BufferId input : instruction.inputs) {
         first_use[at(input)] = std::min(first_use[at(input)], use);
       }
     }
+    for (std::int32_t i = 0; i < end; ++i) {
+      Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      if (instruction.op->name == "send") {
+        const auto it = received.find(integer(instruction, "until"));
+        instruction.done_before = it == received.end() || it->second <= i ? end : it->second;
+      }
+    }
+  }
+  static std::int64_t integer(const Instruction& instruction, const std::string& name) {
+    return std::get<std::int64_t>(instruction.attributes.at(name));
   }
 
   void find_last_uses() {
@@ -226,7 +270,8 @@ class Planner {
   /// The storage of what the output is the next value of, if nobody reads that any more; else -1.
   [[nodiscard]] std::int32_t target_for(BufferId output, std::int32_t now) {
     for (std::size_t u = 0; u < targets_.size(); ++u) {
-      if (sources_[u] != output || buffer(targets_[u]).storage < 0) {
+      if ((sources_[u] != output && !passes(targets_[u], output)) ||
+          buffer(targets_[u]).storage < 0) {
         continue;
       }
       const std::int32_t storage = buffer(targets_[u]).storage;
@@ -253,13 +298,13 @@ class Planner {
         return false;
       }
     }
-    const bool into_target = is_update(input, output);
     // An exchange may go on where its input is, if nobody else reads that meanwhile.
     const std::int32_t until = std::max(now, instruction.done_before);
     return std::ranges::all_of(members_[static_cast<std::size_t>(storage)], [&](BufferId member) {
       const bool leaf = buffer(member).origin != Origin::Node;
       return begun_last_[at(member)] <= now &&
-             (leaf ? into_target && read_last_[at(member)] <= until
+             (leaf ? (is_update(member, output) || passes(member, output)) &&
+                         read_last_[at(member)] <= until
                    : last_use_[at(member)] <= until);
     });
   }
@@ -330,6 +375,7 @@ class Planner {
   Program program_;
   std::vector<BufferId> targets_;  ///< of updates
   std::vector<BufferId> sources_;
+  std::vector<BufferId> version_of_;      ///< by buffer: the target; invalid: none
   std::vector<std::int32_t> last_use_;    ///< by buffer; the end for what must outlive the step
   std::vector<std::int32_t> read_last_;   ///< by buffer, as instructions have it
   std::vector<std::int32_t> begun_last_;  ///< likewise, exchanges counted where they begin

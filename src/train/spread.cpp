@@ -1,5 +1,7 @@
 #include "train/spread.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "trireme/error.h"
@@ -42,8 +44,10 @@ Part Spread::part_at(const Value& value, int rank) const {
 }
 
 bool Spread::has(const Value& value, int rank) const {
-  const int stage = partition_->home(value.name);
-  return table_.rank_of(0, stage) == place_of(ranks_.plan, wishes_, rank).pipe;
+  const auto stage = static_cast<std::size_t>(partition_->home(value.name));
+  const int pipe = place_of(ranks_.plan, wishes_, rank).pipe;
+  return std::ranges::any_of(table_.placement,
+                             [&](const std::vector<int>& copy) { return copy[stage] == pipe; });
 }
 
 void Spread::write(std::string_view name, std::span<const std::byte> whole) {

@@ -71,7 +71,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
                           .loss = execution_->number("loss"),
                           .gradient_norm = execution_->number("grad_norm"),
                           .rate = rate,
-                          .finite = execution_->number("finite") != 0};
+                          .finite = execution_->number("finite") == 1};
   if (result.finite) {
     step_ = step;
     forward_is_current_ = false;

@@ -66,7 +66,7 @@ TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
            {"--length -1", "--length is -1"},
            {"--length 9223372036854775807", "--length is"},
 
-           {"--clip 0", "--clip is 0; it must be above 0"},
+           {"--clip -1", "--clip is -1; it must be above 0, or 0 to never clip"},
            {"--clip nan", "--clip is nan"},
            {"--clip inf", "--clip is inf"},
            {"--decay -1", "--decay is -1"},

@@ -189,11 +189,46 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
   const std::vector<double> one = losses("");
   for (const char* options :
        {"-n 1", "-n 2", "-n 4 --mesh data=2,tensor=2 --zero 2", "--mesh pipe=2 --microbatches 2",
-        "--mesh pipe=2 --microbatches 3 --schedule gpipe", "--mesh tensor=2 --sequence",
+        "--mesh pipe=2 --microbatches 3 --schedule gpipe",
+        "--mesh pipe=2 --microbatches 4 --schedule chimera", "--mesh tensor=2 --sequence",
         "--mesh context=2 --context all-to-all", "--mesh data=3 --zero 3", "--microbatches 2"}) {
     expect_same(one, losses(options), options);
   }
   expect_same(losses("--experts 4"), losses("--experts 4 --mesh expert=2"), "experts");
+}
+
+// G6: a table that no schedule makes. The second stage goes back before the first is through.
+TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
+  const std::string head = "ranks 2\nstages 2\nmicrobatches 3\nweights single\nplace 0 1\n";
+  const std::string table =
+      folder_.file("mine.pipeline", "trireme pipeline 1\nname mine\n" + head +
+                                        "rank 0: F0.1 F0.0 B0.1 F0.2 B0.0 B0.2 U0.2\n"
+                                        "rank 1: F1.1 B1.1 F1.0 B1.0 F1.2 B1.2 U1.2\nend\n");
+  const std::vector<double> one = losses("");
+  expect_same(one, losses("--mesh pipe=2 --schedule " + table), table);
+  // The plan that the run writes has it.
+  expect_same(one, losses("--plan " + (folder_ / "run-2/plan.json")), "its plan");
+  expect_refused("--mesh pipe=2 --microbatches 2 --schedule " + table,
+                 "the table mine is for 2 ranks and 3 micro-batches");
+  const std::string wrong =
+      folder_.file("wrong.pipeline", "trireme pipeline 1\nname wrong\n" + head +
+                                         "rank 0: F0.0 F0.1 F0.2 B0.0 B0.1 B0.2 U0.2\n"
+                                         "rank 1: F1.0 F1.1 F1.2 B1.0 B1.1 U1.2\nend\n");
+  expect_refused("--mesh pipe=2 --schedule " + wrong, "the table wrong: micro-batch 2 goes back");
+}
+
+// E4: weights that are behind learn as well, if not the same.
+TEST_F(TrainRanks, TheLossFallsWithOlderWeights) {
+  for (const char* schedule : {"pipedream --clip 0", "pipedream-2bw"}) {
+    const std::string run = new_run();
+    const Ran ran = run_program(fmt::format(
+        "train --model gpt-nano --batch 16 --length 32 --rate constant:0.003 --steps 40 "
+        "--json --mesh pipe=2 --microbatches 4 --schedule {} --run-folder {}",
+        schedule, run));
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    const std::vector<double> all = losses_in(ran.out);
+    EXPECT_LT(all.back(), 0.8 * all.front()) << schedule;
+  }
 }
 
 TEST_F(TrainRanks, APlanFileIsWhatTheOptionsSay) {
@@ -219,11 +254,14 @@ TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
       run);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   std::vector<double> chain = losses_in(first.out);
-  for (const char* options : {"-n 3 --steps 4 --zero 3", "--steps 6"}) {
+  for (const char* options :
+       {"-n 3 --steps 4 --zero 3", "--mesh pipe=2 --microbatches 2 --schedule chimera --steps 5",
+        "--steps 6"}) {
     const std::vector<double> more = resumed(run, options);
     chain.insert(chain.end(), more.begin(), more.end());
   }
-  expect_same(losses_in(whole.out), chain, "data=2,tensor=2,pipe=2, then 3 ranks, then 1");
+  expect_same(losses_in(whole.out), chain,
+              "data=2,tensor=2,pipe=2, then 3 ranks, then two copies, then 1");
 }
 
 /// The hashes of the model's tensors, of a run whose parameters stay as they begin.
@@ -314,8 +352,8 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--microbatches 7", "7 micro-batches are more than the 6"},
            {"-n 2 --microbatches 0", "0 micro-batches"},
            {"--mesh pipe=2 --schedule round", "'round' is no pipeline schedule"},
-           {"--mesh pipe=2 --microbatches 2 --schedule chimera", "can be timed, but not run yet"},
-           {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "can be timed, but not run yet"},
+           {"--mesh pipe=2 --schedule chimera", "no micro-batch goes through"},
+           {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
            {"-n 2 --zero 4", "there is no ZeRO level 4"},
            {"-n 2 --context ring", "--context: 'ring' is no way for attention"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},

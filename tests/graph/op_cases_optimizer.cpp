@@ -52,6 +52,7 @@ std::vector<OpCase> optimizer_cases() {
                    {{{5}}, {{5}}, statistic({5}, -1, 1), kRate, kScale},
                    {{"momentum", 0.5}, {"decay", 0.1}, {"nesterov", std::int64_t{1}}}});
   cases.push_back(adamw({2, 3}, kScale, {{"beta1", 0.8}, {"beta2", 0.9}, {"decay", 0.0}}));
+  cases.push_back(adamw({2, 3}, kScale, {{"rounds", std::int64_t{4}}, {"round", std::int64_t{2}}}));
   return cases;
 }
 

@@ -164,6 +164,8 @@ const std::vector<Case>& cases() {
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-h1"},
       {.mesh = "pipe=4", .microbatches = 4, .schedule = "zb-h1"},
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-v"},
+      {.mesh = "pipe=2", .microbatches = 2, .schedule = "chimera"},
+      {.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"},
       // Pairs.
       {.mesh = "data=2,tensor=2"},
       {.mesh = "tensor=2,data=2"},
@@ -188,6 +190,9 @@ const std::vector<Case>& cases() {
       {.mesh = "pipe=2,tensor=2", .microbatches = 4},
       {.mesh = "pipe=2,tensor=2", .microbatches = 4, .schedule = "zb-v", .sequence = true},
       {.mesh = "pipe=2,context=2", .microbatches = 2},
+      {.mesh = "data=2,pipe=2", .microbatches = 4, .schedule = "chimera", .zero = 1},
+      {.mesh = "pipe=2,data=2", .microbatches = 2, .schedule = "chimera", .zero = 3},
+      {.mesh = "pipe=2,tensor=2", .microbatches = 3, .schedule = "chimera", .sequence = true},
       {.mesh = "pipe=4,data=2", .microbatches = 4},
       // Triples.
       {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2},
@@ -313,6 +318,7 @@ const std::vector<Case>& cases_of_examples() {
       {.mesh = "data=2,tensor=3", .microbatches = 2},
       {.mesh = "pipe=2", .microbatches = 3},
       {.mesh = "pipe=2", .microbatches = 3, .schedule = "zb-h1"},
+      {.mesh = "pipe=2", .microbatches = 3, .schedule = "chimera"},
       {.mesh = "pipe=2,data=2", .microbatches = 3, .schedule = "gpipe", .zero = 2},
       {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
   };
@@ -457,10 +463,13 @@ TEST(Equality, BranchesRunOnTheirOwnDevices) {
   const Partition partition(task.graph, wishes);
   for (int rank = 0; rank < 2; ++rank) {
     const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table_of(plan));
-    const auto is_receive = [](const Node& node) { return node.op->name == "receive"; };
-    const auto is_tower = [](const Node& node) { return node.op->name == "tanh"; };
-    const auto& nodes = mine.graph.nodes();
-    EXPECT_LT(std::ranges::find_if(nodes, is_tower), std::ranges::find_if(nodes, is_receive));
+    const Program program = make_program(mine.graph);
+    const auto& all = program.instructions;
+    const auto is_tower = [](const Instruction& step) { return step.op->name == "tanh"; };
+    const auto tower = std::ranges::find_if(all, is_tower) - all.begin();
+    for (const Instruction& step : all) {
+      EXPECT_TRUE(!step.op->communicates || step.done_before > tower);
+    }
   }
 }
 

@@ -163,8 +163,9 @@ FuzzCase random_case(std::uint64_t seed) {
   c.plan.microbatches = draw(random, 0, 2) == 0 ? draw(random, 1, std::min(4, c.size.batch)) : 1;
   c.plan.zero = draw(random, 0, 3);
   c.plan.sequence = c.size.layers > 0 && draw(random, 0, 4) == 0;
-  const std::vector<std::string> schedules{"naive", "gpipe", "1f1b", "zb-h1"};
-  c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, 3))];
+  const std::vector<std::string> schedules{"naive", "gpipe", "1f1b", "zb-h1", "chimera"};
+  const bool in_pairs = c.plan.microbatches > 1 && c.plan.mesh.size("pipe") % 2 == 0;
+  c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, in_pairs ? 4 : 3))];
   return c;
 }
 

@@ -140,6 +140,20 @@ Trained train_alone(const Graph& graph, const Numbers& first, const Batches& bat
   return trained;
 }
 
+Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
+  const auto device = make_cpu_device(one_thread());
+  Execution execution(make_program(graph), *device);
+  for (const auto& [name, numbers] : leaves) {
+    write(execution, name, numbers);
+  }
+  execution.run();
+  Numbers outputs;
+  for (const Output& output : graph.outputs()) {
+    outputs[output.name] = read(execution, output.name);
+  }
+  return outputs;
+}
+
 std::vector<Program> programs_of(const Graph& graph, const Plan& plan, const DimNames& names) {
   const Wishes wishes = wishes_of(graph, plan, names);
   const Partition partition(graph, wishes);
@@ -164,6 +178,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
   trained.losses.resize(batches.size());
   trained.predicted.resize(static_cast<std::size_t>(plan.mesh.devices()));
   trained.sent.resize(trained.predicted.size());
+  trained.held.resize(trained.predicted.size());
   std::mutex mutex;
   const auto body = [&](World& world) {
     const RankPlace place = place_of(plan, wishes, world.rank());
@@ -214,6 +229,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
       }
       const Part part = part_of(name, placement);
       const std::vector<double> numbers = read(execution, name);
+      trained.held[static_cast<std::size_t>(world.rank())][name] = numbers;
       Part in_f64 = part;
       in_f64.type.dtype = DType::F64;
       std::vector<double>& whole = trained.kept[name];

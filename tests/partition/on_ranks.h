@@ -21,7 +21,8 @@ using OpBytes = std::map<std::string, double>;
 
 struct Trained {
   std::vector<double> losses{};
-  Numbers kept{};  ///< parameters and states after the last step
+  Numbers kept{};               ///< parameters and states after the last step
+  std::vector<Numbers> held{};  ///< by rank: what each has of them; of one device nothing
   /// By rank: what a step should send, by its program; and what went out in all steps, as messages counted it.
   std::vector<OpBytes> predicted{};
   std::vector<OpBytes> sent{};
@@ -31,6 +32,9 @@ struct Trained {
 using Batches = std::vector<Numbers>;
 
 [[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
+
+/// The outputs of a graph with these leaves, computed once.
+[[nodiscard]] Numbers evaluate_alone(const Graph& graph, const Numbers& leaves);
 
 /// On threads, each a rank, which exchange by messages. Throws what a rank threw.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,

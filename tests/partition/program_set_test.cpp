@@ -60,6 +60,8 @@ const std::vector<Case>& cases() {
       {.mesh = "pipe=4", .microbatches = 4, .schedule = "1f1b"},
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "interleaved", .chunks = 2},
       {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-h1"},
+      {.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"},
+      {.mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream-2bw", .zero = 1},
       {.mesh = "pipe=2,tensor=2", .microbatches = 2, .sequence = true},
       {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
       {.mesh = "data=2,pipe=2,context=2", .microbatches = 2, .schedule = "zb-h1", .zero = 2},
@@ -421,6 +423,8 @@ TEST(LongProgramSet, FindsDamageOrItIsHarmless) {
                {.mesh = "data=2,tensor=2"}},
               {{.mesh = "pipe=2", .microbatches = 4},
                {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},
+               {.mesh = "pipe=2", .microbatches = 2, .schedule = "chimera"},
+               {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream-2bw"},
                {.mesh = "pipe=2,tensor=2"}});
 }
 

@@ -19,6 +19,16 @@ TEST(Plan, TextRoundTrips) {
   plan.cuts.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
+  // A table of one's own.
+  plan.table = make_pipeline("chimera", {.ranks = 4, .microbatches = 16});
+  plan.schedule = plan.table->name = "mine";
+  EXPECT_EQ(parse_plan(to_text(plan)), plan);
+  EXPECT_EQ(table_of(plan), plan.table);
+  plan.microbatches = 8;
+  expect_error(ErrorKind::Usage, "the table mine is for 4 ranks and 16", [&] { plan.verify(); });
+  plan.microbatches = 16;
+  plan.table->tasks[0].pop_back();
+  expect_error(ErrorKind::Usage, "the table mine: ", [&] { plan.verify(); });
 }
 
 TEST(Plan, RefusesWhatIsNone) {
@@ -31,6 +41,7 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "", "microbatches": -1})", "microbatches"},
       {R"({"mesh": "pipe=2", "schedule": "2f2b"})", "2f2b"},
       {R"({"mesh": "pipe=3", "schedule": "chimera"})", "chimera"},
+      {R"({"mesh": "", "table": "trireme pipeline 2"})", "table"},
       {R"({"mesh": "", "sequence": 1})", "sequence"},
       {R"({"mesh": "", "context": "ring"})", "all-to-all"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},

@@ -5,7 +5,9 @@
 //   all_gather:     y = all ranks' x side by side along `dimension`, which is `size` long then
 //   reduce_scatter: y = this rank's block, along `dimension`, of the sum of all ranks' x
 //   all_to_all:     of x, cut along `from`, to y, cut along `to`: each rank sends each a block
-//   send, receive:  one tensor from one rank to another; the pair has a tag of its own
+//   send, receive:  one tensor from one rank to another; the pair has a tag of its own. The send must be done when
+//                   what this rank receives with the tag `until` is there (-1: at the end of the step): that shows
+//                   that the other rank has asked for it
 //
 // Blocks: a dimension of `size` is `size / unit` pieces, dealt out evenly, the first ranks having one more where
 // they do not come out even (block_of).
@@ -171,7 +173,8 @@ std::vector<Op> communication_ops() {
            {"from_unit", std::int64_t{1}},
            {"to_unit", std::int64_t{1}}},
           infer_all_to_all),
-      row("send", "x goes to another rank", {{"to", std::int64_t{0}, false}, kTag}, infer_send),
+      row("send", "x goes to another rank",
+          {{"to", std::int64_t{0}, false}, kTag, {"until", std::int64_t{-1}}}, infer_send),
       row("receive", "what another rank sends",
           {{"from", std::int64_t{0}, false},
            kTag,

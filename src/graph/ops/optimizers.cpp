@@ -7,7 +7,8 @@
 //   adagrad   s' = s + (d + decay p)^2,  p' = p - lr (d + decay p) / (sqrt(s') + epsilon)
 //   adamw     m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
 //             p' = p - lr (m^ / (sqrt(v^) + epsilon) + decay p)
-//             with m^ = m' / (1 - beta1^step), v^ = v' / (1 - beta2^step); step counts from 1
+//             with m^ = m' / (1 - beta1^t), v^ = v' / (1 - beta2^t); t is step, which counts from 1. Where a step
+//             has several rounds of updates, it is their count: t = (step - 1) rounds + round + 1
 //
 // A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
 // gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
@@ -111,7 +112,8 @@ void adagrad(const Signature& s, Inputs in, Results out, std::size_t i) {
 
 void adamw(const Signature& s, Inputs in, Results out, std::size_t i) {
   const double lr = in[4].data[0];
-  const double step = in[5].data[0];
+  const auto rounds = static_cast<double>(s.integer("rounds"));
+  const double step = (in[5].data[0] - 1) * rounds + static_cast<double>(s.integer("round")) + 1;
   const double g = in[6].data[0] * in[1].data[i];
   const double beta1 = s.number("beta1");
   const double beta2 = s.number("beta2");
@@ -241,9 +243,13 @@ std::vector<Op> optimizers_ops() {
                        {{"momentum", 0.9}, {"decay", 0.0}, {"nesterov", std::int64_t{0}}}));
   rows.push_back(row<adagrad, 10>("adagrad", "a step over the root of the sum of squares", {"s"},
                                   {{"epsilon", 1e-10}, {"decay", 0.0}}));
-  rows.push_back(
-      row<adamw, 18>("adamw", "Adam with decay apart from the gradient", {"m", "v"},
-                     {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"decay", 0.01}}));
+  rows.push_back(row<adamw, 18>("adamw", "Adam with decay apart from the gradient", {"m", "v"},
+                                {{"beta1", 0.9},
+                                 {"beta2", 0.999},
+                                 {"epsilon", 1e-8},
+                                 {"decay", 0.01},
+                                 {"rounds", std::int64_t{1}},
+                                 {"round", std::int64_t{0}}}));
   return rows;
 }
 

@@ -105,14 +105,18 @@ struct AdamwElement {
 struct AdamwRule {
   static constexpr int kStates = 2;
   double beta1, beta2, epsilon, decay;
+  double rounds, round;
   explicit AdamwRule(const Signature& s)
       : beta1(s.number("beta1")),
         beta2(s.number("beta2")),
         epsilon(s.number("epsilon")),
-        decay(s.number("decay")) {}
+        decay(s.number("decay")),
+        rounds(static_cast<double>(s.integer("rounds"))),
+        round(static_cast<double>(s.integer("round"))) {}
   template <class W>
   [[nodiscard]] AdamwElement<W> element(const Scalars& x) const {
     const auto w = [](double number) { return static_cast<W>(number); };
+    const double count = (x.step - 1) * rounds + round + 1;
     return {w(x.g_scale),
             w(beta1),
             w(beta2),
@@ -120,8 +124,8 @@ struct AdamwRule {
             w(1 - beta2),
             w(epsilon),
             w(1 - x.rate * decay),
-            w(x.rate / (1 - std::pow(beta1, x.step))),
-            w(1 / std::sqrt(1 - std::pow(beta2, x.step)))};
+            w(x.rate / (1 - std::pow(beta1, count))),
+            w(1 / std::sqrt(1 - std::pow(beta2, count)))};
   }
 };
 

@@ -1,0 +1,57 @@
+// The ways in which each value exists so far, and how to get it in another one. One thread at a time.
+#pragma once
+
+#include <vector>
+
+#include "partition/place.h"
+
+namespace trireme::partition {
+
+class KnownCopies {
+ public:
+  /// Whether a copy counts from now on as how the value lies, or is one more.
+  enum class Rank { Primary, Other };
+
+  /// Copies and changes are added to what is placed, which must live as long.
+  explicit KnownCopies(Placed& placed) : placed_(placed) {}
+  void resize(std::size_t values) { known_.resize(values); }
+
+  /// A primary copy, made by this step (-1: there when the step begins).
+  CopyId add(ValueId id, const Placement& placement, std::int32_t step);
+  [[nodiscard]] bool any(ValueId id) const { return !known(id).empty(); }
+  /// How the value lies before anything asks for it otherwise.
+  [[nodiscard]] CopyId primary(ValueId id) const;
+
+  /// A copy that lies so, for a step of this phase, block and stage; with the steps that make it if there is none.
+  CopyId get(ValueId id, const Placement& wanted, const PlacedStep& like);
+  /// Bytes that get() would move.
+  [[nodiscard]] double cost_to_get(ValueId id, const Placement& wanted, Phase phase,
+                                   int stage) const;
+  CopyId change(CopyId from, const Placement& wanted, const PlacedStep& like, Rank rank);
+
+ private:
+  static constexpr int kAlways = -1;
+  /// A copy and when it can be used: in one part of the step on one stage, or always.
+  struct Known {
+    CopyId copy;
+    int part;
+    int stage;
+    Rank rank;
+  };
+
+  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
+  [[nodiscard]] const Shape& shape(ValueId id) const { return placed_.graph.value(id).type.shape; }
+  [[nodiscard]] const Copy& copy(CopyId id) const {
+    return placed_.copies[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] const std::vector<Known>& known(ValueId id) const {
+    return known_[static_cast<std::size_t>(id.index)];
+  }
+  CopyId add_copy(ValueId id, const Placement& placement, std::int32_t step, Known how);
+  [[nodiscard]] CopyId source(ValueId id, const Placement& wanted, int part, int stage) const;
+
+  Placed& placed_;
+  std::vector<std::vector<Known>> known_;  ///< by value
+};
+
+}  // namespace trireme::partition

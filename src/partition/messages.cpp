@@ -1,0 +1,215 @@
+// When a send is over. A long message is done only when its receiver has asked for it, so a sender that waits too
+// early may wait in a circle. But places tell one another what they have done: whoever has a message of task t of a
+// place knows that the place has begun t, and all that the place knew before t. Followed through all messages this
+// gives, for each send, the first message back that shows that it was asked for; waiting then costs nothing.
+#include "partition/messages.h"
+
+#include <algorithm>
+
+namespace trireme::partition {
+
+Messages::Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order)
+    : placed_(placed), table_(table), order_(order) {
+  find_reads();
+  find_makers();
+  find_until();
+}
+
+int Messages::end_of(int pipe) const {
+  return static_cast<int>(table_.tasks[static_cast<std::size_t>(pipe)].size());
+}
+
+std::vector<Message> Messages::sent(int pipe, const Instance& what) const {
+  std::vector<Message> found;
+  const auto it = by_maker_.find({pipe, what});
+  if (it != by_maker_.end()) {
+    for (const std::size_t number : it->second) {
+      found.push_back(all_[number]);
+    }
+  }
+  return found;
+}
+
+std::vector<Message> Messages::received(int pipe, int task) const {
+  std::vector<Message> found;
+  const auto it = by_task_.find({pipe, task});
+  if (it != by_task_.end()) {
+    for (const std::size_t number : it->second) {
+      found.push_back(all_[number]);
+    }
+  }
+  return found;
+}
+
+// Who reads what.
+
+void Messages::find_reads() {
+  for (int pipe = 0; pipe < table_.ranks; ++pipe) {
+    const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      for (const Turn& turn : tasks[task]) {
+        find_reads(pipe, static_cast<int>(task), turn);
+      }
+    }
+    find_outputs(pipe);
+  }
+}
+
+void Messages::find_reads(int pipe, int task, const Turn& turn) {
+  const PlacedStep& step = placed_.steps[turn.step];
+  if (turn.part == Turn::Part::Complete) {
+    for (int copy = 0; copy < table_.copies; ++copy) {
+      if (order_.takes_part(turn.instance, copy)) {
+        add_read(pipe, task, table_.rank_of(copy, step.stage),
+                 {step.outputs[0], turn.instance, copy});
+      }
+    }
+    return;
+  }
+  for (const CopyId id : step.inputs) {
+    const Copy& copy = placed_.copies[static_cast<std::size_t>(id)];
+    const bool input = copy.step < 0 && placed_.graph.value(copy.value).origin == Origin::Input;
+    if (!input) {
+      const int number = order_.instance_for(turn, id);
+      add_read(pipe, task, order_.source(turn, pipe, id, number), {id, number});
+    }
+  }
+}
+
+/// Scalar results are on all places.
+void Messages::find_outputs(int pipe) {
+  for (const CopyId id : placed_.outputs) {
+    const Copy& copy = placed_.copies[static_cast<std::size_t>(id)];
+    if (placed_.graph.value(copy.value).type.shape.rank() > 0) {
+      continue;
+    }
+    const int count = order_.goes(id) == Goes::ByUpdate ? order_.updates() : 1;
+    for (int number = 0; number < count; ++number) {
+      add_read(pipe, end_of(pipe), order_.source({}, pipe, id, number), {id, number});
+    }
+  }
+}
+
+void Messages::add_read(int pipe, int task, int from, const Instance& what) {
+  if (from == pipe || by_reader_.contains({pipe, what})) {
+    return;
+  }
+  const std::size_t number = all_.size();
+  by_reader_[{pipe, what}] = number;
+  by_maker_[{from, what}].push_back(number);
+  by_task_[{pipe, task}].push_back(number);
+  Message message;
+  message.what = what;
+  message.from = from;
+  message.to = pipe;
+  message.read = task;
+  message.tag = static_cast<int>(number);
+  all_.push_back(message);
+}
+
+// Who makes it.
+
+void Messages::find_makers() {
+  for (int pipe = 0; pipe < table_.ranks; ++pipe) {
+    const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      const auto task = static_cast<int>(t);
+      for (const Turn& turn : tasks[t]) {
+        const std::vector<CopyId>& outputs = placed_.steps[turn.step].outputs;
+        if (turn.part == Turn::Part::AddLast) {
+          const int update = order_.instance_for(turn, outputs[0]);
+          set_maker(pipe, task, {outputs[0], update, turn.copy});
+        }
+        for (const CopyId id : outputs) {
+          if (!turn.adds()) {
+            set_maker(pipe, task, {id, turn.instance});
+          }
+          if (!turn.adds() && order_.leaf_of(id) >= 0) {
+            set_maker(pipe, task, {order_.leaf_of(id), turn.instance + 1});
+          }
+        }
+      }
+    }
+  }
+}
+
+void Messages::set_maker(int pipe, int task, const Instance& what) {
+  const auto it = by_maker_.find({pipe, what});
+  if (it != by_maker_.end()) {
+    for (const std::size_t number : it->second) {
+      all_[number].made = task;
+    }
+  }
+}
+
+// When it has been asked for.
+
+/// Goes through the tasks of all places, each after what it reads was made.
+void Messages::find_until() {
+  const auto places = static_cast<std::size_t>(table_.ranks);
+  told_.assign(all_.size(), Known(places, -1));
+  known_.assign(places, Known(places, -1));
+  begun_.assign(places, 0);
+  open_.resize(places);
+  for (const Message& message : all_) {
+    by_making_[{message.from, message.made}].push_back(static_cast<std::size_t>(message.tag));
+  }
+  for (int pipe = 0; pipe < table_.ranks; ++pipe) {
+    open_[static_cast<std::size_t>(pipe)] = by_making_[{pipe, -1}];
+  }
+  while (advance(0) || advance(1)) {
+  }
+}
+
+/// As far as places come, if they may read what others make up to so many tasks ahead. 1 is for updates, which may
+/// need something of one another: nothing is learned from such a message.
+bool Messages::advance(int ahead) {
+  bool moved = false;
+  for (int pipe = 0; pipe < table_.ranks; ++pipe) {
+    int& task = begun_[static_cast<std::size_t>(pipe)];
+    while (task <= end_of(pipe) && can_begin(pipe, task, ahead)) {
+      begin(pipe, task);
+      ++task;
+      moved = true;
+      if (ahead > 0) {
+        return true;
+      }
+    }
+  }
+  return moved;
+}
+
+bool Messages::can_begin(int pipe, int task, int ahead) const {
+  const auto it = by_task_.find({pipe, task});
+  return it == by_task_.end() || std::ranges::all_of(it->second, [&](std::size_t number) {
+           const Message& message = all_[number];
+           return message.made < begun_[static_cast<std::size_t>(message.from)] + ahead;
+         });
+}
+
+/// What the task makes tells what the place knew before; then it learns from what the task reads, and lets go of the
+/// sends that this settles.
+void Messages::begin(int pipe, int task) {
+  const auto p = static_cast<std::size_t>(pipe);
+  Known& known = known_[p];
+  known[p] = task;
+  const std::vector<std::size_t>& made = by_making_[{pipe, task}];
+  for (const std::size_t number : made) {
+    told_[number] = known;
+  }
+  for (const std::size_t number : by_task_[{pipe, task}]) {
+    const Known& told = told_[number];
+    std::erase_if(open_[p], [&](std::size_t sent) {
+      Message& send = all_[sent];
+      const bool settled = told[static_cast<std::size_t>(send.to)] >= send.read;
+      send.until = settled ? all_[number].tag : -1;
+      return settled;
+    });
+    for (std::size_t other = 0; other < known.size(); ++other) {
+      known[other] = std::max(known[other], told[other]);
+    }
+  }
+  open_[p].insert(open_[p].end(), made.begin(), made.end());
+}
+
+}  // namespace trireme::partition

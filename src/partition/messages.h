@@ -1,0 +1,75 @@
+// What goes between the places of a pipeline: who makes a value in which task, who reads it first in which, and by
+// when it has certainly arrived. Any thread.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "partition/place.h"
+#include "partition/run_order.h"
+#include "trireme/pipeline.h"
+
+namespace trireme::partition {
+
+/// A copy of a value; or, where copies of the model add up what they have, the part of one of them.
+struct Instance {
+  CopyId id = -1;
+  int number = 0;
+  int part = -1;  ///< the copy of the model; -1: the whole
+  friend auto operator<=>(const Instance&, const Instance&) = default;
+};
+
+struct Message {
+  Instance what{};
+  int from = 0;  ///< places of the pipeline
+  int to = 0;
+  int made = -1;  ///< the task of `from` that makes it; -1: there when the step begins
+  int read = 0;   ///< the task of `to` that reads it first; it asks for it before that task begins
+  /// Its number, the same on all ranks.
+  int tag = 0;
+  /// The message that shows `from` that this one was asked for: whoever has that knows that `to` has begun `read`.
+  /// A sender that has waited for it need not wait for this one. -1: there is none.
+  int until = -1;
+};
+
+class Messages {
+ public:
+  Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order);
+
+  [[nodiscard]] std::vector<Message> sent(int pipe, const Instance& what) const;
+  /// Those that this place reads first in a task, numbered as in the table; one more is for what all have at the end.
+  [[nodiscard]] std::vector<Message> received(int pipe, int task) const;
+
+ private:
+  using Known = std::vector<int>;  ///< by place: the last task that has certainly begun
+
+  void find_reads();
+  void find_reads(int pipe, int task, const Turn& turn);
+  void find_outputs(int pipe);
+  void add_read(int pipe, int task, int from, const Instance& what);
+  void find_makers();
+  void set_maker(int pipe, int task, const Instance& what);
+  void find_until();
+  bool advance(int ahead);
+  [[nodiscard]] bool can_begin(int pipe, int task, int ahead) const;
+  void begin(int pipe, int task);
+  [[nodiscard]] int end_of(int pipe) const;
+
+  const Placed& placed_;
+  const PipelineTable& table_;
+  const RunOrder& order_;
+  std::vector<Message> all_;
+  std::map<std::pair<int, Instance>, std::size_t> by_reader_;
+  std::map<std::pair<int, Instance>, std::vector<std::size_t>> by_maker_;
+  std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
+  std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
+  std::vector<Known> told_;   ///< by message: what its sender knew before the task that made it
+  std::vector<Known> known_;  ///< by place, so far
+  std::vector<int> begun_;    ///< likewise: tasks
+  std::vector<std::vector<std::size_t>>
+      open_;  ///< likewise: sends that may not have been asked for
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,165 @@
+#include "partition/rank_values.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "trireme/error.h"
+
+namespace trireme::partition {
+
+RankValues::RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
+                       const RunOrder& order, GraphBuilder& builder)
+    : placed_(placed),
+      place_(place),
+      table_(table),
+      order_(order),
+      builder_(builder),
+      messages_(placed, table, order) {}
+
+std::vector<int> RankValues::coordinates(int m) const {
+  std::vector<int> all = place_.coordinates;
+  if (micro() >= 0 && m >= 0) {
+    all[static_cast<std::size_t>(micro())] = m;
+  }
+  return all;
+}
+
+// Exchanges between stages.
+
+bool RankValues::is_input(CopyId id) const {
+  return copy(id).step < 0 && value(copy(id).value).origin == Origin::Input;
+}
+
+void RankValues::send(const Instance& what, ValueId made) {
+  for (const Message& message : messages_.sent(place_.pipe, what)) {
+    builder_.add("send", {made},
+                 {{"to", rank_of(message.to)},
+                  {"tag", std::int64_t{message.tag}},
+                  {"until", std::int64_t{message.until}}});
+  }
+}
+
+void RankValues::receive_for(int task) {
+  for (const Message& message : messages_.received(place_.pipe, task)) {
+    made_[message.what] = receive(message);
+  }
+}
+
+ValueId RankValues::receive(const Message& message) {
+  const CopyId id = message.what.id;
+  const TensorType& type = value(copy(id).value).type;
+  const bool by_micro = order_.goes(id) == Goes::ByMicro;
+  const Shape part = shape_at(copy(id).placement, type.shape, axes(),
+                              coordinates(by_micro ? message.what.number : -1));
+  return builder_.add1("receive", {},
+                       {{"from", rank_of(message.from)},
+                        {"tag", std::int64_t{message.tag}},
+                        {"shape", part.dims()},
+                        {"dtype", std::string(to_text(type.dtype))}});
+}
+
+// Values.
+
+void RankValues::add_leaves() {
+  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
+    const auto id = static_cast<CopyId>(c);
+    const Value& leaf = value(copy(id).value);
+    if (copy(id).step >= 0 || is_input(id) || !is_mine(order_.stage_of(id))) {
+      continue;
+    }
+    const TensorType type{leaf.type.dtype,
+                          shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
+    made_[{id, 0}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
+                                                      : builder_.state(leaf.name, type);
+    stored_[leaf.name] = copy(id).placement;
+  }
+  const std::map<Instance, ValueId> leaves = made_;
+  for (const auto& [what, leaf] : leaves) {
+    send(what, leaf);
+  }
+}
+
+/// The part of an input that this rank has, of all micro-batches, one after the other.
+ValueId RankValues::input_leaf(CopyId id) {
+  const Copy& one = copy(id);
+  const Value& leaf = value(one.value);
+  const auto it = inputs_.find(id);
+  if (it != inputs_.end()) {
+    return it->second;
+  }
+  std::vector<std::int64_t> dims =
+      shape_at(one.placement, leaf.type.shape, axes(), coordinates(0)).dims();
+  const int by_micro = micro() < 0 ? -1 : one.placement.dimension_of(micro());
+  if (by_micro >= 0) {
+    const auto d = static_cast<std::size_t>(by_micro);
+    TRIREME_CHECK(one.placement.dims[d].axes.front() == micro(), leaf.name);
+    dims[d] = 0;
+    for (int m = 0; m < table_.microbatches; ++m) {
+      dims[d] += part_length(one, d, m);
+    }
+  }
+  const ValueId made = builder_.input(leaf.name, {leaf.type.dtype, Shape(dims)});
+  inputs_[id] = made;
+  stored_[leaf.name] = one.placement;
+  return made;
+}
+std::int64_t RankValues::part_length(const Copy& one, std::size_t d, int m) const {
+  return block_at(one.placement.dims[d], value(one.value).type.shape.dims()[d], axes(),
+                  coordinates(m))
+      .length;
+}
+
+ValueId RankValues::input_part(CopyId id, int m) {
+  const ValueId all = input_leaf(id);
+  const Copy& one = copy(id);
+  if (order_.goes(id) != Goes::ByMicro) {
+    return all;
+  }
+  const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
+  std::int64_t begin = 0;
+  for (int before = 0; before < m; ++before) {
+    begin += part_length(one, d, before);
+  }
+  return slice(all, d, begin, part_length(one, d, m));
+}
+
+ValueId RankValues::slice(ValueId x, std::size_t dimension, std::int64_t begin,
+                          std::int64_t length) {
+  std::vector<std::int64_t> from(builder_.shape(x).dims().size(), 0);
+  std::vector<std::int64_t> to = builder_.shape(x).dims();
+  if (begin == 0 && length == to[dimension]) {
+    return x;
+  }
+  from[dimension] = begin;
+  to[dimension] = begin + length;
+  return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
+}
+
+ValueId RankValues::get(CopyId id, int number) {
+  const auto it = made_.find({id, number});
+  if (it != made_.end()) {
+    return it->second;
+  }
+  if (is_input(id)) {
+    return made_[{id, number}] = input_part(id, number);
+  }
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
+                  "forward, and it takes them all (a loss over the whole batch, such as the "
+                  "balance of experts, does); use the schedule gpipe, or no micro-batches",
+                  table_.name, value(copy(id).value).name));
+}
+
+void RankValues::define(const Instance& what, ValueId made) {
+  made_[what] = made;
+  send(what, made);
+  const CopyId leaf = what.part < 0 ? order_.leaf_of(what.id) : -1;
+  if (leaf >= 0) {
+    define({leaf, what.number + 1}, made);  // its next version
+  }
+}
+
+}  // namespace trireme::partition

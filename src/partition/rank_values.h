@@ -1,0 +1,74 @@
+// The values that one rank has while its graph is built: leaves, parts of inputs, what it computes, and what comes
+// from and goes to other places of the pipeline. One thread at a time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "partition/messages.h"
+#include "partition/place.h"
+#include "partition/run_order.h"
+#include "trireme/graph.h"
+#include "trireme/partition.h"
+#include "trireme/pipeline.h"
+
+namespace trireme::partition {
+
+class RankValues {
+ public:
+  /// All must live as long.
+  RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
+             const RunOrder& order, GraphBuilder& builder);
+
+  /// Parameters and states of this rank's stages, sent to those who read them elsewhere.
+  void add_leaves();
+  /// Asks for all that a task, numbered as in the table, reads first of other places.
+  void receive_for(int task);
+
+  /// An instance of a copy. Throws Error(Usage) for what is not there yet.
+  ValueId get(CopyId id, int number);
+  /// The part of a sum that a copy of the model has.
+  ValueId get_part(const Instance& what) const { return made_.at(what); }
+  /// Tells that it is there, and sends it to those who need it.
+  void define(const Instance& what, ValueId made);
+
+  /// x itself if that is all of it.
+  ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length);
+
+  /// Of this rank, in micro-batch m (-1: in none).
+  [[nodiscard]] std::vector<int> coordinates(int m) const;
+  [[nodiscard]] bool is_mine(int stage) const { return order_.has_stage(place_.pipe, stage); }
+  /// How inputs, parameters and states of this rank lie.
+  [[nodiscard]] const std::map<std::string, Placement>& stored() const { return stored_; }
+
+ private:
+  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
+  [[nodiscard]] int micro() const { return placed_.wishes.micro; }
+  [[nodiscard]] const Copy& copy(CopyId id) const {
+    return placed_.copies[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
+  [[nodiscard]] bool is_input(CopyId id) const;
+  [[nodiscard]] std::int64_t rank_of(int pipe) const {
+    return place_.pipe_ranks.at(static_cast<std::size_t>(pipe));
+  }
+  void send(const Instance& what, ValueId made);
+  ValueId receive(const Message& message);
+  ValueId input_leaf(CopyId id);
+  ValueId input_part(CopyId id, int m);
+  [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t dimension, int m) const;
+
+  const Placed& placed_;
+  const RankPlace& place_;
+  const PipelineTable& table_;
+  const RunOrder& order_;
+  GraphBuilder& builder_;
+  Messages messages_;
+  std::map<Instance, ValueId> made_;
+  std::map<CopyId, ValueId> inputs_;
+  std::map<std::string, Placement> stored_;
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,357 @@
+#include "partition/run_order.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+
+namespace trireme::partition {
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ErrorKind::Usage, reason);
+}
+
+const Placed& checked(const Placed& placed, const PipelineTable& table) {
+  const int micro = placed.wishes.micro;
+  const int batches = micro < 0 ? 1 : placed.wishes.axes[static_cast<std::size_t>(micro)].size;
+  if (table.stages != placed.stage_count || table.microbatches != batches) {
+    refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
+                       table.name, table.stages, table.microbatches, placed.stage_count, batches));
+  }
+  const std::vector<std::string> problems = verify(table);
+  if (!problems.empty()) {
+    refuse(fmt::format("the table {}: {}", table.name, problems.front()));
+  }
+  return placed;
+}
+
+}  // namespace
+
+RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
+    : placed_(checked(placed, table)), table_(table), index_(table), task_steps_(placed, table) {
+  versions_ = weight_versions(table);
+  count_updates();
+  find_weights();
+  find_next();
+  find_goes();
+  find_joint();
+  turns_.resize(table.tasks.size());
+  for (std::size_t pipe = 0; pipe < table.tasks.size(); ++pipe) {
+    for (const PipelineTask& task : table.tasks[pipe]) {
+      std::vector<Turn>& turns = turns_[pipe].emplace_back();
+      if (task.work == PipelineWork::Update) {
+        add_updates(static_cast<int>(pipe), task, turns);
+      } else {
+        add_work(static_cast<int>(pipe), task, turns);
+      }
+    }
+  }
+}
+
+// Updates, and what they include.
+
+void RunOrder::count_updates() {
+  for (int m = 0; m < table_.microbatches; ++m) {
+    PipelineTask any;
+    any.microbatch = m;
+    update_of_.push_back(index_.updates_before(any));
+    ++members_[{index_.copy_of(m), update_of_.back()}];
+  }
+  updates_ = update_of_.back() + 1;
+  for (int copy = 0; copy < table_.copies; ++copy) {
+    if (!takes_part(0, copy)) {
+      refuse(
+          fmt::format("the table {} has a copy of the model that no micro-batch goes through; "
+                      "make more micro-batches",
+                      table_.name));
+    }
+  }
+  if (table_.copies > 1 && updates_ > 1) {
+    refuse(
+        fmt::format("the table {} has {} copies of the model and {} updates; several of both "
+                    "cannot be run",
+                    table_.name, table_.copies, updates_));
+  }
+}
+
+/// Micro-batches need not be of the same size: their share of a mean is that of their examples.
+void RunOrder::find_weights() {
+  weights_.assign(static_cast<std::size_t>(updates_), 0);
+  const auto cut = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
+    return one.step < 0 && placed_.wishes.micro >= 0 &&
+           placed_.graph.value(one.value).origin == Origin::Input &&
+           one.placement.dimension_of(placed_.wishes.micro) >= 0;
+  });
+  for (int m = 0; m < table_.microbatches; ++m) {
+    std::int64_t examples = 1;
+    if (cut != placed_.copies.end()) {
+      const int d = cut->placement.dimension_of(placed_.wishes.micro);
+      std::vector<int> coordinates(placed_.wishes.axes.size(), 0);
+      coordinates[static_cast<std::size_t>(placed_.wishes.micro)] = m;
+      examples = block_at(cut->placement.dims[static_cast<std::size_t>(d)],
+                          placed_.graph.value(cut->value).type.shape.dim(d), placed_.wishes.axes,
+                          coordinates, 1)
+                     .length;
+    }
+    weights_[static_cast<std::size_t>(update_of(m))] += examples;
+  }
+}
+
+void RunOrder::find_next() {
+  std::map<ValueId, CopyId> leaves;
+  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
+    if (placed_.copies[c].step < 0) {
+      leaves[placed_.copies[c].value] = static_cast<CopyId>(c);
+    }
+  }
+  for (std::size_t k = 0; k < placed_.updates.size(); ++k) {
+    const CopyId leaf = leaves.at(placed_.graph.updates()[k].target);
+    next_[leaf] = placed_.updates[k];
+    leaf_[placed_.updates[k]] = leaf;
+  }
+}
+
+CopyId RunOrder::next_of(CopyId leaf) const {
+  const auto it = next_.find(leaf);
+  return it == next_.end() ? -1 : it->second;
+}
+CopyId RunOrder::leaf_of(CopyId next) const {
+  const auto it = leaf_.find(next);
+  return it == leaf_.end() ? -1 : it->second;
+}
+
+// How often.
+
+int RunOrder::stage_of(CopyId id) const {
+  const Copy& one = copy(id);
+  return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
+                       : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
+}
+
+void RunOrder::find_goes() {
+  goes_.assign(placed_.copies.size(), Goes::Once);
+  home_.assign(placed_.copies.size(), 0);
+  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
+    const auto id = static_cast<CopyId>(c);
+    if (placed_.copies[c].step < 0) {
+      goes_[c] = placed_.is_by_micro(id) ? Goes::ByMicro
+                 : next_of(id) >= 0      ? Goes::ByVersion
+                                         : Goes::Once;
+      home_[c] = stage_of(id);
+    }
+  }
+  for (std::size_t s = 0; s < placed_.steps.size(); ++s) {
+    const PlacedStep& step = placed_.steps[s];
+    step_goes_.push_back(goes_of_step(s));
+    check_reads(s);
+    const int home = step_goes_[s] == Goes::ByVersion ? home_of_inputs(step) : 0;
+    for (const CopyId output : step.outputs) {
+      goes_[static_cast<std::size_t>(output)] = step_goes_[s];
+      home_[static_cast<std::size_t>(output)] = home;
+    }
+  }
+}
+
+Goes RunOrder::goes_of_step(std::size_t step) const {
+  const PlacedStep& placed = placed_.steps[step];
+  const auto reads = [&](Goes goes) {
+    return std::ranges::any_of(placed.inputs, [&](CopyId id) { return this->goes(id) == goes; });
+  };
+  if (task_steps_.merges_micro(placed)) {
+    return Goes::ByUpdate;
+  }
+  if (task_steps_.is_by_micro(placed)) {
+    return Goes::ByMicro;
+  }
+  if (placed.phase == Phase::Update || reads(Goes::ByUpdate)) {
+    return Goes::ByUpdate;
+  }
+  return reads(Goes::ByVersion) ? Goes::ByVersion : Goes::Once;
+}
+
+int RunOrder::home_of_inputs(const PlacedStep& step) const {
+  int home = -1;
+  for (const CopyId id : step.inputs) {
+    const int of_input = home_[static_cast<std::size_t>(id)];
+    if (goes(id) != Goes::ByVersion || home == of_input) {
+      continue;
+    }
+    if (home >= 0 && updates_ > 1) {
+      refuse(
+          fmt::format("the table {} updates stages one after the other, but {} is computed from "
+                      "weights of two stages; use a table with one update, such as 1f1b",
+                      table_.name, placed_.graph.value(copy(step.outputs.front()).value).name));
+    }
+    home = of_input;
+  }
+  return home;
+}
+
+/// With several updates nothing of the backward may need one version for several micro-batches.
+void RunOrder::check_reads(std::size_t step) const {
+  const PlacedStep& placed = placed_.steps[step];
+  if (updates_ == 1 || step_goes_[step] != Goes::ByUpdate || placed.phase == Phase::Update) {
+    return;
+  }
+  for (const CopyId id : placed.inputs) {
+    if (goes(id) == Goes::ByVersion) {
+      refuse(fmt::format(
+          "the table {} updates the weights {} times in a step, but {} is computed "
+          "once for several micro-batches; use a table with one update, such as "
+          "1f1b",
+          table_.name, updates_, placed_.graph.value(copy(placed.outputs.front()).value).name));
+    }
+  }
+}
+
+/// Whether a step that leads to new weights reads what the update of another stage makes.
+void RunOrder::find_joint() {
+  std::set<CopyId> leads(placed_.updates.begin(), placed_.updates.end());
+  const auto made_in_update = [&](CopyId id) {
+    const std::int32_t step = copy(id).step;
+    return step >= 0 && placed_.steps[static_cast<std::size_t>(step)].phase == Phase::Update;
+  };
+  for (std::size_t s = placed_.steps.size(); s-- > 0;) {
+    const PlacedStep& step = placed_.steps[s];
+    if (step.phase != Phase::Update ||
+        std::ranges::none_of(step.outputs, [&](CopyId id) { return leads.contains(id); })) {
+      continue;
+    }
+    for (const CopyId id : step.inputs) {
+      if (made_in_update(id)) {
+        leads.insert(id);
+        joint_ = joint_ || stage_of(id) != step.stage;
+      }
+    }
+  }
+  if (joint_ && updates_ > 1 && table_.weights == WeightVersions::Newest) {
+    refuse(
+        fmt::format("the table {} updates each stage as soon as it can, but the updates need the "
+                    "gradients of all stages at once, as clipping by their norm does; clip not "
+                    "at all (--clip 0), or use a table with one update, such as 1f1b",
+                    table_.name));
+  }
+}
+
+// Instances.
+
+int RunOrder::micro_of(const Turn& turn) const {
+  return turn.adds() || step_goes_[turn.step] == Goes::ByMicro ? turn.instance : -1;
+}
+
+int RunOrder::instance_for(const Turn& turn, CopyId id) const {
+  const int m = micro_of(turn);
+  switch (goes(id)) {
+    case Goes::Once:
+      return 0;
+    case Goes::ByMicro:
+      return turn.instance;
+    case Goes::ByVersion:
+      return m < 0 ? turn.instance
+                   : versions_[static_cast<std::size_t>(home_[static_cast<std::size_t>(id)])]
+                              [static_cast<std::size_t>(m)];
+    case Goes::ByUpdate:
+      return m < 0 ? turn.instance : update_of(m);
+  }
+  return 0;
+}
+
+bool RunOrder::has_stage(int pipe, int stage) const {
+  return std::ranges::any_of(table_.placement, [&](const std::vector<int>& ranks) {
+    return ranks[static_cast<std::size_t>(stage)] == pipe;
+  });
+}
+
+int RunOrder::source(const Turn& reader, int pipe, CopyId id, int instance) const {
+  const int stage = stage_of(id);
+  if (goes(id) == Goes::ByMicro) {
+    return table_.rank_of(index_.copy_of(instance), stage);
+  }
+  return has_stage(pipe, stage) ? pipe : table_.rank_of(reader.copy, stage);
+}
+
+// Turns.
+
+void RunOrder::add_once(int pipe, const Turn& turn, std::vector<Turn>& turns) {
+  if (begun_.insert({pipe, turn.step, turn.instance}).second) {
+    turns.push_back(turn);
+  }
+}
+
+void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& turns) {
+  const int m = task.microbatch;
+  const int update = update_of(m);
+  const int done = ++tasks_done_[{task.stage, task.work, task.copy, update}];
+  const bool last = done == members_.at({task.copy, update});
+  // What takes all copies waits for the update.
+  const bool alone = table_.copies == 1;
+  for (const std::size_t s : task_steps_.of(task.stage, task.work)) {
+    if (task_steps_.merges_micro(placed_.steps[s])) {
+      turns.push_back({s, m, task.copy, last ? Turn::Part::AddLast : Turn::Part::Add});
+      if (last && alone) {
+        turns.push_back({s, update, task.copy, Turn::Part::Complete});
+      }
+      continue;
+    }
+    switch (step_goes_[s]) {
+      case Goes::ByMicro:
+        turns.push_back({s, m, task.copy});
+        break;
+      case Goes::Once:
+        add_once(pipe, {s, 0, task.copy}, turns);
+        break;
+      case Goes::ByVersion: {
+        const CopyId made = placed_.steps[s].outputs.front();
+        const auto home = static_cast<std::size_t>(home_[static_cast<std::size_t>(made)]);
+        add_once(pipe, {s, versions_[home][static_cast<std::size_t>(m)], task.copy}, turns);
+        break;
+      }
+      case Goes::ByUpdate:
+        if (alone && (last || !task_steps_.is_late(s))) {
+          add_once(pipe, {s, update, task.copy}, turns);
+        }
+        break;
+    }
+  }
+}
+
+void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns) {
+  const int update = update_of(task.microbatch);
+  const std::vector<PipelineTask>& tasks = table_.tasks[static_cast<std::size_t>(pipe)];
+  const auto all = std::ranges::count_if(tasks, [&](const PipelineTask& other) {
+    return other.work == task.work && other.microbatch == task.microbatch;
+  });
+  const bool last = ++updates_done_[{pipe, update}] == all;
+  if (joint_ && !last) {
+    return;  // the updates of all stages of a place are done at the last of them, in the order of the graph
+  }
+  std::vector<std::pair<std::size_t, int>> steps;
+  const auto add = [&](int stage, int copy, PipelineWork work) {
+    for (const std::size_t s : task_steps_.of(stage, work)) {
+      if (step_goes_[s] == Goes::ByUpdate) {
+        steps.emplace_back(s, copy);
+      }
+    }
+  };
+  for (const PipelineTask& other : tasks) {
+    if (other.work == task.work && other.microbatch == task.microbatch &&
+        (joint_ || other == task)) {
+      add(other.stage, other.copy, PipelineWork::Update);
+      for (const PipelineWork work : {PipelineWork::Forward, PipelineWork::Backward,
+                                      PipelineWork::BackwardInput, PipelineWork::BackwardWeight}) {
+        if (table_.copies > 1) {
+          add(other.stage, other.copy, work);
+        }
+      }
+    }
+  }
+  std::ranges::sort(steps);
+  for (const auto& [s, copy] : steps) {
+    const bool merges = task_steps_.merges_micro(placed_.steps[s]);
+    add_once(pipe, {s, update, copy, merges ? Turn::Part::Complete : Turn::Part::All}, turns);
+  }
+}
+
+}  // namespace trireme::partition

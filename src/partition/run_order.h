@@ -1,0 +1,118 @@
+// What every place of the pipeline does in which of its tasks: each placed step once, or once for each micro-batch,
+// version of the weights, or update. Any thread.
+//
+// A table may update the weights several times in a step of training. Each update includes some of the
+// micro-batches; a version of the weights is a value like any other, made by an update and read by the forward and
+// backward of the micro-batches that the table says. A table may also have several copies of the model; a step of a
+// stage is then done on every place that has the stage.
+#pragma once
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "partition/place.h"
+#include "partition/task_steps.h"
+#include "plan/pipeline_index.h"
+#include "trireme/pipeline.h"
+
+namespace trireme::partition {
+
+/// How often a copy of a value, or a step, is there in a step of training.
+enum class Goes : std::uint8_t {
+  Once,
+  ByMicro,    ///< for each micro-batch
+  ByVersion,  ///< for each version of the weights that is read: what is made of them alone
+  ByUpdate,   ///< for each update: what takes all micro-batches that it includes
+};
+
+/// A step done once.
+struct Turn {
+  std::size_t step = 0;
+  int instance = 0;  ///< the micro-batch, version or update
+  int copy = 0;      ///< of the model
+  enum class Part : std::uint8_t {
+    All,
+    Add,       ///< of a merge along micro-batches: one of them is added
+    AddLast,   ///< likewise, the last of the update on this copy
+    Complete,  ///< all are there, of all copies; the instance is the update
+  } part = Part::All;
+
+  [[nodiscard]] bool adds() const { return part == Part::Add || part == Part::AddLast; }
+};
+
+class RunOrder {
+ public:
+  /// Both must live as long. Throws Error(Usage) if the table does not go with what is placed.
+  RunOrder(const Placed& placed, const PipelineTable& table);
+
+  /// By task of this place of the pipeline, in order.
+  [[nodiscard]] const std::vector<std::vector<Turn>>& at(int pipe) const {
+    return turns_[static_cast<std::size_t>(pipe)];
+  }
+
+  [[nodiscard]] Goes goes(CopyId id) const { return goes_[static_cast<std::size_t>(id)]; }
+  /// The instance of a copy that the turn reads.
+  [[nodiscard]] int instance_for(const Turn& turn, CopyId id) const;
+  /// The micro-batch that the turn is for; -1: none.
+  [[nodiscard]] int micro_of(const Turn& turn) const;
+  /// The place where a reader gets the copy: its own, if it has it.
+  [[nodiscard]] int source(const Turn& reader, int pipe, CopyId id, int instance) const;
+  [[nodiscard]] bool has_stage(int pipe, int stage) const;
+  [[nodiscard]] int stage_of(CopyId id) const;
+
+  [[nodiscard]] int updates() const { return updates_; }
+  /// Whether any micro-batch of the update goes through this copy of the model.
+  [[nodiscard]] bool takes_part(int update, int copy) const {
+    return members_.contains({copy, update});
+  }
+  /// How many examples the update includes.
+  [[nodiscard]] std::int64_t weight(int update) const {
+    return weights_[static_cast<std::size_t>(update)];
+  }
+  /// The copy that is the next version of what lies in this one between steps; -1: it does not change.
+  [[nodiscard]] CopyId next_of(CopyId leaf) const;
+  /// What the copy is the next version of; -1: nothing.
+  [[nodiscard]] CopyId leaf_of(CopyId next) const;
+
+ private:
+  [[nodiscard]] const Copy& copy(CopyId id) const {
+    return placed_.copies[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] int update_of(int m) const { return update_of_[static_cast<std::size_t>(m)]; }
+  void count_updates();
+  void find_weights();
+  void find_next();
+  void find_goes();
+  [[nodiscard]] Goes goes_of_step(std::size_t step) const;
+  [[nodiscard]] int home_of_inputs(const PlacedStep& step) const;
+  void check_reads(std::size_t step) const;
+  void find_joint();
+  void add_work(int pipe, const PipelineTask& task, std::vector<Turn>& turns);
+  void add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns);
+  void add_once(int pipe, const Turn& turn, std::vector<Turn>& turns);
+
+  const Placed& placed_;
+  const PipelineTable& table_;
+  PipelineIndex index_;
+  TaskSteps task_steps_;
+  std::vector<std::vector<int>> versions_;  ///< by stage and micro-batch
+  int updates_ = 1;
+  std::vector<int> update_of_;                  ///< by micro-batch
+  std::vector<std::int64_t> weights_;           ///< by update
+  std::map<std::pair<int, int>, int> members_;  ///< by copy of the model and update: micro-batches
+  std::map<CopyId, CopyId> next_;
+  std::map<CopyId, CopyId> leaf_;
+  std::vector<Goes> goes_;       ///< by copy
+  std::vector<Goes> step_goes_;  ///< by step
+  std::vector<int> home_;        ///< by copy, of what goes by version: the stage whose versions
+  bool joint_ = false;           ///< updates of one stage need something of others'
+  std::vector<std::vector<std::vector<Turn>>> turns_;
+  std::set<std::tuple<int, std::size_t, int>> begun_;  ///< place, step, instance
+  std::map<std::tuple<int, PipelineWork, int, int>, int>
+      tasks_done_;                                   ///< stage, work, copy, update
+  std::map<std::pair<int, int>, int> updates_done_;  ///< by place and update
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,43 @@
+// Which placed steps belong to which task of a pipeline's table. Any thread.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "partition/place.h"
+#include "trireme/pipeline.h"
+
+namespace trireme::partition {
+
+class TaskSteps {
+ public:
+  /// The first must live as long.
+  TaskSteps(const Placed& placed, const PipelineTable& table);
+
+  /// Numbers in Placed::steps, in order.
+  [[nodiscard]] std::vector<std::size_t> of(int stage, PipelineWork work) const;
+
+  /// Whether the step needs all micro-batches of the forward, or of the backward.
+  [[nodiscard]] bool is_late(std::size_t step) const { return late_[step]; }
+  /// Whether it is done for each micro-batch.
+  [[nodiscard]] bool is_by_micro(const PlacedStep& step) const;
+  /// Whether it puts micro-batches together.
+  [[nodiscard]] bool merges_micro(const PlacedStep& step) const;
+
+ private:
+  [[nodiscard]] const Copy& copy(CopyId id) const {
+    return placed_.copies[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] PipelineWork work_of(std::size_t step) const;
+  [[nodiscard]] bool reads_late(const PlacedStep& step) const;
+  void find_weight_steps();
+
+  const Placed& placed_;
+  bool splits_backward_ = false;
+  std::vector<bool> late_;         ///< by step
+  std::vector<bool> for_weights_;  ///< by step
+  std::map<std::pair<int, PipelineWork>, std::vector<std::size_t>> by_task_;
+};
+
+}  // namespace trireme::partition
