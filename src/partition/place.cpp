@@ -274,6 +274,7 @@ class Placer {
         const std::size_t k = others[(leader + i) % others.size()];
         placer.vote(tried, k, without(seen(node.inputs[k], node.phase), passed));
       }
+      placer.take_in_turn(tried, wishes().in_turn);
       const double cost = cost_of(node, placer, tried, passed, stage);
       if (!least || cost < *least) {
         least = cost;

@@ -99,6 +99,12 @@ std::vector<OpCase> rows() {
           {"reduce_sum", {{{3, 11111}}}, {{"axes", Numbers{1}}}},
           {"reduce_sum", {{{70, 130}}}, {{"axes", Numbers{0}}}},
           {"attention", {q, k, k}},
+          {"attention", {q, k, k}, {{"start", Numbers{20}}}},
+          {"attention", {q, k, k}, {{"start", Numbers{-40}}}},  // many see none
+          {"attention_merge", {q, statistic({2, 4, 70}, 3, 5), q, statistic({2, 4, 70}, 3, 9)}},
+          {"attention_backward",
+           {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)},
+           {{"start", Numbers{-40}}}},
           {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}}};
 }
 

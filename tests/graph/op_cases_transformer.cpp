@@ -54,13 +54,14 @@ struct AttentionSizes {
   std::int64_t b, t, s, h, g, d;
 };
 
-/// Forward and backward.
+/// Forward and backward; and two results merged.
 std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
   const Operand q{{n.b, n.t, n.h, n.d}};
   const Operand k{{n.b, n.s, n.g, n.d}};
   const Operand lse = statistic({n.b, n.h, n.t}, 0, 2);
   return {{"attention", {q, k, k}, attributes},
-          {"attention_backward", {q, q, k, k, q, lse}, attributes}};
+          {"attention_backward", {q, q, k, k, q, lse}, attributes},
+          {"attention_merge", {q, lse, q, lse}}};
 }
 
 std::vector<OpCase> all_attention_cases() {
@@ -71,6 +72,9 @@ std::vector<OpCase> all_attention_cases() {
        {attention_cases({2, 5, 5, 4, 2, 3}), attention_cases({2, 3, 5, 3, 3, 2}, scaled),
         attention_cases({1, 3, 4, 4, 1, 2}, open), attention_cases({2, 5, 3, 2, 2, 1}, open),
         attention_cases({3, 1, 1, 1, 1, 1}), attention_cases({1, 1, 7, 6, 2, 2}),
+        // Blocks of keys: the first queries see some, or all see all.
+        attention_cases({2, 3, 5, 4, 2, 3}, {{"start", Numbers{1}}}),
+        attention_cases({1, 4, 3, 2, 1, 2}, {{"start", Numbers{8}}, {"scale", 0.7}}),
         attention_cases({0, 3, 3, 2, 1, 2}), attention_cases({2, 0, 3, 2, 1, 2}),
         attention_cases({2, 3, 3, 0, 0, 2})}) {
     cases.insert(cases.end(), some.begin(), some.end());

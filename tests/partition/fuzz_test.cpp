@@ -165,6 +165,7 @@ FuzzCase random_case(std::uint64_t seed) {
   c.plan.sequence = c.size.layers > 0 && draw(random, 0, 4) == 0;
   const std::vector<std::string> schedules{"naive", "gpipe", "1f1b", "zb-h1"};
   c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, 3))];
+  c.plan.context = draw(random, 0, 1) == 0 ? Plan::Context::Gather : Plan::Context::Ring;
   return c;
 }
 
