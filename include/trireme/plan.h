@@ -27,7 +27,7 @@ struct AxisCuts {
   std::vector<std::string> dims{};
   friend bool operator==(const AxisCuts&, const AxisCuts&) = default;
 };
-/// data: batch; context: sequence; tensor: heads and hidden; expert: batch and experts.
+/// data: batch; context: sequence; tensor: heads, hidden and vocabulary; expert: batch and experts.
 [[nodiscard]] std::vector<AxisCuts> default_cuts();
 
 struct Plan {

@@ -127,6 +127,19 @@ void NodePlacer::vote_for_output(Assignment& assignment, std::size_t k, const Pl
   }
 }
 
+void NodePlacer::vote_for_new(Assignment& assignment, std::size_t k,
+                              const Placement& placement) const {
+  for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+    const Dim& dim = factors_.outputs[k][d];
+    const std::int32_t number = leading(dim);
+    const bool is_new = std::ranges::none_of(
+        factors_.inputs, [&](const Factors::Dims& dims) { return stands_in(dims, number); });
+    if (is_new) {
+      vote_in(assignment, dim, placement.dims[d], shape(node_.outputs[k]).dims()[d]);
+    }
+  }
+}
+
 void NodePlacer::take_in_turn(Assignment& assignment, const std::set<int>& axes) const {
   for (std::size_t f = 0; f < assignment.size(); ++f) {
     if (factors_.factors[f].split != Factor::Split::InTurn) {

@@ -27,6 +27,8 @@ class NodePlacer {
   void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
                        int axis) const;
 
+  /// The same for all cuts of output k, as far as they are of factors that stand in no input: those cost nothing.
+  void vote_for_new(Assignment& assignment, std::size_t k, const Placement& placement) const;
   /// Lets operands come in turn along these axes, where the op can take a factor so and the axis cuts another of its
   /// factors. Each result must have one of the two.
   void take_in_turn(Assignment& assignment, const std::set<int>& axes) const;

@@ -276,7 +276,7 @@ Plan::Context parse_context(std::string_view text) {
 std::vector<AxisCuts> default_cuts() {
   return {{"data", {"batch"}},
           {"context", {"sequence"}},
-          {"tensor", {"heads", "hidden"}},
+          {"tensor", {"heads", "hidden", "vocabulary"}},
           {"expert", {"batch", "experts"}}};
 }
 

@@ -27,6 +27,12 @@ std::vector<OpCase> embedding_cases() {
     cases.push_back(
         {"embedding_backward", {{Shape(dims)}, whole(ids, 0, 4)}, {{"rows", std::int64_t{5}}}});
   }
+  // A part of the table.
+  const Attributes part{{"first", std::int64_t{2}}, {"whole", std::int64_t{9}}};
+  Attributes backward = part;
+  backward["rows"] = std::int64_t{5};
+  cases.push_back({"embedding", {{{5, 4}}, whole({2, 7}, 0, 8)}, part});
+  cases.push_back({"embedding_backward", {{{2, 7, 4}}, whole({2, 7}, 0, 8)}, backward});
   cases.push_back({"embedding", {{{1, 1}}, whole({3}, 0, 0)}});
   cases.push_back({"embedding", {{{3, 2}}, whole({4}, 0, 2)}, {}, DType::I64});
   return cases;
@@ -97,11 +103,24 @@ std::vector<OpCase> cross_entropy_cases() {
     std::vector<std::int64_t> dims = rows.dims();
     dims.push_back(5);
     const Operand logits{Shape(dims), -2, 2};
-    cases.push_back({"cross_entropy", {logits, whole(rows, -1, 4)}});
-    cases.push_back({"cross_entropy_backward",
-                     {statistic(rows, -1, 1), logits, whole(rows, -1, 4), statistic(rows, 1, 3)}});
+    const Operand top{rows, 1, 2};
+    const Operand targets = whole(rows, -1, 4);
+    cases.push_back({"cross_entropy_sums", {logits, targets, top}});
+    cases.push_back({"cross_entropy_sums_backward",
+                     {statistic(rows, -1, 1), statistic(rows, -1, 1), logits, targets, top}});
+    cases.push_back(
+        {"cross_entropy", {statistic(rows, 0.5, 3), statistic(rows, -1, 1), top, targets}});
+    cases.push_back(
+        {"cross_entropy_backward", {statistic(rows, -1, 1), statistic(rows, 0.5, 3), targets}});
   }
-  cases.push_back({"cross_entropy", {{{3, 1}}, whole({3}, -1, 0)}, {}, DType::I64});
+  // A part of the classes.
+  const Attributes part{{"first", std::int64_t{3}}, {"classes", std::int64_t{9}}};
+  const Operand some{{7, 4}, -2, 2};
+  cases.push_back({"cross_entropy_sums", {some, whole({7}, -1, 8), {{7}}}, part});
+  cases.push_back({"cross_entropy_sums_backward",
+                   {statistic({7}, -1, 1), statistic({7}, -1, 1), some, whole({7}, -1, 8), {{7}}},
+                   part});
+  cases.push_back({"cross_entropy_sums", {{{3, 1}}, whole({3}, -1, 0), {{3}}}, {}, DType::I64});
   return cases;
 }
 
