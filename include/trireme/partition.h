@@ -23,9 +23,10 @@
 namespace trireme {
 
 /// Where a rank is: its coordinates on the axes (0 on micro), its place in the pipeline, and the ranks of all places
-/// of the pipeline with the same coordinates.
+/// along each axis (none on micro) and of the pipeline that have the other coordinates in common with it.
 struct RankPlace {
   std::vector<int> coordinates{};
+  std::vector<std::vector<int>> axis_ranks{};
   int pipe = 0;
   std::vector<int> pipe_ranks{0};
 };

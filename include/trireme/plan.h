@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@ struct AxisCuts {
   std::vector<std::string> dims{};
   friend bool operator==(const AxisCuts&, const AxisCuts&) = default;
 };
-/// data: batch; context: sequence; tensor: heads and hidden; expert: batch and experts.
+/// data: batch; context: sequence; tensor: heads, hidden and vocabulary; expert: batch and experts.
 [[nodiscard]] std::vector<AxisCuts> default_cuts();
 
 struct Plan {
@@ -42,9 +43,10 @@ struct Plan {
   int zero = 0;
   /// Between the parts of blocks, activations lie cut along the sequence by `tensor`.
   bool sequence = false;
-  /// How attention goes where `context` cuts the sequence: every rank gathers all keys and values, or queries, keys
-  /// and values change to being cut by heads and back (all-to-all).
-  enum class Context : std::uint8_t { Gather, AllToAll } context = Context::Gather;
+  /// How attention goes where `context` cuts the sequence: every rank gathers all keys and values; or queries, keys
+  /// and values change to being cut by heads and back (all-to-all); or blocks of keys and values go round, each rank
+  /// having one at a time (ring).
+  enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
   std::vector<AxisCuts> cuts = default_cuts();
 
   /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …
@@ -55,7 +57,7 @@ struct Plan {
 /// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
 /// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
 [[nodiscard]] std::string to_text(const Plan& plan);
-/// "gather", "all-to-all"; parse_context throws Error(Usage) that lists them.
+/// "gather", "all-to-all", "ring"; parse_context throws Error(Usage) that lists them.
 [[nodiscard]] std::string_view to_text(Plan::Context context);
 [[nodiscard]] Plan::Context parse_context(std::string_view text);
 [[nodiscard]] Plan parse_plan(std::string_view text);
@@ -71,6 +73,9 @@ struct Wishes {
   std::map<ValueId, Placement> used{};
   /// Computed values that are changed into these, one after the other, as soon as they are there.
   std::map<ValueId, std::vector<Placement>> forced{};
+  /// Axes round which operands are passed, a part at a time, where an op can take a factor in turn
+  /// (Factor::Split::InTurn) and another of its factors is cut by the axis. Without, they are gathered.
+  std::set<int> in_turn{};
   /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
   /// the last of them in the forward, with the first in the backward; updates where their parameter is.
   std::map<std::int32_t, int> stages{};

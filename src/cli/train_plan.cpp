@@ -112,8 +112,8 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
                         "cut activations between blocks along the sequence, by tensor"));
   add(command
           ->add_option("--context", o.context,
-                       "attention where context cuts the sequence: gather keys and values, or "
-                       "all-to-all with heads")
+                       "attention where context cuts the sequence: gather keys and values, "
+                       "all-to-all with heads, or a ring of keys and values")
           ->capture_default_str());
 }
 

@@ -54,6 +54,7 @@ struct Factor {
     Never,    ///< each device needs all of it: the row of a soft-max, the pixels of a convolution
     Maximum,  ///< as Free, but parts are put together by the maximum instead of the sum
     Minimum,  ///< likewise by the minimum
+    InTurn,   ///< as Never, but a device can have one part after the other: see Op::merge
   } split = Split::Free;
 };
 
@@ -115,6 +116,10 @@ struct Op {
   /// position that a part of a sequence begins at. Ranges are what it has of each factor. No function: they are the
   /// same for all parts.
   Attributes (*part)(const Signature& whole, std::span<const Stretch> ranges) = nullptr;
+  /// Of an op with a factor that is split InTurn: the op that puts results together in which the factor does not
+  /// stand. It takes those of some parts and then those of another, and gives as many. Parts that are no work add
+  /// nothing to them; results in which the factor does stand are 0 there.
+  std::string_view merge{};
   /// Exchanges with other ranks: no device has a kernel for it, and there is no reference.
   bool communicates = false;
   Work (*work)(const Signature&) = nullptr;

@@ -35,7 +35,7 @@ class ConvNet {
     x = maxima(branches(x));
     b.set_block(-1);
     const ValueId logits = classify(x);
-    const ValueId each = b.add("cross_entropy", {logits, targets})[0];
+    const ValueId each = layers_.cross_entropy(logits, targets);
     const ValueId loss = layers_.mean(each, static_cast<double>(examples_));
     b.rename(loss, "loss");
     b.output("loss", loss);

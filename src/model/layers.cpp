@@ -36,6 +36,13 @@ Model ModelBuilder::finish(std::string input) {
   return model;
 }
 
+ValueId ModelBuilder::cross_entropy(ValueId logits, ValueId targets) {
+  const ValueId top =
+      builder_.add1("reduce_max", {logits}, {{"axes", std::vector<std::int64_t>{-1}}});
+  const std::vector<ValueId> sums = builder_.add("cross_entropy_sums", {logits, targets, top});
+  return builder_.add1("cross_entropy", {sums[0], sums[1], top, targets});
+}
+
 ValueId Layers::layer_norm(ValueId x, const std::string& name) {
   const Shape row{config_.width};
   const ValueId gamma = parameter(name + ".weight", row, {Initial::Kind::One});

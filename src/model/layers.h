@@ -30,6 +30,8 @@ class ModelBuilder {
   ValueId cast(ValueId x, DType to);
   /// The sum of all elements, divided by `count`.
   ValueId mean(ValueId x, double count);
+  /// The loss of each row of logits.
+  ValueId cross_entropy(ValueId logits, ValueId targets);
   /// Leaves the builder empty.
   [[nodiscard]] Model finish(std::string input);
 

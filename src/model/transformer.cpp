@@ -181,7 +181,7 @@ class Transformer {
   /// The mean cross-entropy of all positions, and what the routers add.
   ValueId loss(ValueId logits, ValueId targets) {
     GraphBuilder& b = layers_.builder();
-    const ValueId each = b.add("cross_entropy", {logits, targets})[0];
+    const ValueId each = layers_.cross_entropy(logits, targets);
     ValueId loss = layers_.mean(each, static_cast<double>(batch_.sequences * batch_.length));
     for (const ValueId balance : balance_losses_) {
       loss = b.add1("add", {loss, balance});

@@ -11,11 +11,15 @@
 #include "graph/op.h"
 #include "partition/buckets.h"
 #include "partition/rank_values.h"
+#include "partition/ring.h"
 #include "partition/run_order.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
 namespace {
+
+/// Above those of messages between stages.
+constexpr std::int64_t kFirstRingTag = 1 << 24;
 
 class Lowering {
  public:
@@ -85,19 +89,12 @@ class Lowering {
 
   void compute(const PlacedStep& step, const Turn& turn) {
     const int m = order_.micro_of(turn);
-    const Node& node = placed_.graph.node(step.node);
-    const Signature whole = signature_of(placed_.graph, node);
-    Attributes attributes = node.attributes;
-    if (node.op->part != nullptr) {
-      attributes = node.op->part(whole, ranges_of(node, step, m));
-    }
-    count_updates(turn, attributes);
     std::vector<ValueId> inputs;
     inputs.reserve(step.inputs.size());
     for (const CopyId input : step.inputs) {
       inputs.push_back(get(input, turn));
     }
-    const std::vector<ValueId> outputs = builder_.add(node.op->name, inputs, attributes);
+    const std::vector<ValueId> outputs = results_of(step, turn, inputs);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Copy& made = copy(step.outputs[k]);
       const Shape expected =
@@ -127,15 +124,41 @@ class Lowering {
     }
   }
 
-  [[nodiscard]] std::vector<Stretch> ranges_of(const Node& node, const PlacedStep& step,
-                                               int m) const {
-    const Factors factors = factors_of(placed_.graph, node);
+  std::vector<ValueId> results_of(const PlacedStep& step, const Turn& turn,
+                                  const std::vector<ValueId>& inputs) {
+    const Node& node = placed_.graph.node(step.node);
+    const Signature whole = signature_of(placed_.graph, node);
+    const Factors factors = node.op->factors(whole);
+    std::vector<int> at = coordinates(order_.micro_of(turn));
+    const int in_turn = find_ring(factors, step.factors);
+    if (in_turn < 0) {
+      Attributes attributes = node.attributes;
+      if (node.op->part != nullptr) {
+        attributes = node.op->part(whole, ranges_at(factors, step, at));
+      }
+      count_updates(turn, attributes);
+      return builder_.add(node.op->name, inputs, attributes);
+    }
+    const auto factor = static_cast<std::size_t>(in_turn);
+    const auto axis = static_cast<std::size_t>(step.factors[factor].axes.front());
+    Ring ring{.whole = whole,
+              .factor = factor,
+              .ranges = {},
+              .ranks = place_.axis_ranks.at(axis),
+              .index = static_cast<std::size_t>(at[axis])};
+    for (at[axis] = 0; at[axis] < axes()[axis].size; ++at[axis]) {
+      ring.ranges.push_back(ranges_at(factors, step, at));
+    }
+    return add_ring(builder_, ring, inputs, ring_tag_);
+  }
+
+  /// What the rank at these coordinates has of each factor.
+  [[nodiscard]] std::vector<Stretch> ranges_at(const Factors& factors, const PlacedStep& step,
+                                               const std::vector<int>& at) const {
     std::vector<Stretch> ranges;
     ranges.reserve(factors.factors.size());
     for (std::size_t f = 0; f < factors.factors.size(); ++f) {
-      const Stretch block =
-          block_at(step.factors[f], factors.factors[f].size, axes(), coordinates(m));
-      ranges.push_back({block.begin, block.length});
+      ranges.push_back(block_at(step.factors[f], factors.factors[f].size, axes(), at));
     }
     return ranges;
   }
@@ -252,10 +275,17 @@ class Lowering {
     }
     const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
     ValueId& sum = sums_[own];
-    sum = !sum.valid() ? x : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {sum, x});
+    sum = !sum.valid() ? x : merged(to, merge, sum, x);
     if (turn.part == Turn::Part::AddLast) {
       values_.define(own, sum);
     }
+  }
+
+  /// Named after its value, and so alike on all ranks, whatever else they add.
+  ValueId merged(CopyId to, Merge merge, ValueId a, ValueId b) {
+    const ValueId made = builder_.add1(merge == Merge::Sum ? "add" : "maximum", {a, b});
+    builder_.rename(made, value(copy(to).value).name + ".merged");
+    return made;
   }
 
   /// The copies of the model are added in the order of their numbers, so that all who have the sum have the same.
@@ -275,8 +305,7 @@ class Lowering {
     for (int number = 0; number < table_.copies; ++number) {
       if (order_.takes_part(turn.instance, number)) {
         const ValueId part = values_.get_part({to, turn.instance, number});
-        all = !all.valid() ? part
-                           : builder_.add1(merge == Merge::Sum ? "add" : "maximum", {all, part});
+        all = !all.valid() ? part : merged(to, merge, all, part);
       }
     }
     define(to, turn, merge == Merge::Sum ? as_mean(all, turn.instance) : all);
@@ -355,6 +384,7 @@ class Lowering {
   RunOrder order_;
   RankValues values_;
   RankGraph result_;
+  std::int64_t ring_tag_ = kFirstRingTag;
   Phase phase_ = Phase::Forward;
   std::set<std::pair<CopyId, int>> put_off_;
   std::vector<PutOff> chained_;

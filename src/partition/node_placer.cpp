@@ -63,7 +63,8 @@ std::int64_t NodePlacer::unit_of(const Dim& dim) const {
 
 void NodePlacer::find_splittable() {
   for (const Factor& each : factors_.factors) {
-    splittable_.push_back(each.split != Factor::Split::Never);
+    splittable_.push_back(each.split != Factor::Split::Never &&
+                          each.split != Factor::Split::InTurn);
   }
   for (const auto* operands : {&factors_.inputs, &factors_.outputs}) {
     for (const Factors::Dims& dims : *operands) {
@@ -126,6 +127,38 @@ void NodePlacer::vote_for_output(Assignment& assignment, std::size_t k, const Pl
   }
 }
 
+void NodePlacer::vote_for_new(Assignment& assignment, std::size_t k,
+                              const Placement& placement) const {
+  for (std::size_t d = 0; d < placement.dims.size(); ++d) {
+    const Dim& dim = factors_.outputs[k][d];
+    const std::int32_t number = leading(dim);
+    const bool is_new = std::ranges::none_of(
+        factors_.inputs, [&](const Factors::Dims& dims) { return stands_in(dims, number); });
+    if (is_new) {
+      vote_in(assignment, dim, placement.dims[d], shape(node_.outputs[k]).dims()[d]);
+    }
+  }
+}
+
+void NodePlacer::take_in_turn(Assignment& assignment, const std::set<int>& axes) const {
+  for (std::size_t f = 0; f < assignment.size(); ++f) {
+    if (factors_.factors[f].split != Factor::Split::InTurn) {
+      continue;
+    }
+    for (std::size_t g = 0; g < assignment.size(); ++g) {
+      const bool each_has_one = std::ranges::all_of(factors_.outputs, [&](const auto& dims) {
+        return stands_in(dims, static_cast<std::int32_t>(f)) !=
+               stands_in(dims, static_cast<std::int32_t>(g));
+      });
+      const auto& by = assignment[g].axes;
+      const auto axis = std::ranges::find_if(by, [&](int one) { return axes.contains(one); });
+      if (axis != by.end() && each_has_one && assignment[f].axes.empty()) {
+        assignment[f].axes = {*axis};
+      }
+    }
+  }
+}
+
 Placement NodePlacer::placement_of(const Assignment& assignment, const Factors::Dims& dims,
                                    const Shape& shape) const {
   Placement placement = Placement::whole(static_cast<int>(dims.size()));
@@ -146,10 +179,14 @@ Placement NodePlacer::input_placement(const Assignment& assignment, std::size_t 
 Placement NodePlacer::output_placement(const Assignment& assignment, std::size_t k) const {
   Placement placement = placement_of(assignment, factors_.outputs[k], shape(node_.outputs[k]));
   for (std::size_t f = 0; f < assignment.size(); ++f) {
-    if (stands_in(factors_.outputs[k], static_cast<std::int32_t>(f))) {
+    if (stands_in(factors_.outputs[k], static_cast<std::int32_t>(f)) ||
+        factors_.factors[f].split == Factor::Split::InTurn) {
       continue;
     }
     for (const int axis : assignment[f].axes) {
+      if (placement.dimension_of(axis) >= 0) {
+        continue;  // summed up as it goes round
+      }
       placement.partial[axis] = merge_of(factors_.factors[f].split);
     }
   }

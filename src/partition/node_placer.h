@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "graph/op.h"
@@ -25,6 +26,12 @@ class NodePlacer {
   /// The same for output k, of which somebody would like to have the cut by this axis.
   void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
                        int axis) const;
+
+  /// The same for all cuts of output k, as far as they are of factors that stand in no input: those cost nothing.
+  void vote_for_new(Assignment& assignment, std::size_t k, const Placement& placement) const;
+  /// Lets operands come in turn along these axes, where the op can take a factor so and the axis cuts another of its
+  /// factors. Each result must have one of the two.
+  void take_in_turn(Assignment& assignment, const std::set<int>& axes) const;
 
   /// How an operand has to lie, and how a result does, when the factors are cut so.
   [[nodiscard]] Placement input_placement(const Assignment& assignment, std::size_t k) const;

@@ -15,11 +15,13 @@ RankPlace place_of(const Plan& plan, const Wishes& wishes, int rank) {
   const std::vector<int> all = plan.mesh.coordinates(rank);
   RankPlace place;
   place.coordinates.resize(wishes.axes.size(), 0);
+  place.axis_ranks.resize(wishes.axes.size());
   place.pipe_ranks = {rank};
   for (std::size_t a = 0; a < axes.size(); ++a) {
     const int known = find_axis(wishes.axes, axes[a].name);
     if (known >= 0) {
       place.coordinates[static_cast<std::size_t>(known)] = all[a];
+      place.axis_ranks[static_cast<std::size_t>(known)] = plan.mesh.group_of(axes[a].name, rank);
     }
     if (axes[a].name == "pipe") {
       place.pipe = all[a];

@@ -274,10 +274,16 @@ class Placer {
         const std::size_t k = others[(leader + i) % others.size()];
         placer.vote(tried, k, without(seen(node.inputs[k], node.phase), passed));
       }
+      placer.take_in_turn(tried, wishes().in_turn);
       const double cost = cost_of(node, placer, tried, passed, stage);
       if (!least || cost < *least) {
         least = cost;
         best = std::move(tried);
+      }
+    }
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (const std::optional<Placement> liked = liked_by_next(node.outputs[k], node.phase)) {
+        placer.vote_for_new(best, k, without(*liked, passed));
       }
     }
     return best;
@@ -303,6 +309,10 @@ class Placer {
   /// How the next to read the value in this phase would like it to lie, for its other operands' sake.
   template <class F>
   void look_ahead(ValueId id, Phase phase, int axis, F tell) {
+    if (const std::optional<Placement> wish = forced(id); wish && wish->dimension_of(axis) >= 0) {
+      tell(*wish);
+      return;
+    }
     for (const NodeId reader : readers_[static_cast<std::size_t>(id.index)]) {
       const Node& node = graph().node(reader);
       if (node.phase != phase) {
@@ -314,6 +324,22 @@ class Placer {
         return;
       }
     }
+  }
+  /// How it shall lie at last, if that is decided from outside.
+  [[nodiscard]] std::optional<Placement> forced(ValueId id) const {
+    const auto it = wishes().forced.find(id);
+    return it == wishes().forced.end() || it->second.empty()
+               ? std::nullopt
+               : std::optional(canonical(it->second.back(), shape(id), axes()));
+  }
+  std::optional<Placement> liked_by_next(ValueId id, Phase phase) {
+    std::optional<Placement> liked = forced(id);
+    for (const NodeId reader : readers_[static_cast<std::size_t>(id.index)]) {
+      if (!liked && graph().node(reader).phase == phase) {
+        liked = liked_by(graph().node(reader), id);
+      }
+    }
+    return liked;
   }
   Placement liked_by(const Node& node, ValueId id) {
     const NodePlacer placer(graph(), node, axes());

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kPipe = "pipe";
 constexpr std::string_view kData = "data";
 constexpr std::string_view kTensor = "tensor";
+constexpr std::string_view kContext = "context";
 constexpr std::string_view kMicro = "micro";
 
 /// Plan and graph on the way to wishes.
@@ -44,6 +45,10 @@ class Wishing {
     }
     if (plan_.context == Plan::Context::AllToAll) {
       exchange_heads();
+    }
+    if (const int context = find_axis(wishes_.axes, kContext);
+        context >= 0 && plan_.context == Plan::Context::Ring) {
+      wishes_.in_turn.insert(context);
     }
     add_stages();
     return std::move(wishes_);
@@ -192,7 +197,7 @@ class Wishing {
 
   /// Attention's operands are cut by heads instead of the sequence, its results by the sequence again.
   void exchange_heads() {
-    const int context = find_axis(wishes_.axes, "context");
+    const int context = find_axis(wishes_.axes, kContext);
     if (context < 0) {
       return;
     }
@@ -245,23 +250,33 @@ class Wishing {
 }  // namespace
 
 std::string_view to_text(Plan::Context context) {
-  return context == Plan::Context::Gather ? "gather" : "all-to-all";
+  switch (context) {
+    case Plan::Context::Gather:
+      return "gather";
+    case Plan::Context::AllToAll:
+      return "all-to-all";
+    case Plan::Context::Ring:
+      return "ring";
+  }
+  return "?";
 }
 
 Plan::Context parse_context(std::string_view text) {
-  for (const Plan::Context context : {Plan::Context::Gather, Plan::Context::AllToAll}) {
+  for (const Plan::Context context :
+       {Plan::Context::Gather, Plan::Context::AllToAll, Plan::Context::Ring}) {
     if (text == to_text(context)) {
       return context;
     }
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no way for attention; ways are gather and all-to-all", text));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("'{}' is no way for attention; ways are gather, all-to-all and ring", text));
 }
 
 std::vector<AxisCuts> default_cuts() {
   return {{"data", {"batch"}},
           {"context", {"sequence"}},
-          {"tensor", {"heads", "hidden"}},
+          {"tensor", {"heads", "hidden", "vocabulary"}},
           {"expert", {"batch", "experts"}}};
 }
 

@@ -174,7 +174,9 @@ class Planner {
       Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
       if (instruction.op->name == "send") {
         const auto it = received.find(integer(instruction, "until"));
-        instruction.done_before = it == received.end() || it->second <= i ? end : it->second;
+        if (it != received.end() && it->second > i) {
+          instruction.done_before = std::min(instruction.done_before, it->second);
+        }
       }
     }
   }

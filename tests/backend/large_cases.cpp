@@ -84,22 +84,29 @@ std::vector<OpCase> rows() {
   const auto einsum = [](std::string equation, const Shape& a, const Shape& b) {
     return OpCase{"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
   };
-  return {einsum("btc,btv->vc", {2, 9, 17}, {2, 9, 33}),
-          einsum("eik,ekj->eji", {3, 9, 17}, {3, 17, 5}),
-          einsum("k,kj->j", {17}, {17, 33}),
-          einsum("ik,k->i", {33, 17}, {17}),
-          {"softmax", {logits}},
-          {"softmax_backward", {{{9, 3001}}, {{9, 3001}, 0, 0.001}}},
-          {"cross_entropy", {logits, whole({9}, -1, 3000)}},
-          {"cross_entropy_backward",
-           {statistic({9}, -1, 1), logits, whole({9}, -1, 3000), statistic({9}, 7, 9)}},
-          {"layer_norm", {{{70, 130}}, {{130}}, {{130}}}},
-          {"layer_norm_backward",
-           {{{70, 130}}, {{70, 130}}, {{130}}, statistic({70}, -1, 1), statistic({70}, 0.5, 2)}},
-          {"reduce_sum", {{{3, 11111}}}, {{"axes", Numbers{1}}}},
-          {"reduce_sum", {{{70, 130}}}, {{"axes", Numbers{0}}}},
-          {"attention", {q, k, k}},
-          {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}}};
+  return {
+      einsum("btc,btv->vc", {2, 9, 17}, {2, 9, 33}),
+      einsum("eik,ekj->eji", {3, 9, 17}, {3, 17, 5}),
+      einsum("k,kj->j", {17}, {17, 33}),
+      einsum("ik,k->i", {33, 17}, {17}),
+      {"softmax", {logits}},
+      {"softmax_backward", {{{9, 3001}}, {{9, 3001}, 0, 0.001}}},
+      {"cross_entropy_sums", {logits, whole({9}, -1, 3000), {{9}, 1, 2}}},
+      {"cross_entropy_sums_backward",
+       {statistic({9}, -1, 1), statistic({9}, -1, 1), logits, whole({9}, -1, 3000), {{9}, 1, 2}}},
+      {"layer_norm", {{{70, 130}}, {{130}}, {{130}}}},
+      {"layer_norm_backward",
+       {{{70, 130}}, {{70, 130}}, {{130}}, statistic({70}, -1, 1), statistic({70}, 0.5, 2)}},
+      {"reduce_sum", {{{3, 11111}}}, {{"axes", Numbers{1}}}},
+      {"reduce_sum", {{{70, 130}}}, {{"axes", Numbers{0}}}},
+      {"attention", {q, k, k}},
+      {"attention", {q, k, k}, {{"start", Numbers{20}}}},
+      {"attention", {q, k, k}, {{"start", Numbers{-40}}}},  // many see none
+      {"attention_merge", {q, statistic({2, 4, 70}, 3, 5), q, statistic({2, 4, 70}, 3, 9)}},
+      {"attention_backward",
+       {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)},
+       {{"start", Numbers{-40}}}},
+      {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}}};
 }
 
 std::vector<OpCase> images() {

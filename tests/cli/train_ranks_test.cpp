@@ -191,7 +191,8 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
        {"-n 1", "-n 2", "-n 4 --mesh data=2,tensor=2 --zero 2", "--mesh pipe=2 --microbatches 2",
         "--mesh pipe=2 --microbatches 3 --schedule gpipe",
         "--mesh pipe=2 --microbatches 4 --schedule chimera", "--mesh tensor=2 --sequence",
-        "--mesh context=2 --context all-to-all", "--mesh data=3 --zero 3", "--microbatches 2"}) {
+        "--mesh context=2 --context all-to-all", "--mesh context=3 --context ring",
+        "--mesh data=3 --zero 3", "--microbatches 2"}) {
     expect_same(one, losses(options), options);
   }
   expect_same(losses("--experts 4"), losses("--experts 4 --mesh expert=2"), "experts");
@@ -355,7 +356,7 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--mesh pipe=2 --schedule chimera", "no micro-batch goes through"},
            {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
            {"-n 2 --zero 4", "there is no ZeRO level 4"},
-           {"-n 2 --context ring", "--context: 'ring' is no way for attention"},
+           {"-n 2 --context spiral", "--context: 'spiral' is no way for attention"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);

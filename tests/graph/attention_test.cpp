@@ -2,6 +2,7 @@
 // it counts.
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -155,6 +156,43 @@ TEST(Attention, SplitsWithinGroups) {
   expect_near(odd[0], pick(whole[0], 2, {1, 3}));
   expect_near(sum(even[1], odd[1]), whole[1]);
   expect_near(sum(even[2], odd[2]), whole[2]);
+}
+
+/// Attention to the keys of one block, of `length` from `begin` on.
+std::vector<Dense> block_of_keys(const std::vector<Given>& qkv, std::int64_t begin,
+                                 std::int64_t length) {
+  std::vector<std::int64_t> keys(static_cast<std::size_t>(length));
+  std::iota(keys.begin(), keys.end(), begin);
+  const std::int64_t start = qkv[1].value.shape.dim(1) - qkv[0].value.shape.dim(1) - begin;
+  return run_op("attention", {qkv[0], {pick(qkv[1].value, 1, keys)}, {pick(qkv[2].value, 1, keys)}},
+                {{"start", std::vector<std::int64_t>{start}}});
+}
+
+// Queries that see none of a block take nothing from it, whichever comes first.
+TEST(Attention, BlocksOfKeysMergeToAll) {
+  const std::vector<Given> qkv{
+      {scattered({2, 5, 4, 3})}, {scattered({2, 7, 2, 3}, 1)}, {scattered({2, 7, 2, 3}, 2)}};
+  const auto whole = run_op("attention", qkv);
+  for (const std::int64_t cut : {0, 1, 3, 6, 7}) {
+    const auto first = block_of_keys(qkv, 0, cut);
+    const auto second = block_of_keys(qkv, cut, 7 - cut);
+    for (const bool turned : {false, true}) {
+      const auto& a = turned ? second : first;
+      const auto& b = turned ? first : second;
+      const auto merged = run_op("attention_merge", {{a[0]}, {a[1]}, {b[0]}, {b[1]}});
+      expect_near(merged[0], whole[0]);
+      expect_near(merged[1], whole[1]);
+    }
+  }
+}
+
+TEST(Attention, NothingMergedWithNothingIsNothing) {
+  const double nothing = -std::numeric_limits<double>::infinity();
+  const Dense y{Shape{1, 1, 1, 2}};
+  const auto merged = run_op(
+      "attention_merge", {{y}, {dense({1, 1, 1}, {nothing})}, {y}, {dense({1, 1, 1}, {nothing})}});
+  EXPECT_EQ(merged[0].data, y.data);
+  EXPECT_EQ(merged[1].data[0], nothing);
 }
 
 struct Counts {

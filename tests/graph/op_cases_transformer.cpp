@@ -27,6 +27,12 @@ std::vector<OpCase> embedding_cases() {
     cases.push_back(
         {"embedding_backward", {{Shape(dims)}, whole(ids, 0, 4)}, {{"rows", std::int64_t{5}}}});
   }
+  // A part of the table.
+  const Attributes part{{"first", std::int64_t{2}}, {"whole", std::int64_t{9}}};
+  Attributes backward = part;
+  backward["rows"] = std::int64_t{5};
+  cases.push_back({"embedding", {{{5, 4}}, whole({2, 7}, 0, 8)}, part});
+  cases.push_back({"embedding_backward", {{{2, 7, 4}}, whole({2, 7}, 0, 8)}, backward});
   cases.push_back({"embedding", {{{1, 1}}, whole({3}, 0, 0)}});
   cases.push_back({"embedding", {{{3, 2}}, whole({4}, 0, 2)}, {}, DType::I64});
   return cases;
@@ -54,13 +60,14 @@ struct AttentionSizes {
   std::int64_t b, t, s, h, g, d;
 };
 
-/// Forward and backward.
+/// Forward and backward; and two results merged.
 std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
   const Operand q{{n.b, n.t, n.h, n.d}};
   const Operand k{{n.b, n.s, n.g, n.d}};
   const Operand lse = statistic({n.b, n.h, n.t}, 0, 2);
   return {{"attention", {q, k, k}, attributes},
-          {"attention_backward", {q, q, k, k, q, lse}, attributes}};
+          {"attention_backward", {q, q, k, k, q, lse}, attributes},
+          {"attention_merge", {q, lse, q, lse}}};
 }
 
 std::vector<OpCase> all_attention_cases() {
@@ -71,6 +78,9 @@ std::vector<OpCase> all_attention_cases() {
        {attention_cases({2, 5, 5, 4, 2, 3}), attention_cases({2, 3, 5, 3, 3, 2}, scaled),
         attention_cases({1, 3, 4, 4, 1, 2}, open), attention_cases({2, 5, 3, 2, 2, 1}, open),
         attention_cases({3, 1, 1, 1, 1, 1}), attention_cases({1, 1, 7, 6, 2, 2}),
+        // Blocks of keys: the first queries see some, or all see all.
+        attention_cases({2, 3, 5, 4, 2, 3}, {{"start", Numbers{1}}}),
+        attention_cases({1, 4, 3, 2, 1, 2}, {{"start", Numbers{8}}, {"scale", 0.7}}),
         attention_cases({0, 3, 3, 2, 1, 2}), attention_cases({2, 0, 3, 2, 1, 2}),
         attention_cases({2, 3, 3, 0, 0, 2})}) {
     cases.insert(cases.end(), some.begin(), some.end());
@@ -93,11 +103,24 @@ std::vector<OpCase> cross_entropy_cases() {
     std::vector<std::int64_t> dims = rows.dims();
     dims.push_back(5);
     const Operand logits{Shape(dims), -2, 2};
-    cases.push_back({"cross_entropy", {logits, whole(rows, -1, 4)}});
-    cases.push_back({"cross_entropy_backward",
-                     {statistic(rows, -1, 1), logits, whole(rows, -1, 4), statistic(rows, 1, 3)}});
+    const Operand top{rows, 1, 2};
+    const Operand targets = whole(rows, -1, 4);
+    cases.push_back({"cross_entropy_sums", {logits, targets, top}});
+    cases.push_back({"cross_entropy_sums_backward",
+                     {statistic(rows, -1, 1), statistic(rows, -1, 1), logits, targets, top}});
+    cases.push_back(
+        {"cross_entropy", {statistic(rows, 0.5, 3), statistic(rows, -1, 1), top, targets}});
+    cases.push_back(
+        {"cross_entropy_backward", {statistic(rows, -1, 1), statistic(rows, 0.5, 3), targets}});
   }
-  cases.push_back({"cross_entropy", {{{3, 1}}, whole({3}, -1, 0)}, {}, DType::I64});
+  // A part of the classes.
+  const Attributes part{{"first", std::int64_t{3}}, {"classes", std::int64_t{9}}};
+  const Operand some{{7, 4}, -2, 2};
+  cases.push_back({"cross_entropy_sums", {some, whole({7}, -1, 8), {{7}}}, part});
+  cases.push_back({"cross_entropy_sums_backward",
+                   {statistic({7}, -1, 1), statistic({7}, -1, 1), some, whole({7}, -1, 8), {{7}}},
+                   part});
+  cases.push_back({"cross_entropy_sums", {{{3, 1}}, whole({3}, -1, 0), {{3}}}, {}, DType::I64});
   return cases;
 }
 

@@ -138,8 +138,28 @@ double put_together(Factor::Split split, double a, double b) {
   }
 }
 
+/// The results in which the factor does not stand, of two parts that come in turn.
+std::vector<Dense> merge(const Signature& s, const Factors& factors, std::int32_t factor,
+                         const std::vector<std::vector<Dense>>& parts) {
+  Signature merging{.op = &op_named(s.op->merge), .inputs = {}, .attributes = nullptr};
+  const Attributes none;
+  merging.attributes = &none;
+  const std::vector<TensorType> types = s.op->infer(s);
+  std::vector<Dense> inputs;
+  for (const std::vector<Dense>& part : parts) {
+    for (std::size_t k = 0; k < part.size(); ++k) {
+      if (!stands_in(factors.outputs[k], factor)) {
+        merging.inputs.push_back(types[k]);
+        inputs.push_back(part[k]);
+      }
+    }
+  }
+  return evaluate(merging, inputs);
+}
+
 /// Splits one factor in two, computes the op on both parts, and puts the results together as the factors
-/// say: side by side where the factor stands, added (or the larger, or the smaller) where it does not.
+/// say: side by side where the factor stands; added (or the larger, or the smaller), or by the op that merges, where
+/// it does not.
 void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   const Signature whole = signature_in(graph);
   const Factors factors = whole.op->factors(whole);
@@ -167,12 +187,21 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
     }
     parts.push_back(evaluate(part, mine));
   }
+  std::vector<Dense> merged;
+  if (row.split == Factor::Split::InTurn) {
+    merged = merge(whole, factors, factor, parts);
+  }
+  std::size_t next = 0;
   for (std::size_t k = 0; k < expected.size(); ++k) {
     const std::string what = fmt::format("{}factor {}, result {}", describe(c), factor, k);
     if (stands_in(factors.outputs[k], factor)) {
       expect_close(parts[0][k], slice(expected[k], factors.outputs[k], factor, 0, cut), what);
       expect_close(parts[1][k], slice(expected[k], factors.outputs[k], factor, cut, row.size - cut),
                    what);
+      continue;
+    }
+    if (!merged.empty()) {
+      expect_close(merged[next++], expected[k], what);
       continue;
     }
     Dense together = parts[0][k];

@@ -112,24 +112,40 @@ TEST(Softmax, IsStableAndAddsUpToOne) {
   EXPECT_EQ(y.data, (std::vector<double>{0.5, 0.5, 0, 1}));
 }
 
+/// The largest of each row, and what cross_entropy_sums makes with it.
+struct Sums {
+  Dense top, sum, picked;
+};
+Sums sums_of(const Dense& logits, const Given& targets) {
+  const Dense top =
+      run_op("reduce_max", {{logits}}, {{"axes", std::vector<std::int64_t>{-1}}}).front();
+  const auto sums = run_op("cross_entropy_sums", {{logits}, targets, {top}});
+  return {top, sums[0], sums[1]};
+}
+
 TEST(CrossEntropy, IsTheLogarithmOfSoftmax) {
   const Dense logits = scattered({7, 5});
   const std::vector<double> targets{0, 4, 2, -1, 1, 3, -1};
-  const auto results = run_op("cross_entropy", {{logits}, ids({7}, targets)});
+  const Sums sums = sums_of(logits, ids({7}, targets));
+  const Dense losses =
+      run_op("cross_entropy", {{sums.sum}, {sums.picked}, {sums.top}, ids({7}, targets)}).front();
   const Dense shares = run_op("softmax", {{logits}}).front();
   for (std::size_t r = 0; r < targets.size(); ++r) {
     const double expected =
         targets[r] < 0 ? 0 : -std::log(shares.data[5 * r + static_cast<std::size_t>(targets[r])]);
-    EXPECT_NEAR(results[0].data[r], expected, kClose) << r;
+    EXPECT_NEAR(losses.data[r], expected, kClose) << r;
   }
 }
 
 TEST(CrossEntropy, BackwardIsSoftmaxLessTheTarget) {
   const Dense logits = scattered({3, 4});
   const Given targets = ids({3}, {1, -1, 3});
-  const Dense lse = run_op("cross_entropy", {{logits}, targets})[1];
-  const Dense dlogits =
-      run_op("cross_entropy_backward", {{dense({3}, {2, 2, 1})}, {logits}, targets, {lse}}).front();
+  const Sums sums = sums_of(logits, targets);
+  const auto of_sums =
+      run_op("cross_entropy_backward", {{dense({3}, {2, 2, 1})}, {sums.sum}, targets});
+  const Dense dlogits = run_op("cross_entropy_sums_backward",
+                               {{of_sums[0]}, {of_sums[1]}, {logits}, targets, {sums.top}})
+                            .front();
   const Dense shares = run_op("softmax", {{logits}}).front();
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(dlogits.data[i], 2 * (shares.data[i] - (i == 1 ? 1 : 0)), kClose);
@@ -139,19 +155,21 @@ TEST(CrossEntropy, BackwardIsSoftmaxLessTheTarget) {
 }
 
 TEST(CrossEntropy, NamesATargetThatIsNoClass) {
-  EXPECT_EQ(
-      error_of("cross_entropy", {{scattered({1, 3})}, ids({1}, {3})}),
-      "cross_entropy(logits: f64[1,3], targets: i32[1]): the target 3 is neither -1 nor below "
-      "V = 3");
+  EXPECT_EQ(error_of("cross_entropy_sums", {{scattered({1, 3})}, ids({1}, {3}), {scattered({1})}}),
+            "cross_entropy_sums(logits: f64[1,3], targets: i32[1], top: f64[1]): the target 3 is "
+            "neither -1 nor below V = 3");
 }
 
 TEST(CrossEntropy, KeepsLossesInF32) {
   GraphBuilder builder("one");
   const ValueId logits = builder.input("x", {DType::BF16, {2, 3}});
+  const ValueId top = builder.input("m", {DType::BF16, {2}});
   const ValueId targets = builder.input("t", {DType::I64, {2}});
-  const std::vector<ValueId> results = builder.add("cross_entropy", {logits, targets});
-  EXPECT_EQ(to_text(builder.type(results[0])), "f32[2]");
-  EXPECT_EQ(to_text(builder.type(results[1])), "f32[2]");
+  const std::vector<ValueId> sums = builder.add("cross_entropy_sums", {logits, targets, top});
+  EXPECT_EQ(to_text(builder.type(sums[0])), "f32[2]");
+  EXPECT_EQ(to_text(builder.type(sums[1])), "f32[2]");
+  const ValueId loss = builder.add1("cross_entropy", {sums[0], sums[1], top, targets});
+  EXPECT_EQ(to_text(builder.type(loss)), "f32[2]");
 }
 
 std::vector<double> cast_to(const char* type, std::vector<double> numbers) {

@@ -92,32 +92,63 @@ TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
   EXPECT_LT(reduced, activated) << to_text(mine.graph);
 }
 
-// E9, E10: one all-reduce for attention and one for the MLP, forward (g) and backward (f); and one for the parts
-// of the gradients' norm, all in one.
+// E9, E10: one all-reduce for attention and one for the MLP, forward (g) and backward (f). With the vocabulary cut as
+// well: one for the embedding and two small ones for the loss, and in the backward one for what goes into the logits.
+// And one for the parts of the gradients' norm, all in one.
 TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
   for (const std::int64_t layers : {1, 3}) {
     const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), dim_names(gpt(layers)));
     const int each = 2 * static_cast<int>(layers);
-    EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", each},
-                                                {"all_reduce backward", each},
+    EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", each + 3},
+                                                {"all_reduce backward", each + 1},
                                                 {"all_reduce update", 1}}))
         << to_text(mine.graph);
   }
 }
 
-// G4: with the sequence cut, each all-reduce is a reduce-scatter and an all-gather: equal bytes.
+// A vocabulary of 32 over 3 ranks: each has the rows of its part of the table, the logits for them, and their
+// gradients. What is summed up over ranks is as long as the activations, or as the rows: the largest logit of each, and
+// both sums together.
+TEST(Exchanges, TheVocabularyIsNeverGathered) {
+  constexpr std::int64_t kRows = 4 * 8;
+  constexpr std::int64_t kWidth = 16;
+  const Graph graph = gpt(1);
+  const RankGraph mine = rank_zero(graph, plan_on("tensor=3"), dim_names(graph));
+  EXPECT_EQ(mine.graph.value(mine.graph.find("wte.weight")).type.shape, (Shape{11, kWidth}));
+  for (const Value& value : mine.graph.values()) {
+    const std::vector<std::int64_t>& dims = value.type.shape.dims();
+    const bool logits = dims.size() == 3 && dims[0] * dims[1] == kRows;
+    EXPECT_FALSE(logits && dims[2] == 32) << value.name << " " << to_text(value.type);
+    EXPECT_NE(value.type.shape, (Shape{32, kWidth})) << value.name;
+  }
+  std::map<std::string, std::vector<std::int64_t>> reduced;  // elements, by phase
+  for (const Node& node : mine.graph.nodes()) {
+    EXPECT_NE(node.op->name, "all_gather");
+    if (node.op->name == "all_reduce") {
+      reduced[std::string(to_text(node.phase))].push_back(
+          mine.graph.value(node.inputs[0]).type.shape.element_count());
+    }
+  }
+  const std::int64_t whole = kRows * kWidth;
+  EXPECT_EQ(reduced["forward"], (std::vector<std::int64_t>{whole, whole, whole, kRows, 2 * kRows}));
+  EXPECT_EQ(reduced["backward"], (std::vector<std::int64_t>{whole, whole, whole}));
+}
+
+// G4: with the sequence cut, each all-reduce is a reduce-scatter and an all-gather: equal bytes. So it is for the
+// embedding, and for what goes into the logits; the two small ones of the loss stay.
 TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
   Plan plan = plan_on("tensor=2");
   plan.sequence = true;
   const RankGraph mine = rank_zero(gpt(2), plan, dim_names(gpt(2)));
   const Counts counts = exchanges_in(mine.graph);
-  EXPECT_EQ(counts.at("reduce_scatter forward"), 4) << to_text(mine.graph);
-  EXPECT_EQ(counts.at("all_gather forward"), 4);
-  EXPECT_FALSE(counts.contains("all_reduce forward"));
-  EXPECT_EQ(counts.at("reduce_scatter backward"), 4);
+  EXPECT_EQ(counts.at("reduce_scatter forward"), 4 + 1) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("all_gather forward"), 4 + 1);
+  EXPECT_EQ(counts.at("all_reduce forward"), 2);
+  // What the logits' gradients give, and the gradient of the table's rows.
+  EXPECT_EQ(counts.at("reduce_scatter backward"), 4 + 1 + 1);
   // Gradients that come, for two products in each block; operands that the gradients of weights need again, for
-  // two; and the gradient of the positions.
-  EXPECT_EQ(counts.at("all_gather backward"), 4 + 4 + 1);
+  // two, and for the logits; and the gradient of the positions.
+  EXPECT_EQ(counts.at("all_gather backward"), 4 + 4 + 1 + 1);
   EXPECT_EQ(counts.at("all_reduce backward"), 1) << "norms and biases, together";
 }
 

@@ -166,6 +166,7 @@ FuzzCase random_case(std::uint64_t seed) {
   const std::vector<std::string> schedules{"naive", "gpipe", "1f1b", "zb-h1", "chimera"};
   const bool in_pairs = c.plan.microbatches > 1 && c.plan.mesh.size("pipe") % 2 == 0;
   c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, in_pairs ? 4 : 3))];
+  c.plan.context = draw(random, 0, 1) == 0 ? Plan::Context::Gather : Plan::Context::Ring;
   return c;
 }
 

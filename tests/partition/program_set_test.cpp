@@ -54,6 +54,8 @@ const std::vector<Case>& cases() {
       {.mesh = "tensor=2", .sequence = true},
       {.mesh = "context=2"},
       {.mesh = "data=2,context=2", .zero = 1},
+      {.mesh = "context=4", .context = Plan::Context::Ring},
+      {.mesh = "pipe=2,context=3", .microbatches = 2, .context = Plan::Context::Ring},
       {.mesh = "data=2,tensor=2", .zero = 3, .sequence = true},
       {.mesh = "pipe=2"},
       {.mesh = "pipe=4", .microbatches = 4, .schedule = "gpipe"},
@@ -297,9 +299,11 @@ bool wait_before(Program& program, std::size_t at, std::int32_t moment) {
   return other;
 }
 
+/// Not of a send: it has no result, and whoever waits for it does nothing else.
 bool use_earlier(Program& program, std::size_t at) {
   const auto use = static_cast<std::size_t>(program.instructions[at].done_before);
-  if (use >= program.instructions.size() || use == at + 1) {
+  if (use >= program.instructions.size() || use == at + 1 ||
+      program.instructions[at].op->name == "send") {
     return false;
   }
   const Instruction user = program.instructions[use];
@@ -411,7 +415,9 @@ void find_damage(const std::vector<Case>& of_one_block, const std::vector<Case>&
 }
 
 TEST(ProgramSet, FindsDamageOrItIsHarmless) {
-  find_damage({{.mesh = "data=2", .zero = 1}, {.mesh = "data=2,tensor=2"}},
+  find_damage({{.mesh = "data=2", .zero = 1},
+               {.mesh = "data=2,tensor=2"},
+               {.mesh = "context=3", .context = Plan::Context::Ring}},
               {{.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"}});
 }
 
@@ -420,6 +426,7 @@ TEST(LongProgramSet, FindsDamageOrItIsHarmless) {
                {.mesh = "data=2", .zero = 3},
                {.mesh = "tensor=2", .sequence = true},
                {.mesh = "context=2"},
+               {.mesh = "context=4", .context = Plan::Context::Ring},
                {.mesh = "data=2,tensor=2"}},
               {{.mesh = "pipe=2", .microbatches = 4},
                {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},

@@ -18,6 +18,8 @@ TEST(Plan, TextRoundTrips) {
   plan.context = Plan::Context::AllToAll;
   plan.cuts.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
+  plan.context = Plan::Context::Ring;
+  EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
   // A table of one's own.
   plan.table = make_pipeline("chimera", {.ranks = 4, .microbatches = 16});

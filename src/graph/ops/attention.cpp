@@ -16,7 +16,13 @@
 //
 //   FLOPs of products: forward 2 x 2 B H T S D, backward 5 x 2 B H T S D (scores, dv, dp, dq, dk)
 //
-// Heads can be split by G, the groups, or by r within the groups; then dk and dv are parts of sums.
+// Heads can be split by G, the groups, or by r within the groups; then dk and dv are parts of sums. Keys can come in
+// turn, a block at a time, which begins at a later position: start is smaller by that much. Results of two sets of
+// keys, a and b, are put together by attention_merge (Liu et al., Ring Attention, 2023):
+//
+//   lse = ln(e^lse_a + e^lse_b),  y = y_a e^(lse_a - lse) + y_b e^(lse_b - lse)
+//
+// The backward of a block of keys takes the lse and the y of all; dq is the sum over the blocks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -99,12 +105,13 @@ struct HeadDims {
 };
 
 constexpr std::size_t kQueryFactor = 3;
+constexpr std::size_t kKeyFactor = 4;
 
 HeadDims dims_of(const Heads& n) {
   enum : std::int32_t { B, G, R, T, S, D };
   return {
       .factors =
-          {{n.b}, {n.g}, {n.r}, {n.t}, {n.s, Factor::Split::Never}, {n.d, Factor::Split::Never}},
+          {{n.b}, {n.g}, {n.r}, {n.t}, {n.s, Factor::Split::InTurn}, {n.d, Factor::Split::Never}},
       .query = {{B}, {T}, {G, R}, {D}},
       .key = {{B}, {S}, {G}, {D}},
       .lse = {{B}, {G, R}, {T}}};
@@ -117,12 +124,12 @@ Factors factors(const Signature& s) {
           .outputs = {dims.query, dims.lse}};
 }
 
-/// A part of T begins at a later position; S, which every query looks through, stays whole.
+/// A part of T begins at a later position; one of S brings its first key nearer.
 Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   const std::size_t q = whole.op->name == "attention" ? 0 : 1;
   Attributes attributes = *whole.attributes;
-  attributes["start"] =
-      std::vector<std::int64_t>{heads_of(whole, q, q + 1).start + ranges[kQueryFactor].begin};
+  attributes["start"] = std::vector<std::int64_t>{
+      heads_of(whole, q, q + 1).start + ranges[kQueryFactor].begin - ranges[kKeyFactor].begin};
   return attributes;
 }
 
@@ -252,6 +259,50 @@ void reference_backward(const Signature& sig, std::span<const Dense> in, std::sp
   });
 }
 
+// Merge: y_a, lse_a, y_b, lse_b -> y, lse
+
+std::vector<TensorType> infer_merge(const Signature& s) {
+  rules::require_float(s, 0);
+  rules::require_rank(s, 0, 4);
+  rules::require_same_type(s, 0, 2);
+  rules::require_same_type(s, 1, 3);
+  rules::require_statistic(s, 1, 0);
+  const Shape& y = s.shape(0);
+  s.require(s.shape(1) == Shape({y.dim(0), y.dim(2), y.dim(1)}), "lse must be [B,H,T]");
+  return {s.inputs[0], s.inputs[1]};
+}
+
+Factors factors_merge(const Signature& s) {
+  return rules::factors_by_letters(s, {{"bthd", "bht", "bthd", "bht"}, {"bthd", "bht"}, "d"});
+}
+
+Work work_merge(const Signature& s) {
+  return {.others = 3 * static_cast<double>(s.shape(0).element_count()) +
+                    8 * static_cast<double>(s.shape(1).element_count()),
+          .bytes = rules::bytes_of_operands(s)};
+}
+
+void reference_merge(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const Shape& y = s.shape(0);
+  const std::int64_t d = y.dim(3);
+  for (std::int64_t i = 0; i < y.dim(0) * y.dim(1) * y.dim(2); ++i) {
+    const std::int64_t h = i % y.dim(2);
+    const std::int64_t t = i / y.dim(2) % y.dim(1);
+    const std::int64_t b = i / y.dim(2) / y.dim(1);
+    const auto row = static_cast<std::size_t>((b * y.dim(2) + h) * y.dim(1) + t);
+    const double lse_a = in[1].data[row];
+    const double lse_b = in[3].data[row];
+    const double largest = std::max(lse_a, lse_b);
+    const bool none = largest == -std::numeric_limits<double>::infinity();
+    const double lse =
+        none ? largest : largest + std::log(std::exp(lse_a - largest) + std::exp(lse_b - largest));
+    const auto at = static_cast<std::size_t>(i * d);
+    add_scaled(none ? 0 : std::exp(lse_a - lse), &in[0].data[at], &out[0].data[at], d);
+    add_scaled(none ? 0 : std::exp(lse_b - lse), &in[2].data[at], &out[0].data[at], d);
+    out[1].data[row] = lse;
+  }
+}
+
 std::vector<AttributeRow> attributes() {
   return {{"causal", std::int64_t{1}}, {"scale", 0.0}, {"start", std::vector<std::int64_t>()}};
 }
@@ -267,6 +318,7 @@ std::vector<Op> attention_ops() {
            .infer = infer,
            .factors = factors,
            .part = part_of,
+           .merge = "attention_merge",
            .work = work,
            .gradient = gradient,
            .reference = reference},
@@ -278,8 +330,18 @@ std::vector<Op> attention_ops() {
            .infer = infer_backward,
            .factors = factors_backward,
            .part = part_of,
+           .merge = "add",
            .work = work_backward,
-           .reference = reference_backward}};
+           .reference = reference_backward},
+          {.name = "attention_merge",
+           .summary = "attention to two sets of keys: lse = ln(e^lse_a + e^lse_b), y accordingly",
+           .inputs = {"y_a", "lse_a", "y_b", "lse_b"},
+           .outputs = {"y", "lse"},
+           .infer = infer_merge,
+           .factors = factors_merge,
+           .work = work_merge,
+           .in_place = {{0, 0}, {1, 1}},
+           .reference = reference_merge}};
 }
 
 }  // namespace trireme::ops

@@ -8,6 +8,7 @@
 //   send, receive:  one tensor from one rank to another; the pair has a tag of its own. The send must be done when
 //                   what this rank receives with the tag `until` is there (-1: at the end of the step): that shows
 //                   that the other rank has asked for it
+//   wait:           nothing that follows begins before these sends are done
 //
 // Blocks: a dimension of `size` is `size / unit` pieces, dealt out evenly, the first ranks having one more where
 // they do not come out even (block_of).
@@ -153,6 +154,24 @@ Op row(std::string_view name, std::string_view summary, std::vector<AttributeRow
           .reference = reference};
 }
 
+std::vector<TensorType> infer_wait(const Signature&) {
+  return {{DType::U8, {0}}};
+}
+
+void reference_wait(const Signature&, std::span<const Dense>, std::span<Dense>) {}
+
+/// Nothing of its own: whoever runs it has waited for its inputs.
+Op wait() {
+  return {.name = "wait",
+          .summary = "these sends are done",
+          .inputs = {"sent..."},
+          .outputs = {"done"},
+          .infer = infer_wait,
+          .factors = factors,
+          .work = work,
+          .reference = reference_wait};
+}
+
 }  // namespace
 
 std::vector<Op> communication_ops() {
@@ -186,6 +205,7 @@ std::vector<Op> communication_ops() {
   rows[4].outputs = {"sent"};
   rows[5].inputs = {};
   rows[5].outputs = {"y"};
+  rows.push_back(wait());
   return rows;
 }
 

@@ -4,7 +4,12 @@
 //
 // Backward, the gradients of equal ids are added up: dtable[v,c] = sum of dy[..,c] where ids[..] = v.
 //
+// A part of the table has the rows from `first` on of `whole` (0: as many as it has); other ids give 0, so that the
+// parts' results add up to the whole's.
+//
 //   bytes = ids, the rows that are read, and y; the rest of the table stays untouched
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
@@ -18,17 +23,27 @@ std::string ids_letters(const Signature& s) {
   return rules::letters_for(s.shape(1).rank());
 }
 
-/// The id, which must be one of the table's rows.
-std::size_t row_of(const Signature& s, double id, std::int64_t rows) {
-  s.require(id >= 0 && id < static_cast<double>(rows),
-            fmt::format("the id {} is not a row of the table, which has V = {}", id, rows));
-  return static_cast<std::size_t>(id);
+/// Where the id's row is in a part of the table that has so many; nothing if it is not there.
+std::optional<std::size_t> row_of(const Signature& s, double id, std::int64_t rows) {
+  const std::int64_t whole = s.integer("whole") > 0 ? s.integer("whole") : rows;
+  s.require(id >= 0 && id < static_cast<double>(whole),
+            fmt::format("the id {} is not a row of the table, which has V = {}", id, whole));
+  const double row = id - static_cast<double>(s.integer("first"));
+  const bool there = row >= 0 && row < static_cast<double>(rows);
+  return there ? std::optional(static_cast<std::size_t>(row)) : std::nullopt;
+}
+
+void require_part(const Signature& s, std::int64_t rows) {
+  const std::int64_t whole = s.integer("whole") > 0 ? s.integer("whole") : rows;
+  s.require(s.integer("first") >= 0 && s.integer("first") + rows <= whole,
+            fmt::format("{} rows from {} on are not among {}", rows, s.integer("first"), whole));
 }
 
 std::vector<TensorType> infer(const Signature& s) {
   rules::require_float(s, 0);
   rules::require_rank(s, 0, 2);
   rules::require_integer(s, 1);
+  require_part(s, s.shape(0).dim(0));
   std::vector<std::int64_t> dims = s.shape(1).dims();
   dims.push_back(s.shape(0).dim(1));
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};
@@ -36,7 +51,15 @@ std::vector<TensorType> infer(const Signature& s) {
 
 Factors factors(const Signature& s) {
   const std::string ids = ids_letters(s);
-  return rules::factors_by_letters(s, {{"VC", ids}, {ids + "C"}, "V"});
+  return rules::factors_by_letters(s, {{"VC", ids}, {ids + "C"}, ""});
+}
+
+Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+  Attributes attributes = *whole.attributes;
+  const std::int64_t given = whole.integer("whole");
+  attributes["whole"] = given > 0 ? given : whole.shape(0).dim(0);
+  attributes["first"] = whole.integer("first") + ranges.front().begin;
+  return attributes;
 }
 
 Work work(const Signature& s) {
@@ -48,17 +71,17 @@ std::vector<ValueId> gradient(GradientQuery& q) {
   if (!q.wanted[0]) {
     return {{}, {}};
   }
-  const std::int64_t rows = q.builder.shape(q.node.inputs[0]).dim(0);
-  return {q.builder.add1("embedding_backward", {q.outputs[0], q.node.inputs[1]}, {{"rows", rows}}),
-          {}};
+  Attributes attributes = q.node.attributes;
+  attributes["rows"] = q.builder.shape(q.node.inputs[0]).dim(0);
+  return {q.builder.add1("embedding_backward", {q.outputs[0], q.node.inputs[1]}, attributes), {}};
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const auto c = static_cast<std::size_t>(in[0].shape.dim(1));
   for (std::size_t i = 0; i < in[1].data.size(); ++i) {
-    const std::size_t row = row_of(s, in[1].data[i], in[0].shape.dim(0));
-    for (std::size_t k = 0; k < c; ++k) {
-      out[0].data[i * c + k] = in[0].data[row * c + k];
+    const std::optional<std::size_t> row = row_of(s, in[1].data[i], in[0].shape.dim(0));
+    for (std::size_t k = 0; row && k < c; ++k) {
+      out[0].data[i * c + k] = in[0].data[*row * c + k];
     }
   }
 }
@@ -71,12 +94,23 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   s.require(s.shape(0).rank() >= 1 && rules::rows_of(s.shape(0)) == s.shape(1),
             "dy must have a row for each id");
   s.require(s.integer("rows") >= 0, "a table has 0 rows at least");
+  require_part(s, s.integer("rows"));
   return {{s.inputs[0].dtype, Shape{s.integer("rows"), s.shape(0).dims().back()}}};
 }
 
 Factors factors_backward(const Signature& s) {
   const std::string ids = ids_letters(s);
-  return rules::factors_by_letters(s, {{ids + "C", ids}, {"VC"}, "V"});
+  return rules::factors_by_letters(s, {{ids + "C", ids}, {"VC"}, ""});
+}
+
+/// V, which stands in the result alone, is the last factor.
+Attributes part_backward(const Signature& whole, std::span<const Stretch> ranges) {
+  Attributes attributes = *whole.attributes;
+  const std::int64_t given = whole.integer("whole");
+  attributes["whole"] = given > 0 ? given : whole.integer("rows");
+  attributes["first"] = whole.integer("first") + ranges.back().begin;
+  attributes["rows"] = ranges.back().length;
+  return attributes;
 }
 
 Work work_backward(const Signature& s) {
@@ -87,9 +121,9 @@ Work work_backward(const Signature& s) {
 void reference_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const auto c = static_cast<std::size_t>(out[0].shape.dim(1));
   for (std::size_t i = 0; i < in[1].data.size(); ++i) {
-    const std::size_t row = row_of(s, in[1].data[i], out[0].shape.dim(0));
-    for (std::size_t k = 0; k < c; ++k) {
-      out[0].data[row * c + k] += in[0].data[i * c + k];
+    const std::optional<std::size_t> row = row_of(s, in[1].data[i], out[0].shape.dim(0));
+    for (std::size_t k = 0; row && k < c; ++k) {
+      out[0].data[*row * c + k] += in[0].data[i * c + k];
     }
   }
 }
@@ -101,9 +135,11 @@ std::vector<Op> embedding_ops() {
            .summary = "y[..,c] = table[ids[..], c]",
            .inputs = {"table", "ids"},
            .outputs = {"y"},
+           .attributes = {{"first", std::int64_t{0}}, {"whole", std::int64_t{0}}},
            .infer = infer,
            .factors = factors,
            .linear = Linear::Each,
+           .part = part_of,
            .work = work,
            .gradient = gradient,
            .reference = reference},
@@ -111,10 +147,13 @@ std::vector<Op> embedding_ops() {
            .summary = "dtable[v,c] = sum of dy[..,c] where ids[..] = v < rows",
            .inputs = {"dy", "ids"},
            .outputs = {"dtable"},
-           .attributes = {{"rows", std::int64_t{0}, false}},
+           .attributes = {{"rows", std::int64_t{0}, false},
+                          {"first", std::int64_t{0}},
+                          {"whole", std::int64_t{0}}},
            .infer = infer_backward,
            .factors = factors_backward,
            .linear = Linear::Each,
+           .part = part_backward,
            .work = work_backward,
            .reference = reference_backward}};
 }

@@ -5,6 +5,7 @@
 // lse = m + ln l (Milakov and Gimelshein 2018; Dao et al. 2022).
 // Backward, for each pair of a block of queries and a block of keys, with D = rows' sums of dy y:
 //   P = e^(S - lse),  dV += P^T dY,  dS = P (dY V^T - D),  dQ += dS K,  dK += dS^T Q
+// Merging two results: shares e^(lse_a - lse) and e^(lse_b - lse) of each row.
 #include <limits>
 
 #include "backend/cpu/loops/block_gemm.h"
@@ -361,10 +362,61 @@ std::unique_ptr<PreparedKernel> attention_backward(const KernelRequest& request)
   });
 }
 
+/// The shares of two sets of keys in a query's result, and their lse.
+template <class W>
+struct Shares {
+  W a = 0;
+  W b = 0;
+  W lse;
+
+  Shares(W lse_a, W lse_b) : lse(std::max(lse_a, lse_b)) {
+    if (lse == -std::numeric_limits<W>::infinity()) {
+      return;
+    }
+    const W e_a = std::exp(lse_a - lse);
+    const W e_b = std::exp(lse_b - lse);
+    a = e_a / (e_a + e_b);
+    b = e_b / (e_a + e_b);
+    lse += std::log(e_a + e_b);
+  }
+};
+
+/// Inputs y_a, lse_a, y_b, lse_b. Each lse is read before it may be written over.
+std::unique_ptr<PreparedKernel> attention_merge(const KernelRequest& request) {
+  const Shape& y = request.inputs[0].shape;
+  const std::int64_t queries = y.dim(1);
+  const std::int64_t heads = y.dim(2);
+  const std::int64_t depth = y.dim(3);
+  const std::int64_t rows = y.dim(0) * queries * heads;
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    return kernel([=](const KernelMemory& memory) {
+      parallel(rows, 1 + kSerial / std::max<std::int64_t>(depth, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t b = i / heads / queries;
+                   const std::int64_t at = (b * heads + i % heads) * queries + i / heads % queries;
+                   const Shares<W> shares(input<W>(memory, 1)[at], input<W>(memory, 3)[at]);
+                   const T* y_a = input<T>(memory, 0) + i * depth;
+                   const T* y_b = input<T>(memory, 2) + i * depth;
+                   T* result = output<T>(memory, 0) + i * depth;
+#pragma omp simd
+                   for (std::int64_t d = 0; d < depth; ++d) {
+                     store(result[d], load(y_a[d]) * shares.a + load(y_b[d]) * shares.b);
+                   }
+                   output<W>(memory, 1)[at] = shares.lse;
+                 }
+               });
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<KernelRow> attention_kernels() {
-  return {{"attention", attention}, {"attention_backward", attention_backward}};
+  return {{"attention", attention},
+          {"attention_backward", attention_backward},
+          {"attention_merge", attention_merge}};
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,4 +1,5 @@
-// Rows of a table by number, and their gradients added up.
+// Rows of a table by number, and their gradients added up. Of a part of the table, numbers of other rows are passed
+// over.
 #include <cstring>
 
 #include "backend/cpu/loops/elements.h"
@@ -7,20 +8,41 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
+/// What a part of a table has of the whole.
+struct TablePart {
+  std::int64_t first, rows, whole;
+
+  TablePart(const KernelRequest& request, std::int64_t own_rows)
+      : first(signature_of(request).integer("first")),
+        rows(own_rows),
+        whole(signature_of(request).integer("whole")) {
+    whole = whole > 0 ? whole : rows;
+  }
+  /// The row of this number is `number - first`, if that is there.
+  [[nodiscard]] bool has(std::int64_t number) const {
+    return number >= first && number < first + rows;
+  }
+};
+
 std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t row = request.inputs[0].shape.dim(1) * size_of(request.inputs[0].dtype).count;
-  const std::int64_t rows = request.inputs[0].shape.dim(0);
+  const TablePart part(request, request.inputs[0].shape.dim(0));
   return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
-    return kernel([count, row, rows](const KernelMemory& memory) {
+    return kernel([count, row, part](const KernelMemory& memory) {
       const I* ids = input<I>(memory, 1);
-      require_ids("embedding", ids, count, 0, rows);
+      require_ids("embedding", ids, count, 0, part.whole);
       parallel(count, 1 + kSerial / std::max<std::int64_t>(row, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
-                   std::memcpy(memory.outputs[0] + i * row,
-                               memory.inputs[0] + static_cast<std::int64_t>(ids[i]) * row,
-                               static_cast<std::size_t>(row));
+                   const auto id = static_cast<std::int64_t>(ids[i]);
+                   std::byte* to = memory.outputs[0] + i * row;
+                   if (part.has(id)) {
+                     std::memcpy(to, memory.inputs[0] + (id - part.first) * row,
+                                 static_cast<std::size_t>(row));
+                   } else {
+                     std::memset(to, 0, static_cast<std::size_t>(row));
+                   }
                  }
                });
     });
@@ -32,12 +54,13 @@ std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request)
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t rows = request.outputs[0].shape.dim(0);
   const std::int64_t columns = request.outputs[0].shape.dim(1);
+  const TablePart part(request, rows);
   return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
     // Sums of bf16 or f16 would lose small gradients: left to the reference, which adds in f64.
     const auto add = [&]<class T>(T) {
       return kernel([=](const KernelMemory& memory) {
         const I* ids = input<I>(memory, 1);
-        require_ids("embedding_backward", ids, count, 0, rows);
+        require_ids("embedding_backward", ids, count, 0, part.whole);
         const T* dy = input<T>(memory, 0);
         T* table = output<T>(memory, 0);
         parallel(rows * columns, kSerial, [&](std::int64_t begin, std::int64_t end) {
@@ -45,7 +68,11 @@ std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request)
         });
         parallel(columns, 64, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = 0; i < count; ++i) {
-            T* to = table + static_cast<std::int64_t>(ids[i]) * columns;
+            const auto id = static_cast<std::int64_t>(ids[i]);
+            if (!part.has(id)) {
+              continue;
+            }
+            T* to = table + (id - part.first) * columns;
 #pragma omp simd
             for (std::int64_t c = begin; c < end; ++c) {
               to[c] += dy[i * columns + c];

@@ -87,21 +87,37 @@ std::unique_ptr<PreparedKernel> with_targets(DType targets, F f) {
   }
 }
 
-std::unique_ptr<PreparedKernel> cross_entropy(const KernelRequest& request) {
+/// The classes that the logits are for, of all.
+struct Classes {
+  std::int64_t first, count, all;
+
+  Classes(const KernelRequest& request, std::int64_t own)
+      : first(signature_of(request).integer("first")),
+        count(own),
+        all(signature_of(request).integer("classes")) {
+    all = all > 0 ? all : count;
+  }
+  [[nodiscard]] bool has(std::int64_t target) const {
+    return target >= first && target < first + count;
+  }
+};
+
+// Inputs logits, targets, top.
+std::unique_ptr<PreparedKernel> cross_entropy_sums(const KernelRequest& request) {
   const Rows rows(request.inputs[0].shape);
+  const Classes classes(request, rows.length);
   return with_targets(request.inputs[1].dtype, [&]<class I>(I) {
     return for_float(request.inputs[0].dtype, [&]<class T>(T) {
       using W = Wide<T>;
-      return kernel([rows](const KernelMemory& memory) {
-        require_ids("cross_entropy", input<I>(memory, 1), rows.count, -1, rows.length);
+      return kernel([rows, classes](const KernelMemory& memory) {
+        require_ids("cross_entropy_sums", input<I>(memory, 1), rows.count, -1, classes.all);
         parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t r = begin; r < end; ++r) {
             const T* logits = input<T>(memory, 0) + r * rows.length;
-            const I target = input<I>(memory, 1)[r];
-            const W largest = largest_of(logits, rows.length);
-            const W lse = largest + std::log(sum_of_exp(logits, rows.length, largest));
-            output<W>(memory, 0)[r] = target < 0 ? W{0} : lse - load(logits[target]);
-            output<W>(memory, 1)[r] = lse;
+            const auto target = static_cast<std::int64_t>(input<I>(memory, 1)[r]);
+            output<W>(memory, 0)[r] = sum_of_exp(logits, rows.length, load(input<T>(memory, 2)[r]));
+            output<W>(memory, 1)[r] =
+                classes.has(target) ? load(logits[target - classes.first]) : W{0};
           }
         });
       });
@@ -109,30 +125,67 @@ std::unique_ptr<PreparedKernel> cross_entropy(const KernelRequest& request) {
   });
 }
 
-// dlogits = (softmax(logits) - [i = target]) dloss; inputs dloss, logits, targets, lse.
-std::unique_ptr<PreparedKernel> cross_entropy_backward(const KernelRequest& request) {
-  const Rows rows(request.inputs[1].shape);
-  return with_targets(request.inputs[2].dtype, [&]<class I>(I) {
-    return for_float(request.inputs[1].dtype, [&]<class T>(T) {
+// dlogits = dsum e^(logits - top) + dpicked [i = target]; inputs dsum, dpicked, logits, targets, top.
+std::unique_ptr<PreparedKernel> cross_entropy_sums_backward(const KernelRequest& request) {
+  const Rows rows(request.inputs[2].shape);
+  const Classes classes(request, rows.length);
+  return with_targets(request.inputs[3].dtype, [&]<class I>(I) {
+    return for_float(request.inputs[2].dtype, [&]<class T>(T) {
       using W = Wide<T>;
-      return kernel([rows](const KernelMemory& memory) {
-        require_ids("cross_entropy_backward", input<I>(memory, 2), rows.count, -1, rows.length);
+      return kernel([rows, classes](const KernelMemory& memory) {
+        require_ids("cross_entropy_sums_backward", input<I>(memory, 3), rows.count, -1,
+                    classes.all);
         parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t r = begin; r < end; ++r) {
-            const T* logits = input<T>(memory, 1) + r * rows.length;
+            const T* logits = input<T>(memory, 2) + r * rows.length;
             T* dlogits = output<T>(memory, 0) + r * rows.length;
-            const I target = input<I>(memory, 2)[r];
-            const W lse = input<W>(memory, 3)[r];
-            const W weight = target < 0 ? W{0} : input<W>(memory, 0)[r];
+            const auto target = static_cast<std::int64_t>(input<I>(memory, 3)[r]);
+            const W top = load(input<T>(memory, 4)[r]);
+            const W weight = input<W>(memory, 0)[r];
 #pragma omp simd
             for (std::int64_t i = 0; i < rows.length; ++i) {
-              store(dlogits[i], exp_of(load(logits[i]) - lse) * weight);
+              store(dlogits[i], exp_of(load(logits[i]) - top) * weight);
             }
-            if (target >= 0) {
-              store(dlogits[target], load(dlogits[target]) - weight);
+            if (classes.has(target)) {
+              T& picked = dlogits[target - classes.first];
+              store(picked, load(picked) + input<W>(memory, 1)[r]);
             }
           }
         });
+      });
+    });
+  });
+}
+
+// Inputs sum, picked, top, targets; a number for each row.
+std::unique_ptr<PreparedKernel> cross_entropy(const KernelRequest& request) {
+  const std::int64_t rows = request.inputs[0].shape.element_count();
+  return with_targets(request.inputs[3].dtype, [&]<class I>(I) {
+    return for_float(request.inputs[2].dtype, [&]<class T>(T) {
+      using W = Wide<T>;
+      return kernel([rows](const KernelMemory& memory) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const W lse = load(input<T>(memory, 2)[r]) + std::log(input<W>(memory, 0)[r]);
+          output<W>(memory, 0)[r] =
+              input<I>(memory, 3)[r] < 0 ? W{0} : lse - input<W>(memory, 1)[r];
+        }
+      });
+    });
+  });
+}
+
+// Inputs dloss, sum, targets.
+std::unique_ptr<PreparedKernel> cross_entropy_backward(const KernelRequest& request) {
+  const std::int64_t rows = request.inputs[0].shape.element_count();
+  return with_targets(request.inputs[2].dtype, [&]<class I>(I) {
+    return for_float(request.inputs[0].dtype, [&]<class T>(T) {
+      return kernel([rows](const KernelMemory& memory) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const bool ignored = input<I>(memory, 2)[r] < 0;
+          const Wide<T> dloss = ignored ? Wide<T>{0} : load(input<T>(memory, 0)[r]);
+          store(output<T>(memory, 0)[r], dloss / load(input<T>(memory, 1)[r]));
+          store(output<T>(memory, 1)[r], -dloss);
+        }
       });
     });
   });
@@ -143,6 +196,8 @@ std::unique_ptr<PreparedKernel> cross_entropy_backward(const KernelRequest& requ
 std::vector<KernelRow> loss_kernels() {
   return {{"cross_entropy", cross_entropy},
           {"cross_entropy_backward", cross_entropy_backward},
+          {"cross_entropy_sums", cross_entropy_sums},
+          {"cross_entropy_sums_backward", cross_entropy_sums_backward},
           {"softmax", softmax},
           {"softmax_backward", softmax_backward}};
 }

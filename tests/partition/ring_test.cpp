@@ -1,0 +1,177 @@
+// Attention whose keys and values go round a ring of ranks: what is sent, what is computed, and what is never there.
+// Requirement G4.
+#include "partition/ring.h"
+
+#include <map>
+#include <regex>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "on_ranks.h"
+#include "trireme/error.h"
+#include "trireme/model.h"
+#include "trireme/model_dims.h"
+#include "trireme/optimize.h"
+#include "trireme/training.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kBatch = 2;
+constexpr std::int64_t kLength = 24;
+constexpr std::int64_t kHeads = 4;
+constexpr std::int64_t kKeyHeads = 2;
+constexpr std::int64_t kDepth = 4;
+
+/// One block with grouped queries, over f32.
+Graph llama(std::int64_t layers = 1, std::int64_t length = kLength) {
+  ModelConfig config;
+  config.name = "llama";
+  config.family = Family::Llama;
+  config.vocabulary = 32;
+  config.context = length;
+  config.width = 16;
+  config.layers = layers;
+  config.heads = kHeads;
+  config.key_heads = kKeyHeads;
+  config.head_width = kDepth;
+  config.hidden = 20;
+  return make_training_graph(make_model(config, {.sequences = kBatch, .length = length}).graph);
+}
+
+/// The same without a mask.
+Graph without_mask(const Graph& graph) {
+  return parse_graph(std::regex_replace(
+      to_text(graph), std::regex(R"((attention(_backward)?\([^)]*\)))"), "$1 causal=0"));
+}
+
+Plan ring_of(int ranks, Plan::Context context = Plan::Context::Ring) {
+  Plan plan;
+  plan.mesh = parse_mesh(fmt::format("context={}", ranks));
+  plan.context = context;
+  return plan;
+}
+
+Graph graph_at(const Graph& graph, const Plan& plan, int rank) {
+  const Wishes wishes = wishes_of(graph, plan, dim_names(graph));
+  const Partition partition(graph, wishes);
+  return partition.graph_at(place_of(plan, wishes, rank), table_of(plan)).graph;
+}
+
+struct Sent {
+  int messages = 0;
+  std::int64_t bytes = 0;
+  friend bool operator==(const Sent&, const Sent&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Sent& sent) {
+  return out << sent.messages << " messages, " << sent.bytes << " bytes";
+}
+
+Sent sent_in(const Graph& graph, Phase phase) {
+  Sent sent;
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name == "send" && node.phase == phase) {
+      ++sent.messages;
+      sent.bytes += size_of(graph.value(node.inputs[0]).type).count;
+    }
+  }
+  return sent;
+}
+
+int count(const Graph& graph, std::string_view op) {
+  return static_cast<int>(
+      std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->name == op; }));
+}
+
+/// So many tensors, each a rank's part of keys.
+Sent parts_of_keys(int ranks, int messages) {
+  const std::int64_t part = kBatch * kLength / ranks * kKeyHeads * kDepth * 4;
+  return {messages, messages * part};
+}
+
+// Without a mask all parts come to all: p - 1 of keys and of values in the forward; the same again in the backward,
+// and p of each of their gradients, which come home.
+TEST(Ring, SendEachPartOnce) {
+  const Graph graph = without_mask(llama());
+  for (const int ranks : {2, 3, 4}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Graph mine = graph_at(graph, ring_of(ranks), rank);
+      EXPECT_EQ(sent_in(mine, Phase::Forward), parts_of_keys(ranks, 2 * (ranks - 1)));
+      EXPECT_EQ(sent_in(mine, Phase::Backward), parts_of_keys(ranks, 2 * (ranks - 1) + 2 * ranks));
+      EXPECT_EQ(count(mine, "receive"), count(mine, "send"));
+      EXPECT_EQ(count(mine, "attention"), ranks);
+      EXPECT_EQ(count(mine, "attention_backward"), ranks);
+    }
+  }
+}
+
+// With a causal mask, part j is for rank j and those behind. Rank i sends on i + 1 parts, the last none, and
+// computes with i + 1; the last rank sends p - 1 gradients home.
+TEST(Ring, LeaveOutWhatTheMaskHides) {
+  const Graph graph = llama();
+  for (const int ranks : {2, 3, 4}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Graph mine = graph_at(graph, ring_of(ranks), rank);
+      const bool last = rank == ranks - 1;
+      const int on = last ? 0 : rank + 1;
+      EXPECT_EQ(sent_in(mine, Phase::Forward), parts_of_keys(ranks, 2 * on));
+      EXPECT_EQ(sent_in(mine, Phase::Backward),
+                parts_of_keys(ranks, 2 * on + 2 * (last ? ranks - 1 : on)));
+      EXPECT_EQ(count(mine, "attention"), rank + 1);
+      EXPECT_EQ(count(mine, "attention_merge"), rank);
+      EXPECT_EQ(count(mine, "attention_backward"), rank + 1);
+    }
+  }
+}
+
+TEST(Ring, GatherNothing) {
+  const Graph mine = graph_at(llama(), ring_of(4), 3);
+  EXPECT_EQ(count(mine, "all_gather"), 0) << to_text(mine);
+  for (const Value& value : mine.values()) {
+    if (value.origin == Origin::Node && value.type.shape.rank() >= 3) {
+      EXPECT_LE(value.type.shape.dim(1), kLength / 4) << value.name << to_text(value.type);
+    }
+  }
+}
+
+// The next part is on its way while the present one is computed with, and the one before has been let go.
+TEST(Ring, ComputeWhilePartsAreOnTheirWay) {
+  const Program program = make_program(graph_at(without_mask(llama()), ring_of(3), 1));
+  std::vector<std::string> order;
+  std::map<std::string, std::int32_t> done;  // the last message of each kind
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& one = program.instructions[i];
+    const std::string name(one.op->name);
+    const bool begins = name == "send" || name == "receive";
+    if (one.phase != Phase::Forward || !(begins || name == "attention")) {
+      continue;
+    }
+    if (begins) {
+      done[name] = one.done_before;
+    } else if (done.contains("receive")) {
+      EXPECT_LT(static_cast<std::int32_t>(i), done["receive"]);
+      EXPECT_LT(static_cast<std::int32_t>(i), done["send"]);
+      done.clear();
+    }
+    order.push_back(name);
+  }
+  EXPECT_EQ(order,
+            (std::vector<std::string>{"receive", "receive", "send", "send", "attention", "receive",
+                                      "receive", "send", "send", "attention", "attention"}));
+}
+
+Bytes peak_of(Plan::Context context, int rank) {
+  const Graph graph = llama(2, 40 * kLength);
+  const Graph mine = graph_at(graph, ring_of(6, context), rank);
+  return memory_use(make_program(fuse_elementwise(mine))).peak;
+}
+
+TEST(Ring, TakeLessMemoryThanGathering) {
+  for (const int rank : {0, 3, 5}) {
+    EXPECT_LT(peak_of(Plan::Context::Ring, rank).count, peak_of(Plan::Context::Gather, rank).count);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
