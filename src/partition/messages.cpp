@@ -112,23 +112,26 @@ void Messages::add_read(int pipe, int task, int from, const Instance& what) {
 void Messages::find_makers() {
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
     const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
-    for (std::size_t t = 0; t < tasks.size(); ++t) {
-      const auto task = static_cast<int>(t);
-      for (const Turn& turn : tasks[t]) {
-        const std::vector<CopyId>& outputs = placed_.steps[turn.step].outputs;
-        if (turn.part == Turn::Part::AddLast) {
-          const int update = order_.instance_for(turn, outputs[0]);
-          set_maker(pipe, task, {outputs[0], update, turn.copy});
-        }
-        for (const CopyId id : outputs) {
-          if (!turn.adds()) {
-            set_maker(pipe, task, {id, turn.instance});
-          }
-          if (!turn.adds() && order_.leaf_of(id) >= 0) {
-            set_maker(pipe, task, {order_.leaf_of(id), turn.instance + 1});
-          }
-        }
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      for (const Turn& turn : tasks[task]) {
+        find_makers(pipe, static_cast<int>(task), turn);
       }
+    }
+  }
+}
+
+void Messages::find_makers(int pipe, int task, const Turn& turn) {
+  const std::vector<CopyId>& outputs = placed_.steps[turn.step].outputs;
+  if (turn.part == Turn::Part::AddLast) {
+    set_maker(pipe, task, {outputs[0], order_.instance_for(turn, outputs[0]), turn.copy});
+  }
+  if (turn.adds()) {
+    return;
+  }
+  for (const CopyId id : outputs) {
+    set_maker(pipe, task, {id, turn.instance});
+    if (order_.leaf_of(id) >= 0) {
+      set_maker(pipe, task, {order_.leaf_of(id), turn.instance + 1});
     }
   }
 }

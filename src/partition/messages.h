@@ -50,6 +50,7 @@ class Messages {
   void find_outputs(int pipe);
   void add_read(int pipe, int task, int from, const Instance& what);
   void find_makers();
+  void find_makers(int pipe, int task, const Turn& turn);
   void set_maker(int pipe, int task, const Instance& what);
   void find_until();
   bool advance(int ahead);

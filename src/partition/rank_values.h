@@ -30,7 +30,7 @@ class RankValues {
   /// An instance of a copy. Throws Error(Usage) for what is not there yet.
   ValueId get(CopyId id, int number);
   /// The part of a sum that a copy of the model has.
-  ValueId get_part(const Instance& what) const { return made_.at(what); }
+  [[nodiscard]] ValueId get_part(const Instance& what) const { return made_.at(what); }
   /// Tells that it is there, and sends it to those who need it.
   void define(const Instance& what, ValueId made);
 

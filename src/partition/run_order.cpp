@@ -1,6 +1,7 @@
 #include "partition/run_order.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -317,6 +318,22 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
   }
 }
 
+/// What an Update of the stage does: with several copies of the model, also what takes the gradients of all.
+std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
+  std::vector<PipelineWork> works{PipelineWork::Update};
+  if (table_.copies > 1) {
+    works.insert(works.end(), {PipelineWork::Forward, PipelineWork::Backward,
+                               PipelineWork::BackwardInput, PipelineWork::BackwardWeight});
+  }
+  std::vector<std::size_t> steps;
+  for (const PipelineWork work : works) {
+    const std::vector<std::size_t> some = task_steps_.of(stage, work);
+    std::ranges::copy_if(some, std::back_inserter(steps),
+                         [&](std::size_t s) { return step_goes_[s] == Goes::ByUpdate; });
+  }
+  return steps;
+}
+
 void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns) {
   const int update = update_of(task.microbatch);
   const std::vector<PipelineTask>& tasks = table_.tasks[static_cast<std::size_t>(pipe)];
@@ -328,22 +345,12 @@ void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>
     return;  // the updates of all stages of a place are done at the last of them, in the order of the graph
   }
   std::vector<std::pair<std::size_t, int>> steps;
-  const auto add = [&](int stage, int copy, PipelineWork work) {
-    for (const std::size_t s : task_steps_.of(stage, work)) {
-      if (step_goes_[s] == Goes::ByUpdate) {
-        steps.emplace_back(s, copy);
-      }
-    }
-  };
   for (const PipelineTask& other : tasks) {
     if (other.work == task.work && other.microbatch == task.microbatch &&
         (joint_ || other == task)) {
-      add(other.stage, other.copy, PipelineWork::Update);
-      for (const PipelineWork work : {PipelineWork::Forward, PipelineWork::Backward,
-                                      PipelineWork::BackwardInput, PipelineWork::BackwardWeight}) {
-        if (table_.copies > 1) {
-          add(other.stage, other.copy, work);
-        }
+      const std::vector<std::size_t> some = steps_by_update(other.stage);
+      for (const std::size_t s : some) {
+        steps.emplace_back(s, other.copy);
       }
     }
   }

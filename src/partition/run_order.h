@@ -90,6 +90,7 @@ class RunOrder {
   void check_reads(std::size_t step) const;
   void find_joint();
   void add_work(int pipe, const PipelineTask& task, std::vector<Turn>& turns);
+  [[nodiscard]] std::vector<std::size_t> steps_by_update(int stage) const;
   void add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns);
   void add_once(int pipe, const Turn& turn, std::vector<Turn>& turns);
 
