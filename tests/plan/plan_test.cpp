@@ -34,7 +34,7 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "pipe=2", "schedule": "2f2b"})", "2f2b"},
       {R"({"mesh": "pipe=3", "schedule": "chimera"})", "chimera"},
       {R"({"mesh": "", "sequence": 1})", "sequence"},
-      {R"({"mesh": "", "context": "ring"})", "all-to-all"},
+      {R"({"mesh": "", "context": "spiral"})", "all-to-all"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };
