@@ -45,7 +45,7 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "pipe=3", "schedule": "chimera"})", "chimera"},
       {R"({"mesh": "", "table": "trireme pipeline 2"})", "table"},
       {R"({"mesh": "", "sequence": 1})", "sequence"},
-      {R"({"mesh": "", "context": "ring"})", "all-to-all"},
+      {R"({"mesh": "", "context": "spiral"})", "all-to-all"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };
