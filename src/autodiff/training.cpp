@@ -79,6 +79,7 @@ class Training {
     add_backward();
     builder_.set_phase(Phase::Update);
     const ValueId g_scale = add_clipping();
+    add_next_scale();
     for (const Trained& trained : trained_) {
       add_step(trained, g_scale);
     }
@@ -104,7 +105,7 @@ class Training {
       throw Error(ErrorKind::Usage, fmt::format("the loss is {}; to be scaled it must be {}",
                                                 to_text(builder_.type(loss_)), to_text(scalar_)));
     }
-    loss_scale_ = input("loss_scale", scalar_);
+    loss_scale_ = builder_.state("loss_scale", scalar_);
   }
 
   /// A new one, unless the forward has it: dropout reads the step too.
@@ -152,7 +153,26 @@ class Training {
         builder_.add("clip_scale", sums, {{"limit", options_.clip_limit}});
     builder_.output("grad_norm", clip[1]);
     builder_.output("finite", clip[2]);
+    finite_ = clip[2];
     return loss_scale_.valid() ? builder_.add1("divide", {clip[0], loss_scale_}) : clip[0];
+  }
+
+  void add_next_scale() {
+    if (!loss_scale_.valid()) {
+      return;
+    }
+    const ValueId good = builder_.state("good_steps", scalar_);
+    const std::vector<ValueId> next =
+        builder_.add("next_loss_scale", {loss_scale_, good, finite_, loss_},
+                     {{"interval", options_.loss_scaling->interval},
+                      {"least", options_.loss_scaling->least},
+                      {"most", options_.loss_scaling->most}});
+    builder_.rename(next[0], "new/loss_scale");
+    builder_.rename(next[1], "new/good_steps");
+    builder_.update(loss_scale_, next[0]);
+    builder_.update(good, next[1]);
+    builder_.output("next_loss_scale", next[0]);
+    builder_.output("lowered", next[2]);
   }
 
   /// 0, which leaves a sum as it is bit for bit; no number if x is none or infinite. So a loss that
@@ -208,6 +228,7 @@ class Training {
   ValueId rate_{};
   ValueId step_{};
   ValueId loss_scale_{};
+  ValueId finite_{};
   std::vector<Trained> trained_{};
 };
 

@@ -140,6 +140,9 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
   options.training.clip_limit = settings.clip;
   options.training.no_decay = {".bias"};
+  if (dtype_of(model) == DType::F16) {
+    options.training.loss_scaling.emplace().first = settings.loss_scale;
+  }
   const RecomputeChoice recompute = parse_recompute(settings.recompute);
   options.recompute = recompute.mode;
   options.activation_budget = recompute.budget;
@@ -302,6 +305,9 @@ class Run {
         {"speed/mfu", mfu(facts_, m.step_time)},
         {"speed/hfu", hfu(facts_, m.step_time)},
         {"memory/peak_bytes", static_cast<double>(facts_.memory.count)}};
+    if (m.loss_scale) {
+      scalars.push_back({"optimizer/loss_scale", *m.loss_scale});
+    }
     if (m.validation) {
       scalars.push_back({"loss/validation", *m.validation});
     }
@@ -368,13 +374,25 @@ class Run {
     return text;
   }
 
+  /// Again and again with half the loss scale, as long as that may help.
+  train::StepResult take_step(Trace* trace) {
+    train::StepResult result;
+    do {
+      if (trace != nullptr) {
+        *trace = {};
+      }
+      result = trainer_.run_step(inputs_, targets_, trace);
+      overflows_ += result.overflowed ? 1 : 0;
+    } while (result.overflowed);
+    return result;
+  }
+
   void one_step() {
     data_.training->fill(position_, {inputs_, targets_});
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
-    const train::StepResult result =
-        trainer_.run_step(inputs_, targets_, traced ? &trace : nullptr);
+    const train::StepResult result = take_step(traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (traced && leads()) {
       trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
@@ -390,6 +408,7 @@ class Run {
                        .gradient_norm = result.gradient_norm,
                        .rate = result.rate,
                        .step_time = {seconds},
+                       .loss_scale = result.loss_scale,
                        .validation = {}};
     if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
       moment.validation = validate();
@@ -520,6 +539,7 @@ class Run {
     end.program = called_as();
     end.tensorboard = options_.tensorboard;
     end.interrupted = trainer_.step() < settings_.steps;
+    end.overflows = overflows_;
     if (leads()) {
       display_.end(facts_, end);
     }
@@ -543,6 +563,7 @@ class Run {
   std::vector<std::byte> targets_;
   std::optional<double> first_loss_;
   std::deque<double> last_losses_;
+  std::int64_t overflows_ = 0;
   train::StepResult last_result_{};
   std::ofstream metrics_;
   std::optional<train::EventFile> events_;
@@ -761,7 +782,12 @@ void add_settings(CLI::App* command, TrainSettings& s) {
                       "capacity=F,balance=W,shared=S,noise (default: as the model has it)");
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
-  command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
+  command->add_option("--dtype", s.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command
+      ->add_option("--loss-scale", s.loss_scale,
+                   "of f16: what gradients are multiplied by at first, so that small ones do not "
+                   "vanish; halved when they overflow, doubled after 2000 steps")
+      ->capture_default_str();
   command
       ->add_option("--recompute", s.recompute,
                    "activations that the backward computes again: none, selective, full, or what "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/learning_rate.h"
+#include "train/step_graph.h"
 #include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
 
@@ -28,7 +29,8 @@ struct TrainSettings {
   std::string experts{};     ///< see parse_experts; none: as the model has them
   double validation = 0.05;  ///< share of the data
   std::string dtype = "f32";
-  std::string recompute = "none";  ///< see parse_recompute
+  double loss_scale = LossScaling{}.first;  ///< of f16, at the beginning
+  std::string recompute = "none";           ///< see parse_recompute
   std::uint64_t seed = 1;
 
   [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;

@@ -173,13 +173,13 @@ TEST(Training, ClipsByTheNormOfAllGradients) {
 }
 
 TEST(Training, ALossScaleChangesNothing) {
-  expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = true},
+  expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = LossScaling{}},
                      Loop(adamw_by_hand));
 }
 
 TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
   for (const DType dtype : {DType::F32, DType::F64}) {
-    Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = true}),
+    Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = LossScaling{}}),
                     mlp_leaves(kSizes));
     stepper.leaves()["loss_scale"] = scalar_of(1);
     stepper.step(1);
@@ -271,7 +271,8 @@ TEST(Training, TakesInputsThatTheForwardHas) {
 
 TEST(Training, RefusesWhatItCannotTrain) {
   EXPECT_THROW((void)make_training_graph(parse_graph("graph g {\n}")), Error);
-  EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = true}), Error);
+  EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = LossScaling{}}),
+               Error);
   EXPECT_THROW(
       (void)make_training_graph(parse_graph("graph g {\n input %x: f32[]\n output loss = %x\n}")),
       Error);
