@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct LossScaling {
 
 struct TrainingOptions {
   Optimizer optimizer = AdamW{};
+  /// Of a parameter in bf16 or f16 the optimizer moves a copy in f32, the state master/PARAMETER; the parameter is that
+  /// copy rounded. So updates that are too small for 16 bits add up instead of vanishing.
+  bool master_weights = true;
   /// The norm of all gradients together is brought down to this. Infinity: never.
   double clip_limit = std::numeric_limits<double>::infinity();
   std::optional<LossScaling> loss_scaling{};
@@ -63,8 +67,9 @@ struct TrainingOptions {
 ///
 ///   inputs   learning_rate [] and step i64[] (counts from 1); one that the forward has already, of the same
 ///            type, is taken
-///   state    of the optimizer, as named above; 0 at the beginning. With loss scaling loss_scale [] and
-///            good_steps [], the steps since it last changed; LossScaling::first and 0 at the beginning
+///   state    of the optimizer, as named above; 0 at the beginning. Master copies, which begin as what their
+///            parameters are. With loss scaling loss_scale [] and good_steps [], the steps since it last changed;
+///            LossScaling::first and 0 at the beginning
 ///   updates  of all parameters that the loss depends on and of all state
 ///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number, and
 ///            is none if the loss is not finite), finite [] (1, or 0 if it was not). With loss scaling
@@ -78,6 +83,8 @@ struct TrainingOptions {
 /// The scalars are f32; f64 if all parameters are. An optimizer's node belongs to the block of the first
 /// node that reads its parameter. Throws Error(Usage) if there is no such loss, if it depends on no
 /// parameter, or if with loss scaling it is not of the scalars' type.
+/// Whoever writes a parameter writes its master copy, which master_of() names, too.
+[[nodiscard]] std::string master_of(std::string_view parameter);
 [[nodiscard]] Graph make_training_graph(Graph forward, const TrainingOptions& options = {});
 
 }  // namespace trireme

@@ -184,8 +184,12 @@ class Training {
   void add_step(const Trained& trained, ValueId g_scale) {
     const Value parameter = builder_.graph().value(trained.parameter);
     builder_.set_block(trained.block);
-    std::vector<ValueId> kept{trained.parameter};
-    std::vector<ValueId> inputs{trained.parameter, trained.gradient};
+    const bool has_master = options_.master_weights && is_narrow(parameter.type.dtype);
+    const ValueId moved =
+        has_master ? builder_.state(master_of(parameter.name), state_type(parameter.type))
+                   : trained.parameter;
+    std::vector<ValueId> kept{moved};
+    std::vector<ValueId> inputs{moved, trained.gradient};
     for (const std::string_view state : recipe_.states) {
       kept.push_back(
           builder_.state(fmt::format("{}/{}", state, parameter.name), state_type(parameter.type)));
@@ -202,7 +206,15 @@ class Training {
       builder_.rename(results[k], "new/" + builder_.graph().value(kept[k]).name);
       builder_.update(kept[k], results[k]);
     }
+    if (has_master) {
+      const ValueId rounded =
+          builder_.add1("cast", {results[0]}, {{"to", std::string(to_text(parameter.type.dtype))}});
+      builder_.rename(rounded, "new/" + parameter.name);
+      builder_.update(trained.parameter, rounded);
+    }
   }
+
+  static bool is_narrow(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
   static TensorType state_type(const TensorType& parameter) {
     return {parameter.dtype == DType::F64 ? DType::F64 : DType::F32, parameter.shape};
@@ -233,6 +245,10 @@ class Training {
 };
 
 }  // namespace
+
+std::string master_of(std::string_view parameter) {
+  return fmt::format("master/{}", parameter);
+}
 
 Graph make_training_graph(Graph forward, const TrainingOptions& options) {
   return Training(std::move(forward), options).run();

@@ -140,6 +140,7 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
   options.training.clip_limit = settings.clip;
   options.training.no_decay = {".bias"};
+  options.training.master_weights = settings.master == "f32";
   if (dtype_of(model) == DType::F16) {
     options.training.loss_scaling.emplace().first = settings.loss_scale;
   }
@@ -783,6 +784,10 @@ void add_settings(CLI::App* command, TrainSettings& s) {
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
   command->add_option("--dtype", s.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command
+      ->add_option("--master", s.master,
+                   "of bf16 and f16: the optimizer moves a copy of the parameters in f32, or none")
+      ->capture_default_str();
   command
       ->add_option("--loss-scale", s.loss_scale,
                    "of f16: what gradients are multiplied by at first, so that small ones do not "

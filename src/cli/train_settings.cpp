@@ -111,6 +111,10 @@ void TrainSettings::verify() const {
         ErrorKind::Usage,
         fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16, f16 or f64", dtype));
   }
+  if (master != "f32" && master != "none") {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--master: '{}' is no master copy; use f32 or none", master));
+  }
   verify_loss_scale(loss_scale, type);
   (void)parsed("--recompute", recompute, parse_recompute);
   if (!rate.empty()) {
@@ -139,13 +143,12 @@ train::LearningRate TrainSettings::default_learning_rate(const AnyModelConfig& m
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{
-      {"model", s.model},           {"weights", s.weights}, {"data", s.data},
-      {"tokenizer", s.tokenizer},   {"batch", s.batch},     {"length", s.length},
-      {"steps", s.steps},           {"rate", s.rate},       {"clip", s.clip},
-      {"decay", s.decay},           {"dropout", s.dropout}, {"experts", s.experts},
-      {"validation", s.validation}, {"dtype", s.dtype},     {"loss-scale", s.loss_scale},
-      {"recompute", s.recompute},   {"seed", s.seed}};
+  const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
+                  {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},
+                  {"steps", s.steps},           {"rate", s.rate},           {"clip", s.clip},
+                  {"decay", s.decay},           {"dropout", s.dropout},     {"experts", s.experts},
+                  {"validation", s.validation}, {"dtype", s.dtype},         {"master", s.master},
+                  {"loss-scale", s.loss_scale}, {"recompute", s.recompute}, {"seed", s.seed}};
   return json.dump(2) + "\n";
 }
 
@@ -154,7 +157,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   const JsonObject object(
       json, what, "",
       {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
-       "dropout", "experts", "validation", "dtype", "loss-scale", "recompute", "seed"});
+       "dropout", "experts", "validation", "dtype", "master", "loss-scale", "recompute", "seed"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -171,6 +174,8 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
   settings.dtype = object.text("dtype");
+  // A run that was begun before there were master copies has none.
+  settings.master = object.find("master") != nullptr ? object.text("master") : "none";
   settings.loss_scale = object.optional_number("loss-scale").value_or(settings.loss_scale);
   settings.recompute = object.text("recompute");
   settings.seed = static_cast<std::uint64_t>(object.integer("seed"));

@@ -29,6 +29,7 @@ struct TrainSettings {
   std::string experts{};     ///< see parse_experts; none: as the model has them
   double validation = 0.05;  ///< share of the data
   std::string dtype = "f32";
+  std::string master = "f32";  ///< of bf16 and f16, what the optimizer moves; or "none"
   double loss_scale = LossScaling{}.first;  ///< of f16, at the beginning
   std::string recompute = "none";           ///< see parse_recompute
   std::uint64_t seed = 1;

@@ -19,6 +19,28 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+template <class T>
+std::vector<float> widened_from(std::span<const std::byte> elements) {
+  std::vector<float> wide(elements.size() / sizeof(T));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    T element;
+    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
+    wide[i] = to_f32(element);
+  }
+  return wide;
+}
+
+/// Elements of 16 bits in f32.
+std::vector<float> widened(DType dtype, std::span<const std::byte> elements) {
+  return dtype == DType::BF16 ? widened_from<BFloat16>(elements) : widened_from<Float16>(elements);
+}
+
+bool has_state(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.values(), [&](const Value& value) {
+    return value.origin == Origin::State && value.name == name;
+  });
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks)
@@ -32,7 +54,7 @@ Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ran
   flops_ = step.flops;
   execution_ = std::make_unique<Spread>(graph_, dim_names(graph_), ranks_, device_);
   for (const ModelParameter& parameter : model_.parameters) {
-    execution_->write(parameter.name, initial_values(parameter, options_.seed).raw());
+    write(parameter, initial_values(parameter, options_.seed).raw());
   }
   if (scaling_) {
     write_number("loss_scale", scaling_->first);
@@ -141,6 +163,10 @@ std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
 
 void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
   execution_->write(parameter.name, elements);
+  if (const std::string master = master_of(parameter.name); has_state(graph_, master)) {
+    const std::vector<float> wide = widened(parameter.type.dtype, elements);
+    execution_->write(master, std::as_bytes(std::span(wide)));
+  }
   forward_is_current_ = false;
 }
 

@@ -95,7 +95,7 @@ class Trainer {
 
   /// The present elements of a parameter of the model, until the next call.
   [[nodiscard]] std::span<const std::byte> read(const ModelParameter& parameter);
-  /// Others in their place.
+  /// Others in their place, and in that of its master copy, if it has one.
   void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
   /// All that a checkpoint holds, by name. For rank 0, which saves it while the others call give_state().

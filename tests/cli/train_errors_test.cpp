@@ -75,6 +75,7 @@ TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
            {"--validation 1", "--validation is 1"},
            {"--validation -0.1", "--validation is -0.1"},
            {"--dtype i32", "--dtype: 'i32' cannot be trained in; use f32, bf16, f16 or f64"},
+           {"--dtype bf16 --master f64", "--master: 'f64' is no master copy; use f32 or none"},
            {"--loss-scale 8", "--loss-scale is for --dtype f16"},
            {"--dtype f16 --loss-scale 0", "--loss-scale is 0; it must be 1 to 1e+30"},
            {"--dtype f33", "--dtype: 'f33' is no element type"},
