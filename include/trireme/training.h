@@ -71,7 +71,8 @@ struct TrainingOptions {
 ///            parameters are. With loss scaling loss_scale [] and good_steps [], the steps since it last changed;
 ///            LossScaling::first and 0 at the beginning
 ///   updates  of all parameters that the loss depends on and of all state
-///   outputs  grad_norm [] (before clipping, without the loss scale; may be infinite or no number, and
+///   outputs  loss; the forward's others, such as logits, would be kept to the end of the step and are left out.
+///            grad_norm [] (before clipping, without the loss scale; may be infinite or no number, and
 ///            is none if the loss is not finite), finite [] (1, or 0 if it was not). With loss scaling
 ///            next_loss_scale [] and lowered [] (1 if the scale was, which may help, else 0)
 ///

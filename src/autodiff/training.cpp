@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "autodiff/rebuild.h"
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
 
@@ -66,12 +67,25 @@ DType scalar_type(const Graph& graph, const std::vector<ValueId>& parameters) {
   return all ? DType::F64 : DType::F32;
 }
 
+/// The graph with this output only: what is one is kept to the end of the step.
+Graph with_loss_alone(const Graph& graph) {
+  Rebuild rebuild(graph);
+  for (const Node& node : graph.nodes()) {
+    rebuild.copy(node);
+  }
+  for (const Update& update : graph.updates()) {
+    rebuild.builder().update(rebuild.now(update.target), rebuild.now(update.value));
+  }
+  rebuild.builder().output("loss", rebuild.now(graph.output("loss")));
+  return rebuild.builder().finish();
+}
+
 class Training {
  public:
-  Training(Graph forward, const TrainingOptions& options)
+  Training(const Graph& forward, const TrainingOptions& options)
       : options_(options),
         recipe_(std::visit([](const auto& o) { return recipe_of(o); }, options.optimizer)),
-        builder_(std::move(forward)) {}
+        builder_(with_loss_alone(forward)) {}
 
   Graph run() {
     find_parameters();
@@ -251,7 +265,7 @@ std::string master_of(std::string_view parameter) {
 }
 
 Graph make_training_graph(Graph forward, const TrainingOptions& options) {
-  return Training(std::move(forward), options).run();
+  return Training(forward, options).run();
 }
 
 }  // namespace trireme
