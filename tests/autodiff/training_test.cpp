@@ -299,9 +299,10 @@ TEST(Training, NamesCanBeExceptedFromDecay) {
 
 TEST(Training, TakesInputsThatTheForwardHas) {
   GraphBuilder builder(parse_graph(kForward));
-  const ValueId step = builder.input("step", {DType::I64, {}});
+  (void)builder.input("step", {DType::I64, {}});
   const Graph graph = make_training_graph(builder.finish());
-  EXPECT_EQ(graph.find("step"), step);
+  EXPECT_EQ(graph.value(graph.find("step")).origin, Origin::Input);
+  EXPECT_THROW((void)graph.find("step.1"), Error) << "there are two";
   graph.verify();
 }
 

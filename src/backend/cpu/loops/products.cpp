@@ -76,31 +76,30 @@ std::int64_t room_of(const Detour& detour) {
 
 class DetourKernel : public Kernel {
  public:
-  /// `inner`: where it reads and writes.
-  DetourKernel(const Detours& detours, KernelMemory outer, KernelMemory inner,
-               std::unique_ptr<Kernel> kernel)
+  /// `scratch`: where each operand is that takes a detour.
+  DetourKernel(const Detours& detours, KernelMemory memory,
+               const std::array<std::byte*, 3>& scratch, std::unique_ptr<Kernel> product)
       : detours_(detours),
-        outer_(std::move(outer)),
-        inner_(std::move(inner)),
-        kernel_(std::move(kernel)) {}
+        memory_(std::move(memory)),
+        scratch_(scratch),
+        product_(std::move(product)) {}
   void run() override {
     for (std::size_t k = 0; k < 2; ++k) {
       if (detours_[k].pass) {
-        // Scratch memory is the inner product's input.
-        detours_[k].pass(outer_.inputs[k], const_cast<std::byte*>(inner_.inputs[k]));
+        detours_[k].pass(memory_.inputs[k], scratch_[k]);
       }
     }
-    kernel_->run();
+    product_->run();
     if (detours_[2].pass) {
-      detours_[2].pass(inner_.outputs[0], outer_.outputs[0]);
+      detours_[2].pass(scratch_[2], memory_.outputs[0]);
     }
   }
 
  private:
   Detours detours_;
-  KernelMemory outer_;
-  KernelMemory inner_;
-  std::unique_ptr<Kernel> kernel_;
+  KernelMemory memory_;
+  std::array<std::byte*, 3> scratch_;
+  std::unique_ptr<Kernel> product_;
 };
 
 /// A product over operands in another form.
@@ -113,19 +112,22 @@ class PreparedDetour : public PreparedKernel {
             product_->workspace().count};
   }
   [[nodiscard]] std::unique_ptr<Kernel> bind(const KernelMemory& memory) override {
-    KernelMemory inner = memory;
+    std::array<std::byte*, 3> scratch{};
     std::byte* free = memory.workspace;
-    for (std::size_t k = 0; k < 3; ++k) {
-      if (detours_[k].pass && k < 2) {
-        inner.inputs[k] = free;
-      } else if (detours_[k].pass) {
-        inner.outputs[0] = free;
-      }
+    for (std::size_t k = 0; k < detours_.size(); ++k) {
+      scratch[k] = free;
       free += room_of(detours_[k]);
     }
-    inner.workspace = free;
-    std::unique_ptr<Kernel> bound = product_->bind(inner);
-    return std::make_unique<DetourKernel>(detours_, memory, std::move(inner), std::move(bound));
+    KernelMemory inner{.inputs = memory.inputs, .outputs = memory.outputs, .workspace = free};
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (detours_[k].pass) {
+        inner.inputs[k] = scratch[k];
+      }
+    }
+    if (detours_[2].pass) {
+      inner.outputs[0] = scratch[2];
+    }
+    return std::make_unique<DetourKernel>(detours_, memory, scratch, product_->bind(inner));
   }
 
  private:
