@@ -779,8 +779,9 @@ void add_settings(CLI::App* command, TrainSettings& s) {
   command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
   command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
   command->add_option("--experts", s.experts,
-                      "a mixture of experts: NUMBER,per-token=K,gate=softmax-first|top-k-first,"
-                      "capacity=F,balance=W,shared=S,noise (default: as the model has it)");
+                      "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
+                      "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
+                      "(default: as the model has it)");
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
   command->add_option("--dtype", s.dtype, "f32, bf16, f16 or f64")->capture_default_str();

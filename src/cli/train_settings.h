@@ -41,8 +41,9 @@ struct TrainSettings {
   void verify() const;
 };
 
-/// Reads "8,per-token=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
-/// experts: how many, and settings by name, in any order; gate is softmax-first or top-k-first, capacity=0 drops
+/// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
+/// experts: how many, and settings by name, in any order; every=2 puts them into each second block alone, gate is
+/// softmax-first or top-k-first, capacity=0 drops
 /// nothing, noise is on or off. What is not said stays. Throws Error(Usage) that says what is wrong.
 void parse_experts(std::string_view text, ModelConfig& config);
 

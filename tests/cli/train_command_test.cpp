@@ -167,6 +167,8 @@ TEST_F(TrainCommand, MakesAMixtureOfExperts) {
   const std::int64_t more = parameters("more", "--experts 4,gate=softmax-first,shared=1,noise");
   EXPECT_EQ(four - dense, 2 * (3 * 2 * 64 * 256 + 4 * 64 - (256 + 64)));
   EXPECT_EQ(more - four, 2 * (2 * 64 * 256 + 4 * 64));
+  const std::int64_t second = parameters("second", "--experts 4,per-token=1,every=2");
+  EXPECT_EQ(2 * (second - dense), four - dense);
 }
 
 TEST_F(TrainCommand, TrainsInBf16) {

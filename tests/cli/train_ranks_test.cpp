@@ -194,6 +194,9 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
     expect_same(one, losses(options), options);
   }
   expect_same(losses("--experts 4"), losses("--experts 4 --mesh expert=2"), "experts");
+  expect_same(losses("--experts 4,every=2"),
+              losses("--experts 4,every=2 --mesh data=2,expert=2 --zero 1"),
+              "experts in every second block");
 }
 
 /// All ranks come to the same scale, and so to the losses of one device.
