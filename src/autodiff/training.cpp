@@ -264,6 +264,8 @@ std::string master_of(std::string_view parameter) {
   return fmt::format("master/{}", parameter);
 }
 
+// Taken by value, as callers give theirs away.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Graph make_training_graph(Graph forward, const TrainingOptions& options) {
   return Training(forward, options).run();
 }
