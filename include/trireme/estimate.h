@@ -32,7 +32,6 @@ namespace trireme {
 /// The sizes of a transformer. Says more than make_model can build; estimates need no graph.
 struct Architecture {
   ModelConfig model{};
-  std::int64_t mixture_every = 1;  ///< of a mixture: each so-many-th block has experts
   std::int64_t expert_hidden = 0;  ///< of one expert; 0: as `model.hidden`
 
   [[nodiscard]] bool is_mixture() const noexcept { return model.experts > 1; }

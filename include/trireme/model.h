@@ -39,9 +39,10 @@ struct ModelConfig {
   double rope_base = 10000.0;
   double dropout = 0.0;
   bool tied = true;  ///< the output layer is the embedding
-  // Mixture of experts: with more than one, each block's feed-forward part is this many, of which a router
-  // picks some for each token.
+  // Mixture of experts: with more than one, the feed-forward part of each so-many-th block is this many, of which a
+  // router picks some for each token.
   std::int64_t experts = 1;
+  std::int64_t mixture_every = 1;
   std::int64_t experts_per_token = 2;
   double capacity_factor =
       1.25;  ///< places of an expert for a sequence, over an even share; 0: nothing is ever dropped
@@ -58,6 +59,8 @@ struct ModelConfig {
   std::int64_t depth_every = 2;
   DType dtype = DType::F32;
 
+  /// Whether this block, from 0 on, has experts.
+  [[nodiscard]] bool has_experts(std::int64_t layer) const noexcept;
   /// Whether a router picks the tokens of this block, from 0 on.
   [[nodiscard]] bool picks_tokens(std::int64_t layer) const noexcept;
   /// How many it picks of a sequence: the capacity, rounded up.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "autodiff/rebuild.h"
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
 
@@ -67,12 +68,25 @@ DType scalar_type(const Graph& graph, const std::vector<ValueId>& parameters) {
   return all ? DType::F64 : DType::F32;
 }
 
+/// The graph with this output only: what is one is kept to the end of the step.
+Graph with_loss_alone(const Graph& graph) {
+  Rebuild rebuild(graph);
+  for (const Node& node : graph.nodes()) {
+    rebuild.copy(node);
+  }
+  for (const Update& update : graph.updates()) {
+    rebuild.builder().update(rebuild.now(update.target), rebuild.now(update.value));
+  }
+  rebuild.builder().output("loss", rebuild.now(graph.output("loss")));
+  return rebuild.builder().finish();
+}
+
 class Training {
  public:
-  Training(Graph forward, const TrainingOptions& options)
+  Training(const Graph& forward, const TrainingOptions& options)
       : options_(options),
         recipe_(std::visit([](const auto& o) { return recipe_of(o); }, options.optimizer)),
-        builder_(std::move(forward)) {}
+        builder_(with_loss_alone(forward)) {}
 
   Graph run() {
     find_parameters();
@@ -86,6 +100,7 @@ class Training {
       scales.push_back(scale_alone(k));
     }
     const ValueId of_all = add_clipping();
+    add_next_scale();
     scales.resize(trained_.size(), of_all);
     for (std::size_t k = 0; k < trained_.size(); ++k) {
       add_step(trained_[k], scales[k]);
@@ -112,7 +127,7 @@ class Training {
       throw Error(ErrorKind::Usage, fmt::format("the loss is {}; to be scaled it must be {}",
                                                 to_text(builder_.type(loss_)), to_text(scalar_)));
     }
-    loss_scale_ = input("loss_scale", scalar_);
+    loss_scale_ = builder_.state("loss_scale", scalar_);
   }
 
   /// A new one, unless the forward has it: dropout reads the step too.
@@ -155,10 +170,13 @@ class Training {
                   "gradients cannot be clipped by the norm of all of them where each parameter is "
                   "updated alone; do not clip (--clip 0)");
     }
+    if (loss_scale_.valid()) {
+      throw Error(ErrorKind::Usage,
+                  "the loss cannot be scaled where each parameter is updated alone, as the scale "
+                  "follows from all gradients; train in bf16 or f32 (--dtype)");
+    }
     builder_.set_block(trained_[k].block);
-    const ValueId scale =
-        builder_.add("clip_scale", {squares_[k]}, {{"limit", options_.clip_limit}}).at(0);
-    return loss_scale_.valid() ? builder_.add1("divide", {scale, loss_scale_}) : scale;
+    return builder_.add("clip_scale", {squares_[k]}, {{"limit", options_.clip_limit}}).at(0);
   }
 
   /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too long:
@@ -176,7 +194,26 @@ class Training {
         builder_.add("clip_scale", sums, {{"limit", options_.clip_limit}});
     builder_.output("grad_norm", clip[1]);
     builder_.output("finite", clip[2]);
+    finite_ = clip[2];
     return loss_scale_.valid() ? builder_.add1("divide", {clip[0], loss_scale_}) : clip[0];
+  }
+
+  void add_next_scale() {
+    if (!loss_scale_.valid()) {
+      return;
+    }
+    const ValueId good = builder_.state("good_steps", scalar_);
+    const std::vector<ValueId> next =
+        builder_.add("next_loss_scale", {loss_scale_, good, finite_, loss_},
+                     {{"interval", options_.loss_scaling->interval},
+                      {"least", options_.loss_scaling->least},
+                      {"most", options_.loss_scaling->most}});
+    builder_.rename(next[0], "new/loss_scale");
+    builder_.rename(next[1], "new/good_steps");
+    builder_.update(loss_scale_, next[0]);
+    builder_.update(good, next[1]);
+    builder_.output("next_loss_scale", next[0]);
+    builder_.output("lowered", next[2]);
   }
 
   /// 0, which leaves a sum as it is bit for bit; no number if x is none or infinite. So a loss that
@@ -188,8 +225,12 @@ class Training {
   void add_step(const Trained& trained, ValueId g_scale) {
     const Value parameter = builder_.graph().value(trained.parameter);
     builder_.set_block(trained.block);
-    std::vector<ValueId> kept{trained.parameter};
-    std::vector<ValueId> inputs{trained.parameter, trained.gradient};
+    const bool has_master = options_.master_weights && is_narrow(parameter.type.dtype);
+    const ValueId moved =
+        has_master ? builder_.state(master_of(parameter.name), state_type(parameter.type))
+                   : trained.parameter;
+    std::vector<ValueId> kept{moved};
+    std::vector<ValueId> inputs{moved, trained.gradient};
     for (const std::string_view state : recipe_.states) {
       kept.push_back(
           builder_.state(fmt::format("{}/{}", state, parameter.name), state_type(parameter.type)));
@@ -206,7 +247,15 @@ class Training {
       builder_.rename(results[k], "new/" + builder_.graph().value(kept[k]).name);
       builder_.update(kept[k], results[k]);
     }
+    if (has_master) {
+      const ValueId rounded =
+          builder_.add1("cast", {results[0]}, {{"to", std::string(to_text(parameter.type.dtype))}});
+      builder_.rename(rounded, "new/" + parameter.name);
+      builder_.update(trained.parameter, rounded);
+    }
   }
+
+  static bool is_narrow(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
   static TensorType state_type(const TensorType& parameter) {
     return {parameter.dtype == DType::F64 ? DType::F64 : DType::F32, parameter.shape};
@@ -232,14 +281,21 @@ class Training {
   ValueId rate_{};
   ValueId step_{};
   ValueId loss_scale_{};
+  ValueId finite_{};
   std::vector<Trained> trained_{};
   std::vector<ValueId> squares_{};  ///< likewise: of the gradients
 };
 
 }  // namespace
 
+std::string master_of(std::string_view parameter) {
+  return fmt::format("master/{}", parameter);
+}
+
+// Taken by value, as callers give theirs away.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Graph make_training_graph(Graph forward, const TrainingOptions& options) {
-  return Training(std::move(forward), options).run();
+  return Training(forward, options).run();
 }
 
 }  // namespace trireme

@@ -185,7 +185,7 @@ Architecture make_architecture(const Options& o) {
                c.experts > 1 ? std::min(c.experts_per_token, c.experts) : c.experts_per_token);
   a.expert_hidden = given_or(o.expert_hidden, a.expert_hidden);
   c.shared_experts = given_or(o.shared_experts, c.shared_experts);
-  a.mixture_every = given_or(o.mixture_every, a.mixture_every);
+  c.mixture_every = given_or(o.mixture_every, c.mixture_every);
   c.name += is_resized(o) ? "-resized" : "";
   a.verify();
   return a;

@@ -154,6 +154,10 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
                       "cannot be clipped by the norm of all; use --clip 0, or another schedule",
                       plan.schedule));
   options.training.no_decay = {".bias"};
+  options.training.master_weights = settings.master == "f32";
+  if (dtype_of(model) == DType::F16) {
+    options.training.loss_scaling.emplace().first = settings.loss_scale;
+  }
   const RecomputeChoice recompute = parse_recompute(settings.recompute);
   options.recompute = recompute.mode;
   options.activation_budget = recompute.budget;
@@ -316,6 +320,9 @@ class Run {
         {"speed/mfu", mfu(facts_, m.step_time)},
         {"speed/hfu", hfu(facts_, m.step_time)},
         {"memory/peak_bytes", static_cast<double>(facts_.memory.count)}};
+    if (m.loss_scale) {
+      scalars.push_back({"optimizer/loss_scale", *m.loss_scale});
+    }
     if (m.validation) {
       scalars.push_back({"loss/validation", *m.validation});
     }
@@ -382,13 +389,25 @@ class Run {
     return text;
   }
 
+  /// Again and again with half the loss scale, as long as that may help.
+  train::StepResult take_step(Trace* trace) {
+    train::StepResult result;
+    do {
+      if (trace != nullptr) {
+        *trace = {};
+      }
+      result = trainer_.run_step(inputs_, targets_, trace);
+      overflows_ += result.overflowed ? 1 : 0;
+    } while (result.overflowed);
+    return result;
+  }
+
   void one_step() {
     data_.training->fill(position_, {inputs_, targets_});
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
-    const train::StepResult result =
-        trainer_.run_step(inputs_, targets_, traced ? &trace : nullptr);
+    const train::StepResult result = take_step(traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (traced && leads()) {
       trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
@@ -404,6 +423,7 @@ class Run {
                        .gradient_norm = result.gradient_norm,
                        .rate = result.rate,
                        .step_time = {seconds},
+                       .loss_scale = result.loss_scale,
                        .validation = {}};
     if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
       moment.validation = validate();
@@ -534,6 +554,7 @@ class Run {
     end.program = called_as();
     end.tensorboard = options_.tensorboard;
     end.interrupted = trainer_.step() < settings_.steps;
+    end.overflows = overflows_;
     if (leads()) {
       display_.end(facts_, end);
     }
@@ -557,6 +578,7 @@ class Run {
   std::vector<std::byte> targets_;
   std::optional<double> first_loss_;
   std::deque<double> last_losses_;
+  std::int64_t overflows_ = 0;
   train::StepResult last_result_{};
   std::ofstream metrics_;
   std::optional<train::EventFile> events_;
@@ -766,11 +788,21 @@ void add_settings(CLI::App* command, TrainSettings& s) {
   command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
   command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
   command->add_option("--experts", s.experts,
-                      "a mixture of experts: NUMBER,per-token=K,gate=softmax-first|top-k-first,"
-                      "capacity=F,balance=W,shared=S,noise (default: as the model has it)");
+                      "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
+                      "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
+                      "(default: as the model has it)");
   command->add_option("--validation", s.validation, "share of the data kept for validation")
       ->capture_default_str();
-  command->add_option("--dtype", s.dtype, "f32, bf16 or f64")->capture_default_str();
+  command->add_option("--dtype", s.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command
+      ->add_option("--master", s.master,
+                   "of bf16 and f16: the optimizer moves a copy of the parameters in f32, or none")
+      ->capture_default_str();
+  command
+      ->add_option("--loss-scale", s.loss_scale,
+                   "of f16: what gradients are multiplied by at first, so that small ones do not "
+                   "vanish; halved when they overflow, doubled after 2000 steps")
+      ->capture_default_str();
   command
       ->add_option("--recompute", s.recompute,
                    "activations that the backward computes again: none, selective, full, or what "

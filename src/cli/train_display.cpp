@@ -34,6 +34,9 @@ std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
   json["mfu"] = mfu(facts, m.step_time);
   json["hfu"] = hfu(facts, m.step_time);
   json["peak_memory_bytes"] = facts.memory.count;
+  if (m.loss_scale) {
+    json["loss_scale"] = *m.loss_scale;
+  }
   if (m.validation) {
     json["validation_loss"] = *m.validation;
   }
@@ -215,6 +218,11 @@ void print_end(const TrainFacts& f, const TrainEnd& e) {
     fmt::print(", {:.0f} % of what this machine's matrix products can do (MFU)", 100 * share);
   }
   fmt::print("\n");
+  if (e.overflows > 0) {
+    fmt::print(
+        "  gradients overflowed {} time{}; the step was taken again with half the loss scale\n",
+        e.overflows, e.overflows == 1 ? "" : "s");
+  }
   print_losses(f, e);
   print_files(f, e);
   print_next(f, e);
@@ -303,6 +311,7 @@ class JsonDisplay : public TrainDisplay {
     json["weights"] = facts.weights.empty() ? Json() : Json(facts.weights);
     json["export_folder"] = e.exported.empty() ? Json() : Json(e.exported);
     json["interrupted"] = e.interrupted;
+    json["overflows"] = e.overflows;
     json["run_folder"] = e.run_folder;
     fmt::print("{}\n", json.dump());
   }

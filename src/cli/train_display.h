@@ -39,6 +39,7 @@ struct TrainMoment {
   double gradient_norm = 0;
   double rate = 0;
   Seconds step_time{};
+  std::optional<double> loss_scale{};  ///< after it, where there is one
   std::optional<double> validation{};
 };
 
@@ -55,6 +56,7 @@ struct TrainEnd {
   std::string program{};     ///< how it was called
   bool tensorboard = false;  ///< event files were written
   bool interrupted = false;
+  std::int64_t overflows = 0;  ///< steps that were taken again with a smaller loss scale
 };
 
 class TrainDisplay {

@@ -53,6 +53,8 @@ bool on_or_off(std::string_view what, std::string_view text) {
 void set(ModelConfig& config, std::string_view name, std::string_view value) {
   if (name == "per-token") {
     config.experts_per_token = whole(name, value);
+  } else if (name == "every") {
+    config.mixture_every = whole(name, value);
   } else if (name == "gate") {
     config.gate_order = gate_order(value);
   } else if (name == "capacity") {
@@ -65,8 +67,8 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
     config.noisy_router = on_or_off(name, value);
   } else {
     refuse(
-        fmt::format("there is no setting {}; there are per-token, gate, capacity, balance, "
-                    "shared and noise",
+        fmt::format("there is no setting {}; there are per-token, every, gate, capacity, "
+                    "balance, shared and noise",
                     in_quotes(name)));
   }
 }

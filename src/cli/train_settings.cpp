@@ -40,6 +40,18 @@ void require_share(std::string_view option, double value) {
   }
 }
 
+void verify_loss_scale(double scale, DType type) {
+  constexpr double kLargest = 1e30;  // with room below what f32 holds
+  if (!(scale >= 1 && scale <= kLargest)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--loss-scale is {}; it must be 1 to {}", scale, kLargest));
+  }
+  if (type != DType::F16 && scale != LossScaling{}.first) {
+    throw Error(ErrorKind::Usage,
+                "--loss-scale is for --dtype f16, whose gradients need it; leave it out");
+  }
+}
+
 double width_of(const ModelConfig& config) {
   return static_cast<double>(config.width);
 }
@@ -94,10 +106,16 @@ void TrainSettings::verify() const {
   require_share("--validation", validation);
   const DType type =
       parsed("--dtype", dtype, [](std::string_view text) { return parse_dtype(text); });
-  if (type != DType::F32 && type != DType::BF16 && type != DType::F64) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16 or f64", dtype));
+  if (!is_float(type)) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16, f16 or f64", dtype));
   }
+  if (master != "f32" && master != "none") {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--master: '{}' is no master copy; use f32 or none", master));
+  }
+  verify_loss_scale(loss_scale, type);
   (void)parsed("--recompute", recompute, parse_recompute);
   if (!rate.empty()) {
     (void)parsed("--rate", rate, train::parse_learning_rate);
@@ -125,22 +143,12 @@ train::LearningRate TrainSettings::default_learning_rate(const AnyModelConfig& m
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{{"model", s.model},
-                  {"weights", s.weights},
-                  {"data", s.data},
-                  {"tokenizer", s.tokenizer},
-                  {"batch", s.batch},
-                  {"length", s.length},
-                  {"steps", s.steps},
-                  {"rate", s.rate},
-                  {"clip", s.clip},
-                  {"decay", s.decay},
-                  {"dropout", s.dropout},
-                  {"experts", s.experts},
-                  {"validation", s.validation},
-                  {"dtype", s.dtype},
-                  {"recompute", s.recompute},
-                  {"seed", s.seed}};
+  const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
+                  {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},
+                  {"steps", s.steps},           {"rate", s.rate},           {"clip", s.clip},
+                  {"decay", s.decay},           {"dropout", s.dropout},     {"experts", s.experts},
+                  {"validation", s.validation}, {"dtype", s.dtype},         {"master", s.master},
+                  {"loss-scale", s.loss_scale}, {"recompute", s.recompute}, {"seed", s.seed}};
   return json.dump(2) + "\n";
 }
 
@@ -149,7 +157,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   const JsonObject object(
       json, what, "",
       {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
-       "dropout", "experts", "validation", "dtype", "recompute", "seed"});
+       "dropout", "experts", "validation", "dtype", "master", "loss-scale", "recompute", "seed"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -166,6 +174,9 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
   settings.dtype = object.text("dtype");
+  // A run that was begun before there were master copies has none.
+  settings.master = object.find("master") != nullptr ? object.text("master") : "none";
+  settings.loss_scale = object.optional_number("loss-scale").value_or(settings.loss_scale);
   settings.recompute = object.text("recompute");
   settings.seed = static_cast<std::uint64_t>(object.integer("seed"));
   return settings;

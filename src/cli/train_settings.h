@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/learning_rate.h"
+#include "train/step_graph.h"
 #include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
 
@@ -28,7 +29,9 @@ struct TrainSettings {
   std::string experts{};     ///< see parse_experts; none: as the model has them
   double validation = 0.05;  ///< share of the data
   std::string dtype = "f32";
-  std::string recompute = "none";  ///< see parse_recompute
+  std::string master = "f32";  ///< of bf16 and f16, what the optimizer moves; or "none"
+  double loss_scale = LossScaling{}.first;  ///< of f16, at the beginning
+  std::string recompute = "none";           ///< see parse_recompute
   std::uint64_t seed = 1;
 
   [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;
@@ -38,8 +41,9 @@ struct TrainSettings {
   void verify() const;
 };
 
-/// Reads "8,per-token=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
-/// experts: how many, and settings by name, in any order; gate is softmax-first or top-k-first, capacity=0 drops
+/// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
+/// experts: how many, and settings by name, in any order; every=2 puts them into each second block alone, gate is
+/// softmax-first or top-k-first, capacity=0 drops
 /// nothing, noise is on or off. What is not said stays. Throws Error(Usage) that says what is wrong.
 void parse_experts(std::string_view text, ModelConfig& config);
 

@@ -64,7 +64,7 @@ Architecture maverick() {
   Architecture a = llama({"llama4-maverick", 48, 5120, 40, 8, 16384, 202048, 1048576});
   a.model.experts = 128;
   a.model.experts_per_token = 1;
-  a.mixture_every = 2;
+  a.model.mixture_every = 2;
   a.expert_hidden = 8192;
   a.model.shared_experts = 1;
   return a;
@@ -92,7 +92,7 @@ void require(bool holds, const std::string& what) {
 }  // namespace
 
 std::int64_t Architecture::mixture_blocks() const noexcept {
-  return is_mixture() ? model.layers / mixture_every : 0;
+  return is_mixture() ? model.layers / model.mixture_every : 0;
 }
 
 std::int64_t Architecture::dense_blocks() const noexcept {
@@ -104,14 +104,11 @@ std::int64_t Architecture::hidden_of_expert() const noexcept {
 }
 
 bool Architecture::is_buildable() const noexcept {
-  return !is_mixture() || (mixture_every == 1 && hidden_of_expert() == model.hidden);
+  return !is_mixture() || hidden_of_expert() == model.hidden;
 }
 
 void Architecture::verify() const {
   model.verify();
-  require(mixture_every >= 1 && mixture_every <= model.layers,
-          fmt::format("model {}: experts in every {}th of {} layers", model.name, mixture_every,
-                      model.layers));
   require(model.experts_per_token >= 1,
           fmt::format("model {}: {} experts for a token; it must be 1 or more", model.name,
                       model.experts_per_token));

@@ -100,10 +100,8 @@ Graph training_step(const Architecture& architecture, const StepOptions& options
   if (!architecture.is_buildable()) {
     throw Error(
         ErrorKind::Usage,
-        fmt::format(
-            "model {}: no graph is made of experts in some layers only, or of a hidden width of "
-            "their own",
-            architecture.model.name));
+        fmt::format("model {}: no graph is made of experts with a hidden width of their own",
+                    architecture.model.name));
   }
   ModelConfig config = architecture.model;
   config.dtype = options.dtype;

@@ -91,6 +91,9 @@ void verify_mixtures(const ModelConfig& c) {
   require(c.experts >= 1 && (c.experts == 1 || c.experts_per_token <= c.experts),
           fmt::format("model {}: {} experts for each token of {}", c.name, c.experts_per_token,
                       c.experts));
+  require(c.mixture_every >= 1 && c.mixture_every <= c.layers,
+          fmt::format("model {}: experts in every {}th of {} layers", c.name, c.mixture_every,
+                      c.layers));
   require(c.experts > 1 || c.shared_experts == 0,
           fmt::format("model {}: shared experts need more than one expert", c.name));
   require(c.experts > 1 || !c.noisy_router,
@@ -108,6 +111,10 @@ void verify_mixtures(const ModelConfig& c) {
 }
 
 }  // namespace
+
+bool ModelConfig::has_experts(std::int64_t layer) const noexcept {
+  return experts > 1 && layer % mixture_every == mixture_every - 1;
+}
 
 bool ModelConfig::picks_tokens(std::int64_t layer) const noexcept {
   return depth_capacity > 0 && layer % depth_every == depth_every - 1;

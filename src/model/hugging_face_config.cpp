@@ -321,6 +321,9 @@ std::string_view beyond_families(const ModelConfig& config) {
   if (config.family == Family::Gpt2 && config.experts > 1) {
     return "none of the families has experts in the blocks of a gpt2";
   }
+  if (config.experts > 1 && config.mixture_every > 1) {
+    return "none of the families has experts in some blocks only";
+  }
   if (config.shared_experts > 0) {
     return "none of the families has experts that all tokens share";
   }

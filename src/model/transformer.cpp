@@ -71,16 +71,19 @@ class Transformer {
     return is_gpt() ? layers_.layer_norm(x, name) : layers_.rms_norm(x, name);
   }
 
+  [[nodiscard]] std::string name_of(std::int64_t layer) const {
+    return is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
+  }
+
   ValueId block(ValueId x, std::int64_t layer) {
     GraphBuilder& b = layers_.builder();
-    const std::string at =
-        is_gpt() ? fmt::format("h.{}", layer) : fmt::format("model.layers.{}", layer);
+    const std::string at = name_of(layer);
     if (!c_.picks_tokens(layer)) {
-      const Added added = add_up(x, at);
+      const Added added = add_up(x, layer);
       return b.add1("add", {added.with_attention, added.feed_forward});
     }
     const PickedTokens picked = pick_tokens(layers_, x, at, c_.picked_tokens(batch_.length));
-    const Added added = add_up(picked.rows, at);
+    const Added added = add_up(picked.rows, layer);
     return add_to_picked(layers_, x, picked, b.add1("add", {added.attention, added.feed_forward}));
   }
 
@@ -91,13 +94,14 @@ class Transformer {
     ValueId feed_forward;
   };
 
-  Added add_up(ValueId x, const std::string& at) {
+  Added add_up(ValueId x, std::int64_t layer) {
     GraphBuilder& b = layers_.builder();
+    const std::string at = name_of(layer);
     const ValueId normed = norm(x, at + (is_gpt() ? ".ln_1" : ".input_layernorm"));
     const ValueId seen = layers_.dropout(attention(normed, at));
     x = b.add1("add", {x, seen});
     const ValueId again = norm(x, at + (is_gpt() ? ".ln_2" : ".post_attention_layernorm"));
-    return {seen, x, layers_.dropout(feed_forward(again, at))};
+    return {seen, x, layers_.dropout(feed_forward(again, layer))};
   }
 
   /// The deviation of what is added to the residual stream shrinks with its depth, as in GPT-2.
@@ -144,8 +148,9 @@ class Transformer {
     return b.add1("einsum", {x, w}, {{"equation", std::string("btc,hdc->bthd")}});
   }
 
-  ValueId feed_forward(ValueId x, const std::string& at) {
-    if (c_.experts > 1) {
+  ValueId feed_forward(ValueId x, std::int64_t layer) {
+    const std::string at = name_of(layer);
+    if (c_.has_experts(layer)) {
       const MixtureResult mixture = mixture_of_experts(layers_, x, at, residual_deviation());
       balance_losses_.push_back(mixture.balance);
       return mixture.y;

@@ -100,18 +100,33 @@ class Placer {
   void find_updates() {
     for (const Update& update : graph().updates()) {
       target_of_[update.value] = update.target;
+      if (value(update.target).origin == Origin::Parameter) {
+        find_movers(update);
+      }
+    }
+  }
+
+  /// What makes a parameter's next value: an optimizer's node or, if that moves a master copy, the rounding behind it too.
+  void find_movers(const Update& update) {
+    if (value(update.value).origin != Origin::Node) {
+      return;
+    }
+    const NodeId last = value(update.value).producer;
+    moves_[last] = update.target;
+    const std::vector<ValueId>& inputs = graph().node(last).inputs;
+    if (inputs.size() == 1 && value(inputs[0]).origin == Origin::Node) {
+      moves_[value(inputs[0]).producer] = update.target;
     }
   }
 
   // Stages.
 
-  int stage_for(const Node& node) {
-    if (node.phase == Phase::Update) {
-      for (const ValueId input : node.inputs) {
-        if (value(input).origin == Origin::Parameter && home(input) >= 0) {
-          return home(input);
-        }
-      }
+  /// A parameter is moved where it is.
+  int stage_for(NodeId id) {
+    const Node& node = graph().node(id);
+    const auto moved = moves_.find(id);
+    if (moved != moves_.end() && home(moved->second) >= 0) {
+      return home(moved->second);
     }
     const auto it = wishes().stages.find(node.block);
     if (it != wishes().stages.end()) {
@@ -147,7 +162,7 @@ class Placer {
 
   void place_node(NodeId id) {
     const Node& node = graph().node(id);
-    const int stage = stage_for(node);
+    const int stage = stage_for(id);
     const NodePlacer placer(graph(), node, axes());
     const std::map<int, Merge> passed = passed_on(node);
     const Assignment assignment = choose(node, placer, passed, stage);
@@ -413,6 +428,7 @@ class Placer {
   KnownCopies known_;
   std::vector<int> stage_of_value_;
   std::map<ValueId, ValueId> target_of_;
+  std::map<NodeId, ValueId> moves_;           ///< the parameter whose next value a node makes
   std::vector<std::vector<NodeId>> readers_;  ///< by value
 };
 

@@ -141,12 +141,28 @@ class Wishing {
     return result;
   }
 
+  /// What an optimizer's node moves: its first input or, if that is a master copy, the parameter that is its rounding.
+  [[nodiscard]] ValueId parameter_of(const Node& node) const {
+    const ValueId moved = node.inputs[0];
+    if (graph_.value(moved).origin != Origin::State) {
+      return moved;
+    }
+    for (const Update& update : graph_.updates()) {
+      const Value& value = graph_.value(update.value);
+      if (value.origin == Origin::Node && graph_.value(update.target).origin == Origin::Parameter &&
+          graph_.node(value.producer).inputs == std::vector{node.outputs[0]}) {
+        return update.target;
+      }
+    }
+    return moved;
+  }
+
   /// An optimizer's node: its parameter, gradient and states.
   void add_update(const Node& node) {
     if (node.op->inputs.size() < 2 || node.op->inputs[0] != "p" || node.op->inputs[1] != "g") {
       return;
     }
-    const ValueId parameter = node.inputs[0];
+    const ValueId parameter = parameter_of(node);
     const ValueId gradient = node.inputs[1];
     const Placement used = wishes_.stored[parameter];
     const Placement parts = spread(used, graph_.value(parameter).type.shape);

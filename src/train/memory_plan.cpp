@@ -101,6 +101,7 @@ class Search {
   }
   static TrainerOptions with_bf16(TrainerOptions options) {
     set_dtype(options.model, DType::BF16);
+    options.training.loss_scaling.reset();
     return options;
   }
   static TrainerOptions with_batch(TrainerOptions options, std::int64_t sequences) {
@@ -131,7 +132,7 @@ class Search {
   /// The largest budget that fits lies between what full recomputation keeps and what is kept now.
   void try_budget() {
     const Model model = make_model(options_.model, options_.batch);
-    const Graph graph = make_training_graph(model.graph, options_.training);
+    const Graph graph = make_training_graph(model.graph, training_of(options_));
     Bytes low = kept_bytes(recompute(graph, {.mode = RecomputeMode::Full, .blocks = {}}));
     Bytes high = kept_bytes(graph);
     const auto near_enough =

@@ -29,9 +29,17 @@ Graph with_recomputation(Graph graph, const TrainerOptions& options) {
 
 }  // namespace
 
+TrainingOptions training_of(const TrainerOptions& options) {
+  TrainingOptions training = options.training;
+  if (dtype_of(options.model) == DType::F16 && !training.loss_scaling) {
+    training.loss_scaling.emplace();
+  }
+  return training;
+}
+
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   const Graph graph =
-      with_recomputation(make_training_graph(model.graph, options.training), options);
+      with_recomputation(make_training_graph(model.graph, training_of(options)), options);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 

@@ -24,6 +24,9 @@ struct TrainerOptions {
   std::uint64_t seed = 1;
 };
 
+/// `options.training` as the step has it: in f16 the loss is scaled, whether or not it says so.
+[[nodiscard]] TrainingOptions training_of(const TrainerOptions& options);
+
 struct StepGraph {
   Graph graph{};      ///< nothing dead in it; not fused yet
   FlopCount flops{};  ///< of all its nodes

@@ -19,19 +19,45 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+template <class T>
+std::vector<float> widened_from(std::span<const std::byte> elements) {
+  std::vector<float> wide(elements.size() / sizeof(T));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    T element;
+    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
+    wide[i] = to_f32(element);
+  }
+  return wide;
+}
+
+/// Elements of 16 bits in f32.
+std::vector<float> widened(DType dtype, std::span<const std::byte> elements) {
+  return dtype == DType::BF16 ? widened_from<BFloat16>(elements) : widened_from<Float16>(elements);
+}
+
+bool has_state(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.values(), [&](const Value& value) {
+    return value.origin == Origin::State && value.name == name;
+  });
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks)
     : options_(options),
       device_(device),
       model_(make_model(options.model, options.batch)),
+      scaling_(training_of(options).loss_scaling),
       ranks_(ranks) {
   StepGraph step = make_step_graph(model_, options_);
   graph_ = std::move(step.graph);
   flops_ = step.flops;
   execution_ = std::make_unique<Spread>(graph_, dim_names(graph_), ranks_, device_);
   for (const ModelParameter& parameter : model_.parameters) {
-    execution_->write(parameter.name, initial_values(parameter, options_.seed).raw());
+    write(parameter, initial_values(parameter, options_.seed).raw());
+  }
+  if (scaling_) {
+    write_number("loss_scale", scaling_->first);
   }
 }
 
@@ -53,6 +79,16 @@ Bytes Trainer::target_bytes() const {
   return size_of(graph_.value(graph_.find("targets")).type);
 }
 
+/// A scalar of the graph: f32, or f64 as the model is.
+void Trainer::write_number(std::string_view name, double number) {
+  if (model_.dtype == DType::F64) {
+    execution_->write(name, bytes_of(number));
+  } else {
+    const auto narrow = static_cast<float>(number);
+    execution_->write(name, bytes_of(narrow));
+  }
+}
+
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                              Trace* trace) {
   const double rate = options_.rate.at(step_);
@@ -60,18 +96,18 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   execution_->write(model_.input, inputs);
   execution_->write("targets", targets);
   execution_->write("step", bytes_of(step));
-  if (model_.dtype == DType::F64) {
-    execution_->write("learning_rate", bytes_of(rate));
-  } else {
-    const auto narrow = static_cast<float>(rate);
-    execution_->write("learning_rate", bytes_of(narrow));
-  }
+  write_number("learning_rate", rate);
   execution_->run(trace);
-  const StepResult result{.step = step,
-                          .loss = execution_->number("loss"),
-                          .gradient_norm = execution_->number("grad_norm"),
-                          .rate = rate,
-                          .finite = execution_->number("finite") == 1};
+  StepResult result;
+  result.step = step;
+  result.loss = execution_->number("loss");
+  result.gradient_norm = execution_->number("grad_norm");
+  result.rate = rate;
+  result.finite = execution_->number("finite") == 1;
+  if (scaling_) {
+    result.overflowed = execution_->number("lowered") != 0;
+    result.loss_scale = execution_->number("next_loss_scale");
+  }
   if (result.finite) {
     step_ = step;
     forward_is_current_ = false;
@@ -127,6 +163,10 @@ std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
 
 void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
   execution_->write(parameter.name, elements);
+  if (const std::string master = master_of(parameter.name); has_state(graph_, master)) {
+    const std::vector<float> wide = widened(parameter.type.dtype, elements);
+    execution_->write(master, std::as_bytes(std::span(wide)));
+  }
   forward_is_current_ = false;
 }
 

@@ -25,6 +25,9 @@ struct StepResult {
   double gradient_norm = 0;
   double rate = 0;
   bool finite = true;  ///< the loss and all gradients; if not, nothing was changed or counted
+  /// Gradients did not fit under the loss scale, which is half of what it was now: the same step may be taken again.
+  bool overflowed = false;
+  std::optional<double> loss_scale{};  ///< of the step that follows; none: it is not scaled
 };
 
 class Trainer {
@@ -92,7 +95,7 @@ class Trainer {
 
   /// The present elements of a parameter of the model, until the next call.
   [[nodiscard]] std::span<const std::byte> read(const ModelParameter& parameter);
-  /// Others in their place.
+  /// Others in their place, and in that of its master copy, if it has one.
   void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
   /// All that a checkpoint holds, by name. For rank 0, which saves it while the others call give_state().
@@ -102,6 +105,7 @@ class Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
+  void write_number(std::string_view name, double number);
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
   Execution* forward();
@@ -112,6 +116,7 @@ class Trainer {
   Model model_;
   Graph graph_;
   FlopCount flops_;
+  std::optional<LossScaling> scaling_;
   Ranks ranks_;
   std::unique_ptr<Spread> execution_;
   std::unique_ptr<Execution> forward_;  ///< for evaluation; made when first needed

@@ -173,13 +173,13 @@ TEST(Training, ClipsByTheNormOfAllGradients) {
 }
 
 TEST(Training, ALossScaleChangesNothing) {
-  expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = true},
+  expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = LossScaling{}},
                      Loop(adamw_by_hand));
 }
 
 TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
   for (const DType dtype : {DType::F32, DType::F64}) {
-    Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = true}),
+    Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = LossScaling{}}),
                     mlp_leaves(kSizes));
     stepper.leaves()["loss_scale"] = scalar_of(1);
     stepper.step(1);
@@ -235,14 +235,18 @@ TEST(Training, PrintsAsText) {
   %subtract: bf16[] = subtract(%loss, %loss) @update
   %sum_squares.2: f32[] = sum_squares(%subtract) @update
   %clip_scale: f32[], %clip_scale.norm: f32[], %clip_scale.finite: f32[] = clip_scale(%sum_squares, %sum_squares.1, %sum_squares.2) @update
-  %new/w: bf16[2,3], %new/m/w: f32[2,3], %new/v/w: f32[2,3] = adamw(%w, %d_w, %m/w, %v/w, %learning_rate, %step, %clip_scale) @update @block(0)
-  %new/b: bf16[3], %new/m/b: f32[3], %new/v/b: f32[3] = adamw(%b, %d_b, %m/b, %v/b, %learning_rate, %step, %clip_scale) decay=0.0 @update @block(1)
-  update %w <- %new/w
+  %new/master/w: f32[2,3], %new/m/w: f32[2,3], %new/v/w: f32[2,3] = adamw(%master/w, %d_w, %m/w, %v/w, %learning_rate, %step, %clip_scale) @update @block(0)
+  %new/w: bf16[2,3] = cast(%new/master/w) to="bf16" @update @block(0)
+  %new/master/b: f32[3], %new/m/b: f32[3], %new/v/b: f32[3] = adamw(%master/b, %d_b, %m/b, %v/b, %learning_rate, %step, %clip_scale) decay=0.0 @update @block(1)
+  %new/b: bf16[3] = cast(%new/master/b) to="bf16" @update @block(1)
+  update %master/w <- %new/master/w
   update %m/w <- %new/m/w
   update %v/w <- %new/v/w
-  update %b <- %new/b
+  update %w <- %new/w
+  update %master/b <- %new/master/b
   update %m/b <- %new/m/b
   update %v/b <- %new/v/b
+  update %b <- %new/b
   output loss = %loss
   output grad_norm = %clip_scale.norm
   output finite = %clip_scale.finite
@@ -250,12 +254,44 @@ TEST(Training, PrintsAsText) {
 )");
 }
 
+TEST(Training, ParametersInF32HaveNoMasterCopy) {
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    const Graph graph = make_training_graph(mlp_graph(kSizes, dtype));
+    for (const ValueId id : graph.with_origin(Origin::State)) {
+      EXPECT_FALSE(graph.value(id).name.starts_with("master/")) << graph.value(id).name;
+    }
+  }
+}
+
+/// Steps of 1/4096 are lost in bf16, which rounds 1 - 1/4096 to 1; of 64 of them the copy makes 1/64.
+TEST(Training, TinyUpdatesDoNotVanishWithAMasterCopy) {
+  const std::string forward = R"(graph g {
+    parameter %w: bf16[]
+    %wide: f32[] = cast(%w) to="f32"
+    output loss = %wide
+  })";
+  for (const bool master : {false, true}) {
+    Leaves first{{"w", scalar_of(1)}};
+    Stepper stepper(
+        make_training_graph(parse_graph(forward), {.optimizer = Sgd{}, .master_weights = master}),
+        first);
+    stepper.leaves()["learning_rate"] = scalar_of(1.0 / 4096);
+    if (master) {
+      stepper.leaves()["master/w"] = scalar_of(1);
+    }
+    for (int step = 1; step <= 64; ++step) {
+      stepper.step(step);
+    }
+    EXPECT_EQ(stepper.leaves()["w"].data[0], master ? 1 - 1.0 / 64 : 1);
+  }
+}
+
 TEST(Training, NamesCanBeExceptedFromDecay) {
   const Graph graph =
       make_training_graph(parse_graph(kForward), {.decay_from_rank = 0, .no_decay = {"w"}});
   for (const Node& node : graph.nodes()) {
     if (node.op->name == "adamw") {
-      const bool is_w = graph.value(node.inputs[0]).name == "w";
+      const bool is_w = graph.value(node.inputs[0]).name == master_of("w");
       EXPECT_EQ(std::get<double>(node.attributes.at("decay")), is_w ? 0.0 : 0.01);
     }
   }
@@ -263,15 +299,17 @@ TEST(Training, NamesCanBeExceptedFromDecay) {
 
 TEST(Training, TakesInputsThatTheForwardHas) {
   GraphBuilder builder(parse_graph(kForward));
-  const ValueId step = builder.input("step", {DType::I64, {}});
+  (void)builder.input("step", {DType::I64, {}});
   const Graph graph = make_training_graph(builder.finish());
-  EXPECT_EQ(graph.find("step"), step);
+  EXPECT_EQ(graph.value(graph.find("step")).origin, Origin::Input);
+  EXPECT_THROW((void)graph.find("step.1"), Error) << "there are two";
   graph.verify();
 }
 
 TEST(Training, RefusesWhatItCannotTrain) {
   EXPECT_THROW((void)make_training_graph(parse_graph("graph g {\n}")), Error);
-  EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = true}), Error);
+  EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = LossScaling{}}),
+               Error);
   EXPECT_THROW(
       (void)make_training_graph(parse_graph("graph g {\n input %x: f32[]\n output loss = %x\n}")),
       Error);

@@ -176,6 +176,26 @@ TEST_P(CpuKernels, AgreeBeyondTheirBlocks) {
   }
 }
 
+/// The reference, which takes no scratch memory, would compute them in f64 by one thread, and allocate in the step.
+TEST_P(CpuKernels, LeaveNoProductAndNoTableToTheReference) {
+  const std::unique_ptr<Device> device = make_cpu_device({.threads = 2, .pinned = false});
+  std::vector<OpCase> cases;
+  for (const char* equation : {"bhtd,hdcz->bzct", "xhtd,hdcz->zctx", "tdhx,czhd->tzcx"}) {
+    cases.push_back(
+        {"einsum", {{{2, 3, 4, 5}}, {{3, 5, 6, 2}}}, {{"equation", std::string(equation)}}});
+  }
+  cases[2].inputs = {{{2, 5, 3, 4}}, {{6, 2, 3, 5}}};
+  cases.push_back({"embedding_backward",
+                   {{{9, 70}}, {{9}, 0, 4, 0, Operand::Kind::Whole}},
+                   {{"rows", std::int64_t{5}}}});
+  for (const OpCase& c : cases) {
+    const bool plain = c.op == "embedding_backward" && size_of(GetParam()).count > 2;
+    const Program program = make_program(graph_of(c, GetParam()));
+    EXPECT_EQ(workspace_of(program, *device).count > 0, !plain) << describe(c);
+    check_graph(c, GetParam(), graph_of(c, GetParam()), *device);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, CpuKernels,
                          ::testing::Values(DType::F32, DType::F64, DType::BF16, DType::F16),
                          [](const auto& tested) { return std::string(to_text(tested.param)); });

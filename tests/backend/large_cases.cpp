@@ -85,6 +85,11 @@ std::vector<OpCase> rows() {
     return OpCase{"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
   };
   return {
+      // Letters that lie apart, or in another order.
+      einsum("bhtd,hdc->btc", {2, 3, 9, 8}, {3, 8, 17}),
+      einsum("akb,kcb->bca", {5, 17, 3}, {17, 9, 3}),
+      einsum("xzky,kwz->zywx", {4, 3, 17, 5}, {17, 6, 3}),
+      einsum("kal,lbk->ab", {7, 9, 5}, {5, 11, 7}),
       einsum("btc,btv->vc", {2, 9, 17}, {2, 9, 33}),
       einsum("eik,ekj->eji", {3, 9, 17}, {3, 17, 5}),
       einsum("k,kj->j", {17}, {17, 33}),

@@ -118,9 +118,12 @@ constexpr std::string_view kRoot = R"(graph g {
 TEST(RunChecked, FindsWhatHappensInTheBackwardOnly) {
   for (const bool scaling : {false, true}) {
     const std::unique_ptr<Device> device = one_thread();
-    Execution execution(make_program(make_training_graph(
-                            parse_graph(kRoot), {.optimizer = Sgd{}, .loss_scaling = scaling})),
-                        *device);
+    Execution execution(
+        make_program(make_training_graph(
+            parse_graph(kRoot),
+            {.optimizer = Sgd{},
+             .loss_scaling = scaling ? std::optional(LossScaling{}) : std::nullopt})),
+        *device);
     write<float>(execution, "w", {4, 0, 1});
     write<float>(execution, "learning_rate", {0.1F});
     if (scaling) {

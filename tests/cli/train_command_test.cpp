@@ -167,6 +167,8 @@ TEST_F(TrainCommand, MakesAMixtureOfExperts) {
   const std::int64_t more = parameters("more", "--experts 4,gate=softmax-first,shared=1,noise");
   EXPECT_EQ(four - dense, 2 * (3 * 2 * 64 * 256 + 4 * 64 - (256 + 64)));
   EXPECT_EQ(more - four, 2 * (2 * 64 * 256 + 4 * 64));
+  const std::int64_t second = parameters("second", "--experts 4,per-token=1,every=2");
+  EXPECT_EQ(2 * (second - dense), four - dense);
 }
 
 TEST_F(TrainCommand, TrainsInBf16) {
@@ -174,6 +176,41 @@ TEST_F(TrainCommand, TrainsInBf16) {
       train("--dtype bf16 --threads 1 --steps 60 --run-folder " + run_folder());
   EXPECT_LT(lines.back()["final_loss"].get<double>(),
             lines.back()["uninformed_loss"].get<double>());
+}
+
+/// The scale begins where gradients overflow, and finds itself; a run that goes on has it from its checkpoint.
+TEST_F(TrainCommand, TrainsInF16AndResumesBitForBit) {
+  const std::string options = "--dtype f16 --threads 1 --rate constant:0.001 ";
+  const std::vector<Json> whole =
+      train(options + "--loss-scale 1e9 --steps 8 --run-folder " + (folder_ / "whole").string());
+  EXPECT_LT(whole[0]["loss_scale"].get<double>(), 1e9);
+  EXPECT_GT(whole.back()["overflows"].get<int>(), 0);
+  EXPECT_LT(whole[7]["loss"].get<double>(), whole[0]["loss"].get<double>());
+  (void)train(options + "--loss-scale 1e9 --steps 5 --run-folder " + run_folder());
+  const std::vector<Json> rest = train_more("--threads 1 --steps 8");
+  ASSERT_EQ(rest.size(), 4U);
+  EXPECT_EQ(rest.back()["overflows"], 0);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rest[i]["loss"].get<double>(), whole[5 + i]["loss"].get<double>());
+    EXPECT_EQ(rest[i]["loss_scale"], whole[5 + i]["loss_scale"]);
+  }
+  const std::vector<Json> f32 = train("--threads 1 --rate constant:0.001 --steps 8 --run-folder " +
+                                      (folder_ / "f32").string());
+  EXPECT_FALSE(f32[0].contains("loss_scale"));
+  for (std::size_t i = 0; i < 8; ++i) {
+    const double loss = f32[i]["loss"].get<double>();
+    EXPECT_NEAR(whole[i]["loss"].get<double>(), loss, 0.01 * loss);
+  }
+}
+
+/// A rate that leads away is none that a smaller scale helps against.
+TEST_F(TrainCommand, StillTellsOfALossInF16ThatIsNoNumber) {
+  const Ran ran = run_program(
+      "train --model gpt-nano --batch 4 --length 32 --steps 9 --dtype f16 --rate constant:1e4 "
+      "--run-folder " +
+      run_folder());
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_NE(ran.err.find("it began where"), std::string::npos) << ran.err;
 }
 
 TEST_F(TrainCommand, TrainsOnAFileOfBytes) {

@@ -196,6 +196,37 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
     expect_same(one, losses(options), options);
   }
   expect_same(losses("--experts 4"), losses("--experts 4 --mesh expert=2"), "experts");
+  expect_same(losses("--experts 4,every=2"),
+              losses("--experts 4,every=2 --mesh data=2,expert=2 --zero 1"),
+              "experts in every second block");
+}
+
+/// All ranks come to the same scale, and so to the losses of one device.
+TEST_F(TrainRanks, LossScalesAreThoseOfOneDevice) {
+  const auto lines = [&](const std::string& options) {
+    const Ran ran =
+        run_program(kSmall + "--steps 3 --json --dtype f16 --loss-scale 1e9 --run-folder " +
+                    new_run() + " " + options);
+    EXPECT_EQ(ran.exit_code, 0) << options << ": " << ran.err;
+    std::vector<Json> all;
+    std::istringstream in(ran.out);
+    for (std::string line; std::getline(in, line);) {
+      all.push_back(Json::parse(line));
+    }
+    return all;
+  };
+  const std::vector<Json> one = lines("--threads 1");
+  for (const char* options : {"-n 2 --mesh data=2", "--mesh data=2 --zero 2 --microbatches 2",
+                              "--mesh pipe=2 --microbatches 2"}) {
+    const std::vector<Json> many = lines(options);
+    ASSERT_EQ(many.size(), one.size());
+    EXPECT_EQ(many.back()["overflows"], one.back()["overflows"]) << options;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double loss = one[i]["loss"].get<double>();
+      EXPECT_EQ(many[i]["loss_scale"], one[i]["loss_scale"]) << options;
+      EXPECT_NEAR(many[i]["loss"].get<double>(), loss, 1e-3 * loss) << options;
+    }
+  }
 }
 
 // G6: a table that no schedule makes. The second stage goes back before the first is through.

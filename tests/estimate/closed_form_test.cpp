@@ -179,7 +179,7 @@ TEST(Architectures, SayWhatIsWrong) {
   EXPECT_THROW(a.verify(), Error);
   a = architecture("llama4-maverick");
   EXPECT_FALSE(a.is_buildable());
-  a.mixture_every = 0;
+  a.model.mixture_every = 0;
   EXPECT_THROW(a.verify(), Error);
 }
 

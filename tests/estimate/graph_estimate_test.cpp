@@ -81,6 +81,21 @@ TEST(AtRoofline, HfuIsAboveMfu) {
   EXPECT_GT(full.hfu / full.mfu, none.hfu / none.mfu);
 }
 
+/// What is counted in closed form is what the graph has.
+TEST(TrainingStep, HasExpertsInSomeBlocksOnly) {
+  Architecture a = architecture("gpt-nano");
+  a.model.layers = 4;
+  a.model.experts = 4;
+  a.model.experts_per_token = 1;
+  a.model.mixture_every = 2;
+  const GraphEstimate mixed =
+      estimate_graph(training_step(a, {.batch = {2, 16}, .dtype = DType::F32}));
+  EXPECT_EQ(at_peak(mixed, Category::Parameter).count, 4 * count_parameters(a).total());
+  const std::int64_t some = count_parameters(a).total();
+  a.model.mixture_every = 1;
+  EXPECT_GT(count_parameters(a).total(), some);
+}
+
 TEST(TrainingStep, RefusesWhatCannotBeBuilt) {
   EXPECT_THROW((void)training_step(architecture("gpt-nano"), {.batch = {1, 4096}}), Error);
   EXPECT_THROW((void)training_step(architecture("llama4-maverick"), {.batch = {1, 16}}), Error);

@@ -31,10 +31,27 @@ std::vector<OpCase> norm_cases() {
            {{"limit", 0.5}}}};
 }
 
+/// After a finite step, after one that was not, and where the scale grows.
+std::vector<OpCase> scale_cases() {
+  const Operand loss = statistic({}, 1, 2);
+  std::vector<OpCase> cases;
+  for (const Operand& finite : {statistic({}, 1, 1), statistic({}, 0, 0)}) {
+    for (const std::int64_t interval : {1, 2000}) {
+      cases.push_back({"next_loss_scale",
+                       {statistic({}, 100, 200), statistic({}, 3, 9), finite, loss},
+                       {{"interval", interval}, {"most", 256.0}}});
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> optimizer_cases() {
   std::vector<OpCase> cases = norm_cases();
+  for (OpCase& one : scale_cases()) {
+    cases.push_back(std::move(one));
+  }
   for (const Shape& shape : {Shape{3, 4}, Shape{0, 2}, Shape{}, Shape{37}}) {
     for (const Operand& scale : {kScale, kSkip}) {
       cases.push_back({"sgd", {{shape}, {shape}, kRate, scale}, {{"decay", 0.1}}});
@@ -43,8 +60,12 @@ std::vector<OpCase> optimizer_cases() {
       cases.push_back(adamw(shape, scale, {}));
     }
   }
-  // Gradients in f32, whatever the parameter is.
+  // Gradients in f32, whatever the parameter is; and of a master copy.
   cases.push_back({"sgd", {{{9}}, statistic({9}, -1, 1), kRate, kScale}});
+  cases.push_back({"sgd", {statistic({9}, -1, 1), {{9}}, kRate, kScale}});
+  OpCase master = adamw({9}, kScale, {});
+  master.inputs[0] = statistic({9}, -1, 1);
+  cases.push_back(std::move(master));
   OpCase wide = adamw({9}, kScale, {});
   wide.inputs[1] = statistic({9}, -1, 1);
   cases.push_back(std::move(wide));

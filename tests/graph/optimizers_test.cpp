@@ -43,7 +43,13 @@ TEST(Optimizers, StateIsInF32AtLeast) {
   adamw_graph(DType::F16, DType::F32, DType::F32).verify();
   adamw_graph(DType::F64, DType::F64, DType::F64).verify();
   EXPECT_THROW(adamw_graph(DType::BF16, DType::BF16, DType::BF16), Error);
-  EXPECT_THROW(adamw_graph(DType::F32, DType::BF16, DType::F32), Error);
+  EXPECT_THROW(adamw_graph(DType::F64, DType::BF16, DType::F64), Error);
+}
+
+/// A master copy of a parameter in 16 bits has gradients in 16 bits.
+TEST(Optimizers, AParameterInF32TakesGradientsIn16Bits) {
+  adamw_graph(DType::F32, DType::BF16, DType::F32).verify();
+  adamw_graph(DType::F32, DType::F16, DType::F32).verify();
 }
 
 TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {
@@ -93,6 +99,40 @@ TEST(ClipScale, IsZeroIfTheNormIsNotFinite) {
       EXPECT_EQ(clipped[2].data[0], 0);
     }
   }
+}
+
+/// Scale, good steps, finite and loss to the next scale, good steps and whether it was lowered.
+std::vector<double> next_scale(const std::vector<double>& from) {
+  GraphBuilder builder("g");
+  Leaves leaves;
+  std::vector<ValueId> inputs;
+  for (const double number : from) {
+    const std::string name = "in" + std::to_string(inputs.size());
+    inputs.push_back(builder.input(name, {}));
+    leaves[name] = scalar(number);
+  }
+  (void)builder.add("next_loss_scale", inputs,
+                    {{"interval", std::int64_t{3}}, {"least", 2.0}, {"most", 64.0}});
+  const std::vector<Dense> values = evaluate(builder.graph(), leaves);
+  return {values[4].data[0], values[5].data[0], values[6].data[0]};
+}
+
+TEST(NextLossScale, HalvesAfterAnOverflowAndDoublesAfterGoodSteps) {
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(next_scale({16, 0, 1, 5}), (Numbers{16, 1, 0}));
+  EXPECT_EQ(next_scale({16, 2, 1, 5}), (Numbers{32, 0, 0}));
+  EXPECT_EQ(next_scale({16, 2, 0, 5}), (Numbers{8, 0, 1}));
+  EXPECT_EQ(next_scale({3, 2, 0, 5}), (Numbers{2, 0, 1}));
+  EXPECT_EQ(next_scale({64, 2, 1, 5}), (Numbers{64, 0, 0}));
+  EXPECT_EQ(next_scale({100, 2, 1, 5}), (Numbers{100, 0, 0})) << "begun above the most";
+}
+
+/// A loss that is no number does not come from the scale; nor do gradients that overflow at the least.
+TEST(NextLossScale, StaysWhereNoScaleHelps) {
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(next_scale({16, 2, 0, std::nan("")}), (Numbers{16, 2, 0}));
+  EXPECT_EQ(next_scale({16, 2, 0, kInfinity}), (Numbers{16, 2, 0}));
+  EXPECT_EQ(next_scale({2, 2, 0, 5}), (Numbers{2, 2, 0}));
 }
 
 }  // namespace

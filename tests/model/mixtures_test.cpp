@@ -7,6 +7,7 @@
 
 #include "graph/evaluate.h"
 #include "trireme/autodiff.h"
+#include "trireme/error.h"
 #include "trireme/model_kinds.h"
 #include "trireme/recompute.h"
 #include "trireme/training.h"
@@ -252,6 +253,32 @@ TEST(MixtureOfExperts, NoiseIsTheSameWhenComputedAgain) {
   const ValueId norm = once.output("grad_norm");
   const ValueId again = twice.output("grad_norm");
   EXPECT_EQ(Ran(once, leaves).at(norm).data, Ran(std::move(twice), leaves).at(again).data);
+}
+
+/// As in Switch Transformers: experts in every second block, the others as they are without.
+TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
+  for (const char* preset : {"gpt-nano", "llama-tiny"}) {
+    ModelConfig config = preset_model(preset);
+    config.layers = 5;
+    config.experts = 4;
+    config.mixture_every = 2;
+    const Model model = make_model(config, kBatch);
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+      const bool expected = layer == 1 || layer == 3;
+      EXPECT_EQ(config.has_experts(layer), expected);
+      const std::string number = "." + std::to_string(layer) + ".";
+      const bool experts = std::ranges::any_of(model.parameters, [&](const ModelParameter& p) {
+        return p.name.find(number + "block_sparse_moe.experts.") != std::string::npos;
+      });
+      const bool dense = std::ranges::any_of(model.parameters, [&](const ModelParameter& p) {
+        return p.name.find(number + "mlp.") != std::string::npos;
+      });
+      EXPECT_EQ(experts, expected) << preset << ", block " << layer;
+      EXPECT_EQ(dense, !expected) << preset << ", block " << layer;
+    }
+    config.mixture_every = 6;
+    EXPECT_THROW(config.verify(), Error);
+  }
 }
 
 /// With routed experts that answer 0, what is left is the shared one: a plain feed-forward part.

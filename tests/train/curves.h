@@ -86,7 +86,11 @@ inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, const C
   for (int step = 0; step < steps; ++step) {
     data->fill(at, {inputs, targets});
     at = data->advance(at, options.batch.sequences);
-    losses.push_back(trainer.run_step(inputs, targets).loss);
+    StepResult result = trainer.run_step(inputs, targets);
+    while (result.overflowed) {
+      result = trainer.run_step(inputs, targets);
+    }
+    losses.push_back(result.loss);
   }
   return losses;
 }

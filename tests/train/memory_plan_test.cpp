@@ -6,6 +6,7 @@
 
 #include "train/trainer.h"
 #include "trireme/cpu_device.h"
+#include "trireme/error.h"
 
 namespace trireme::train {
 namespace {
@@ -35,6 +36,26 @@ TEST(MemoryPlan, IsWhatTheTrainerTakes) {
     EXPECT_TRUE(std::ranges::is_sorted(need.largest, std::greater<>(),
                                        [](const LargeTensor& t) { return size_of(t.type); }));
   }
+}
+
+/// Nobody reads the logits of a training step: their gradient takes their place. If they were an output, as they are of
+/// the forward, the step would need room for both.
+TEST(MemoryPlan, KeepsNoLogits) {
+  TrainerOptions options = small_run();
+  ModelConfig config = preset_model("gpt-nano");
+  config.vocabulary = 4096;
+  options.model = config;
+  const Model model = make_model(options.model, options.batch);
+  const std::string logits = model.graph.value(model.graph.output("logits")).name;
+  const Graph step = make_step_graph(model, options).graph;
+  GraphBuilder with_logits(step);
+  with_logits.output("logits", step.find(logits));
+  const Bytes saved = size_of(step.value(step.find(logits)).type);
+  EXPECT_EQ(saved.count, 8 * 32 * 4096 * 4);
+  EXPECT_LE(make_program(step).arena.count + saved.count,
+            make_program(with_logits.finish()).arena.count);
+  EXPECT_THROW((void)step.output("logits"), Error);
+  EXPECT_TRUE(make_evaluation_model(options).graph.output("logits").valid()) << "samples read them";
 }
 
 /// All fit, cost what they say, and the batch could not be one larger.

@@ -64,12 +64,18 @@ MatrixStrides strides_of(const Matrix& matrix) {
 
 }  // namespace
 
+ProductLetters letters_by_kind(const EinsumLetters& l) {
+  ProductLetters kinds;
+  kinds.batch = common(l.a, l.b, l.result, true);
+  kinds.rows = common(l.a, l.result, l.b, false);
+  kinds.columns = common(l.b, l.result, l.a, false);
+  kinds.summed = common(l.a, l.b, l.result, false);
+  return kinds;
+}
+
 std::optional<ProductView> product_view(const KernelRequest& request) {
   const EinsumLetters l = parse_equation(signature_of(request));
-  const std::string batch = common(l.a, l.b, l.result, true);
-  const std::string rows = common(l.a, l.result, l.b, false);
-  const std::string columns = common(l.b, l.result, l.a, false);
-  const std::string summed = common(l.a, l.b, l.result, false);
+  const auto [batch, rows, columns, summed] = letters_by_kind(l);
   const auto a = matrix_of(batch, rows, summed, l.a, request.inputs[0].shape);
   const auto b = matrix_of(batch, summed, columns, l.b, request.inputs[1].shape);
   const auto y = matrix_of(batch, rows, columns, l.result, request.outputs[0].shape);

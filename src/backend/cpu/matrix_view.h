@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "graph/einsum.h"
 #include "trireme/device.h"
 
 namespace trireme::cpu {
@@ -31,7 +33,16 @@ struct ProductView {
   MatrixStrides y{};
 };
 
-/// Nothing if the equation does not fall apart so.
+/// An equation's letters by kind, each kind in the order in which a has them; columns, in which b has them.
+struct ProductLetters {
+  std::string batch{};
+  std::string rows{};
+  std::string columns{};
+  std::string summed{};
+};
+[[nodiscard]] ProductLetters letters_by_kind(const EinsumLetters& letters);
+
+/// Nothing if the letters of a kind do not lie next to one another in the same order everywhere.
 [[nodiscard]] std::optional<ProductView> product_view(const KernelRequest& request);
 
 }  // namespace trireme::cpu

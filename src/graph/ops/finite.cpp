@@ -1,7 +1,13 @@
-// all_finite, select: what loss scaling decides with. A step whose gradients overflowed is not taken.
+// all_finite, select, next_loss_scale: what loss scaling decides with. A step whose gradients overflowed is not
+// taken.
 //
-//   all_finite: 1 if no element of any input is infinite or NaN, else 0
-//   select:     a if the condition is not 0, else b, all of it
+//   all_finite:      1 if no element of any input is infinite or NaN, else 0
+//   select:          a if the condition is not 0, else b, all of it
+//   next_loss_scale: the scale of the next step, from this one's and how many went well since it last changed
+//
+// If the step was finite, one more went well; after `interval` of them the scale doubles, up to `most`. If it was
+// not but the loss is, gradients overflowed: the scale is halved, down to `least`, and `lowered` says 1. If it is
+// `least` already, or if the loss itself is not finite, no scale helps: nothing changes and `lowered` is 0.
 #include <algorithm>
 #include <cmath>
 
@@ -86,6 +92,43 @@ std::vector<ValueId> select_gradient(GradientQuery& q) {
   return gradients;
 }
 
+// next_loss_scale: scale, good, finite, loss -> new_scale, new_good, lowered
+
+std::vector<TensorType> infer_scale(const Signature& s) {
+  rules::require_rank(s, 0, 0);
+  s.require(s.inputs[0].dtype == DType::F32 || s.inputs[0].dtype == DType::F64,
+            "scale must be f32[] or f64[]");
+  for (std::size_t k = 1; k < s.inputs.size(); ++k) {
+    rules::require_same_type(s, 0, k);
+  }
+  s.require(s.integer("interval") > 0, "interval must be above 0");
+  s.require(s.number("least") > 0 && s.number("least") <= s.number("most"),
+            "least must be above 0 and no more than most");
+  return {s.inputs[0], s.inputs[0], s.inputs[0]};
+}
+
+Factors scale_factors(const Signature& s) {
+  return rules::factors_by_letters(
+      s, {.inputs = {"", "", "", ""}, .outputs = {"", "", ""}, .whole = {}});
+}
+
+Work scale_work(const Signature& s) {
+  return {.others = 2, .bytes = rules::bytes_of_operands(s)};
+}
+
+void reference_scale(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const double scale = in[0].data[0];
+  const double good = in[1].data[0] + 1;
+  const bool finite = in[2].data[0] != 0;
+  const bool grows = finite && good >= static_cast<double>(s.integer("interval"));
+  const double lower = std::max(s.number("least"), scale / 2);
+  const bool lowered = !finite && std::isfinite(in[3].data[0]) && lower < scale;
+  const double higher = std::max(scale, std::min(s.number("most"), scale * 2));
+  out[0].data[0] = lowered ? lower : grows ? higher : scale;
+  out[1].data[0] = lowered || grows ? 0 : finite ? good : in[1].data[0];
+  out[2].data[0] = lowered ? 1 : 0;
+}
+
 }  // namespace
 
 std::vector<Op> finite_ops() {
@@ -105,7 +148,17 @@ std::vector<Op> finite_ops() {
            .factors = select_factors,
            .work = select_work,
            .gradient = select_gradient,
-           .reference = reference_select}};
+           .reference = reference_select},
+          {.name = "next_loss_scale",
+           .summary = "half the scale after an overflow, twice after so many finite steps",
+           .inputs = {"scale", "good", "finite", "loss"},
+           .outputs = {"new_scale", "new_good", "lowered"},
+           .attributes = {{"interval", std::int64_t{2000}}, {"least", 1.0}, {"most", 0x1p24}},
+           .infer = infer_scale,
+           .factors = scale_factors,
+           .work = scale_work,
+           .in_place = {{0, 0}, {1, 1}},
+           .reference = reference_scale}};
 }
 
 }  // namespace trireme::ops

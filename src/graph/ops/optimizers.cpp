@@ -13,8 +13,9 @@
 // A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
 // gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
 //
-// Gradients are of the parameter's type or f32. State is f32, for a parameter in f64 f64. lr and
-// g_scale are f32; they may be f64 where parameter and gradient are.
+// Gradients are of the parameter's type or f32; of a parameter in f32, which may be the master copy of one in
+// 16 bits, they may be bf16 or f16. State is f32, for a parameter in f64 f64. lr and g_scale are f32; they may be
+// f64 where parameter and gradient are.
 #include <algorithm>
 #include <cmath>
 
@@ -48,8 +49,9 @@ std::vector<TensorType> infer_step(const Signature& s) {
   const TensorType& p = s.inputs[0];
   rules::require_float(s, 0);
   const TensorType& g = s.inputs[1];
-  s.require(g.shape == p.shape && (g.dtype == p.dtype || g.dtype == DType::F32),
-            "g must have p's shape and p's type or f32");
+  const bool narrow = p.dtype == DType::F32 && (g.dtype == DType::BF16 || g.dtype == DType::F16);
+  s.require(g.shape == p.shape && (g.dtype == p.dtype || g.dtype == DType::F32 || narrow),
+            "g must have p's shape and p's type or f32; of p in f32 it may be bf16 or f16");
   const TensorType state{at_least_f32(p.dtype), p.shape};
   std::vector<TensorType> results{p};
   std::size_t input = 2;

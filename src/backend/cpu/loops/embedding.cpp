@@ -49,6 +49,54 @@ std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
   });
 }
 
+constexpr std::int64_t kStrip = 64;
+
+/// In 16 bits sums would lose small gradients: a strip of columns of the whole table is summed up in f32, in scratch
+/// memory of the thread, and rounded once.
+template <class T, class I>
+void add_strip(const KernelMemory& memory, const Shape& table, std::int64_t count,
+               std::int64_t first) {
+  const std::int64_t rows = table.dim(0);
+  const std::int64_t columns = table.dim(1);
+  const std::int64_t width = std::min(kStrip, columns - first);
+  float* sums = reinterpret_cast<float*>(memory.workspace) + omp_get_thread_num() * rows * kStrip;
+  std::fill(sums, sums + rows * kStrip, 0.0F);
+  const I* ids = input<I>(memory, 1);
+  const T* dy = input<T>(memory, 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* to = sums + static_cast<std::int64_t>(ids[i]) * kStrip;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      to[c] += load(dy[i * columns + first + c]);
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    T* to = output<T>(memory, 0) + r * columns + first;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      store(to[c], sums[r * kStrip + c]);
+    }
+  }
+}
+
+template <class T, class I>
+std::unique_ptr<PreparedKernel> narrow_backward(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[1].shape.element_count();
+  const Shape table = request.outputs[0].shape;
+  const std::int64_t strips = (table.dim(1) + kStrip - 1) / kStrip;
+  return kernel(
+      [=](const KernelMemory& memory) {
+        require_ids("embedding_backward", input<I>(memory, 1), count, 0, table.dim(0));
+        parallel(strips, 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t strip = begin; strip < end; ++strip) {
+            add_strip<T, I>(memory, table, count, strip * kStrip);
+          }
+        });
+      },
+      Bytes{omp_get_max_threads() * table.dim(0) * kStrip *
+            static_cast<std::int64_t>(sizeof(float))});
+}
+
 /// Threads share the columns, so that rows with the same number are added in their order by one thread.
 std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
@@ -56,7 +104,6 @@ std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request)
   const std::int64_t columns = request.outputs[0].shape.dim(1);
   const TablePart part(request, rows);
   return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
-    // Sums of bf16 or f16 would lose small gradients: left to the reference, which adds in f64.
     const auto add = [&]<class T>(T) {
       return kernel([=](const KernelMemory& memory) {
         const I* ids = input<I>(memory, 1);
@@ -81,9 +128,13 @@ std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request)
         });
       });
     };
-    return request.inputs[0].dtype == DType::F32   ? add(float{})
-           : request.inputs[0].dtype == DType::F64 ? add(double{})
-                                                   : nullptr;
+    return for_float(request.inputs[0].dtype, [&]<class T>(T zero) {
+      if constexpr (std::is_same_v<T, Wide<T>>) {
+        return add(zero);
+      } else {
+        return narrow_backward<T, I>(request);
+      }
+    });
   });
 }
 

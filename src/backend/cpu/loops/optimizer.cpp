@@ -189,11 +189,18 @@ std::unique_ptr<PreparedKernel> step_of(const KernelRequest& request) {
   });
 }
 
-/// Gradients are of the parameter's type or f32.
+/// Gradients are of the parameter's type or f32; of one in f32, of any but f64.
 template <class Rule>
 std::unique_ptr<PreparedKernel> step(const KernelRequest& request) {
-  const bool same = request.inputs[1].dtype == request.inputs[0].dtype;
+  const DType gradient = request.inputs[1].dtype;
+  const bool same = gradient == request.inputs[0].dtype;
   return for_float(request.inputs[0].dtype, [&]<class P>(P) {
+    if constexpr (std::is_same_v<P, float>) {
+      if (gradient == DType::BF16 || gradient == DType::F16) {
+        return gradient == DType::BF16 ? step_of<Rule, P, BFloat16>(request)
+                                       : step_of<Rule, P, Float16>(request);
+      }
+    }
     return same ? step_of<Rule, P, P>(request) : step_of<Rule, P, float>(request);
   });
 }
@@ -269,12 +276,36 @@ std::unique_ptr<PreparedKernel> clip_scale(const KernelRequest& request) {
   return request.outputs[0].dtype == DType::F64 ? clip(double{}) : clip(float{});
 }
 
+/// As graph/ops/finite.cpp has it.
+std::unique_ptr<PreparedKernel> next_loss_scale(const KernelRequest& request) {
+  const Signature s = signature_of(request);
+  const auto interval = static_cast<double>(s.integer("interval"));
+  const double least = s.number("least");
+  const double most = s.number("most");
+  const auto next = [&]<class T>(T) {
+    return kernel([=](const KernelMemory& memory) {
+      const double scale = *input<T>(memory, 0);
+      const double before = *input<T>(memory, 1);
+      const bool finite = *input<T>(memory, 2) != 0;
+      const bool grows = finite && before + 1 >= interval;
+      const double lower = std::max(least, scale / 2);
+      const bool lowered = !finite && std::isfinite(*input<T>(memory, 3)) && lower < scale;
+      const double higher = std::max(scale, std::min(most, scale * 2));
+      *output<T>(memory, 0) = static_cast<T>(lowered ? lower : grows ? higher : scale);
+      *output<T>(memory, 1) = static_cast<T>(lowered || grows ? 0 : finite ? before + 1 : before);
+      *output<T>(memory, 2) = lowered ? T{1} : T{0};
+    });
+  };
+  return request.inputs[0].dtype == DType::F64 ? next(double{}) : next(float{});
+}
+
 }  // namespace
 
 std::vector<KernelRow> optimizer_kernels() {
-  return {{"adagrad", step<AdagradRule>}, {"adamw", step<AdamwRule>},
-          {"clip_scale", clip_scale},     {"momentum", step<MomentumRule>},
-          {"sgd", step<SgdRule>},         {"sum_squares", sum_squares}};
+  return {{"adagrad", step<AdagradRule>},       {"adamw", step<AdamwRule>},
+          {"clip_scale", clip_scale},           {"momentum", step<MomentumRule>},
+          {"next_loss_scale", next_loss_scale}, {"sgd", step<SgdRule>},
+          {"sum_squares", sum_squares}};
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA
