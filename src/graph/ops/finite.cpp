@@ -105,6 +105,7 @@ std::vector<Op> finite_ops() {
            .factors = select_factors,
            .work = select_work,
            .gradient = select_gradient,
+           .in_place = {{0, 2}},
            .reference = reference_select}};
 }
 
