@@ -13,15 +13,24 @@ namespace trireme {
 ///
 ///   top-k   the share of elements farthest from 0, with their indices      8 k (p-1)
 ///   sign    a bit for each sign, and their mean distance from 0            (n/8 + 4) (p-1)
+///   ternary two bits for each: above 0, below, or near it                  (n/4 + 4) (p-1)
 ///   int8    whole multiples, up to 127, of a scale                         (n + 4) (p-1)
 ///   fp16    in half precision, added up so                                 4 n (p-1)/p
 ///   power   of a matrix [a, b], the product of [a, r] and [r, b]           8 r (a + b) (p-1)/p
 ///
-/// Top-k, sign and int8 cannot be added up packed: each rank gets all others' and adds them up itself, so that their
-/// bytes grow with p. Power is PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019): one step of power iteration, from
-/// the last step's result.
+/// Top-k, sign, ternary and int8 cannot be added up packed: each rank gets all others' and adds them up itself, so that
+/// their bytes grow with p. Power is PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019): one step of power iteration,
+/// from the last step's result.
 struct Compression {
-  enum class Method : std::uint8_t { None, TopK, Sign, Int8, Fp16, Power } method = Method::None;
+  enum class Method : std::uint8_t {
+    None,
+    TopK,
+    Sign,
+    Ternary,
+    Int8,
+    Fp16,
+    Power
+  } method = Method::None;
   double share = 0.01;  ///< TopK: of the elements, above 0 and at most 1
   int rank = 4;         ///< Power: of the product, 1 at least
 
@@ -32,7 +41,7 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
-/// "none", "top-k:0.01", "sign", "int8", "fp16", "power:4"; "top-k" and "power" alone are these. parse_compression
+/// "none", "top-k:0.01", "sign", "ternary", "int8", "fp16", "power:4"; "top-k" and "power" alone are these. parse_compression
 /// throws Error(Usage) that says what could be.
 [[nodiscard]] std::string to_text(const Compression& compression);
 [[nodiscard]] Compression parse_compression(std::string_view text);

@@ -126,9 +126,10 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
                        "all-to-all with heads")
           ->capture_default_str());
   add(command
-          ->add_option("--compress", o.compression,
-                       "what is sent of gradients along data: top-k:SHARE, sign, int8, fp16, "
-                       "power:RANK, or none of these; what is not sent is kept for the next step")
+          ->add_option(
+              "--compress", o.compression,
+              "what is sent of gradients along data: top-k:SHARE, sign, ternary, "
+              "int8, fp16, power:RANK, or none; what is not sent is kept for the next step")
           ->capture_default_str());
 }
 

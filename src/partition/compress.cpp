@@ -290,6 +290,9 @@ class Compressor {
       case Method::Sign:
         gather(one, builder_.add("pack_signs", {to_rows(one, one.all)}));
         return;
+      case Method::Ternary:
+        gather(one, builder_.add("pack_ternary", {to_rows(one, one.all)}));
+        return;
       case Method::Int8:
         gather(one, builder_.add("pack_bytes", {to_rows(one, one.all)}));
         return;
@@ -313,6 +316,9 @@ class Compressor {
         return;
       case Method::Sign:
         finish_rows(one, "sum_signs", {{"size", n}}, alone(one), one.sent);
+        return;
+      case Method::Ternary:
+        finish_rows(one, "sum_ternary", {{"size", n}}, alone(one), one.sent);
         return;
       case Method::Int8:
         finish_rows(one, "sum_bytes", {}, alone(one), one.sent);

@@ -20,9 +20,10 @@ struct MethodRow {
   Method method;
   std::string_view name;
 };
-constexpr std::array<MethodRow, 6> kMethods{{{Method::None, "none"},
+constexpr std::array<MethodRow, 7> kMethods{{{Method::None, "none"},
                                              {Method::TopK, "top-k"},
                                              {Method::Sign, "sign"},
+                                             {Method::Ternary, "ternary"},
                                              {Method::Int8, "int8"},
                                              {Method::Fp16, "fp16"},
                                              {Method::Power, "power"}}};
@@ -76,7 +77,7 @@ Compression parse_compression(std::string_view text) {
   if (row == kMethods.end()) {
     refuse(
         fmt::format("'{}' is no way to compress gradients; ways are none, top-k:SHARE, sign, "
-                    "int8, fp16 and power:RANK",
+                    "ternary, int8, fp16 and power:RANK",
                     text));
   }
   Compression compression;

@@ -46,13 +46,16 @@ std::vector<OpCase> choices() {
 
 std::vector<OpCase> packing() {
   const Operand bits = whole({3, 2, 1375}, 0, 255);
+  const Operand pairs = whole({3, 2, 2750}, 0, 2);
   const Operand bytes = whole({3, 2, 11003}, -127, 127);
   const Operand scale = statistic({3, 2}, 0.5, 2);
   return {{"largest", {{{3, 11003}}}, {{"k", std::int64_t{1100}}}},
           {"largest", {{{20011}, -1e-3, 1e-3}}, {{"k", std::int64_t{3}}}},
           {"pack_signs", {{{2, 11003}}}},
+          {"pack_ternary", {{{2, 11003}}}},
           {"pack_bytes", {{{2, 11003}}}},
           {"sum_signs", {bits, scale}, {{"size", std::int64_t{10999}}}, DType::U8},
+          {"sum_ternary", {pairs, scale}, {{"size", std::int64_t{10999}}}, DType::U8},
           {"sum_bytes", {bytes, scale}, {}, DType::I8},
           {"parts", {{{123, 457}}}, {{"count", std::int64_t{3}}}},
           {"orthonormal", {{{700, 8}}}}};

@@ -20,6 +20,11 @@ OpCase parts(const Shape& x, std::int64_t count) {
   return {"parts", {{x}}, {{"count", count}, {"axis", std::string("data")}}};
 }
 
+/// Codes are 0, 1 and 2: 3 in none of the pairs.
+OpCase sum_ternary(const Shape& bits, const Shape& scale, std::int64_t size) {
+  return {"sum_ternary", {codes(bits, 0, 2), scales(scale)}, {{"size", size}}, DType::U8};
+}
+
 OpCase sum_signs(const Shape& bits, const Shape& scale, std::int64_t size) {
   return {"sum_signs", {codes(bits, 0, 255), scales(scale)}, {{"size", size}}, DType::U8};
 }
@@ -41,6 +46,10 @@ std::vector<OpCase> pack_cases() {
       {"pack_signs", {{{16}}}},
       {"pack_signs", {{{3, 1}}}},
       {"pack_signs", {{{2, 0}}}},
+      {"pack_ternary", {{{2, 3, 17}}}},
+      {"pack_ternary", {{{16}}}},
+      {"pack_ternary", {{{3, 1}}}},
+      {"pack_ternary", {{{2, 0}}}},
       {"pack_bytes", {{{2, 3, 17}}}},
       {"pack_bytes", {{{1}}}},
       {"pack_bytes", {{{3, 1}}}},
@@ -49,6 +58,10 @@ std::vector<OpCase> pack_cases() {
       sum_signs({1, 2}, {1}, 16),
       sum_signs({4, 1}, {4}, 1),
       sum_signs({2, 3, 0}, {2, 3}, 0),
+      sum_ternary({3, 2, 5}, {3, 2}, 17),
+      sum_ternary({1, 4}, {1}, 16),
+      sum_ternary({4, 1}, {4}, 1),
+      sum_ternary({2, 3, 0}, {2, 3}, 0),
       sum_bytes({3, 2, 17}, {3, 2}),
       sum_bytes({1, 1}, {1}),
       sum_bytes({2, 3, 0}, {2, 3}),

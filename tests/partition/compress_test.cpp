@@ -100,7 +100,7 @@ std::vector<double> kept_of(const Numbers& kept, const std::string& parameter,
   return sum;
 }
 
-constexpr std::array kMethods{"top-k:0.05", "sign", "int8", "fp16", "power:3"};
+constexpr std::array kMethods{"top-k:0.05", "sign", "ternary", "int8", "fp16", "power:3"};
 
 /// How far sent and kept together may be from a gradient of this size. What fp16 sends is added up in fp16: the rounding
 /// of the sum is nobody's to keep.
@@ -214,6 +214,9 @@ double formula(const std::string& method, double a, double b, double p) {
   }
   if (method == "sign") {
     return (n / 8 + 4) * (p - 1);
+  }
+  if (method == "ternary") {
+    return (n / 4 + 4) * (p - 1);
   }
   if (method == "int8") {
     return (n + 4) * (p - 1);

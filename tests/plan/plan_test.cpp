@@ -46,8 +46,8 @@ TEST(Plan, RefusesWhatIsNone) {
 
 // G5
 TEST(Compression, TextRoundTrips) {
-  for (const char* text : {"none", "top-k:0.01", "top-k:1", "top-k:1e-05", "sign", "int8", "fp16",
-                           "power:1", "power:1024"}) {
+  for (const char* text : {"none", "top-k:0.01", "top-k:1", "top-k:1e-05", "sign", "ternary",
+                           "int8", "fp16", "power:1", "power:1024"}) {
     EXPECT_EQ(to_text(parse_compression(text)), text);
   }
   EXPECT_EQ(to_text(parse_compression("top-k")), "top-k:0.01");

@@ -111,7 +111,7 @@ double last_loss(const std::vector<double>& losses) {
 
 TEST(CompressedTraining, Learns) {
   const double plain = last_loss(losses_of({}));
-  for (const char* method : {"top-k:0.05", "sign", "int8", "fp16", "power:2"}) {
+  for (const char* method : {"top-k:0.05", "sign", "ternary", "int8", "fp16", "power:2"}) {
     const double loss = last_loss(losses_of({.compression = method}));
     EXPECT_LT(loss, 1.1 * plain) << method;
     EXPECT_GT(loss, 0.95 * plain) << method;

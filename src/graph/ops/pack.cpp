@@ -1,19 +1,23 @@
 // Few bytes for many numbers: what gradients are sent as. Every row, of n elements, for itself:
 //
-//   largest:    the k elements farthest from 0, by their indices, ascending; of equal ones those with lower indices.
-//               A NaN is farther than all. (top_k_backward puts them back, and adds up those of one place.)
-//   pack_signs: a bit for each element, 1 if it is below 0, eight to a byte, the first in the lowest place; the scale
-//               is the mean distance from 0
-//   pack_bytes: the nearest multiple of the scale, which is the greatest distance from 0 over 127
+//   largest:      the k elements farthest from 0, by their indices, ascending; of equal ones those with lower indices.
+//                 A NaN is farther than all. (top_k_backward puts them back, and adds up those of one place.)
+//   pack_signs:   a bit for each element, 1 if it is below 0, eight to a byte, the first in the lowest place; the scale
+//                 is the mean distance from 0
+//   pack_ternary: two bits for each element, four to a byte: 0 if it is nearer to 0 than 0.7 times the mean, else 1 above
+//                 0 and 2 below; the scale is the mean distance of those that are not 0
+//   pack_bytes:   the nearest multiple of the scale, which is the greatest distance from 0 over 127
 //
 // And back, added up over the first dimension:
 //
-//   sum_signs:  y[..,e] = the sum over p of scale[p,..], negative where the bit is 1
-//   sum_bytes:  y[..,e] = the sum over p of scale[p,..] codes[p,..,e]
+//   sum_signs:    y[..,e] = the sum over p of scale[p,..], negative where the bit is 1
+//   sum_ternary:  y[..,e] = the sum over p of scale[p,..], 0 or negative, as the bits say
+//   sum_bytes:    y[..,e] = the sum over p of scale[p,..] codes[p,..,e]
 //
 // With an element that is infinite or no number, the scale is none, and neither is what comes back. Scales are f32, for
 // elements in f64 f64. The first dimension of a sum cannot be split: packed, it is gathered rather than added up.
-// 1-bit SGD: Seide et al., Interspeech 2014; top-k with memory: Stich, Cordonnier and Jaggi, NeurIPS 2018.
+// 1-bit SGD: Seide et al., Interspeech 2014; 0.7: Li, Zhang and Liu, Ternary weight networks, 2016; top-k with memory:
+// Stich, Cordonnier and Jaggi, NeurIPS 2018.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -28,7 +32,9 @@ namespace trireme::ops {
 namespace {
 
 constexpr std::int64_t kBits = 8;
+constexpr std::int64_t kPairs = 4;
 constexpr double kLargestCode = 127;
+constexpr double kNearZero = 0.7;
 
 Shape with_last(const Shape& shape, std::int64_t size) {
   std::vector<std::int64_t> dims = shape.dims();
@@ -36,8 +42,9 @@ Shape with_last(const Shape& shape, std::int64_t size) {
   return Shape(std::move(dims));
 }
 
-std::int64_t bytes_for(std::int64_t elements) {
-  return (elements + kBits - 1) / kBits;
+/// So many elements share a byte.
+std::int64_t bytes_for(std::int64_t elements, std::int64_t share) {
+  return (elements + share - 1) / share;
 }
 
 void require_rows(const Signature& s) {
@@ -105,13 +112,14 @@ void reference_largest(const Signature& s, std::span<const Dense> in, std::span<
   }
 }
 
-// pack_signs and pack_bytes: x[..,n] -> codes[..], scale[..]
+// pack_signs, pack_ternary and pack_bytes: x[..,n] -> codes[..], scale[..]
 
-template <DType kCode>
+/// So many elements share a code.
+template <DType kCode, std::int64_t kShare>
 std::vector<TensorType> infer_pack(const Signature& s) {
   require_rows(s);
   const std::int64_t n = s.shape(0).dims().back();
-  return {{kCode, with_last(s.shape(0), kCode == DType::U8 ? bytes_for(n) : n)},
+  return {{kCode, with_last(s.shape(0), bytes_for(n, kShare))},
           {rules::statistics_type(s.inputs[0].dtype), rules::rows_of(s.shape(0))}};
 }
 
@@ -140,6 +148,32 @@ void reference_pack_signs(const Signature& s, std::span<const Dense> in, std::sp
   }
 }
 
+/// The mean distance from 0 of those that are at least so far away; 0 if none is.
+double mean_distance(std::span<const double> row, double least) {
+  double sum = 0;
+  double count = 0;
+  for (const double x : row) {
+    const bool near = std::abs(x) < least;  // a NaN is not
+    sum += near ? 0 : std::abs(x);
+    count += near ? 0 : 1;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+void reference_pack_ternary(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
+  const std::size_t n = row_length(in[0]);
+  const std::size_t bytes = row_length(out[0]);
+  for (std::size_t r = 0; r < row_count(in[0]); ++r) {
+    const std::span<const double> row(in[0].data.data() + r * n, n);
+    const double least = kNearZero * mean_distance(row, 0);
+    for (std::size_t e = 0; e < n; ++e) {
+      const unsigned code = std::abs(row[e]) < least ? 0U : row[e] < 0 ? 2U : 1U;
+      out[0].data[r * bytes + e / kPairs] += code << 2 * (e % kPairs);
+    }
+    out[1].data[r] = in_type_of_scale(s, mean_distance(row, least));
+  }
+}
+
 void reference_pack_bytes(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const std::size_t n = row_length(in[0]);
   for (std::size_t r = 0; r < row_count(in[0]); ++r) {
@@ -159,7 +193,7 @@ void reference_pack_bytes(const Signature& s, std::span<const Dense> in, std::sp
   }
 }
 
-// sum_signs and sum_bytes: codes[p,..,b], scale[p,..] -> y[..,n]
+// sum_signs, sum_ternary and sum_bytes: codes[p,..,b], scale[p,..] -> y[..,n]
 
 void require_packed(const Signature& s, DType code) {
   const DType scale = s.inputs[1].dtype;
@@ -175,11 +209,12 @@ TensorType sum_type(const Signature& s, std::int64_t size) {
   return {s.inputs[1].dtype, Shape(std::move(dims))};
 }
 
-std::vector<TensorType> infer_sum_signs(const Signature& s) {
+template <std::int64_t kShare>
+std::vector<TensorType> infer_sum_bits(const Signature& s) {
   require_packed(s, DType::U8);
   const std::int64_t size = s.integer("size");
-  s.require(size >= 0 && bytes_for(size) == s.shape(0).dims().back(),
-            fmt::format("{} bits are not {} bytes", size, s.shape(0).dims().back()));
+  s.require(size >= 0 && bytes_for(size, kShare) == s.shape(0).dims().back(),
+            fmt::format("{} elements are not {} bytes", size, s.shape(0).dims().back()));
   return {sum_type(s, size)};
 }
 
@@ -193,7 +228,7 @@ Factors sum_factors(const Signature& s, const std::string& code, const std::stri
   return rules::factors_by_letters(
       s, {.inputs = {'P' + row + code, 'P' + row}, .outputs = {row + 'E'}, .whole = whole});
 }
-Factors sum_signs_factors(const Signature& s) {
+Factors sum_bits_factors(const Signature& s) {
   return sum_factors(s, "B", "PBE");
 }
 Factors sum_bytes_factors(const Signature& s) {
@@ -221,6 +256,13 @@ void reference_sum_signs(const Signature&, std::span<const Dense> in, std::span<
   });
 }
 
+void reference_sum_ternary(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
+  reference_sum(in, out[0], [](const double* row, std::size_t e) {
+    const unsigned code = static_cast<unsigned>(row[e / kPairs]) >> 2 * (e % kPairs) & 3U;
+    return static_cast<double>(code & 1U) - static_cast<double>(code >> 1U);
+  });
+}
+
 void reference_sum_bytes(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
   reference_sum(in, out[0], [](const double* row, std::size_t e) { return row[e]; });
 }
@@ -241,15 +283,32 @@ std::vector<Op> pack_ops() {
            .summary = "a bit for each sign of x[..,n], and the mean distance from 0",
            .inputs = {"x"},
            .outputs = {"bits", "scale"},
-           .infer = infer_pack<DType::U8>,
+           .infer = infer_pack<DType::U8, kBits>,
            .factors = pack_factors,
            .work = per_input<2>,
            .reference = reference_pack_signs},
+          {.name = "pack_ternary",
+           .summary = "two bits for each of x[..,n]: 0, above or below; and how far those are",
+           .inputs = {"x"},
+           .outputs = {"bits", "scale"},
+           .infer = infer_pack<DType::U8, kPairs>,
+           .factors = pack_factors,
+           .work = per_input<4>,
+           .reference = reference_pack_ternary},
+          {.name = "sum_ternary",
+           .summary = "y[..,size] = the sum of what packed ternaries[p,..] stand for",
+           .inputs = {"bits", "scale"},
+           .outputs = {"y"},
+           .attributes = {{"size", std::int64_t{0}, false}},
+           .infer = infer_sum_bits<kPairs>,
+           .factors = sum_bits_factors,
+           .work = per_input<8>,
+           .reference = reference_sum_ternary},
           {.name = "pack_bytes",
            .summary = "x[..,n] in whole multiples, up to 127, of a scale for each row",
            .inputs = {"x"},
            .outputs = {"codes", "scale"},
-           .infer = infer_pack<DType::I8>,
+           .infer = infer_pack<DType::I8, 1>,
            .factors = pack_factors,
            .work = per_input<2>,
            .reference = reference_pack_bytes},
@@ -258,8 +317,8 @@ std::vector<Op> pack_ops() {
            .inputs = {"bits", "scale"},
            .outputs = {"y"},
            .attributes = {{"size", std::int64_t{0}, false}},
-           .infer = infer_sum_signs,
-           .factors = sum_signs_factors,
+           .infer = infer_sum_bits<kBits>,
+           .factors = sum_bits_factors,
            .work = per_input<16>,
            .reference = reference_sum_signs},
           {.name = "sum_bytes",

@@ -179,6 +179,99 @@ std::unique_ptr<PreparedKernel> pack_signs(const KernelRequest& request) {
   });
 }
 
+// pack_ternary: the mean distance, then the mean of those that are far enough, then the codes.
+
+constexpr double kNearZero = 0.7;
+
+struct Distances {
+  double sum = 0;
+  double count = 0;
+};
+
+/// Of those that are at least so far from 0; a NaN is.
+template <class T>
+Distances far_distances(const T* x, std::int64_t n, Wide<T> least) {
+  using W = Wide<T>;
+  W sums[kLanes] = {};
+  W counts[kLanes] = {};  // at most a block's
+  const auto add = [&](std::int64_t lane, W element) {
+    const W distance = std::fabs(element);
+    const bool near = distance < least;
+    sums[lane] += near ? W{0} : distance;
+    counts[lane] += near ? W{0} : W{1};
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < kLanes; ++k) {
+      add(k, load(x[i + k]));
+    }
+  }
+  for (; i < n; ++i) {
+    add(i % kLanes, load(x[i]));
+  }
+  Distances all;
+  for (std::int64_t k = 0; k < kLanes; ++k) {
+    all.sum += static_cast<double>(sums[k]);
+    all.count += static_cast<double>(counts[k]);
+  }
+  return all;
+}
+
+double mean_of(const Distances* of_blocks, std::int64_t count) {
+  Distances all;
+  for (std::int64_t b = 0; b < count; ++b) {
+    all.sum += of_blocks[b].sum;
+    all.count += of_blocks[b].count;
+  }
+  return all.count == 0 ? 0 : all.sum / all.count;
+}
+
+template <class T>
+void pack_pairs(const T* x, std::int64_t n, Wide<T> least, std::uint8_t* bits) {
+  for (std::int64_t i = 0; i < n; i += 4) {
+    const std::int64_t here = std::min<std::int64_t>(4, n - i);
+    unsigned byte = 0;
+    for (std::int64_t j = 0; j < here; ++j) {
+      const Wide<T> element = load(x[i + j]);
+      const unsigned code = element < 0 ? 2U : 1U;
+      byte |= (std::fabs(element) < least ? 0U : code) << 2 * j;
+    }
+    bits[i / 4] = static_cast<std::uint8_t>(byte);
+  }
+}
+
+std::unique_ptr<PreparedKernel> pack_ternary(const KernelRequest& request) {
+  const Blocks blocks(request.inputs[0].shape);
+  const std::int64_t bytes = request.outputs[0].shape.dims().back();
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    return kernel(
+        [=](const KernelMemory& memory) {
+          const T* x = input<T>(memory, 0);
+          auto* bits = output<std::uint8_t>(memory, 0);
+          W* scales = output<W>(memory, 1);
+          auto* distances = reinterpret_cast<Distances*>(memory.workspace);
+          blocks.for_each([=](const Blocks::At& at, std::int64_t b) {
+            distances[b] = far_distances(x + at.row * blocks.length + at.begin, at.size, W{0});
+          });
+          for (std::int64_t r = 0; r < blocks.rows; ++r) {
+            const double mean = mean_of(distances + r * blocks.each, blocks.each);
+            scales[r] = static_cast<W>(kNearZero * mean);
+          }
+          blocks.for_each([=](const Blocks::At& at, std::int64_t b) {
+            const T* from = x + at.row * blocks.length + at.begin;
+            distances[b] = far_distances(from, at.size, scales[at.row]);
+            pack_pairs(from, at.size, scales[at.row], bits + at.row * bytes + at.begin / 4);
+          });
+          for (std::int64_t r = 0; r < blocks.rows; ++r) {
+            scales[r] = static_cast<W>(mean_of(distances + r * blocks.each, blocks.each));
+          }
+        },
+        Bytes{blocks.rows * blocks.each * static_cast<std::int64_t>(sizeof(Distances))});
+  });
+}
+
 // pack_bytes
 
 /// NaN if an element is not finite: x - x is 0 for what is finite, and NaN for what is not.
@@ -256,7 +349,7 @@ std::unique_ptr<PreparedKernel> pack_bytes(const KernelRequest& request) {
   });
 }
 
-// sum_signs and sum_bytes
+// sum_signs, sum_ternary and sum_bytes
 
 template <class W>
 void add_signs(const std::uint8_t* bits, W scale, std::int64_t n, W* y) {
@@ -270,6 +363,15 @@ void add_signs(const std::uint8_t* bits, W scale, std::int64_t n, W* y) {
   }
   for (; i < n; ++i) {
     y[i] += (bits[i / 8] >> i % 8 & 1) != 0 ? -scale : scale;
+  }
+}
+
+template <class W>
+void add_pairs(const std::uint8_t* bits, W scale, std::int64_t n, W* y) {
+  const W values[4] = {0 * scale, scale, -scale,
+                       0 * scale};  // of a scale that is none, no zeros either
+  for (std::int64_t i = 0; i < n; ++i) {
+    y[i] += values[bits[i / 4] >> 2 * (i % 4) & 3];
   }
 }
 
@@ -307,6 +409,11 @@ std::unique_ptr<PreparedKernel> sum_signs(const KernelRequest& request) {
   return request.inputs[1].dtype == DType::F64 ? sum(double{}) : sum(float{});
 }
 
+std::unique_ptr<PreparedKernel> sum_ternary(const KernelRequest& request) {
+  const auto sum = [&]<class W>(W) { return sum_of<W, std::uint8_t>(request, 4, add_pairs<W>); };
+  return request.inputs[1].dtype == DType::F64 ? sum(double{}) : sum(float{});
+}
+
 std::unique_ptr<PreparedKernel> sum_bytes(const KernelRequest& request) {
   const auto sum = [&]<class W>(W) { return sum_of<W, std::int8_t>(request, 1, add_bytes<W>); };
   return request.inputs[1].dtype == DType::F64 ? sum(double{}) : sum(float{});
@@ -329,8 +436,10 @@ std::unique_ptr<PreparedKernel> parts(const KernelRequest& request) {
 }  // namespace
 
 std::vector<KernelRow> pack_kernels() {
-  return {{"largest", largest}, {"pack_bytes", pack_bytes}, {"pack_signs", pack_signs},
-          {"parts", parts},     {"sum_bytes", sum_bytes},   {"sum_signs", sum_signs}};
+  return {{"largest", largest},       {"pack_bytes", pack_bytes},
+          {"pack_signs", pack_signs}, {"pack_ternary", pack_ternary},
+          {"parts", parts},           {"sum_bytes", sum_bytes},
+          {"sum_signs", sum_signs},   {"sum_ternary", sum_ternary}};
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA
