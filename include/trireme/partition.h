@@ -22,6 +22,33 @@
 
 namespace trireme {
 
+/// A graph with the names of its dimensions.
+struct NamedGraph {
+  Graph graph{};
+  DimNames names{};
+};
+
+/// The training graph with gradients compressed as the plan says; as it was, if the plan says nothing of it. Of the
+/// parts g_i of a gradient g that the ranks along `data` have, each is packed with what was left of it before:
+///
+///   a_i = g_i + residual_i,  sent_i = unpack(pack(a_i)),  residual_i' = a_i - sent_i,  g is replaced by the sum of sent_i
+///
+/// so that sent and residual together are the gradient. In addition the graph has the states
+///
+///   residual/PARAMETER  [ranks along data, ..], in f32 at least; 0 at the beginning
+///   basis/PARAMETER     [b, r] for Compression::Method::Power: what the last step's matrices [a, b] were multiplied
+///                       by; 0 at the beginning, which stands for one that is drawn
+///
+/// A step that is not taken leaves them as they were. Gradients with fewer than Compression::kLeastElements stay
+/// uncompressed, and so do those that an axis of the mesh does not cut evenly, those that are merged before they are
+/// whole (of positions that no sequence has), and for Power those that it would make no smaller. Where other axes cut a gradient, each part is packed for itself, but for Power. Throws Error(Usage) if the
+/// mesh has no axis `data`, or the loss is scaled.
+[[nodiscard]] NamedGraph compress_gradients(const Graph& graph, const Plan& plan,
+                                            const DimNames& names);
+/// What the states' names begin with.
+inline constexpr std::string_view kResidual = "residual/";
+inline constexpr std::string_view kBasis = "basis/";
+
 /// Where a rank is: its coordinates on the axes (0 on micro), its place in the pipeline, and the ranks of all places
 /// along each axis (none on micro) and of the pipeline that have the other coordinates in common with it.
 struct RankPlace {

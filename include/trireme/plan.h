@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/compression.h"
 #include "trireme/dim_names.h"
 #include "trireme/graph.h"
 #include "trireme/mesh.h"
@@ -47,6 +48,8 @@ struct Plan {
   /// and values change to being cut by heads and back (all-to-all); or blocks of keys and values go round, each rank
   /// having one at a time (ring).
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
+  /// Of gradients that are merged along `data`; see compress_gradients().
+  Compression compression{};
   std::vector<AxisCuts> cuts = default_cuts();
 
   /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …
@@ -83,8 +86,9 @@ struct Wishes {
   std::map<ValueId, int> homes{};
 };
 
-/// What the plan means for the values of a training graph; what has no names is replicated. Throws Error(Usage) if it cannot be: more stages than
-/// blocks, no sequence to cut, …
+/// What the plan means for the values of a training graph; what has no names is replicated, but for computed values,
+/// which lie as they come. Besides the names of the table there is "parts", which `data` cuts. Throws Error(Usage) if it
+/// cannot be: more stages than blocks, no sequence to cut, …
 [[nodiscard]] Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names);
 
 /// The table that the plan's pipeline runs by; one stage if there is no pipe.

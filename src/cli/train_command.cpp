@@ -366,7 +366,12 @@ class Run {
               .peak_flops = peak * ranks_that_run(),
               .memory = trainer_.memory(),
               .ranks = ranks_text(),
+              .bytes_along_data = {},
               .marks = data_.marks};
+    if (ranks_.plan.compression.any()) {
+      facts_.bytes_along_data =
+          compressed_bytes(ranks_.plan, trainer_options(settings_, model_.config));
+    }
   }
 
   /// How many ranks have cores of their own to compute on at the same time.
@@ -384,6 +389,7 @@ class Run {
     }
     std::string text = fmt::format("{} ranks: {}", ranks_.count(), to_text(plan.mesh));
     text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
+    text += plan.compression.any() ? ", gradients by " + to_text(plan.compression) : "";
     text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
     text += plan.mesh.size("pipe") > 1 ? fmt::format(" by {}", plan.schedule) : "";
     return text;

@@ -23,6 +23,17 @@ double hfu(const TrainFacts& facts, Seconds step_time) {
   return facts.hardware_flops / step_time.count / facts.peak_flops;
 }
 
+namespace {
+
+void add_compression(Json& json, const TrainFacts& facts) {
+  if (facts.bytes_along_data) {
+    json["data_bytes_sent"] = facts.bytes_along_data->sent;
+    json["data_bytes_uncompressed"] = facts.bytes_along_data->uncompressed;
+  }
+}
+
+}  // namespace
+
 std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
   Json json;
   json["step"] = m.step;
@@ -37,6 +48,7 @@ std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
   if (m.loss_scale) {
     json["loss_scale"] = *m.loss_scale;
   }
+  add_compression(json, facts);
   if (m.validation) {
     json["validation_loss"] = *m.validation;
   }
@@ -126,6 +138,12 @@ void print_facts(const TrainFacts& f) {
              f.peak_flops / 1e9);
   if (!f.ranks.empty()) {
     fmt::print("ranks    {}\n", f.ranks);
+  }
+  if (f.bytes_along_data) {
+    const CompressedBytes& bytes = *f.bytes_along_data;
+    fmt::print("sends    {}B along data in a step; uncompressed {}B, {:.1f} times as many\n",
+               count_text(bytes.sent), count_text(bytes.uncompressed),
+               bytes.uncompressed / bytes.sent);
   }
   fmt::print(
       "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
@@ -307,6 +325,7 @@ class JsonDisplay : public TrainDisplay {
     json[facts.unit + "_per_second"] = e.units_per_second;
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
+    add_compression(json, facts);
     json["seconds"] = e.time.count;
     json["weights"] = facts.weights.empty() ? Json() : Json(facts.weights);
     json["export_folder"] = e.exported.empty() ? Json() : Json(e.exported);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/train_data.h"
+#include "cli/train_plan.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {
@@ -28,7 +29,8 @@ struct TrainFacts {
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
   Bytes memory{};
-  std::string ranks{};  ///< "4 ranks: data=4"; "" on one device
+  std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
+  std::optional<CompressedBytes> bytes_along_data{};  ///< if gradients are compressed
   std::optional<LossMarks> marks{};
 };
 

@@ -53,6 +53,7 @@ Plan PlanOptions::plan() const {
     result.zero = zero;
     result.sequence = sequence;
     result.context = parsed("--context", context, parse_context);
+    result.compression = parsed("--compress", compression, parse_compression);
   }
   result.verify();
   if (ranks && *ranks != result.mesh.devices()) {
@@ -64,17 +65,47 @@ Plan PlanOptions::plan() const {
   return result;
 }
 
-void check_plan(const Plan& plan, const train::TrainerOptions& options) {
+namespace {
+
+/// What the first so many ranks run.
+std::vector<Program> programs_of(const Plan& plan, const train::TrainerOptions& options,
+                                 int ranks) {
   const Model model = make_model(options.model, options.batch);
-  const Graph graph = train::make_step_graph(model, options).graph;
-  const Wishes wishes = wishes_of(graph, plan, dim_names(graph));
+  const Graph step = train::make_step_graph(model, options).graph;
+  const NamedGraph named = compress_gradients(step, plan, dim_names(step));
+  const Wishes wishes = wishes_of(named.graph, plan, named.names);
   const PipelineTable table = table_of(plan);
-  const Partition partition(graph, wishes);
+  const Partition partition(named.graph, wishes);
   std::vector<Program> programs;
-  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
+  programs.reserve(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
     const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
     programs.push_back(make_program(fuse_elementwise(mine.graph)));
   }
+  return programs;
+}
+
+double bytes_along_data(const Program& program) {
+  double bytes = 0;
+  for (const Traffic& traffic : traffic_of(program)) {
+    bytes += traffic.group == "data" ? traffic.bytes : 0;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CompressedBytes compressed_bytes(const Plan& plan, const train::TrainerOptions& options) {
+  Plan uncompressed = plan;
+  uncompressed.compression = {};
+  CompressedBytes bytes;
+  bytes.sent = bytes_along_data(programs_of(plan, options, 1).front());
+  bytes.uncompressed = bytes_along_data(programs_of(uncompressed, options, 1).front());
+  return bytes;
+}
+
+void check_plan(const Plan& plan, const train::TrainerOptions& options) {
+  const std::vector<Program> programs = programs_of(plan, options, plan.mesh.devices());
   const std::vector<std::string> problems = verify_together(programs, groups_of(plan.mesh));
   TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
 }
@@ -114,6 +145,12 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
           ->add_option("--context", o.context,
                        "attention where context cuts the sequence: gather keys and values, "
                        "all-to-all with heads, or a ring of keys and values")
+          ->capture_default_str());
+  add(command
+          ->add_option(
+              "--compress", o.compression,
+              "what is sent of gradients along data: top-k:SHARE, sign, ternary, "
+              "int8, fp16, power:RANK, or none; what is not sent is kept for the next step")
           ->capture_default_str());
 }
 

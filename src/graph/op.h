@@ -72,6 +72,7 @@ enum class Linear : std::uint8_t {
   No,     ///< nothing: relu(a + b) is not relu(a) + relu(b)
   Each,   ///< pass one of them on, the others being whole: einsum
   Joint,  ///< pass them on if all are parts: add
+  Apart,  ///< take the parts along the axis that the attribute `axis` names for its result's: parts
 };
 
 /// What a node costs at least.

@@ -165,7 +165,11 @@ class Placer {
     const int stage = stage_for(id);
     const NodePlacer placer(graph(), node, axes());
     const std::map<int, Merge> passed = passed_on(node);
-    const Assignment assignment = choose(node, placer, passed, stage);
+    Assignment assignment = choose(node, placer, passed, stage);
+    const bool apart = node.op->linear == Linear::Apart && !passed.empty();
+    if (apart) {  // along the parts, the last factor of its row
+      assignment.back() = {.axes = {passed.begin()->first}, .unit = 1};
+    }
 
     PlacedStep step;
     step.node = id;
@@ -190,7 +194,9 @@ class Placer {
     const auto number = static_cast<std::int32_t>(placed_.steps.size());
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       Placement placement = placer.output_placement(assignment, k);
-      placement.partial.insert(passed.begin(), passed.end());
+      if (!apart) {
+        placement.partial.insert(passed.begin(), passed.end());
+      }
       step.outputs.push_back(known_.add(node.outputs[k], placement, number));
       stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
     }
@@ -218,6 +224,9 @@ class Placer {
   /// The axes on which the node may work on parts of sums and give such.
   std::map<int, Merge> passed_on(const Node& node) {
     std::map<int, Merge> passed;
+    if (node.op->linear == Linear::Apart) {
+      return taken_apart(node);
+    }
     if (node.op->linear == Linear::No || node.phase == Phase::Update) {
       return passed;
     }
@@ -245,6 +254,16 @@ class Placer {
       }
     }
     return passed;
+  }
+  /// The axis whose devices have the parts that the node is to give, if there is one.
+  std::map<int, Merge> taken_apart(const Node& node) {
+    const Signature s = signature_of(graph(), node);
+    const int axis = find_axis(axes(), s.text("axis"));
+    const Placement placement = seen(node.inputs[0], node.phase);
+    const auto it = placement.partial.find(axis);
+    const bool fits = it != placement.partial.end() && it->second == Merge::Sum &&
+                      axes()[static_cast<std::size_t>(axis)].size == s.integer("count");
+    return fits ? std::map<int, Merge>{{axis, Merge::Sum}} : std::map<int, Merge>{};
   }
   [[nodiscard]] double bytes(ValueId id) const {
     return static_cast<double>(size_of(value(id).type).count);

@@ -17,6 +17,7 @@ constexpr std::string_view kData = "data";
 constexpr std::string_view kTensor = "tensor";
 constexpr std::string_view kContext = "context";
 constexpr std::string_view kMicro = "micro";
+constexpr std::string_view kParts = "parts";
 
 /// Plan and graph on the way to wishes.
 class Wishing {
@@ -30,7 +31,10 @@ class Wishing {
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
       const ValueId id{static_cast<std::int32_t>(v)};
       const Origin origin = graph_.value(id).origin;
-      if (origin == Origin::Input || origin == Origin::Parameter) {
+      const bool named = names_.contains(graph_.value(id).name);
+      if (origin == Origin::Node && named) {
+        wishes_.forced[id] = {by_names(graph_.value(id))};
+      } else if (origin == Origin::Input || origin == Origin::Parameter || named) {
         wishes_.stored[id] = by_names(graph_.value(id));
         check_microbatches(graph_.value(id), wishes_.stored[id]);
       }
@@ -80,6 +84,9 @@ class Wishing {
   [[nodiscard]] bool cuts(const MeshAxis& axis, const std::string& dim) const {
     if (axis.name == kMicro) {
       return dim == "batch";
+    }
+    if (dim == kParts) {
+      return axis.name == kData;
     }
     return std::ranges::any_of(plan_.cuts, [&](const AxisCuts& row) {
       return row.axis == axis.name && std::ranges::find(row.dims, dim) != row.dims.end();

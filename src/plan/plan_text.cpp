@@ -1,7 +1,7 @@
 // The text form (.plan.json):
 //
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
-//    "context": "gather", "cuts": {"data": ["batch"], …}}
+//    "context": "gather", "compression": "none", "cuts": {"data": ["batch"], …}}
 //
 // With a table of one's own, "table" has its text form (.pipeline).
 #include <fmt/format.h>
@@ -22,6 +22,16 @@ int small(const JsonObject& object, std::string_view field, int otherwise) {
                 fmt::format("is {}; it is a number from 0 to {}", *number, kMostMicrobatches));
   }
   return number ? static_cast<int>(*number) : otherwise;
+}
+
+/// A field that is text with a form of its own.
+template <class Parse>
+auto read_as(const JsonObject& object, std::string_view field, Parse parse) {
+  try {
+    return parse(object.text(field));
+  } catch (const Error& error) {
+    object.fail(field, error.what());
+  }
 }
 
 std::vector<AxisCuts> read_cuts(const JsonObject& object, const Json& value) {
@@ -60,6 +70,7 @@ std::string to_text(const Plan& plan) {
   document["zero"] = plan.zero;
   document["sequence"] = plan.sequence;
   document["context"] = to_text(plan.context);
+  document["compression"] = to_text(plan.compression);
   Json& cuts = document["cuts"];
   for (const AxisCuts& row : plan.cuts) {
     cuts[row.axis] = row.dims;
@@ -71,13 +82,9 @@ Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
   const JsonObject object(document, kWhat, "",
                           {"mesh", "microbatches", "schedule", "table", "chunks", "zero",
-                           "sequence", "context", "cuts"});
+                           "sequence", "context", "compression", "cuts"});
   Plan plan;
-  try {
-    plan.mesh = parse_mesh(object.text("mesh"));
-  } catch (const Error& error) {
-    object.fail("mesh", error.what());
-  }
+  plan.mesh = read_as(object, "mesh", parse_mesh);
   plan.microbatches = small(object, "microbatches", plan.microbatches);
   plan.chunks = small(object, "chunks", plan.chunks);
   plan.zero = small(object, "zero", plan.zero);
@@ -98,11 +105,10 @@ Plan parse_plan(std::string_view text) {
     plan.sequence = sequence->get<bool>();
   }
   if (object.find("context") != nullptr) {
-    try {
-      plan.context = parse_context(object.text("context"));
-    } catch (const Error& error) {
-      object.fail("context", error.what());
-    }
+    plan.context = read_as(object, "context", parse_context);
+  }
+  if (object.find("compression") != nullptr) {
+    plan.compression = read_as(object, "compression", parse_compression);
   }
   if (const Json* cuts = object.find("cuts")) {
     plan.cuts = read_cuts(object, *cuts);

@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "train/carried.h"
 #include "train/step_graph.h"
 #include "trireme/error.h"
 #include "trireme/model_dims.h"
+#include "trireme/partition.h"
 
 namespace trireme::train {
 namespace {
@@ -50,9 +52,10 @@ Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ran
       scaling_(training_of(options).loss_scaling),
       ranks_(ranks) {
   StepGraph step = make_step_graph(model_, options_);
-  graph_ = std::move(step.graph);
-  flops_ = step.flops;
-  execution_ = std::make_unique<Spread>(graph_, dim_names(graph_), ranks_, device_);
+  NamedGraph named = compress_gradients(step.graph, ranks_.plan, dim_names(step.graph));
+  graph_ = std::move(named.graph);
+  flops_ = ranks_.plan.compression.any() ? count_flops(graph_) : step.flops;
+  execution_ = std::make_unique<Spread>(graph_, named.names, ranks_, device_);
   for (const ModelParameter& parameter : model_.parameters) {
     write(parameter, initial_values(parameter, options_.seed).raw());
   }
@@ -206,6 +209,10 @@ void Trainer::give_state() {
 void Trainer::load(const SafetensorsFile& file, Origin origin) {
   for (const ValueId id : graph_.with_origin(origin)) {
     const Value& value = graph_.value(id);
+    if (is_carried(value.name)) {
+      execution_->write(value.name, carried_over(value, file.find(value.name)));
+      continue;
+    }
     const TensorView& tensor = file.at(value.name);
     if (tensor.spec.dtype != value.type.dtype || tensor.spec.shape != value.type.shape) {
       throw Error(ErrorKind::Input,

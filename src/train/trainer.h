@@ -101,7 +101,8 @@ class Trainer {
   /// All that a checkpoint holds, by name. For rank 0, which saves it while the others call give_state().
   [[nodiscard]] CheckpointState state(CheckpointInfo info);
   void give_state();
-  /// Goes on from it. Throws Error(Input) that names a tensor that is missing or of another type.
+  /// Goes on from it. Throws Error(Input) that names a tensor that is missing or of another type; what compression left
+  /// may be otherwise (carried.h).
   void restore(const Checkpoint& checkpoint);
 
  private:

@@ -44,6 +44,23 @@ std::vector<OpCase> choices() {
           {"select", {{{}, 1, 2}, {{30000}}, {{30000}}}}};
 }
 
+std::vector<OpCase> packing() {
+  const Operand bits = whole({3, 2, 1375}, 0, 255);
+  const Operand pairs = whole({3, 2, 2750}, 0, 2);
+  const Operand bytes = whole({3, 2, 11003}, -127, 127);
+  const Operand scale = statistic({3, 2}, 0.5, 2);
+  return {{"largest", {{{3, 11003}}}, {{"k", std::int64_t{1100}}}},
+          {"largest", {{{20011}, -1e-3, 1e-3}}, {{"k", std::int64_t{3}}}},
+          {"pack_signs", {{{2, 11003}}}},
+          {"pack_ternary", {{{2, 11003}}}},
+          {"pack_bytes", {{{2, 11003}}}},
+          {"sum_signs", {bits, scale}, {{"size", std::int64_t{10999}}}, DType::U8},
+          {"sum_ternary", {pairs, scale}, {{"size", std::int64_t{10999}}}, DType::U8},
+          {"sum_bytes", {bytes, scale}, {}, DType::I8},
+          {"parts", {{{123, 457}}}, {{"count", std::int64_t{3}}}},
+          {"orthonormal", {{{700, 8}}}}};
+}
+
 std::vector<OpCase> elements() {
   const Shape x{11, 19, 100};
   const Operand step = whole({}, 0, 100);
@@ -134,7 +151,7 @@ std::vector<OpCase> images() {
 
 std::vector<OpCase> large_cases() {
   std::vector<OpCase> all;
-  for (const auto& some : {moves(), choices(), elements(), rows(), images()}) {
+  for (const auto& some : {moves(), choices(), packing(), elements(), rows(), images()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

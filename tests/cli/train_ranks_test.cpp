@@ -318,6 +318,35 @@ TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
   }
 }
 
+// G5: the bytes that are told, on the screen and to machines; and that it may begin and end anywhere in a run.
+TEST_F(TrainRanks, CompressedGradientsAreFewerBytes) {
+  const std::string run = new_run();
+  const Ran text = run_program(kSmall + "--steps 3 -n 2 --compress top-k:0.01 --run-folder " + run);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("ranks    2 ranks: data=2, gradients by top-k:0.01\n"), std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("along data in a step; uncompressed"), std::string::npos) << text.out;
+  EXPECT_EQ(Json::parse(read_text(run + "/plan.json"))["compression"], "top-k:0.01");
+  const Ran json =
+      run_program("train --json --steps 5 --resume " + run + " --plan " + run + "/plan.json");
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  std::istringstream lines(json.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const Json one = Json::parse(line);
+    EXPECT_GT(one["data_bytes_uncompressed"].get<double>(),
+              10 * one["data_bytes_sent"].get<double>())
+        << line;
+    EXPECT_GT(one["data_bytes_sent"].get<double>(), 0) << line;
+  }
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(resumed(run, "-n 3 --compress power:2 --steps 6").size(), 1U);
+  EXPECT_EQ(resumed(run, "--mesh data=2,tensor=2 --compress sign --zero 1 --steps 7").size(), 1U);
+  EXPECT_EQ(resumed(run, "--steps 8").size(), 1U);
+  const Ran plain = run_program(kSmall + "--steps 1 -n 2 --json --run-folder " + new_run());
+  EXPECT_EQ(plain.out.find("data_bytes"), std::string::npos);
+}
+
 TEST_F(TrainRanks, ARankThatIsKilledEndsAll) {
   const std::unique_ptr<Started> started = start(new_run(), "--mesh data=2,tensor=2");
   const std::vector<pid_t> ranks = started->ranks();
@@ -388,6 +417,12 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
            {"-n 2 --zero 4", "there is no ZeRO level 4"},
            {"-n 2 --context spiral", "--context: 'spiral' is no way for attention"},
+           {"-n 2 --compress top-k:0", "--compress: 'top-k:0': the share"},
+           {"-n 2 --compress top-k:2", "above 0 and at most 1, such as top-k:0.01"},
+           {"-n 2 --compress power:-1", "--compress: 'power:-1': the rank"},
+           {"-n 2 --compress zstd", "--compress: 'zstd' is no way to compress gradients; ways are"},
+           {"--compress sign", "leave out the compression sign, or add data=2 to the mesh"},
+           {"--mesh tensor=2 --compress int8", "the mesh 'tensor=2' has no such"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);

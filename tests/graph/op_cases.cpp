@@ -9,8 +9,8 @@ namespace trireme::testing {
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (const auto& some : {basic_cases(), fused_cases(), optimizer_cases(), structure_cases(),
-                             transformer_cases()}) {
+    for (const auto& some : {basic_cases(), fused_cases(), optimizer_cases(), pack_cases(),
+                             structure_cases(), transformer_cases()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -47,6 +47,7 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> basic_cases();
 [[nodiscard]] std::vector<OpCase> fused_cases();
 [[nodiscard]] std::vector<OpCase> optimizer_cases();
+[[nodiscard]] std::vector<OpCase> pack_cases();
 [[nodiscard]] std::vector<OpCase> structure_cases();
 [[nodiscard]] std::vector<OpCase> transformer_cases();
 

@@ -16,6 +16,7 @@ TEST(Plan, TextRoundTrips) {
   plan.zero = 3;
   plan.sequence = true;
   plan.context = Plan::Context::AllToAll;
+  plan.compression = parse_compression("top-k:0.003");
   plan.cuts.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   plan.context = Plan::Context::Ring;
@@ -46,12 +47,46 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "", "table": "trireme pipeline 2"})", "table"},
       {R"({"mesh": "", "sequence": 1})", "sequence"},
       {R"({"mesh": "", "context": "spiral"})", "all-to-all"},
+      {R"({"mesh": "", "compression": "zstd"})", "power:RANK"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };
   for (const auto& [text, names] : wrong) {
     SCOPED_TRACE(text);
     expect_error(ErrorKind::Input, names, [&, document = text] { (void)parse_plan(document); });
+  }
+}
+
+// G5
+TEST(Compression, TextRoundTrips) {
+  for (const char* text : {"none", "top-k:0.01", "top-k:1", "top-k:1e-05", "sign", "ternary",
+                           "int8", "fp16", "power:1", "power:1024"}) {
+    EXPECT_EQ(to_text(parse_compression(text)), text);
+  }
+  EXPECT_EQ(to_text(parse_compression("top-k")), "top-k:0.01");
+  EXPECT_EQ(to_text(parse_compression("power")), "power:4");
+  EXPECT_FALSE(Compression{}.any());
+}
+
+TEST(Compression, RefusesWhatIsNone) {
+  const std::vector<std::pair<const char*, const char*>> wrong{
+      {"top-k:0", "above 0 and at most 1"},
+      {"top-k:2", "above 0 and at most 1"},
+      {"top-k:-0.1", "above 0 and at most 1"},
+      {"top-k:nan", "above 0 and at most 1"},
+      {"top-k:0.1x", "above 0 and at most 1"},
+      {"top-k:", "top-k:0.01"},
+      {"power:-1", "from 1 to 1024"},
+      {"power:0", "from 1 to 1024"},
+      {"power:1.5", "power:4"},
+      {"power:99999999999999999999", "from 1 to 1024"},
+      {"sign:1", "takes no number"},
+      {"zstd", "ways are none, top-k:SHARE"},
+      {"", "ways are none"},
+  };
+  for (const auto& [text, names] : wrong) {
+    SCOPED_TRACE(text);
+    expect_error(ErrorKind::Usage, names, [&, asked = text] { (void)parse_compression(asked); });
   }
 }
 

@@ -23,6 +23,9 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> fused_ops();
 [[nodiscard]] std::vector<Op> layer_norm_ops();
 [[nodiscard]] std::vector<Op> optimizers_ops();
+[[nodiscard]] std::vector<Op> orthonormal_ops();
+[[nodiscard]] std::vector<Op> pack_ops();
+[[nodiscard]] std::vector<Op> parts_ops();
 [[nodiscard]] std::vector<Op> pool_ops();
 [[nodiscard]] std::vector<Op> reduce_ops();
 [[nodiscard]] std::vector<Op> rms_norm_ops();

@@ -148,6 +148,7 @@ std::vector<Op> finite_ops() {
            .factors = select_factors,
            .work = select_work,
            .gradient = select_gradient,
+           .in_place = {{0, 2}},
            .reference = reference_select},
           {.name = "next_loss_scale",
            .summary = "half the scale after an overflow, twice after so many finite steps",

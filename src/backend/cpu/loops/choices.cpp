@@ -195,6 +195,9 @@ std::unique_ptr<PreparedKernel> select(const KernelRequest& request) {
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
     return kernel([bytes](const KernelMemory& memory) {
       const std::byte* from = memory.inputs[load(*input<T>(memory, 0)) != 0 ? 1 : 2];
+      if (from == memory.outputs[0]) {
+        return;
+      }
       parallel(bytes, kSerial * 4, [&](std::int64_t begin, std::int64_t end) {
         std::memcpy(memory.outputs[0] + begin, from + begin, static_cast<std::size_t>(end - begin));
       });

@@ -17,6 +17,7 @@ namespace trireme::cpu::TRIREME_ISA {
 [[nodiscard]] std::vector<KernelRow> loss_kernels();
 [[nodiscard]] std::vector<KernelRow> norm_kernels();
 [[nodiscard]] std::vector<KernelRow> optimizer_kernels();
+[[nodiscard]] std::vector<KernelRow> pack_kernels();
 [[nodiscard]] std::vector<KernelRow> pool_kernels();
 [[nodiscard]] std::vector<KernelRow> product_kernels();
 [[nodiscard]] std::vector<KernelRow> random_kernels();

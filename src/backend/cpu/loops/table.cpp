@@ -10,7 +10,7 @@ std::span<const KernelRow> loop_kernels() {
     for (const auto& some :
          {attention_kernels(), choice_kernels(), conv_kernels(), elementwise_kernels(),
           embedding_kernels(), expert_kernels(), fused_kernels(), loss_kernels(), norm_kernels(),
-          optimizer_kernels(), pool_kernels(), product_kernels(), random_kernels(),
+          optimizer_kernels(), pack_kernels(), pool_kernels(), product_kernels(), random_kernels(),
           reduce_kernels(), rope_kernels(), shape_kernels()}) {
       all.insert(all.end(), some.begin(), some.end());
     }

@@ -1,0 +1,55 @@
+// parts: some tensors, side by side along a new first dimension, whose sum is x.
+//
+//   y[0] = x, y[i] = 0 for the others
+//
+// Which they are is open, as long as the sum is right: where each device along the mesh axis `axis` has a part of the
+// sum that x is, these are the parts, and nothing is exchanged. What follows then sees what each device has by itself,
+// before it is merged; compressing a gradient does.
+#include <algorithm>
+
+#include "graph/ops/families.h"
+#include "graph/rules.h"
+
+namespace trireme::ops {
+namespace {
+
+std::vector<TensorType> infer(const Signature& s) {
+  rules::require_float(s, 0);
+  s.require(s.integer("count") >= 1, "there must be a part at least");
+  std::vector<std::int64_t> dims = s.shape(0).dims();
+  dims.insert(dims.begin(), s.integer("count"));
+  return {{s.inputs[0].dtype, Shape(std::move(dims))}};
+}
+
+Factors factors(const Signature& s) {
+  const std::string x = rules::letters_for(s.shape(0).rank());
+  return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {'P' + x}, .whole = "P"});
+}
+
+Attributes part(const Signature& whole, std::span<const Stretch> ranges) {
+  Attributes attributes = *whole.attributes;
+  attributes["count"] = ranges.back().length;  // the factor P is the last
+  return attributes;
+}
+
+void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
+  std::ranges::copy(in[0].data, out[0].data.begin());
+}
+
+}  // namespace
+
+std::vector<Op> parts_ops() {
+  return {{.name = "parts",
+           .summary = "y[count,..]: tensors whose sum is x[..]; x itself, and zeros",
+           .inputs = {"x"},
+           .outputs = {"y"},
+           .attributes = {{"count", std::int64_t{1}, false}, {"axis", std::string()}},
+           .infer = infer,
+           .factors = factors,
+           .linear = Linear::Apart,
+           .part = part,
+           .work = rules::per_element<0>,
+           .reference = reference}};
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,99 @@
+#include "trireme/compression.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+using Method = Compression::Method;
+
+struct MethodRow {
+  Method method;
+  std::string_view name;
+};
+constexpr std::array<MethodRow, 7> kMethods{{{Method::None, "none"},
+                                             {Method::TopK, "top-k"},
+                                             {Method::Sign, "sign"},
+                                             {Method::Ternary, "ternary"},
+                                             {Method::Int8, "int8"},
+                                             {Method::Fp16, "fp16"},
+                                             {Method::Power, "power"}}};
+constexpr int kMostRank = 1024;
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ErrorKind::Usage, reason);
+}
+
+double parse_share(std::string_view text) {
+  double share = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (problem != std::errc{} || end != text.data() + text.size() || !(share > 0 && share <= 1)) {
+    refuse(
+        fmt::format("'top-k:{}': the share of elements to send must be above 0 and at most 1, "
+                    "such as top-k:0.01",
+                    text));
+  }
+  return share;
+}
+
+int parse_rank(std::string_view text) {
+  const std::optional<std::int64_t> rank = parse_integer(text);
+  if (!rank || *rank < 1 || *rank > kMostRank) {
+    refuse(
+        fmt::format("'power:{}': the rank of the product must be a number from 1 to {}, such as "
+                    "power:4",
+                    text, kMostRank));
+  }
+  return static_cast<int>(*rank);
+}
+
+}  // namespace
+
+std::string to_text(const Compression& compression) {
+  const auto* row = std::ranges::find(kMethods, compression.method, &MethodRow::method);
+  switch (compression.method) {
+    case Method::TopK:
+      return fmt::format("{}:{}", row->name, compression.share);
+    case Method::Power:
+      return fmt::format("{}:{}", row->name, compression.rank);
+    default:
+      return std::string(row->name);
+  }
+}
+
+Compression parse_compression(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const auto* row = std::ranges::find(kMethods, name, &MethodRow::name);
+  if (row == kMethods.end()) {
+    refuse(
+        fmt::format("'{}' is no way to compress gradients; ways are none, top-k:SHARE, sign, "
+                    "ternary, int8, fp16 and power:RANK",
+                    text));
+  }
+  Compression compression;
+  compression.method = row->method;
+  if (colon == std::string_view::npos) {
+    return compression;
+  }
+  const std::string_view number = text.substr(colon + 1);
+  if (row->method == Method::TopK) {
+    compression.share = parse_share(number);
+  } else if (row->method == Method::Power) {
+    compression.rank = parse_rank(number);
+  } else {
+    refuse(fmt::format("'{}': {} takes no number", text, name));
+  }
+  return compression;
+}
+
+}  // namespace trireme
