@@ -370,7 +370,7 @@ class Run {
               .marks = data_.marks};
     if (ranks_.plan.compression.any()) {
       facts_.bytes_along_data =
-          compressed_bytes(ranks_.plan, trainer_options(settings_, model_.config));
+          compressed_bytes(ranks_.plan, trainer_options(settings_, model_.config, ranks_.plan));
     }
   }
 
