@@ -355,7 +355,7 @@ TEST(Compress, ChangesNothingUnlessAsked) {
   expect_error(ErrorKind::Usage, "data=2",
                [&] { (void)compressed(task.graph, plan_for({.mesh = "tensor=2"}, "sign")); });
   TrainingOptions scaled;
-  scaled.loss_scaling = true;
+  scaled.loss_scaling = LossScaling{};
   GraphBuilder b("scaled");
   const ValueId w = b.parameter("w", {DType::F32, {40, 40}});
   b.output("loss", b.add1("reduce_sum", {w}, {{"axes", std::vector<std::int64_t>{0, 1}}}));
