@@ -87,11 +87,12 @@ class Compressor {
                               "data=2 to the mesh",
                               to_text(plan_.mesh), to_text(how_)));
     }
-    for (const ValueId id : graph_.with_origin(Origin::Input)) {
+    for (const ValueId id : graph_.with_origin(Origin::State)) {
       if (graph_.value(id).name == "loss_scale") {
         throw Error(ErrorKind::Usage,
                     "what is left of gradients under one loss scale cannot be added to those under "
-                    "another; compress none, or scale no loss");
+                    "another; compress nothing, or train in bf16 or f32 (--dtype), where no loss "
+                    "is scaled");
       }
     }
   }

@@ -347,6 +347,13 @@ void Plan::verify() const {
   if (!unfit.empty()) {
     refuse(unfit);
   }
+  if (compression.any() && table_of(*this).weights == WeightVersions::Newest) {
+    refuse(
+        fmt::format("the table {} updates each parameter by itself, and what is left of "
+                    "compressed gradients goes by all of them; leave out the compression {}, or "
+                    "use pipedream-2bw",
+                    table_of(*this).name, to_text(compression)));
+  }
   if (zero < 0 || zero > 3) {
     refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
   }

@@ -307,7 +307,7 @@ std::vector<std::string> said_to_fit(const std::string& error) {
   std::istringstream lines(error);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("  --")) {
-      options.push_back(line.substr(2, line.find("   ") - 2));
+      options.push_back(line.substr(2, line.find("  ", 2) - 2));
     }
   }
   return options;

@@ -423,6 +423,9 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --compress zstd", "--compress: 'zstd' is no way to compress gradients; ways are"},
            {"--compress sign", "leave out the compression sign, or add data=2 to the mesh"},
            {"--mesh tensor=2 --compress int8", "the mesh 'tensor=2' has no such"},
+           {"-n 2 --dtype f16 --compress sign", "train in bf16 or f32 (--dtype)"},
+           {"--mesh data=2,pipe=2 --microbatches 2 --schedule pipedream --clip 0 --compress sign",
+            "leave out the compression sign, or use pipedream-2bw"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);
@@ -479,7 +482,7 @@ TEST_F(TrainRanks, MpirunStartsThem) {
   }
   for (const Case& one : std::initializer_list<Case>{
            {" --mesh data=3", "has 3 devices, but Open MPI started 2 ranks; make them agree"},
-           {" --mesh pipe=2 --microbatches 2 --schedule chimera", "not run yet"}}) {
+           {" --mesh pipe=2 --schedule chimera", "no micro-batch goes through"}}) {
     const std::string run = new_run();
     const Ran ran = run_under(mpirun, more + run + one.options);
     EXPECT_NE(ran.exit_code, 0);

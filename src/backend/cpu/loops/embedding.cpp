@@ -54,17 +54,22 @@ constexpr std::int64_t kStrip = 64;
 /// In 16 bits sums would lose small gradients: a strip of columns of the whole table is summed up in f32, in scratch
 /// memory of the thread, and rounded once.
 template <class T, class I>
-void add_strip(const KernelMemory& memory, const Shape& table, std::int64_t count,
+void add_strip(const KernelMemory& memory, const TablePart& part, const Shape& dy_shape,
                std::int64_t first) {
-  const std::int64_t rows = table.dim(0);
-  const std::int64_t columns = table.dim(1);
+  const std::int64_t rows = part.rows;
+  const std::int64_t count = dy_shape.dim(0);
+  const std::int64_t columns = dy_shape.dim(1);
   const std::int64_t width = std::min(kStrip, columns - first);
   float* sums = reinterpret_cast<float*>(memory.workspace) + omp_get_thread_num() * rows * kStrip;
   std::fill(sums, sums + rows * kStrip, 0.0F);
   const I* ids = input<I>(memory, 1);
   const T* dy = input<T>(memory, 0);
   for (std::int64_t i = 0; i < count; ++i) {
-    float* to = sums + static_cast<std::int64_t>(ids[i]) * kStrip;
+    const auto id = static_cast<std::int64_t>(ids[i]);
+    if (!part.has(id)) {
+      continue;
+    }
+    float* to = sums + (id - part.first) * kStrip;
 #pragma omp simd
     for (std::int64_t c = 0; c < width; ++c) {
       to[c] += load(dy[i * columns + first + c]);
@@ -82,14 +87,16 @@ void add_strip(const KernelMemory& memory, const Shape& table, std::int64_t coun
 template <class T, class I>
 std::unique_ptr<PreparedKernel> narrow_backward(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
-  const Shape table = request.outputs[0].shape;
+  const Shape& table = request.outputs[0].shape;
+  const Shape rows_of_dy{count, table.dim(1)};
+  const TablePart part(request, table.dim(0));
   const std::int64_t strips = (table.dim(1) + kStrip - 1) / kStrip;
   return kernel(
       [=](const KernelMemory& memory) {
-        require_ids("embedding_backward", input<I>(memory, 1), count, 0, table.dim(0));
+        require_ids("embedding_backward", input<I>(memory, 1), count, 0, part.whole);
         parallel(strips, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t strip = begin; strip < end; ++strip) {
-            add_strip<T, I>(memory, table, count, strip * kStrip);
+            add_strip<T, I>(memory, part, rows_of_dy, strip * kStrip);
           }
         });
       },
