@@ -9,10 +9,10 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/cores.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
@@ -268,7 +268,7 @@ class Run {
     CpuOptions options;
     options.threads = options_.threads;
     if (ranks_.count() > 1) {
-      const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+      const int cores = usable_cores();
       options.threads = options.threads > 0 ? options.threads : std::max(1, cores / ranks_.count());
       options.pinned = false;
     }
@@ -376,7 +376,7 @@ class Run {
 
   /// How many ranks have cores of their own to compute on at the same time.
   [[nodiscard]] double ranks_that_run() const {
-    const double cores = std::max(1U, std::thread::hardware_concurrency());
+    const double cores = usable_cores();
     const double threads = std::max(1, cpu_options().threads);
     return ranks_.count() == 1 ? 1 : std::min<double>(ranks_.count(), cores / threads);
   }

@@ -1,9 +1,9 @@
 #include "comm/group_model.h"
 
 #include <algorithm>
-#include <thread>
 #include <tuple>
 
+#include "base/cores.h"
 #include "trireme/collective.h"
 
 namespace trireme::comm {
@@ -30,7 +30,7 @@ LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport
 }
 
 int cores_of(const std::optional<HostCosts>& costs) {
-  return costs ? costs->cores : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return costs ? costs->cores : usable_cores();
 }
 
 /// Ranks that outnumber their cores take turns: a message comes when the scheduler gets to it.

@@ -5,9 +5,11 @@
 #include <map>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/cores.h"
 #include "comm/checks.h"
 
 namespace trireme::comm {
@@ -17,8 +19,7 @@ namespace {
 /// Each look at a network is a call of the system, and the system can wake a sleeper as soon as
 /// something comes.
 Waiting waiting_for(std::size_t ranks_here, bool network) {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  const bool crowded = ranks_here > cores;
+  const bool crowded = std::cmp_greater(ranks_here, usable_cores());
   if (network) {
     return crowded ? Waiting{.spins = 2, .yields = 2} : Waiting{.spins = 100, .yields = 20};
   }
