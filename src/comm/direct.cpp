@@ -191,13 +191,11 @@ void DirectOp::offer_input(Slot& mine) {
   }
 }
 
-/// Where all ranks read from all, each another part: then a copy helps only one reader, and costs more
-/// than the system's way of reading another process does, up to a length.
+/// Where what a rank has, or each part of it, goes to one reader: then a copy helps only that one, and costs more than
+/// the system's way of reading another process does, up to a length.
 bool DirectOp::should_be_fetched() const {
-  const bool one_reader = call_.operation == Operation::Alltoall ||
-                          (call_.operation == Operation::Allgather && ranks_ == 2);
   const std::int64_t bytes = geometry_.longest_block(ranks_) * geometry_.element_bytes;
-  return group_.fetches() && one_reader && bytes >= kFetchFrom && bytes <= kFetchTo;
+  return group_.fetches() && is_fetched(call_.operation, ranks_, bytes);
 }
 
 void DirectOp::offer_copy(Slot& mine) {

@@ -147,6 +147,22 @@ Parts parts_in_one_copy(const DirectQuery& query, double n, double block) {
   return parts;
 }
 
+/// Readers get the callers' memory from the system.
+Parts parts_fetched(const DirectQuery& query, double n, double block) {
+  if (query.operation == Operation::Scatter) {
+    return {.first = {.copied = 2 * block},
+            .other = {.peeked = block, .peeks = 1},
+            .waits = 2,
+            .footprint = n + block};
+  }
+  return {.first = {.copied = 2 * block,
+                    .peeked = n - block,
+                    .peeks = static_cast<double>(query.ranks - 1)},
+          .firsts = query.ranks,
+          .waits = 2,
+          .footprint = 2 * n};
+}
+
 Parts parts_of(const DirectQuery& query) {
   const auto n = static_cast<double>(query.bytes.count);
   const double block = n / query.ranks;
@@ -157,16 +173,9 @@ Parts parts_of(const DirectQuery& query) {
   if (!copied) {
     return parts_in_sight(query, n, block);
   }
-  const bool one_reader = query.operation == Operation::Alltoall ||
-                          (query.operation == Operation::Allgather && query.ranks == 2);
-  if (query.sight == Sight::Hidden && one_reader && block >= static_cast<double>(kFetchFrom) &&
-      block <= static_cast<double>(kFetchTo)) {
-    return {.first = {.copied = 2 * block,
-                      .peeked = n - block,
-                      .peeks = static_cast<double>(query.ranks - 1)},
-            .firsts = query.ranks,
-            .waits = 2,
-            .footprint = 2 * n};
+  if (query.sight == Sight::Hidden &&
+      is_fetched(query.operation, query.ranks, static_cast<std::int64_t>(block))) {
+    return parts_fetched(query, n, block);
   }
   if (input <= kShot) {
     return vector ? parts_alone(query, n) : parts_in_one_copy(query, n, block);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "trireme/schedule.h"
+
 namespace trireme::comm {
 
 /// Inputs up to this long are copied even where peers could see them: one wait instead of two.
@@ -16,5 +18,16 @@ inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// reader.
 inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
+/// Ranks from which on a scatter is fetched whatever its length: one rank that copies for all holds them up.
+inline constexpr Rank kManyReaders = 5;
+
+/// Whether an operation on memory that peers do not see is done so, where they can; `block` is its longest.
+[[nodiscard]] constexpr bool is_fetched(Operation operation, Rank ranks, std::int64_t block) {
+  const bool scatter = operation == Operation::Scatter;
+  const bool one_reader = scatter || operation == Operation::Alltoall ||
+                          (operation == Operation::Allgather && ranks == 2);
+  return one_reader && block >= kFetchFrom &&
+         (block <= kFetchTo || (scatter && ranks >= kManyReaders));
+}
 
 }  // namespace trireme::comm
