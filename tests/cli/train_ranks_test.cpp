@@ -307,7 +307,7 @@ TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
     EXPECT_EQ(ran.exit_code, 0) << options << ": " << ran.err;
     const std::string manifest = read_text(run + "/checkpoints/step-000001/manifest.json");
     const std::size_t begin = manifest.find("model.safetensors");
-    const std::string model = manifest.substr(begin, manifest.find(']', begin) - begin);
+    std::string model = manifest.substr(begin, manifest.find(']', begin) - begin);
     EXPECT_GT(std::ranges::count(model, '\n'), 10) << manifest;
     return model;
   };
