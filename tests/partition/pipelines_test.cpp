@@ -60,7 +60,8 @@ std::vector<Kept> kept_by_stage(const std::string& schedule, int microbatches) {
 
 TEST(PipelineMemory, FollowsTheTable) {
   constexpr int kBatches = 8;
-  const std::vector<Kept> few = kept_by_stage("gpipe", kBatches / 2);
+  constexpr int kHalf = kBatches / 2;
+  const std::vector<Kept> few = kept_by_stage("gpipe", kHalf);
   const std::vector<Kept> all = kept_by_stage("gpipe", kBatches);
   const std::vector<Kept> in_turn = kept_by_stage("1f1b", kBatches);
   const std::vector<Kept> longer = kept_by_stage("1f1b", 2 * kBatches);
@@ -69,7 +70,7 @@ TEST(PipelineMemory, FollowsTheTable) {
   const double message = kLength * kWidth * sizeof(double);
   for (std::size_t i = 0; i < kStages; ++i) {
     EXPECT_LE(peaks[i], kStages - static_cast<int>(i));
-    const double each = (all[i].activations - few[i].activations) / (kBatches - kBatches / 2);
+    const double each = (all[i].activations - few[i].activations) / (kBatches - kHalf);
     // Of a micro-batch that is through, nothing; sums of gradients, and what is on its way, besides.
     const double most =
         all[i].activations - (kBatches - peaks[i]) * each + in_turn[i].parameters + 3 * message;
@@ -82,6 +83,7 @@ TEST(PipelineMemory, FollowsTheTable) {
 // What a task needs of other stages is asked for before the task in front of it.
 TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
   constexpr int kBatches = 8;
+  constexpr int kHalf = kBatches / 2;
   const Graph graph = make_training_graph(small_gpt(kBatches).graph);
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = kBatches, .schedule = "1f1b"});
   const Program program = programs_of(graph, plan, dim_names(graph)).at(1);
