@@ -83,7 +83,6 @@ TEST(PipelineMemory, FollowsTheTable) {
 // What a task needs of other stages is asked for before the task in front of it.
 TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
   constexpr int kBatches = 8;
-  constexpr int kHalf = kBatches / 2;
   const Graph graph = make_training_graph(small_gpt(kBatches).graph);
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = kBatches, .schedule = "1f1b"});
   const Program program = programs_of(graph, plan, dim_names(graph)).at(1);
