@@ -534,8 +534,11 @@ bool GroupCore::look_further_back(std::uint64_t sequence) {
   Record before;
   {
     MutexLock lock(mutex_);
+    if (sequence <= 1 || remembered_.empty()) {
+      return false;
+    }
     before = remembered_[(sequence - 1) % kRemembered];
-    if (sequence <= 1 || before.sequence != sequence - 1) {
+    if (before.sequence != sequence - 1) {
       return false;
     }
     disputed_ = before.sequence;

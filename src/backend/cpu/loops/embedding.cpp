@@ -4,34 +4,19 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/row_part.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// What a part of a table has of the whole.
-struct TablePart {
-  std::int64_t first, rows, whole;
-
-  TablePart(const KernelRequest& request, std::int64_t own_rows)
-      : first(signature_of(request).integer("first")),
-        rows(own_rows),
-        whole(signature_of(request).integer("whole")) {
-    whole = whole > 0 ? whole : rows;
-  }
-  /// The row of this number is `number - first`, if that is there.
-  [[nodiscard]] bool has(std::int64_t number) const {
-    return number >= first && number < first + rows;
-  }
-};
-
 std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t row = request.inputs[0].shape.dim(1) * size_of(request.inputs[0].dtype).count;
-  const TablePart part(request, request.inputs[0].shape.dim(0));
+  const RowPart part(request, request.inputs[0].shape.dim(0), "whole");
   return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
     return kernel([count, row, part](const KernelMemory& memory) {
       const I* ids = input<I>(memory, 1);
-      require_ids("embedding", ids, count, 0, part.whole);
+      require_ids("embedding", ids, count, 0, part.all);
       parallel(count, 1 + kSerial / std::max<std::int64_t>(row, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
@@ -54,9 +39,9 @@ constexpr std::int64_t kStrip = 64;
 /// In 16 bits sums would lose small gradients: a strip of columns of the whole table is summed up in f32, in scratch
 /// memory of the thread, and rounded once.
 template <class T, class I>
-void add_strip(const KernelMemory& memory, const TablePart& part, const Shape& dy_shape,
+void add_strip(const KernelMemory& memory, const RowPart& part, const Shape& dy_shape,
                std::int64_t first) {
-  const std::int64_t rows = part.rows;
+  const std::int64_t rows = part.count;
   const std::int64_t count = dy_shape.dim(0);
   const std::int64_t columns = dy_shape.dim(1);
   const std::int64_t width = std::min(kStrip, columns - first);
@@ -89,11 +74,11 @@ std::unique_ptr<PreparedKernel> narrow_backward(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
   const Shape& table = request.outputs[0].shape;
   const Shape rows_of_dy{count, table.dim(1)};
-  const TablePart part(request, table.dim(0));
+  const RowPart part(request, table.dim(0), "whole");
   const std::int64_t strips = (table.dim(1) + kStrip - 1) / kStrip;
   return kernel(
       [=](const KernelMemory& memory) {
-        require_ids("embedding_backward", input<I>(memory, 1), count, 0, part.whole);
+        require_ids("embedding_backward", input<I>(memory, 1), count, 0, part.all);
         parallel(strips, 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t strip = begin; strip < end; ++strip) {
             add_strip<T, I>(memory, part, rows_of_dy, strip * kStrip);
@@ -109,12 +94,12 @@ std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request)
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t rows = request.outputs[0].shape.dim(0);
   const std::int64_t columns = request.outputs[0].shape.dim(1);
-  const TablePart part(request, rows);
+  const RowPart part(request, rows, "whole");
   return with_ids(request.inputs[1].dtype, [&]<class I>(I) {
     const auto add = [&]<class T>(T) {
       return kernel([=](const KernelMemory& memory) {
         const I* ids = input<I>(memory, 1);
-        require_ids("embedding_backward", ids, count, 0, part.whole);
+        require_ids("embedding_backward", ids, count, 0, part.all);
         const T* dy = input<T>(memory, 0);
         T* table = output<T>(memory, 0);
         parallel(rows * columns, kSerial, [&](std::int64_t begin, std::int64_t end) {

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/row_part.h"
 #include "backend/cpu/loops/rows.h"
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -87,25 +88,10 @@ std::unique_ptr<PreparedKernel> with_targets(DType targets, F f) {
   }
 }
 
-/// The classes that the logits are for, of all.
-struct Classes {
-  std::int64_t first, count, all;
-
-  Classes(const KernelRequest& request, std::int64_t own)
-      : first(signature_of(request).integer("first")),
-        count(own),
-        all(signature_of(request).integer("classes")) {
-    all = all > 0 ? all : count;
-  }
-  [[nodiscard]] bool has(std::int64_t target) const {
-    return target >= first && target < first + count;
-  }
-};
-
 // Inputs logits, targets, top.
 std::unique_ptr<PreparedKernel> cross_entropy_sums(const KernelRequest& request) {
   const Rows rows(request.inputs[0].shape);
-  const Classes classes(request, rows.length);
+  const RowPart classes(request, rows.length, "classes");
   return with_targets(request.inputs[1].dtype, [&]<class I>(I) {
     return for_float(request.inputs[0].dtype, [&]<class T>(T) {
       using W = Wide<T>;
@@ -128,7 +114,7 @@ std::unique_ptr<PreparedKernel> cross_entropy_sums(const KernelRequest& request)
 // dlogits = dsum e^(logits - top) + dpicked [i = target]; inputs dsum, dpicked, logits, targets, top.
 std::unique_ptr<PreparedKernel> cross_entropy_sums_backward(const KernelRequest& request) {
   const Rows rows(request.inputs[2].shape);
-  const Classes classes(request, rows.length);
+  const RowPart classes(request, rows.length, "classes");
   return with_targets(request.inputs[3].dtype, [&]<class I>(I) {
     return for_float(request.inputs[2].dtype, [&]<class T>(T) {
       using W = Wide<T>;
