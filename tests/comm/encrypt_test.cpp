@@ -332,7 +332,7 @@ TEST_F(OnThePath, ChangedDataIsNoticed) {
 
 TEST_F(OnThePath, DelayAndDribbleCostTimeOnly) {
   for (const Meddling& meddling : {Meddling{.delay = {0.005}}, Meddling{.dribble = 900}}) {
-    Pair pair(meddling, encrypted());
+    Pair pair(meddling, encrypted(2, kPatient));
     for (const Ending& ending : pair.run([](World& world) {
            allreduce_ones(world, 1000);
            allreduce_ones(world, kLong);

@@ -55,6 +55,9 @@ class DetourStore final : public Store {
   Detour detour_;
 };
 
+/// A deadline for what must work however slow the line and the machine are.
+inline constexpr Seconds kPatient{30.0};
+
 /// How a rank's part ended.
 struct Ending {
   std::string message{};  ///< of its error; "" if it ended well

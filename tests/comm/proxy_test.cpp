@@ -28,7 +28,7 @@ namespace trireme::comm {
 namespace {
 
 TEST_F(Proxied, DelayCostsTimeOnly) {
-  Pair pair({.delay = {0.01}});
+  Pair pair({.delay = {0.01}}, {.deadline = kPatient});
   for (const Ending& ending : pair.run([](World& world) {
          allreduce_ones(world, 10);
          allreduce_ones(world, kLong);
@@ -39,7 +39,7 @@ TEST_F(Proxied, DelayCostsTimeOnly) {
 }
 
 TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
-  Pair pair({.dribble = 400}, {.deadline = {2.0}});
+  Pair pair({.dribble = 400}, {.deadline = kPatient});
   for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, 1000); })) {
     EXPECT_TRUE(ending.well()) << ending.message;
   }
