@@ -26,8 +26,9 @@ constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
 /// What is read of one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
-/// A longer one that nobody waits for holds its stream up. It is kept too once nothing else has moved
-/// for this long (what is waited for may stand behind it) or, whatever moves, after kLongestHoldUp.
+/// A longer one that nobody waits for holds its stream up. It is kept too after kLongestHoldUp; or, where
+/// what is waited for may stand behind it, once nothing else has moved for kHoldUp. Not sooner: what is kept
+/// is copied once more, and costs fresh memory.
 constexpr std::chrono::milliseconds kHoldUp{1};
 constexpr std::chrono::milliseconds kLongestHoldUp{100};
 /// When a peer ends, all its streams close, if not in the same instant. One that stays the only one
@@ -76,13 +77,23 @@ bool is_wrong(Incoming& message, const PieceHeader& header) {
 
 }  // namespace
 
-/// A message that came before anyone waited for it.
+/// A message that came before anyone waited for it, or what is here of it.
 struct Mailbox::Stored {
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::vector<std::byte> data;
+  };
   PieceHeader header;
-  std::vector<std::byte> data;
-  std::uint64_t arrived = 0;
-  Incoming* claimed = nullptr;  ///< by this receive, as soon as it is complete
-  bool discard = false;
+  std::vector<Piece> pieces;
+  bool complete = false;
+
+  [[nodiscard]] std::vector<std::byte> joined() const {
+    std::vector<std::byte> data(header.total);
+    for (const Piece& piece : pieces) {
+      std::ranges::copy(piece.data, data.begin() + static_cast<std::ptrdiff_t>(piece.offset));
+    }
+    return data;
+  }
 };
 
 /// A message on its way out, as far as it got.
@@ -112,7 +123,7 @@ struct Mailbox::Line {
   Incoming* target = nullptr;
   std::shared_ptr<Stored> stored;  ///< instead of a target; neither: thrown away
   std::size_t in_done = 0;         ///< bytes of the body
-  std::vector<std::byte> in_room;  ///< a piece that is checked or combined first
+  std::vector<std::byte> in_room;  ///< a piece that is checked, combined or kept
   std::optional<std::chrono::steady_clock::time_point> held_since;
   bool closed = false;
 };
@@ -209,28 +220,52 @@ void Mailbox::receive(Incoming& message) {
   }
 }
 
-/// Looks among what was kept.
+/// Looks among what was kept. What has not come yet of such a message goes straight to the receive.
 bool Mailbox::try_stored(Peer& peer, Incoming& message) {
-  for (auto it = peer.kept.begin(); it != peer.kept.end(); ++it) {
-    Stored& stored = **it;
-    const Key key{stored.header.context, stored.header.number, stored.header.topic};
-    if (stored.claimed != nullptr || stored.discard || !(key == message.key)) {
-      continue;
-    }
-    if (is_wrong(message, stored.header)) {
-      message.done.store(true, std::memory_order_release);
-      return true;
-    }
-    if (stored.arrived < stored.header.total) {
-      stored.claimed = &message;
-      return true;
-    }
-    land(message, 0, stored.data);
+  const auto it = std::ranges::find_if(peer.kept, [&](const std::shared_ptr<Stored>& stored) {
+    const PieceHeader& h = stored->header;
+    return Key{h.context, h.number, h.topic} == message.key;
+  });
+  if (it == peer.kept.end()) {
+    return false;
+  }
+  const std::shared_ptr<Stored> stored = *it;
+  peer.kept.erase(it);
+  if (is_wrong(message, stored->header)) {
+    redirect(peer, *stored, nullptr);
     message.done.store(true, std::memory_order_release);
-    peer.kept.erase(it);
     return true;
   }
-  return false;
+  redirect(peer, *stored, &message);
+  for (const Stored::Piece& piece : stored->pieces) {
+    land(message, piece.offset, piece.data);
+    message.moved.fetch_add(piece.data.size(), std::memory_order_relaxed);
+  }
+  if (stored->complete) {
+    message.done.store(true, std::memory_order_release);
+  }
+  return true;
+}
+
+/// What is still to come of a kept message goes to `target` (nothing: is thrown away).
+void Mailbox::redirect(Peer& peer, const Stored& stored, Incoming* target) {
+  for (auto& [serial, under_way] : peer.under_way) {
+    if (under_way.stored.get() == &stored) {
+      under_way.target = target;
+      under_way.stored.reset();
+    }
+  }
+  for (const auto& line : peer.lines) {
+    if (line->stored.get() != &stored) {
+      continue;
+    }
+    if (target != nullptr && lands_directly(*target)) {
+      std::copy_n(line->in_room.begin(), line->in_done,
+                  target->parts[0].data + line->in_header.offset);
+    }
+    line->target = target;
+    line->stored.reset();
+  }
 }
 
 void Mailbox::cancel(Outgoing& message) {
@@ -255,12 +290,6 @@ void Mailbox::cancel(Incoming& message) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *peers_[static_cast<std::size_t>(message.from)];
   peer.waiting.remove(&message);
-  for (const auto& stored : peer.kept) {
-    if (stored->claimed == &message) {
-      stored->claimed = nullptr;
-      stored->discard = true;
-    }
-  }
   for (auto& [serial, under_way] : peer.under_way) {
     under_way.target = under_way.target == &message ? nullptr : under_way.target;
   }
@@ -281,11 +310,12 @@ void Mailbox::forget(std::uint64_t context) {
   const std::lock_guard lock(mutex_);
   forgotten_.insert(context);
   for (const auto& peer : peers_) {
-    for (const auto& stored : peer->kept) {
-      stored->discard = stored->discard || stored->header.context == context;
-    }
-    std::erase_if(peer->kept, [](const std::shared_ptr<Stored>& s) {
-      return s->discard && s->arrived == s->header.total;
+    std::erase_if(peer->kept, [&](const std::shared_ptr<Stored>& stored) {
+      const bool dead = stored->header.context == context;
+      if (dead) {
+        redirect(*peer, *stored, nullptr);
+      }
+      return dead;
     });
   }
 }
@@ -597,9 +627,11 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
     } else {
       const auto now = std::chrono::steady_clock::now();
       line.held_since = line.held_since.value_or(now);
-      const bool others_move = now - std::max(*line.held_since, last_moved_) < kHoldUp &&
-                               now - *line.held_since < kLongestHoldUp;
-      if (h.topic != Topic::Control && h.total > kKeepBytes && others_move) {
+      // A collective's messages are waited for in the order in which they were sent, mostly.
+      const bool in_the_way = h.topic == Topic::Message || !peer.waiting.empty();
+      const bool stuck = in_the_way && now - std::max(*line.held_since, last_moved_) >= kHoldUp;
+      if (h.topic != Topic::Control && h.total > kKeepBytes && !stuck &&
+          now - *line.held_since < kLongestHoldUp) {
         held_up_.store(true, std::memory_order_relaxed);
         return false;
       }
@@ -630,19 +662,13 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
   // Straight to its place where that is one place and nothing has to be done first; the checksum is
   // computed there when the piece is complete.
   std::span<std::byte> into;
-  if (line.stored) {
-    // Grows as data comes, so that a damaged header cannot ask for memory.
-    std::vector<std::byte>& data = line.stored->data;
-    data.resize(std::max<std::size_t>(data.size(), h.offset + h.length));
-    into = std::span(data).subspan(h.offset + line.in_done, left);
+  if (line.target != nullptr && lands_directly(*line.target)) {
+    into = std::span(line.target->parts[0].data + h.offset + line.in_done, left);
   } else {
     if (line.in_room.size() < h.length) {
       line.in_room.resize(h.length);
     }
     into = std::span(line.in_room).subspan(line.in_done, left);
-  }
-  if (line.target != nullptr && lands_directly(*line.target)) {
-    into = std::span(line.target->parts[0].data + h.offset + line.in_done, left);
   }
   const std::size_t got = line.stream->read(into);
   line.in_done += got;
@@ -656,16 +682,10 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
 /// last piece.
 void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   const PieceHeader h = line.in_header;
-  const bool direct =
-      line.target != nullptr && line.target->combine == nullptr && line.target->parts.size() == 1;
-  std::span<const std::byte> data = line.stored || direct
-                                        ? std::span<const std::byte>{}
-                                        : std::span<const std::byte>(line.in_room).first(h.length);
-  if (line.stored) {
-    data = std::span<const std::byte>(line.stored->data).subspan(h.offset, h.length);
-  } else if (direct) {
-    data = std::span<const std::byte>(line.target->parts[0].data + h.offset, h.length);
-  }
+  const bool direct = line.target != nullptr && lands_directly(*line.target);
+  const std::span<const std::byte> data =
+      direct ? std::span<const std::byte>(line.target->parts[0].data + h.offset, h.length)
+             : std::span<const std::byte>(line.in_room).first(h.length);
   if (peer.checksums && h.data_sum != sum_of(data)) {
     throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged on the way: the "
                                              "checksum of {} bytes does not agree",
@@ -673,6 +693,10 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   }
   if (line.target != nullptr && !direct) {
     land(*line.target, h.offset, data);
+  }
+  if (line.stored) {
+    line.in_room.resize(h.length);
+    line.stored->pieces.push_back({h.offset, std::exchange(line.in_room, {})});
   }
   bool last = h.length == h.total;
   if (!last) {
@@ -683,27 +707,15 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
       peer.under_way.erase(h.serial);
     }
   }
-  if (line.stored) {
-    line.stored->arrived += h.length;
-  }
-  const std::shared_ptr<Stored> stored = line.stored;
-  Incoming* target = line.target;
+  const std::shared_ptr<Stored> stored = std::exchange(line.stored, nullptr);
+  Incoming* target = std::exchange(line.target, nullptr);
   line.in_head_done = 0;
-  line.target = nullptr;
-  line.stored.reset();
-  if (!last) {
-    return;
-  }
-  if (target != nullptr) {
+  if (last && target != nullptr) {
     complete(*target);
-  } else if (stored && h.topic == Topic::Control) {
-    controls_.push_back({from, stored->header, std::move(stored->data)});
-  } else if (stored && stored->claimed != nullptr) {
-    land(*stored->claimed, 0, stored->data);
-    complete(*stored->claimed);
-    peer.kept.remove(stored);
-  } else if (stored && stored->discard) {
-    peer.kept.remove(stored);
+  } else if (last && stored && h.topic == Topic::Control) {
+    controls_.push_back({from, stored->header, stored->joined()});
+  } else if (last && stored) {
+    stored->complete = true;
   }
 }
 

@@ -153,6 +153,7 @@ class Mailbox {
   void progress_peer(Rank rank, Peer& peer, bool& moved);
   void dispatch();
   bool try_stored(Peer& peer, Incoming& message);
+  static void redirect(Peer& peer, const Stored& stored, Incoming* target);
 
   Handlers handlers_;
   std::mutex mutex_;

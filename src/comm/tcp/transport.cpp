@@ -24,8 +24,8 @@
 namespace trireme::comm {
 namespace {
 
-/// What is read at once; what a message needs beyond it is read straight to its place.
-constexpr std::size_t kReadAhead = std::size_t{64} << 10;
+/// What is read at once of what comes next: many short messages, little of a long one, as it is copied twice.
+constexpr std::size_t kReadAhead = std::size_t{16} << 10;
 
 /// Sent first on a new connection, after the handshake: who calls, and which of its connections.
 struct Introduction {
@@ -95,18 +95,8 @@ class TcpStream : public Stream {
   }
 
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override {
-    std::size_t done = take_buffered(into);
-    if (done == into.size()) {
-      return done;
-    }
-    // Long: straight to its place. Short: a bufferful, of which this is the beginning.
-    const std::span<std::byte> rest = into.subspan(done);
-    if (rest.size() >= kReadAhead) {
-      return done + receive(rest);
-    }
-    begin_ = 0;
-    end_ = receive(buffer_);
-    return done + take_buffered(rest);
+    const std::size_t done = take_buffered(into);
+    return done == into.size() ? done : done + receive(into.subspan(done));
   }
 
  private:
@@ -119,16 +109,23 @@ class TcpStream : public Stream {
     return length;
   }
 
+  /// Straight to its place; what comes after it, to the buffer, which is empty now.
   std::size_t receive(std::span<std::byte> into) {
     // Cleared before the look, so that what comes after it is not missed.
     if (!connection_->readable.exchange(false)) {
       return 0;
     }
-    const ssize_t got =
-        recv(connection_->channel.socket().get(), into.data(), into.size(), MSG_DONTWAIT);
+    std::array<iovec, 2> parts{{{into.data(), into.size()}, {buffer_.data(), buffer_.size()}}};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t got = recvmsg(connection_->channel.socket().get(), &message, MSG_DONTWAIT);
     if (got > 0) {
       connection_->readable.store(true);  // there may be more
-      return static_cast<std::size_t>(got);
+      const std::size_t placed = std::min(into.size(), static_cast<std::size_t>(got));
+      begin_ = 0;
+      end_ = static_cast<std::size_t>(got) - placed;
+      return placed;
     }
     if (got < 0 && errno == EINTR) {
       connection_->readable.store(true);
