@@ -17,17 +17,26 @@ inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// Blocks of this length are fetched from a process that does not share them, where each has one
 /// reader.
 inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
+/// Longer ones are staged, but for an all-to-all of two ranks.
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
 /// Ranks from which on a scatter is fetched whatever its length: one rank that copies for all holds them up.
 inline constexpr Rank kManyReaders = 5;
 
 /// Whether an operation on memory that peers do not see is done so, where they can; `block` is its longest.
 [[nodiscard]] constexpr bool is_fetched(Operation operation, Rank ranks, std::int64_t block) {
-  const bool scatter = operation == Operation::Scatter;
-  const bool one_reader = scatter || operation == Operation::Alltoall ||
-                          (operation == Operation::Allgather && ranks == 2);
-  return one_reader && block >= kFetchFrom &&
-         (block <= kFetchTo || (scatter && ranks >= kManyReaders));
+  if (block < kFetchFrom) {
+    return false;
+  }
+  switch (operation) {
+    case Operation::Alltoall:
+      return block <= kFetchTo || ranks == 2;
+    case Operation::Scatter:
+      return block <= kFetchTo || ranks >= kManyReaders;
+    case Operation::Allgather:
+      return block <= kFetchTo && ranks == 2;
+    default:
+      return false;
+  }
 }
 
 }  // namespace trireme::comm
