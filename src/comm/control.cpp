@@ -79,6 +79,9 @@ void ExchangeOp::check(Seconds stuck) {
     const bool left = page != nullptr && page->presence.load() == Presence::Left;
     if (trouble || left) {
       const auto [since, first] = gone_.emplace(rank, now);
+      if (world_.mailbox().is_in_the_middle(rank)) {
+        since->second = now;
+      }
       if (first || now - since->second < kStillOnTheWay) {
         continue;
       }

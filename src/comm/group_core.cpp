@@ -404,11 +404,15 @@ void GroupCore::check_failures() {
   }
 }
 
-/// What a rank sent before it left may be on its way, or not have been looked at: true after a while.
+/// What a rank sent before it left may be on its way, or not have been looked at: true when nothing has come
+/// for a while.
 bool GroupCore::is_final(Rank place) {
+  const bool more = world_.mailbox().is_in_the_middle(members_[static_cast<std::size_t>(place)]);
   const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mutex_);
-  return now - left_.emplace(place, now).first->second > kStillOnTheWay;
+  auto& since = left_.emplace(place, now).first->second;
+  since = more ? now : since;
+  return now - since > kStillOnTheWay;
 }
 
 void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,

@@ -86,6 +86,12 @@ void Mailbox::cancel(Incoming& message) {
   }
 }
 
+bool Mailbox::is_in_the_middle(Rank from) {
+  const std::lock_guard lock(mutex_);
+  const Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  return !peer.broken && !peer.under_way.empty();
+}
+
 void Mailbox::forget(std::uint64_t context) {
   const std::lock_guard lock(mutex_);
   forgotten_.insert(context);

@@ -118,6 +118,9 @@ class Mailbox {
             Urgency urgency = Urgency::InTurn);
   /// Whether a message that nobody wants yet holds up a stream: then look again soon.
   [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
+  /// Whether a message of this peer has begun to come and is not complete. What it said last may be heard
+  /// before that, by another stream.
+  [[nodiscard]] bool is_in_the_middle(Rank from);
   /// Throws away what has come and will come for a group that is dead.
   void forget(std::uint64_t context);
 

@@ -116,7 +116,9 @@ class Proxy::Connection {
     if (bytes.empty()) {
       return;
     }
-    Clock::time_point due = Clock::now() + to_duration(meddling_.delay);
+    const bool late = !meddling_.delayed || *meddling_.delayed == number_;
+    Clock::time_point due =
+        Clock::now() + (late ? to_duration(meddling_.delay) : Clock::duration{});
     if (l.seen < meddling_.dribble) {
       due = std::max(due, l.last_due + kMoment);
     }

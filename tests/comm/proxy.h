@@ -32,8 +32,9 @@ struct Spot {
 };
 
 struct Meddling {
-  /// How long every byte is on its way.
+  /// How long every byte is on its way; on this connection, or on all.
   Seconds delay{0.0};
+  std::optional<std::size_t> delayed{};
   /// The first so many bytes each way go one at a time, a moment apart.
   std::size_t dribble = 0;
   /// This byte arrives with one bit changed: bit 0 to 7.

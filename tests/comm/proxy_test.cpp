@@ -38,6 +38,14 @@ TEST_F(Proxied, DelayCostsTimeOnly) {
   }
 }
 
+/// A rank that is done says goodbye by its first connection, while what it sent is on its way by another.
+TEST_F(Proxied, WhatCameBeforeAGoodbyeIsWaitedFor) {
+  Pair pair({.delay = {0.3}, .delayed = 1}, {.deadline = kPatient, .connections = 2});
+  for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, kLong); })) {
+    EXPECT_TRUE(ending.well()) << ending.message;
+  }
+}
+
 TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
   Pair pair({.dribble = 400}, {.deadline = kPatient});
   for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, 1000); })) {
