@@ -65,14 +65,16 @@ bool Mailbox::push_out(Peer& peer) {
   }
 }
 
+/// A piece by each line in turn, so that all carry alike.
 bool Mailbox::progress_out(Peer& peer) {
   bool moved = false;
-  for (std::size_t k = 0; k < peer.lines.size(); ++k) {
-    Line& line = *peer.lines[k];
-    while (line.sending || take_next(peer, line, k == 0)) {
-      moved = write_some(line) || moved;
-      if (line.sending) {
-        break;  // the stream is full
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t k = 0; k < peer.lines.size(); ++k) {
+      Line& line = *peer.lines[k];
+      if (line.sending || take_next(peer, line, k == 0)) {
+        moved = write_some(line) || moved;
+        again = again || !line.sending;  // else the stream is full
       }
     }
   }
