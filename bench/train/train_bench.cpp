@@ -1,14 +1,14 @@
 // One training step of the same GPT here and in PyTorch, by turns, from the same weights over the same tokens.
 //
-//   bench/train/run [--json] [--rounds N] [--ranks N] [--threads N] [--layers N] [--width N] [--heads N] [--length N]
-//                   [--sequences N] [--vocabulary N] [--only-trireme]
+//   bench/train/run [--json] [--rounds N] [--ranks N] [--zero N] [--threads N] [--layers N] [--width N] [--heads N]
+//                   [--length N] [--sequences N] [--vocabulary N] [--only-trireme]
 //
 // Without options: 12 layers, width 768, 12 heads, 4 sequences of 256 tokens, a vocabulary of 50304, in f32, with
 // AdamW and clipping. Medians over the rounds count; the first step of each is not among them. The losses must
 // agree, or the two do not compute the same thing and the bench fails. Memory is the most that each process has
 // held. A product of matrices 1024 x 1024 x 1024 is timed in each round too: the peak that HFU is a share of is
-// the best of them. With --ranks the batch is split over processes: here by `--mesh data=N`, in PyTorch by DDP on
-// Gloo; then what of the exchanges is hidden behind computing is measured too.
+// the best of them. With --ranks the batch is split over processes: here by `--mesh data=N`, with ZeRO if --zero says so,
+// in PyTorch by DDP on Gloo; then what of the exchanges is hidden behind computing is measured too.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -47,6 +47,7 @@ struct Options {
   bool json = false;
   std::int64_t rounds = 5;
   std::int64_t ranks = 1;    ///< data parallel, as PyTorch's DDP on Gloo
+  std::int64_t zero = 0;     ///< the level of ZeRO, of Trireme's ranks alone
   std::int64_t threads = 0;  ///< of each rank; 0: the cores, shared evenly
   std::int64_t layers = 12;
   std::int64_t width = 768;
@@ -63,18 +64,20 @@ constexpr AdamW kAdam{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1
 constexpr double kLossTolerance = 2e-3;
 
 [[noreturn]] void usage(const std::string& reason) {
-  throw Error(ErrorKind::Usage,
-              reason +
-                  "\noptions: --json --only-trireme --pytorch SCRIPT, and with a number --rounds "
-                  "--ranks --threads --layers --width --heads --length --sequences --vocabulary");
+  throw Error(
+      ErrorKind::Usage,
+      reason +
+          "\noptions: --json --only-trireme --pytorch SCRIPT, and with a number --rounds "
+          "--ranks --zero --threads --layers --width --heads --length --sequences --vocabulary");
 }
 
 Options parse(int count, char** arguments) {
   Options o;
   const std::vector<std::pair<std::string_view, std::int64_t*>> numbers{
-      {"--rounds", &o.rounds}, {"--ranks", &o.ranks},         {"--threads", &o.threads},
-      {"--layers", &o.layers}, {"--width", &o.width},         {"--heads", &o.heads},
-      {"--length", &o.length}, {"--sequences", &o.sequences}, {"--vocabulary", &o.vocabulary}};
+      {"--rounds", &o.rounds},        {"--ranks", &o.ranks},   {"--zero", &o.zero},
+      {"--threads", &o.threads},      {"--layers", &o.layers}, {"--width", &o.width},
+      {"--heads", &o.heads},          {"--length", &o.length}, {"--sequences", &o.sequences},
+      {"--vocabulary", &o.vocabulary}};
   bool alone = false;
   for (int i = 1; i < count; ++i) {
     const std::string_view name = arguments[i];
@@ -337,6 +340,7 @@ class Bench {
     train::Ranks ranks;
     if (world_ != nullptr) {
       ranks.plan.mesh = Mesh({{"data", world_->size()}});
+      ranks.plan.zero = static_cast<int>(o_.zero);
       communicator_.emplace(*world_, ranks.plan.mesh);
       ranks.communicator = &*communicator_;
     }
@@ -442,6 +446,7 @@ class Bench {
     const Flops hardware = trainer_->flops().hardware();
     const Flops model = trainer_->flops().model();
     nlohmann::json row{{"ranks", ranks()},
+                       {"zero", o_.zero},
                        {"threads", o_.threads},
                        {"tokens_per_second", count / seconds},
                        {"peak_flops", peak_},

@@ -30,12 +30,23 @@ bool is_message(const Node& node) {
   return node.op->name == "send" || node.op->name == "receive";
 }
 
+/// Whether it is a collective of what is there from the beginning: begun anywhere, it belongs where it is needed.
+bool may_be_early(const Graph& graph, const Node& node) {
+  return node.op->communicates && !is_message(node) &&
+         std::ranges::all_of(
+             node.inputs, [&](ValueId input) { return graph.value(input).origin != Origin::Node; });
+}
+
 /// By node, the number of its stretch.
 std::vector<std::size_t> stretches_of(const Graph& graph) {
   std::vector<std::size_t> numbers;
   std::size_t number = 0;
   const Node* before = nullptr;
   for (const Node& node : graph.nodes()) {
+    if (may_be_early(graph, node)) {
+      numbers.push_back(number);
+      continue;
+    }
     const bool goes_on = before != nullptr && before->phase == node.phase &&
                          before->block == node.block && !is_message(node);
     number += goes_on ? 0 : 1;

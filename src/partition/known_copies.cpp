@@ -46,19 +46,20 @@ CopyId KnownCopies::primary(ValueId id) const {
 /// The best copy to begin from: one that lies so already, else the primary one.
 CopyId KnownCopies::source(ValueId id, const Placement& wanted, int part, int stage) const {
   CopyId best = primary(id);
-  double least = elements_moved(copy(best).placement, wanted, shape(id), axes());
+  double least = elements_moved(placed_.copy(best).placement, wanted, shape(id), placed_.axes());
   for (const Known& one : known(id)) {
     const bool usable = one.part == kAlways || (one.part == part && one.stage == stage);
     const bool possible = std::ranges::all_of(wanted.partial, [&](const auto& entry) {
-      return copy(one.copy).placement.partial.contains(entry.first);
+      return placed_.copy(one.copy).placement.partial.contains(entry.first);
     });
     if (!usable || !possible) {
       continue;
     }
-    if (copy(one.copy).placement == wanted) {
+    if (placed_.copy(one.copy).placement == wanted) {
       return one.copy;
     }
-    const double moved = elements_moved(copy(one.copy).placement, wanted, shape(id), axes());
+    const double moved =
+        elements_moved(placed_.copy(one.copy).placement, wanted, shape(id), placed_.axes());
     if (moved < least) {
       least = moved;
       best = one.copy;
@@ -70,7 +71,7 @@ CopyId KnownCopies::source(ValueId id, const Placement& wanted, int part, int st
 double KnownCopies::cost_to_get(ValueId id, const Placement& wanted, Phase phase, int stage) const {
   const CopyId from = source(id, wanted, part_of_step(phase), stage);
   return static_cast<double>(size_of(placed_.graph.value(id).type.dtype).count) *
-         elements_moved(copy(from).placement, wanted, shape(id), axes());
+         elements_moved(placed_.copy(from).placement, wanted, shape(id), placed_.axes());
 }
 
 CopyId KnownCopies::get(ValueId id, const Placement& wanted, const PlacedStep& like) {
@@ -80,17 +81,19 @@ CopyId KnownCopies::get(ValueId id, const Placement& wanted, const PlacedStep& l
 
 CopyId KnownCopies::change(CopyId from, const Placement& wanted, const PlacedStep& like,
                            Rank rank) {
-  const ValueId id = copy(from).value;
-  for (const Change& one : changes_between(copy(from).placement, wanted, shape(id), axes())) {
+  const ValueId id = placed_.copy(from).value;
+  for (const Change& one :
+       changes_between(placed_.copy(from).placement, wanted, shape(id), placed_.axes())) {
     PlacedStep step;
     step.change = one;
     step.inputs = {from};
     step.phase = like.phase;
     step.block = like.block;
     step.stage = like.stage;
-    if (one.axis == placed_.wishes.micro && one.kind != ChangeKind::Slice && copy(from).step >= 0) {
+    if (one.axis == placed_.micro() && one.kind != ChangeKind::Slice &&
+        placed_.copy(from).step >= 0) {
       // Micro-batches are put together as they come, whoever needs it later.
-      const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(copy(from).step)];
+      const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(placed_.copy(from).step)];
       step.phase = maker.phase;
       step.block = maker.block;
       step.stage = maker.stage;

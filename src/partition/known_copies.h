@@ -39,11 +39,7 @@ class KnownCopies {
     Rank rank;
   };
 
-  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
   [[nodiscard]] const Shape& shape(ValueId id) const { return placed_.graph.value(id).type.shape; }
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
   [[nodiscard]] const std::vector<Known>& known(ValueId id) const {
     return known_[static_cast<std::size_t>(id.index)];
   }

@@ -49,12 +49,6 @@ class Lowering {
   }
 
  private:
-  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
-  [[nodiscard]] int micro() const { return placed_.wishes.micro; }
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
-  [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
   [[nodiscard]] std::vector<int> coordinates(int m) const { return values_.coordinates(m); }
   [[nodiscard]] bool is_mine(int stage) const { return values_.is_mine(stage); }
 
@@ -96,13 +90,13 @@ class Lowering {
     }
     const std::vector<ValueId> outputs = results_of(step, turn, inputs);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      const Copy& made = copy(step.outputs[k]);
+      const Copy& made = placed_.copy(step.outputs[k]);
       const Shape expected =
-          shape_at(made.placement, value(made.value).type.shape, axes(), coordinates(m));
+          shape_at(made.placement, placed_.value(made).type.shape, placed_.axes(), coordinates(m));
       TRIREME_CHECK(builder_.shape(outputs[k]) == expected,
-                    fmt::format("{} is {}, not {}", value(made.value).name,
+                    fmt::format("{} is {}, not {}", placed_.value(made).name,
                                 to_text(builder_.shape(outputs[k])), to_text(expected)));
-      builder_.rename(outputs[k], name_of(value(made.value), turn));
+      builder_.rename(outputs[k], name_of(placed_.value(made), turn));
     }
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       define(step.outputs[k], turn, outputs[k]);
@@ -146,7 +140,7 @@ class Lowering {
               .ranges = {},
               .ranks = place_.axis_ranks.at(axis),
               .index = static_cast<std::size_t>(at[axis])};
-    for (at[axis] = 0; at[axis] < axes()[axis].size; ++at[axis]) {
+    for (at[axis] = 0; at[axis] < placed_.axes()[axis].size; ++at[axis]) {
       ring.ranges.push_back(ranges_at(factors, step, at));
     }
     return add_ring(builder_, ring, inputs, ring_tag_);
@@ -158,7 +152,7 @@ class Lowering {
     std::vector<Stretch> ranges;
     ranges.reserve(factors.factors.size());
     for (std::size_t f = 0; f < factors.factors.size(); ++f) {
-      ranges.push_back(block_at(step.factors[f], factors.factors[f].size, axes(), at));
+      ranges.push_back(block_at(step.factors[f], factors.factors[f].size, placed_.axes(), at));
     }
     return ranges;
   }
@@ -166,7 +160,7 @@ class Lowering {
   /// The size of a dimension in a placement without the innermost cut, which the axis is.
   [[nodiscard]] std::int64_t size_before(const Copy& cut, std::size_t d, int m) const {
     const Placement::Dim& dim = cut.placement.dims[d];
-    return block_at(dim, value(cut.value).type.shape.dims()[d], axes(), coordinates(m),
+    return block_at(dim, placed_.value(cut).type.shape.dims()[d], placed_.axes(), coordinates(m),
                     dim.axes.size() - 1)
         .length;
   }
@@ -174,9 +168,9 @@ class Lowering {
   void change(const PlacedStep& step, const Turn& turn) {
     const int m = order_.micro_of(turn);
     const Change& what = step.change;
-    const MeshAxis& axis = axes()[static_cast<std::size_t>(what.axis)];
-    const Copy& from = copy(step.inputs[0]);
-    const Copy& to = copy(step.outputs[0]);
+    const MeshAxis& axis = placed_.axes()[static_cast<std::size_t>(what.axis)];
+    const Copy& from = placed_.copy(step.inputs[0]);
+    const Copy& to = placed_.copy(step.outputs[0]);
     const std::int64_t index = place_.coordinates[static_cast<std::size_t>(what.axis)];
     const auto d = static_cast<std::size_t>(std::max(what.dimension, 0));
     Attributes attributes{{"group", axis.name}, {"ranks", std::int64_t{axis.size}}};
@@ -189,9 +183,10 @@ class Lowering {
     switch (what.kind) {
       case ChangeKind::Slice: {
         const Placement::Dim& dim = to.placement.dims[d];
-        const std::int64_t size = value(to.value).type.shape.dims()[d];
-        const Stretch outer = block_at(dim, size, axes(), coordinates(m), dim.axes.size() - 1);
-        const Stretch own = block_at(dim, size, axes(), coordinates(m));
+        const std::int64_t size = placed_.value(to).type.shape.dims()[d];
+        const Stretch outer =
+            block_at(dim, size, placed_.axes(), coordinates(m), dim.axes.size() - 1);
+        const Stretch own = block_at(dim, size, placed_.axes(), coordinates(m));
         define(step.outputs[0], turn, values_.slice(x, d, own.begin - outer.begin, own.length));
         return;
       }
@@ -271,9 +266,9 @@ class Lowering {
     if (step.change.kind != ChangeKind::AllReduce) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} cannot be exchanged between micro-batches by the table {}",
-                              value(copy(to).value).name, table_.name));
+                              placed_.value(to).name, table_.name));
     }
-    const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
+    const Merge merge = placed_.copy(step.inputs[0]).placement.partial.at(step.change.axis);
     ValueId& sum = sums_[own];
     sum = !sum.valid() ? x : merged(to, merge, sum, x);
     if (turn.part == Turn::Part::AddLast) {
@@ -284,7 +279,7 @@ class Lowering {
   /// Named after its value, and so alike on all ranks, whatever else they add.
   ValueId merged(CopyId to, Merge merge, ValueId a, ValueId b) {
     const ValueId made = builder_.add1(merge == Merge::Sum ? "add" : "maximum", {a, b});
-    builder_.rename(made, value(copy(to).value).name + ".merged");
+    builder_.rename(made, placed_.value(to).name + ".merged");
     return made;
   }
 
@@ -300,7 +295,7 @@ class Lowering {
              builder_.add1("concat", parts, {{"axis", std::int64_t{step.change.dimension}}}));
       return;
     }
-    const Merge merge = copy(step.inputs[0]).placement.partial.at(step.change.axis);
+    const Merge merge = placed_.copy(step.inputs[0]).placement.partial.at(step.change.axis);
     ValueId all{};
     for (int number = 0; number < table_.copies; ++number) {
       if (order_.takes_part(turn.instance, number)) {
@@ -335,17 +330,17 @@ class Lowering {
       const int home = placed_.home[static_cast<std::size_t>(update.target.index)];
       if (is_mine(std::max(home, 0))) {
         const CopyId id = placed_.updates[k];
-        builder_.update(builder_.graph().find(value(update.target).name),
+        builder_.update(builder_.graph().find(placed_.graph.value(update.target).name),
                         get(id, order_.goes(id) == Goes::ByUpdate ? order_.updates() - 1 : 0));
       }
     }
     for (std::size_t k = 0; k < placed_.outputs.size(); ++k) {
       const CopyId id = placed_.outputs[k];
-      const bool scalar = value(copy(id).value).type.shape.rank() == 0;
+      const bool scalar = placed_.value(id).type.shape.rank() == 0;
       const std::string& name = placed_.graph.outputs()[k].name;
       if (scalar || (is_mine(order_.stage_of(id)) && order_.goes(id) != Goes::ByMicro)) {
         builder_.output(name, output_of(id));
-        result_.outputs[name] = copy(id).placement;
+        result_.outputs[name] = placed_.copy(id).placement;
       }
     }
     result_.stored = values_.stored();

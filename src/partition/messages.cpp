@@ -67,9 +67,7 @@ void Messages::find_reads(int pipe, int task, const Turn& turn) {
     return;
   }
   for (const CopyId id : step.inputs) {
-    const Copy& copy = placed_.copies[static_cast<std::size_t>(id)];
-    const bool input = copy.step < 0 && placed_.graph.value(copy.value).origin == Origin::Input;
-    if (!input) {
+    if (!placed_.is_input(id)) {
       const int number = order_.instance_for(turn, id);
       add_read(pipe, task, order_.source(turn, pipe, id, number), {id, number});
     }
@@ -79,8 +77,7 @@ void Messages::find_reads(int pipe, int task, const Turn& turn) {
 /// Scalar results are on all places.
 void Messages::find_outputs(int pipe) {
   for (const CopyId id : placed_.outputs) {
-    const Copy& copy = placed_.copies[static_cast<std::size_t>(id)];
-    if (placed_.graph.value(copy.value).type.shape.rank() > 0) {
+    if (placed_.value(id).type.shape.rank() > 0) {
       continue;
     }
     const int count = order_.goes(id) == Goes::ByUpdate ? order_.updates() : 1;

@@ -58,12 +58,10 @@ class Placer {
  private:
   [[nodiscard]] const Graph& graph() const { return placed_.graph; }
   [[nodiscard]] const Wishes& wishes() const { return placed_.wishes; }
-  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
+  [[nodiscard]] const Axes& axes() const { return placed_.axes(); }
   [[nodiscard]] const Value& value(ValueId id) const { return graph().value(id); }
   [[nodiscard]] const Shape& shape(ValueId id) const { return value(id).type.shape; }
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] const Copy& copy(CopyId id) const { return placed_.copy(id); }
   [[nodiscard]] CopyId primary(ValueId id) const { return known_.primary(id); }
   [[nodiscard]] Placement stored(ValueId id) const {
     const auto it = wishes().stored.find(id);

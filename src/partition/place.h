@@ -43,9 +43,18 @@ struct Placed {
   std::vector<int>
       home{};  ///< by value: the stage of a parameter or state; -1: not used, or an input
 
-  [[nodiscard]] bool is_by_micro(CopyId copy) const {
-    return wishes.micro >= 0 &&
-           copies[static_cast<std::size_t>(copy)].placement.mentions(wishes.micro);
+  [[nodiscard]] const Axes& axes() const { return wishes.axes; }
+  [[nodiscard]] int micro() const { return wishes.micro; }
+  [[nodiscard]] const Copy& copy(CopyId id) const { return copies[static_cast<std::size_t>(id)]; }
+  /// What it is a copy of.
+  [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
+  [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }
+
+  [[nodiscard]] bool is_input(CopyId id) const {
+    return copy(id).step < 0 && value(id).origin == Origin::Input;
+  }
+  [[nodiscard]] bool is_by_micro(CopyId id) const {
+    return micro() >= 0 && copy(id).placement.mentions(micro());
   }
 };
 

@@ -20,17 +20,13 @@ RankValues::RankValues(const Placed& placed, const RankPlace& place, const Pipel
 
 std::vector<int> RankValues::coordinates(int m) const {
   std::vector<int> all = place_.coordinates;
-  if (micro() >= 0 && m >= 0) {
-    all[static_cast<std::size_t>(micro())] = m;
+  if (placed_.micro() >= 0 && m >= 0) {
+    all[static_cast<std::size_t>(placed_.micro())] = m;
   }
   return all;
 }
 
 // Exchanges between stages.
-
-bool RankValues::is_input(CopyId id) const {
-  return copy(id).step < 0 && value(copy(id).value).origin == Origin::Input;
-}
 
 void RankValues::send(const Instance& what, ValueId made) {
   for (const Message& message : messages_.sent(place_.pipe, what)) {
@@ -49,9 +45,9 @@ void RankValues::receive_for(int task) {
 
 ValueId RankValues::receive(const Message& message) {
   const CopyId id = message.what.id;
-  const TensorType& type = value(copy(id).value).type;
+  const TensorType& type = placed_.value(id).type;
   const bool by_micro = order_.goes(id) == Goes::ByMicro;
-  const Shape part = shape_at(copy(id).placement, type.shape, axes(),
+  const Shape part = shape_at(placed_.copy(id).placement, type.shape, placed_.axes(),
                               coordinates(by_micro ? message.what.number : -1));
   return builder_.add1("receive", {},
                        {{"from", rank_of(message.from)},
@@ -65,15 +61,15 @@ ValueId RankValues::receive(const Message& message) {
 void RankValues::add_leaves() {
   for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
     const auto id = static_cast<CopyId>(c);
-    const Value& leaf = value(copy(id).value);
-    if (copy(id).step >= 0 || is_input(id) || !is_mine(order_.stage_of(id))) {
+    const Value& leaf = placed_.value(id);
+    if (placed_.copy(id).step >= 0 || placed_.is_input(id) || !is_mine(order_.stage_of(id))) {
       continue;
     }
-    const TensorType type{leaf.type.dtype,
-                          shape_at(copy(id).placement, leaf.type.shape, axes(), coordinates(0))};
+    const TensorType type{leaf.type.dtype, shape_at(placed_.copy(id).placement, leaf.type.shape,
+                                                    placed_.axes(), coordinates(0))};
     made_[{id, 0}] = leaf.origin == Origin::Parameter ? builder_.parameter(leaf.name, type)
                                                       : builder_.state(leaf.name, type);
-    stored_[leaf.name] = copy(id).placement;
+    stored_[leaf.name] = placed_.copy(id).placement;
   }
   const std::map<Instance, ValueId> leaves = made_;
   for (const auto& [what, leaf] : leaves) {
@@ -83,18 +79,18 @@ void RankValues::add_leaves() {
 
 /// The part of an input that this rank has, of all micro-batches, one after the other.
 ValueId RankValues::input_leaf(CopyId id) {
-  const Copy& one = copy(id);
-  const Value& leaf = value(one.value);
+  const Copy& one = placed_.copy(id);
+  const Value& leaf = placed_.value(one);
   const auto it = inputs_.find(id);
   if (it != inputs_.end()) {
     return it->second;
   }
   std::vector<std::int64_t> dims =
-      shape_at(one.placement, leaf.type.shape, axes(), coordinates(0)).dims();
-  const int by_micro = micro() < 0 ? -1 : one.placement.dimension_of(micro());
+      shape_at(one.placement, leaf.type.shape, placed_.axes(), coordinates(0)).dims();
+  const int by_micro = placed_.micro() < 0 ? -1 : one.placement.dimension_of(placed_.micro());
   if (by_micro >= 0) {
     const auto d = static_cast<std::size_t>(by_micro);
-    TRIREME_CHECK(one.placement.dims[d].axes.front() == micro(), leaf.name);
+    TRIREME_CHECK(one.placement.dims[d].axes.front() == placed_.micro(), leaf.name);
     dims[d] = 0;
     for (int m = 0; m < table_.microbatches; ++m) {
       dims[d] += part_length(one, d, m);
@@ -106,18 +102,18 @@ ValueId RankValues::input_leaf(CopyId id) {
   return made;
 }
 std::int64_t RankValues::part_length(const Copy& one, std::size_t d, int m) const {
-  return block_at(one.placement.dims[d], value(one.value).type.shape.dims()[d], axes(),
+  return block_at(one.placement.dims[d], placed_.value(one).type.shape.dims()[d], placed_.axes(),
                   coordinates(m))
       .length;
 }
 
 ValueId RankValues::input_part(CopyId id, int m) {
   const ValueId all = input_leaf(id);
-  const Copy& one = copy(id);
+  const Copy& one = placed_.copy(id);
   if (order_.goes(id) != Goes::ByMicro) {
     return all;
   }
-  const auto d = static_cast<std::size_t>(one.placement.dimension_of(micro()));
+  const auto d = static_cast<std::size_t>(one.placement.dimension_of(placed_.micro()));
   std::int64_t begin = 0;
   for (int before = 0; before < m; ++before) {
     begin += part_length(one, d, before);
@@ -142,7 +138,7 @@ ValueId RankValues::get(CopyId id, int number) {
   if (it != made_.end()) {
     return it->second;
   }
-  if (is_input(id)) {
+  if (placed_.is_input(id)) {
     return made_[{id, number}] = input_part(id, number);
   }
   throw Error(
@@ -150,7 +146,7 @@ ValueId RankValues::get(CopyId id, int number) {
       fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
                   "forward, and it takes them all (a loss over the whole batch, such as the "
                   "balance of experts, does); use the schedule gpipe, or no micro-batches",
-                  table_.name, value(copy(id).value).name));
+                  table_.name, placed_.value(id).name));
 }
 
 void RankValues::define(const Instance& what, ValueId made) {

@@ -44,13 +44,6 @@ class RankValues {
   [[nodiscard]] const std::map<std::string, Placement>& stored() const { return stored_; }
 
  private:
-  [[nodiscard]] const Axes& axes() const { return placed_.wishes.axes; }
-  [[nodiscard]] int micro() const { return placed_.wishes.micro; }
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
-  [[nodiscard]] const Value& value(ValueId id) const { return placed_.graph.value(id); }
-  [[nodiscard]] bool is_input(CopyId id) const;
   [[nodiscard]] std::int64_t rank_of(int pipe) const {
     return place_.pipe_ranks.at(static_cast<std::size_t>(pipe));
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "partition/early_gathers.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -48,6 +49,7 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
         add_work(static_cast<int>(pipe), task, turns);
       }
     }
+    turns_[pipe] = begin_gathers_early(placed_, *this, static_cast<int>(pipe), turns_[pipe]);
   }
 }
 
@@ -81,19 +83,17 @@ void RunOrder::count_updates() {
 void RunOrder::find_weights() {
   weights_.assign(static_cast<std::size_t>(updates_), 0);
   const auto cut = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
-    return one.step < 0 && placed_.wishes.micro >= 0 &&
-           placed_.graph.value(one.value).origin == Origin::Input &&
-           one.placement.dimension_of(placed_.wishes.micro) >= 0;
+    return one.step < 0 && placed_.micro() >= 0 && placed_.value(one).origin == Origin::Input &&
+           one.placement.dimension_of(placed_.micro()) >= 0;
   });
   for (int m = 0; m < table_.microbatches; ++m) {
     std::int64_t examples = 1;
     if (cut != placed_.copies.end()) {
-      const int d = cut->placement.dimension_of(placed_.wishes.micro);
-      std::vector<int> coordinates(placed_.wishes.axes.size(), 0);
-      coordinates[static_cast<std::size_t>(placed_.wishes.micro)] = m;
+      const int d = cut->placement.dimension_of(placed_.micro());
+      std::vector<int> coordinates(placed_.axes().size(), 0);
+      coordinates[static_cast<std::size_t>(placed_.micro())] = m;
       examples = block_at(cut->placement.dims[static_cast<std::size_t>(d)],
-                          placed_.graph.value(cut->value).type.shape.dim(d), placed_.wishes.axes,
-                          coordinates, 1)
+                          placed_.value(*cut).type.shape.dim(d), placed_.axes(), coordinates, 1)
                      .length;
     }
     weights_[static_cast<std::size_t>(update_of(m))] += examples;
@@ -126,7 +126,7 @@ CopyId RunOrder::leaf_of(CopyId next) const {
 // How often.
 
 int RunOrder::stage_of(CopyId id) const {
-  const Copy& one = copy(id);
+  const Copy& one = placed_.copy(id);
   return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
                        : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
 }
@@ -183,7 +183,7 @@ int RunOrder::home_of_inputs(const PlacedStep& step) const {
       refuse(
           fmt::format("the table {} updates stages one after the other, but {} is computed from "
                       "weights of two stages; use a table with one update, such as 1f1b",
-                      table_.name, placed_.graph.value(copy(step.outputs.front()).value).name));
+                      table_.name, placed_.value(step.outputs.front()).name));
     }
     home = of_input;
   }
@@ -198,11 +198,11 @@ void RunOrder::check_reads(std::size_t step) const {
   }
   for (const CopyId id : placed.inputs) {
     if (goes(id) == Goes::ByVersion) {
-      refuse(fmt::format(
-          "the table {} updates the weights {} times in a step, but {} is computed "
-          "once for several micro-batches; use a table with one update, such as "
-          "1f1b",
-          table_.name, updates_, placed_.graph.value(copy(placed.outputs.front()).value).name));
+      refuse(
+          fmt::format("the table {} updates the weights {} times in a step, but {} is computed "
+                      "once for several micro-batches; use a table with one update, such as "
+                      "1f1b",
+                      table_.name, updates_, placed_.value(placed.outputs.front()).name));
     }
   }
 }
@@ -211,7 +211,7 @@ void RunOrder::check_reads(std::size_t step) const {
 void RunOrder::find_joint() {
   std::set<CopyId> leads(placed_.updates.begin(), placed_.updates.end());
   const auto made_in_update = [&](CopyId id) {
-    const std::int32_t step = copy(id).step;
+    const std::int32_t step = placed_.copy(id).step;
     return step >= 0 && placed_.steps[static_cast<std::size_t>(step)].phase == Phase::Update;
   };
   for (std::size_t s = placed_.steps.size(); s-- > 0;) {

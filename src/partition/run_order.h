@@ -77,9 +77,6 @@ class RunOrder {
   [[nodiscard]] CopyId leaf_of(CopyId next) const;
 
  private:
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
   [[nodiscard]] int update_of(int m) const { return update_of_[static_cast<std::size_t>(m)]; }
   void count_updates();
   void find_weights();

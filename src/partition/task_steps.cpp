@@ -47,17 +47,17 @@ PipelineWork TaskSteps::work_of(std::size_t step) const {
 }
 
 bool TaskSteps::merges_micro(const PlacedStep& step) const {
-  return !step.node.valid() && step.change.axis == placed_.wishes.micro &&
+  return !step.node.valid() && step.change.axis == placed_.micro() &&
          step.change.kind != ChangeKind::Slice;
 }
 
 /// What is late in the forward is there when the backward begins.
 bool TaskSteps::reads_late(const PlacedStep& step) const {
   return std::ranges::any_of(step.inputs, [&](CopyId id) {
-    if (copy(id).step < 0 || placed_.is_by_micro(id)) {
+    if (placed_.copy(id).step < 0 || placed_.is_by_micro(id)) {
       return false;
     }
-    const auto made_by = static_cast<std::size_t>(copy(id).step);
+    const auto made_by = static_cast<std::size_t>(placed_.copy(id).step);
     return late_[made_by] &&
            (step.phase == Phase::Forward || placed_.steps[made_by].phase != Phase::Forward);
   });
@@ -74,8 +74,8 @@ void TaskSteps::find_weight_steps() {
     for_weights_[s] = for_weights_[s] && is_read[s];
     const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
     for (const CopyId input : step.inputs) {
-      if (copy(input).step >= 0) {
-        const auto made_by = static_cast<std::size_t>(copy(input).step);
+      if (placed_.copy(input).step >= 0) {
+        const auto made_by = static_cast<std::size_t>(placed_.copy(input).step);
         is_read[made_by] = true;
         for_weights_[made_by] = for_weights_[made_by] && harmless;
       }

@@ -26,9 +26,6 @@ class TaskSteps {
   [[nodiscard]] bool merges_micro(const PlacedStep& step) const;
 
  private:
-  [[nodiscard]] const Copy& copy(CopyId id) const {
-    return placed_.copies[static_cast<std::size_t>(id)];
-  }
   [[nodiscard]] PipelineWork work_of(std::size_t step) const;
   [[nodiscard]] bool reads_late(const PlacedStep& step) const;
   void find_weight_steps();

@@ -150,6 +150,29 @@ TEST(FuseElementwise, LeavesAloneWhatIsReadFromOutside) {
 )text");
 }
 
+// The gather is for block 1; it is begun while block 0 computes, and does not come between its nodes.
+TEST(FuseElementwise, GoesOnPastAGatherThatIsBegunEarly) {
+  const Graph graph = parse_graph(R"(graph g {
+  input %x: f32[2,3]
+  parameter %w: f32[1,3]
+  %a: f32[2,3] = exp(%x) @block(0)
+  %all: f32[2,3], %scratch: u8[0] = all_gather(%w) group="data" ranks=2 index=0 size=2 @block(1)
+  %b: f32[2,3] = relu(%a) @block(0)
+  %c: f32[2,3] = add(%b, %all) @block(1)
+  output c = %c
+}
+)");
+  EXPECT_EQ(to_text(fuse_elementwise(graph)), R"text(graph g {
+  input %x: f32[2,3]
+  parameter %w: f32[1,3]
+  %all: f32[2,3], %scratch: u8[0] = all_gather(%w) group="data" ranks=2 index=0 size=2 @block(1)
+  %b: f32[2,3] = fused(%x) program="exp(%0); relu(t0)" @block(0)
+  %c: f32[2,3] = add(%b, %all) @block(1)
+  output c = %c
+}
+)text");
+}
+
 TEST(FuseElementwise, ChangesNoResultInF64) {
   const Graph graph = parse_graph(R"(graph g {
     input %x: f64[4,3]
