@@ -158,9 +158,7 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
   if (dtype_of(model) == DType::F16) {
     options.training.loss_scaling.emplace().first = settings.loss_scale;
   }
-  const RecomputeChoice recompute = parse_recompute(settings.recompute);
-  options.recompute = recompute.mode;
-  options.activation_budget = recompute.budget;
+  options.recompute = parse_recompute(settings.recompute);
   options.seed = settings.seed;
   return options;
 }
