@@ -158,7 +158,7 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
   if (dtype_of(model) == DType::F16) {
     options.training.loss_scaling.emplace().first = settings.loss_scale;
   }
-  options.recompute = parse_recompute(settings.recompute);
+  options.plan = plan;
   options.seed = settings.seed;
   return options;
 }
@@ -207,7 +207,7 @@ class Run {
         data_(open_train_data(settings_, named_.config)),
         model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
         device_(make_cpu_device(cpu_options())),
-        trainer_(options_that_fit(), *device_, ranks_),
+        trainer_(options_that_fit(), *device_, ranks_.communicator),
         folder_(options.resume.empty()
                     ? (options.run_folder.empty() ? free_run_folder(name_of(model_.config))
                                                   : options.run_folder)
@@ -218,6 +218,7 @@ class Run {
     if (model_.weights) {
       settings_.weights = model_.weights->path();
     }
+    settings_.recompute = to_text(ranks_.plan.recompute);
     description_ = run_description(model_);
     if (!options_.export_folder.empty()) {
       check_hugging_face_export(weighted(model_, trainer_), export_to());
@@ -368,7 +369,7 @@ class Run {
               .marks = data_.marks};
     if (ranks_.plan.compression.any()) {
       facts_.bytes_along_data =
-          compressed_bytes(ranks_.plan, trainer_options(settings_, model_.config, ranks_.plan));
+          compressed_bytes(trainer_options(settings_, model_.config, ranks_.plan));
     }
   }
 
@@ -387,6 +388,7 @@ class Run {
     }
     std::string text = fmt::format("{} ranks: {}", ranks_.count(), to_text(plan.mesh));
     text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
+    text += plan.recompute.any() ? ", recompute " + to_text(plan.recompute) : "";
     text += plan.compression.any() ? ", gradients by " + to_text(plan.compression) : "";
     text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
     text += plan.mesh.size("pipe") > 1 ? fmt::format(" by {}", plan.schedule) : "";
@@ -672,7 +674,7 @@ Options checked(Options options, const Plan& plan) {
   } else if (options.run_folder.empty()) {
     options.run_folder = free_run_folder(name_of(model.config));
   }
-  check_plan(plan, trainer_options(options.settings, model.config, plan));
+  check_plan(trainer_options(options.settings, model.config, plan));
   return options;
 }
 
@@ -724,6 +726,9 @@ void run_joined(const Options& options, const Plan& plan) {
 Plan plan_of(const Options& options, const comm::LaunchInfo& launch) {
   verify(options);
   Plan plan = options.plan.plan();
+  if (options.plan.file.empty()) {
+    plan.recompute = parse_recompute(options.settings.recompute);
+  }
   if (launch.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
     plan.mesh = Mesh({{"data", launch.size}});
   }

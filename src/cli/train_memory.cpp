@@ -115,8 +115,8 @@ std::string options_text(const train::TrainerOptions& from, const train::Trainer
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(fmt::format("--batch {}", to.batch.sequences));
   }
-  if (to.recompute != from.recompute) {
-    texts.push_back(fmt::format("--recompute {}", to_text(to.recompute)));
+  if (to.plan.recompute != from.plan.recompute) {
+    texts.push_back(fmt::format("--recompute {}", to_text(to.plan.recompute)));
   }
   if (dtype_of(to.model) != dtype_of(from.model)) {
     texts.push_back(fmt::format("--dtype {}", to_text(dtype_of(to.model))));

@@ -29,7 +29,7 @@ struct TrainSettings {
   std::string dtype = "f32";
   std::string master = "f32";  ///< of bf16 and f16, what the optimizer moves; or "none"
   double loss_scale = LossScaling{}.first;  ///< of f16, at the beginning
-  std::string recompute = "none";           ///< see parse_recompute
+  std::string recompute = "none";           ///< see parse_recompute; a plan file's, if there is one
   std::uint64_t seed = 1;
 
   [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;

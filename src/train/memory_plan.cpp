@@ -96,7 +96,7 @@ class Search {
   }
 
   static TrainerOptions with_mode(TrainerOptions options, RecomputeMode mode) {
-    options.recompute = {.mode = mode};
+    options.plan.recompute = {.mode = mode};
     return options;
   }
   static TrainerOptions with_bf16(TrainerOptions options) {
@@ -144,7 +144,7 @@ class Search {
         break;
       }
       TrainerOptions options = options_;
-      options.recompute = {.mode = RecomputeMode::None, .budget = middle};
+      options.plan.recompute = {.mode = RecomputeMode::None, .budget = middle};
       const MemoryFix fix = fix_of(options);
       (fix.need <= limit_ ? low : high) = middle;
       if (fix.need <= limit_) {

@@ -15,7 +15,7 @@ TrainingOptions training_of(const TrainerOptions& options) {
 
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   const Graph graph =
-      recompute_by(make_training_graph(model.graph, training_of(options)), options.recompute);
+      recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 

@@ -6,8 +6,8 @@
 #include "train/learning_rate.h"
 #include "trireme/flops.h"
 #include "trireme/model_kinds.h"
+#include "trireme/plan.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
-#include "trireme/recompute_choice.h"
 #include "trireme/training.h"
 
 namespace trireme::train {
@@ -17,7 +17,8 @@ struct TrainerOptions {
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
-  RecomputeChoice recompute{};
+  /// Where it runs, and what it computes again.
+  Plan plan{};
   std::uint64_t seed = 1;
 };
 
