@@ -337,17 +337,17 @@ class Bench {
  public:
   Bench(const Options& o, World* world)
       : o_(o), world_(world), tokens_(make_tokens(o)), device_(make_cpu_device(cpu_options())) {
-    train::Ranks ranks;
+    train::TrainerOptions options = trainer_options(o_);
     if (world_ != nullptr) {
-      ranks.plan.mesh = Mesh({{"data", world_->size()}});
-      ranks.plan.zero = static_cast<int>(o_.zero);
-      communicator_.emplace(*world_, ranks.plan.mesh);
-      ranks.communicator = &*communicator_;
+      options.plan.mesh = Mesh({{"data", world_->size()}});
+      options.plan.zero = static_cast<int>(o_.zero);
+      communicator_.emplace(*world_, options.plan.mesh);
     }
     if (leads() && !o_.pytorch.empty()) {
       pytorch_ = start_pytorch(o_, folder_, tokens_);
     }
-    trainer_ = std::make_unique<train::Trainer>(trainer_options(o_), *device_, ranks);
+    trainer_ = std::make_unique<train::Trainer>(options, *device_,
+                                                communicator_ ? &*communicator_ : nullptr);
   }
 
   int run() {

@@ -20,6 +20,7 @@
 #include "trireme/mesh.h"
 #include "trireme/pipeline.h"
 #include "trireme/placement.h"
+#include "trireme/recompute_choice.h"
 
 namespace trireme {
 
@@ -50,6 +51,9 @@ struct Plan {
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
   /// Of gradients that are merged along `data`; see compress_gradients().
   Compression compression{};
+  /// Done to the training graph before it is cut (recompute_by()): a budget is for the activations of all ranks
+  /// together, as one device would keep them.
+  RecomputeChoice recompute{};
   std::vector<AxisCuts> cuts = default_cuts();
 
   /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …

@@ -12,14 +12,9 @@
 #include <optional>
 
 #include "trireme/graph.h"
+#include "trireme/recompute_choice.h"
 
 namespace trireme {
-
-enum class RecomputeMode : std::uint8_t {
-  None,  ///< all that the backward needs is kept
-  Selective,  ///< kept are results of matrix products and convolutions; the rest, and attention, is done again
-  Full,  ///< only what leaves the block is kept
-};
 
 struct RecomputeOptions {
   RecomputeMode mode = RecomputeMode::None;
@@ -30,6 +25,8 @@ struct RecomputeOptions {
 /// The graph with nodes of Phase::Recompute, which stand together before the first node of the backward that
 /// needs one of their block. A node that is computed again has results called again/NAME.
 [[nodiscard]] Graph recompute(const Graph& graph, const RecomputeOptions& options);
+/// As the choice says. Throws Error(Usage) if its budget cannot be held, with the least that could.
+[[nodiscard]] Graph recompute_by(const Graph& graph, const RecomputeChoice& choice);
 
 /// The results of the forward that later phases read, together: what activations occupy when the forward is
 /// done. Parameters, state and inputs are not among them.

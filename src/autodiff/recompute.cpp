@@ -3,8 +3,11 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "autodiff/rebuild.h"
 #include "autodiff/recompute_analysis.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -80,6 +83,21 @@ class Recomputation {
 
 Graph recompute(const Graph& graph, const RecomputeOptions& options) {
   return Recomputation(graph, RecomputeAnalysis(graph).of(options)).run();
+}
+
+Graph recompute_by(const Graph& graph, const RecomputeChoice& choice) {
+  if (!choice.budget) {
+    return choice.any() ? recompute(graph, {.mode = choice.mode, .blocks = {}}) : graph;
+  }
+  const std::optional<RecomputePlan> plan = plan_recompute(graph, *choice.budget);
+  if (!plan) {
+    const Bytes least = kept_bytes(recompute(graph, {.mode = RecomputeMode::Full, .blocks = {}}));
+    throw Error(ErrorKind::Usage,
+                fmt::format("activations cannot be kept within {}: with everything recomputed they "
+                            "take {}; give more, or make the batch smaller",
+                            to_text(*choice.budget), to_text(least)));
+  }
+  return recompute(graph, {.mode = RecomputeMode::None, .blocks = plan->blocks});
 }
 
 Bytes kept_bytes(const Graph& graph) {

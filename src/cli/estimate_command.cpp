@@ -73,19 +73,6 @@ struct Options {
   throw Error(ErrorKind::Usage, message);
 }
 
-RecomputeMode parse_recompute(const std::string& text) {
-  if (text == "none") {
-    return RecomputeMode::None;
-  }
-  if (text == "selective") {
-    return RecomputeMode::Selective;
-  }
-  if (text == "full") {
-    return RecomputeMode::Full;
-  }
-  refuse(fmt::format("'{}' is no way of recomputing; use none, selective or full", text));
-}
-
 Optimizer parse_optimizer(const std::string& text) {
   if (text == "adamw") {
     return AdamW{};
@@ -200,7 +187,7 @@ EstimateRequest make_request(const Options& o) {
   const std::int64_t context = request.architecture.model.context;
   request.step = {.batch = {o.batch, given_or(o.length, std::min(context, kLongestDefault))},
                   .dtype = parsed("--dtype", o.dtype, parse_graph_type),
-                  .recompute = parsed("--recompute", o.recompute, parse_recompute),
+                  .recompute = parsed("--recompute", o.recompute, parse_recompute_mode),
                   .optimizer = parsed("--optimizer", o.optimizer, parse_optimizer)};
   if (request.step.batch.length > context) {
     refuse(fmt::format("--length: {} tokens are more than the context of {}, {}",

@@ -20,6 +20,13 @@ auto parsed(std::string_view option, const std::string& value, const Parse& pars
   }
 }
 
+/// Throws Error(Usage) unless it holds.
+inline void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    throw Error(ErrorKind::Usage, otherwise);
+  }
+}
+
 /// The names of a table, with spaces between, for a help text.
 template <class Items>
 std::string names_of(const Items& items) {

@@ -12,17 +12,6 @@
 namespace trireme::cli {
 namespace {
 
-std::string_view mode_text(RecomputeMode mode) {
-  switch (mode) {
-    case RecomputeMode::Selective:
-      return "selective";
-    case RecomputeMode::Full:
-      return "full";
-    default:
-      return "none";
-  }
-}
-
 /// "3.1 MiB activation, 1.2 MiB parameter, …", the most first.
 std::string parts_text(const train::MemoryNeed& need) {
   std::vector<std::pair<Bytes, std::string>> parts;
@@ -126,13 +115,8 @@ std::string options_text(const train::TrainerOptions& from, const train::Trainer
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(fmt::format("--batch {}", to.batch.sequences));
   }
-  if (to.activation_budget && to.activation_budget != from.activation_budget) {
-    constexpr std::int64_t kMebi = std::int64_t{1} << 20U;
-    const std::int64_t bytes = to.activation_budget->count;
-    texts.push_back(bytes % kMebi == 0 ? fmt::format("--recompute {}MiB", bytes / kMebi)
-                                       : fmt::format("--recompute {}B", bytes));
-  } else if (to.recompute != from.recompute || to.activation_budget != from.activation_budget) {
-    texts.push_back(fmt::format("--recompute {}", mode_text(to.recompute)));
+  if (to.plan.recompute != from.plan.recompute) {
+    texts.push_back(fmt::format("--recompute {}", to_text(to.plan.recompute)));
   }
   if (dtype_of(to.model) != dtype_of(from.model)) {
     texts.push_back(fmt::format("--dtype {}", to_text(dtype_of(to.model))));

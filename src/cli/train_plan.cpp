@@ -68,8 +68,8 @@ Plan PlanOptions::plan() const {
 namespace {
 
 /// What the first so many ranks run.
-std::vector<Program> programs_of(const Plan& plan, const train::TrainerOptions& options,
-                                 int ranks) {
+std::vector<Program> programs_of(const train::TrainerOptions& options, int ranks) {
+  const Plan& plan = options.plan;
   const Model model = make_model(options.model, options.batch);
   const Graph step = train::make_step_graph(model, options).graph;
   const NamedGraph named = compress_gradients(step, plan, dim_names(step));
@@ -95,18 +95,19 @@ double bytes_along_data(const Program& program) {
 
 }  // namespace
 
-CompressedBytes compressed_bytes(const Plan& plan, const train::TrainerOptions& options) {
-  Plan uncompressed = plan;
-  uncompressed.compression = {};
+CompressedBytes compressed_bytes(const train::TrainerOptions& options) {
+  train::TrainerOptions uncompressed = options;
+  uncompressed.plan.compression = {};
   CompressedBytes bytes;
-  bytes.sent = bytes_along_data(programs_of(plan, options, 1).front());
-  bytes.uncompressed = bytes_along_data(programs_of(uncompressed, options, 1).front());
+  bytes.sent = bytes_along_data(programs_of(options, 1).front());
+  bytes.uncompressed = bytes_along_data(programs_of(uncompressed, 1).front());
   return bytes;
 }
 
-void check_plan(const Plan& plan, const train::TrainerOptions& options) {
-  const std::vector<Program> programs = programs_of(plan, options, plan.mesh.devices());
-  const std::vector<std::string> problems = verify_together(programs, groups_of(plan.mesh));
+void check_plan(const train::TrainerOptions& options) {
+  const Mesh& mesh = options.plan.mesh;
+  const std::vector<Program> programs = programs_of(options, mesh.devices());
+  const std::vector<std::string> problems = verify_together(programs, groups_of(mesh));
   TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
 }
 
@@ -118,8 +119,10 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
   command->add_option("-n,--ranks", o.ranks,
                       "processes on this machine (default: as the mesh has)");
   CLI::Option* file = command->add_option(
-      "--plan", o.file, "a .plan.json with the mesh and all that the options below say");
+      "--plan", o.file,
+      "a .plan.json with the mesh and all that --recompute and the options below say");
   const auto add = [&](CLI::Option* option) { option->excludes(file); };
+  add(command->get_option("--recompute"));
   add(command->add_option("--mesh", o.mesh,
                           "ranks by axis, such as data=2,tensor=2,pipe=2; axes are data, tensor, "
                           "context, expert and pipe (default: data)"));

@@ -24,22 +24,23 @@ struct PlanOptions {
   std::string compression = "none";
 
   /// Throws Error(Usage) that names the option, Error(Input) if the file is no plan. With neither mesh nor file:
-  /// all ranks along data.
+  /// all ranks along data. What is recomputed a file alone says: the option is one of TrainSettings, for a run
+  /// remembers it.
   [[nodiscard]] Plan plan() const;
 };
 
 /// Makes the programs of all ranks and looks at them together, before any rank is there. Throws Error(Usage) if the
 /// plan does not go with the model.
-void check_plan(const Plan& plan, const train::TrainerOptions& options);
+void check_plan(const train::TrainerOptions& options);
 
 /// What rank 0 sends along data in a step, by the lower bounds of collectives.
 struct CompressedBytes {
   double sent = 0;
   double uncompressed = 0;  ///< with the same plan but for the compression
 };
-[[nodiscard]] CompressedBytes compressed_bytes(const Plan& plan,
-                                               const train::TrainerOptions& options);
+[[nodiscard]] CompressedBytes compressed_bytes(const train::TrainerOptions& options);
 
+/// The command has an option --recompute already, which a file excludes too.
 void add_plan_options(CLI::App* command, PlanOptions& options);
 
 }  // namespace trireme::cli

@@ -64,25 +64,6 @@ double width_of(const ConvNetConfig& config) {
 
 }  // namespace
 
-RecomputeChoice parse_recompute(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, RecomputeMode>, 3> kModes{
-      {{"none", RecomputeMode::None},
-       {"selective", RecomputeMode::Selective},
-       {"full", RecomputeMode::Full}}};
-  for (const auto& [name, mode] : kModes) {
-    if (name == text) {
-      return {.mode = mode};
-    }
-  }
-  if (text.empty() || text.front() < '0' || text.front() > '9') {
-    throw Error(ErrorKind::Usage,
-                fmt::format("'{}' is no way to recompute; use none, selective or full, or a size "
-                            "such as 64MiB, the most that activations may take",
-                            text));
-  }
-  return {.mode = RecomputeMode::None, .budget = parse_bytes(text)};
-}
-
 void TrainSettings::verify() const {
   require_between("--steps", steps, 0, kMostSteps);
   if (seed > kMostSeed) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "train/learning_rate.h"
 #include "train/step_graph.h"
 #include "trireme/model_kinds.h"
-#include "trireme/recompute.h"
 
 namespace trireme::cli {
 
@@ -31,7 +29,7 @@ struct TrainSettings {
   std::string dtype = "f32";
   std::string master = "f32";  ///< of bf16 and f16, what the optimizer moves; or "none"
   double loss_scale = LossScaling{}.first;  ///< of f16, at the beginning
-  std::string recompute = "none";           ///< see parse_recompute
+  std::string recompute = "none";           ///< see parse_recompute; a plan file's, if there is one
   std::uint64_t seed = 1;
 
   [[nodiscard]] train::LearningRate learning_rate(const AnyModelConfig& model_config) const;
@@ -46,13 +44,6 @@ struct TrainSettings {
 /// softmax-first or top-k-first, capacity=0 drops
 /// nothing, noise is on or off. What is not said stays. Throws Error(Usage) that says what is wrong.
 void parse_experts(std::string_view text, ModelConfig& config);
-
-/// What --recompute takes: a mode, or how many bytes of activations may be kept.
-struct RecomputeChoice {
-  RecomputeMode mode = RecomputeMode::None;
-  std::optional<Bytes> budget{};
-};
-[[nodiscard]] RecomputeChoice parse_recompute(std::string_view text);
 
 /// JSON; parse_train_settings reads it back. Throws Error(Input) that begins with `what`.
 [[nodiscard]] std::string to_text(const TrainSettings& settings);

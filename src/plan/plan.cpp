@@ -357,6 +357,10 @@ void Plan::verify() const {
   if (zero < 0 || zero > 3) {
     refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
   }
+  if (recompute.budget && recompute.mode != RecomputeMode::None) {
+    refuse(fmt::format("recompute is {} and has a budget too, {}; leave out one of them",
+                       to_text(recompute.mode), to_text(*recompute.budget)));
+  }
 }
 
 Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names) {

@@ -1,7 +1,7 @@
 // The text form (.plan.json):
 //
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
-//    "context": "gather", "compression": "none", "cuts": {"data": ["batch"], …}}
+//    "context": "gather", "compression": "none", "recompute": "selective", "cuts": {"data": ["batch"], …}}
 //
 // With a table of one's own, "table" has its text form (.pipeline).
 #include <fmt/format.h>
@@ -71,6 +71,7 @@ std::string to_text(const Plan& plan) {
   document["sequence"] = plan.sequence;
   document["context"] = to_text(plan.context);
   document["compression"] = to_text(plan.compression);
+  document["recompute"] = to_text(plan.recompute);
   Json& cuts = document["cuts"];
   for (const AxisCuts& row : plan.cuts) {
     cuts[row.axis] = row.dims;
@@ -82,7 +83,7 @@ Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
   const JsonObject object(document, kWhat, "",
                           {"mesh", "microbatches", "schedule", "table", "chunks", "zero",
-                           "sequence", "context", "compression", "cuts"});
+                           "sequence", "context", "compression", "recompute", "cuts"});
   Plan plan;
   plan.mesh = read_as(object, "mesh", parse_mesh);
   plan.microbatches = small(object, "microbatches", plan.microbatches);
@@ -109,6 +110,9 @@ Plan parse_plan(std::string_view text) {
   }
   if (object.find("compression") != nullptr) {
     plan.compression = read_as(object, "compression", parse_compression);
+  }
+  if (object.find("recompute") != nullptr) {
+    plan.recompute = read_as(object, "recompute", parse_recompute);
   }
   if (const Json* cuts = object.find("cuts")) {
     plan.cuts = read_cuts(object, *cuts);

@@ -10,6 +10,7 @@
 #include "graph/op.h"
 #include "trireme/execution.h"
 #include "trireme/optimize.h"
+#include "trireme/recompute.h"
 
 namespace trireme::train {
 namespace {
@@ -95,8 +96,7 @@ class Search {
   }
 
   static TrainerOptions with_mode(TrainerOptions options, RecomputeMode mode) {
-    options.recompute = mode;
-    options.activation_budget.reset();
+    options.plan.recompute = {.mode = mode};
     return options;
   }
   static TrainerOptions with_bf16(TrainerOptions options) {
@@ -144,8 +144,7 @@ class Search {
         break;
       }
       TrainerOptions options = options_;
-      options.recompute = RecomputeMode::None;
-      options.activation_budget = middle;
+      options.plan.recompute = {.mode = RecomputeMode::None, .budget = middle};
       const MemoryFix fix = fix_of(options);
       (fix.need <= limit_ ? low : high) = middle;
       if (fix.need <= limit_) {

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "train/learning_rate.h"
 #include "trireme/flops.h"
 #include "trireme/model_kinds.h"
+#include "trireme/plan.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
-#include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme::train {
@@ -18,9 +17,8 @@ struct TrainerOptions {
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
-  RecomputeMode recompute = RecomputeMode::None;
-  /// Keep at most so many bytes of activations, recomputing what is cheapest; instead of `recompute`.
-  std::optional<Bytes> activation_budget{};
+  /// Where it runs, and what it computes again.
+  Plan plan{};
   std::uint64_t seed = 1;
 };
 

@@ -45,16 +45,16 @@ bool has_state(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks)
+Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
     : options_(options),
       device_(device),
       model_(make_model(options.model, options.batch)),
       scaling_(training_of(options).loss_scaling),
-      ranks_(ranks) {
+      ranks_{.plan = options.plan, .communicator = communicator} {
   StepGraph step = make_step_graph(model_, options_);
-  NamedGraph named = compress_gradients(step.graph, ranks_.plan, dim_names(step.graph));
+  NamedGraph named = compress_gradients(step.graph, options_.plan, dim_names(step.graph));
   graph_ = std::move(named.graph);
-  flops_ = ranks_.plan.compression.any() ? count_flops(graph_) : step.flops;
+  flops_ = options_.plan.compression.any() ? count_flops(graph_) : step.flops;
   execution_ = std::make_unique<Spread>(graph_, named.names, ranks_, device_);
   for (const ModelParameter& parameter : model_.parameters) {
     write(parameter, initial_values(parameter, options_.seed).raw());

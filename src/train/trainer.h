@@ -32,9 +32,9 @@ struct StepResult {
 
 class Trainer {
  public:
-  /// The device must live as long. Throws Error(Usage) on options that do not go together, with each other or with
-  /// the plan, or a budget that cannot be held (with the least that could).
-  Trainer(const TrainerOptions& options, Device& device, const Ranks& ranks = {});
+  /// The device must live as long, and so must the communicator, which a plan for several ranks needs. Throws
+  /// Error(Usage) on options that do not go together, or a budget that cannot be held (with the least that could).
+  Trainer(const TrainerOptions& options, Device& device, Communicator* communicator = nullptr);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;

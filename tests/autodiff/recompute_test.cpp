@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/layer_chain.h"
+#include "expect_error.h"
 #include "trireme/flops.h"
 #include "trireme/training.h"
 
@@ -233,6 +234,18 @@ TEST(RecomputePlan, CountsAValueBetweenTwoBlocksOnce) {
     expect_best(graph, all, kept);
     expect_best(graph, all, {kept.count - 1});
   }
+}
+
+TEST(RecomputeBy, DoesWhatTheChoiceSays) {
+  const Graph graph = make_chain(chains()[1]).graph;
+  EXPECT_EQ(recompute_by(graph, {}), graph);
+  EXPECT_EQ(recompute_by(graph, {.mode = RecomputeMode::Full}), recompute(graph, full()));
+  EXPECT_EQ(recompute_by(graph, {.mode = RecomputeMode::Selective}), recompute(graph, selective()));
+  const Bytes least = kept_bytes(recompute(graph, full()));
+  EXPECT_LE(kept_bytes(recompute_by(graph, {.budget = least})), least);
+  EXPECT_EQ(recompute_by(graph, {.budget = kept_bytes(graph)}), graph);
+  expect_error(ErrorKind::Usage, "with everything recomputed they take 176 B",
+               [&] { (void)recompute_by(graph, {.budget = Bytes{least.count - 1}}); });
 }
 
 TEST(RecomputePlan, TakesLongChains) {

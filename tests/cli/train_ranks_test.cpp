@@ -275,6 +275,41 @@ TEST_F(TrainRanks, APlanFileIsWhatTheOptionsSay) {
   expect_refused("--mesh data=2 --plan " + plan, "--plan");
 }
 
+/// FLOPs that a run's first step executes, for each of the model's.
+double executed_share(const std::string& run) {
+  const std::string metrics = read_text(run + "/metrics.jsonl");
+  const Json step = Json::parse(metrics.substr(0, metrics.find('\n')));
+  return step["hfu"].get<double>() / step["mfu"].get<double>();
+}
+
+TEST_F(TrainRanks, APlanSaysWhatIsComputedAgain) {
+  const auto recompute_in = [&](const std::string& file) {
+    return Json::parse(read_text(folder_ / file))["recompute"];
+  };
+  const std::vector<double> kept = losses("-n 2");
+  // By the option, which goes into the plan; by a plan; and on one device.
+  EXPECT_EQ(losses("-n 2 --recompute full"), kept);
+  EXPECT_EQ(recompute_in("run-2/plan.json"), "full");
+  EXPECT_EQ(losses("--plan " + (folder_ / "run-2/plan.json")), kept);
+  EXPECT_EQ(recompute_in("run-3/settings.json"), "full");
+  const std::string alone = folder_.file("alone.json", R"({"mesh": "", "recompute": "selective"})");
+  expect_same(losses("--plan " + alone), kept, "one device");
+  EXPECT_EQ(recompute_in("run-4/settings.json"), "selective");
+  EXPECT_LT(executed_share(folder_ / "run-1"), executed_share(folder_ / "run-4"));
+  EXPECT_LT(executed_share(folder_ / "run-4"), executed_share(folder_ / "run-2"));
+  EXPECT_DOUBLE_EQ(executed_share(folder_ / "run-2"), executed_share(folder_ / "run-3"));
+  // A run goes on as it was, unless a plan or the option says otherwise.
+  (void)resumed(folder_ / "run-2", "--steps 4");
+  EXPECT_EQ(recompute_in("run-2/settings.json"), "full");
+  (void)resumed(folder_ / "run-2", "--steps 5 --plan " + alone);
+  EXPECT_EQ(recompute_in("run-2/settings.json"), "selective");
+  (void)resumed(folder_ / "run-2", "--steps 6 --recompute 1GiB");
+  EXPECT_EQ(recompute_in("run-2/settings.json"), "1024MiB");
+  expect_refused("--recompute full --plan " + alone, "--recompute excludes --plan");
+  expect_refused("--zero 1 --plan " + alone, "--plan excludes --zero");
+  expect_refused("-n 2 --recompute 1KiB", "activations cannot be kept within 1 KiB");
+}
+
 TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
   const std::string whole_run = new_run();
   const std::string run = new_run();
@@ -438,6 +473,7 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
            {"{}", "mesh"},
            {R"({"mesh": "rows=2"})", "nothing is cut along the axis 'rows'"},
            {R"({"mesh": "data=2", "zero": "all"})", "zero"},
+           {R"({"mesh": "data=2", "recompute": "all"})", "recompute 'all' is no way to recompute"},
            {R"({"mesh": "data=2", "colour": 1})", "colour"}}) {
     const std::string file = folder_.file("bad.plan.json", one.options);
     expect_refused("--plan " + file, one.words);

@@ -11,7 +11,6 @@
 #include "plan_case.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
-#include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -246,13 +245,39 @@ TEST(Equality, Gpt) {
   check_all(language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6}));
 }
 
-// Masks do not depend on the plan, nor on what is computed again.
+// Masks do not depend on the plan, nor on what it computes again; one device keeps everything.
 TEST(Equality, GptWithDropoutAndRecomputation) {
   ModelConfig config = tiny(Family::Gpt2);
   config.dropout = 0.2;
-  Task task = language_task(config, {.sequences = 4, .length = 6});
-  task.graph = recompute(task.graph, {.mode = RecomputeMode::Full, .blocks = {}});
-  check_all(task);
+  std::vector<Case> plans = cases();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    plans[i].recompute = i % 2 == 0 ? RecomputeMode::Full : RecomputeMode::Selective;
+  }
+  check_all(language_task(config, {.sequences = 4, .length = 6}), plans);
+}
+
+/// How many instructions.
+std::int64_t computed_again(const Program& program) {
+  return std::ranges::count(program.instructions, Phase::Recompute, &Instruction::phase);
+}
+
+// On every rank: nothing, something, more.
+TEST(Equality, PlansSayWhatIsComputedAgain) {
+  const Task task = language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6});
+  for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "context=2"}) {
+    SCOPED_TRACE(mesh);
+    const auto programs = [&](RecomputeMode mode) {
+      return programs_of(task.graph, plan_of({.mesh = mesh, .recompute = mode}), task.names);
+    };
+    const std::vector<Program> none = programs(RecomputeMode::None);
+    const std::vector<Program> some = programs(RecomputeMode::Selective);
+    const std::vector<Program> full = programs(RecomputeMode::Full);
+    for (std::size_t rank = 0; rank < none.size(); ++rank) {
+      EXPECT_EQ(computed_again(none[rank]), 0);
+      EXPECT_GT(computed_again(some[rank]), 0);
+      EXPECT_GT(computed_again(full[rank]), computed_again(some[rank]));
+    }
+  }
 }
 
 TEST(Equality, Llama) {

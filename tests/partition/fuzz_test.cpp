@@ -167,6 +167,7 @@ FuzzCase random_case(std::uint64_t seed) {
   const bool in_pairs = c.plan.microbatches > 1 && c.plan.mesh.size("pipe") % 2 == 0;
   c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, in_pairs ? 4 : 3))];
   c.plan.context = draw(random, 0, 1) == 0 ? Plan::Context::Gather : Plan::Context::Ring;
+  c.plan.recompute.mode = static_cast<RecomputeMode>(draw(random, 0, 2));
   return c;
 }
 
@@ -246,6 +247,9 @@ std::vector<FuzzCase> smaller(const FuzzCase& c) {
   }
   if (c.plan.sequence) {
     with([](FuzzCase& tried) { tried.plan.sequence = false; });
+  }
+  if (c.plan.recompute.any()) {
+    with([](FuzzCase& tried) { tried.plan.recompute = {}; });
   }
   return cases;
 }

@@ -9,6 +9,7 @@
 #include "trireme/optimize.h"
 #include "trireme/parts.h"
 #include "trireme/program_set.h"
+#include "trireme/recompute.h"
 
 namespace trireme {
 namespace {
@@ -154,7 +155,8 @@ Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
   return outputs;
 }
 
-std::vector<Program> programs_of(const Graph& graph, const Plan& plan, const DimNames& names) {
+std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const DimNames& names) {
+  const Graph graph = recompute_by(whole, plan.recompute);
   const Wishes wishes = wishes_of(graph, plan, names);
   const Partition partition(graph, wishes);
   const PipelineTable table = table_of(plan);
@@ -166,8 +168,9 @@ std::vector<Program> programs_of(const Graph& graph, const Plan& plan, const Dim
   return programs;
 }
 
-Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
+Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
                        const Numbers& first, const Batches& batches) {
+  const Graph graph = recompute_by(whole, plan.recompute);
   return train_on_ranks(graph, plan, wishes_of(graph, plan, names), table_of(plan), first, batches);
 }
 

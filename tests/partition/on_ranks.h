@@ -40,12 +40,12 @@ using Batches = std::vector<Numbers>;
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
                                      const PipelineTable& table, const Numbers& first,
                                      const Batches& batches);
-/// With the wishes and the table of the plan.
-[[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const DimNames& names,
+/// With the wishes and the table of the plan, computing again what it says.
+[[nodiscard]] Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
 
 /// What each rank runs.
-[[nodiscard]] std::vector<Program> programs_of(const Graph& graph, const Plan& plan,
+[[nodiscard]] std::vector<Program> programs_of(const Graph& whole, const Plan& plan,
                                                const DimNames& names);
 
 }  // namespace trireme

@@ -18,12 +18,14 @@ struct Case {
   int zero = 0;
   bool sequence = false;
   Plan::Context context = Plan::Context::Gather;
+  RecomputeMode recompute = RecomputeMode::None;
 };
 
 inline std::string describe(const Case& c) {
-  return fmt::format("mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {}",
-                     c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence,
-                     to_text(c.context));
+  return fmt::format(
+      "mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {} recompute {}",
+      c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence, to_text(c.context),
+      to_text(c.recompute));
 }
 
 inline Plan plan_of(const Case& c) {
@@ -35,6 +37,7 @@ inline Plan plan_of(const Case& c) {
   plan.zero = c.zero;
   plan.sequence = c.sequence;
   plan.context = c.context;
+  plan.recompute.mode = c.recompute;
   return plan;
 }
 

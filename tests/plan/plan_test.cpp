@@ -17,9 +17,11 @@ TEST(Plan, TextRoundTrips) {
   plan.sequence = true;
   plan.context = Plan::Context::AllToAll;
   plan.compression = parse_compression("top-k:0.003");
+  plan.recompute.budget = Bytes{123'456'789};
   plan.cuts.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   plan.context = Plan::Context::Ring;
+  plan.recompute = {.mode = RecomputeMode::Selective};
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
   // A table of one's own.
@@ -32,6 +34,42 @@ TEST(Plan, TextRoundTrips) {
   plan.microbatches = 16;
   plan.table->tasks[0].pop_back();
   expect_error(ErrorKind::Usage, "the table mine: ", [&] { plan.verify(); });
+}
+
+// Every field has its line, whatever it is.
+TEST(Plan, TextIsThis) {
+  Plan plan;
+  plan.mesh = parse_mesh("data=2,tensor=2");
+  plan.zero = 1;
+  plan.recompute.mode = RecomputeMode::Full;
+  plan.cuts = {{"data", {"batch"}}, {"tensor", {"heads"}}};
+  EXPECT_EQ(to_text(plan), R"({
+  "mesh": "data=2,tensor=2",
+  "microbatches": 1,
+  "schedule": "1f1b",
+  "chunks": 1,
+  "zero": 1,
+  "sequence": false,
+  "context": "gather",
+  "compression": "none",
+  "recompute": "full",
+  "cuts": {
+    "data": [
+      "batch"
+    ],
+    "tensor": [
+      "heads"
+    ]
+  }
+}
+)");
+}
+
+TEST(Plan, RecomputationIsAModeOrABudget) {
+  Plan plan;
+  plan.recompute = {.mode = RecomputeMode::Full, .budget = Bytes{1 << 20}};
+  expect_error(ErrorKind::Usage, "recompute is full and has a budget too, 1 MiB",
+               [&] { plan.verify(); });
 }
 
 TEST(Plan, RefusesWhatIsNone) {
@@ -48,6 +86,9 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "", "sequence": 1})", "sequence"},
       {R"({"mesh": "", "context": "spiral"})", "all-to-all"},
       {R"({"mesh": "", "compression": "zstd"})", "power:RANK"},
+      {R"({"mesh": "", "recompute": "most"})", "plan: recompute 'most' is no way to recompute"},
+      {R"({"mesh": "", "recompute": 64})", "recompute"},
+      {R"({"mesh": "", "recompute": "64XB"})", "'64XB' is not a size"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };

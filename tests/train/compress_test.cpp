@@ -74,8 +74,9 @@ std::vector<double> losses_of(const RankRun& run) {
   run_threads(plan.mesh.devices(), [&](World& world) {
     Communicator communicator(world, plan.mesh);
     const auto device = make_cpu_device({.threads = 1, .pinned = false});
-    const TrainerOptions options = curve_options(config, run.sgd);
-    Trainer trainer(options, *device, {.plan = plan, .communicator = &communicator});
+    TrainerOptions options = curve_options(config, run.sgd);
+    options.plan = plan;
+    Trainer trainer(options, *device, &communicator);
     const std::unique_ptr<Batches> data = curve_data(config);
     std::vector<std::byte> inputs(static_cast<std::size_t>(trainer.input_bytes().count));
     std::vector<std::byte> targets(static_cast<std::size_t>(trainer.target_bytes().count));

@@ -204,10 +204,9 @@ TrainerOptions perceptron() {
 /// Three tries: one, one with large examples, and one.
 std::vector<StepResult> three_steps(const Plan& plan, Communicator* communicator) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1, .pinned = false});
-  Ranks ranks;
-  ranks.plan = plan;
-  ranks.communicator = communicator;
-  Trainer trainer(perceptron(), *device, ranks);
+  TrainerOptions options = perceptron();
+  options.plan = plan;
+  Trainer trainer(options, *device, communicator);
   std::vector<StepResult> results;
   for (const float size : kSizes) {
     std::vector<float> x(static_cast<std::size_t>(trainer.input_bytes().count) / sizeof(float));

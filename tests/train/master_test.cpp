@@ -97,17 +97,14 @@ TEST(Master, IsCutByZeroLikeOtherState) {
   std::array<std::int64_t, 4> state{};
   std::array<std::vector<double>, 4> losses;
   for (const int zero : {0, 1, 2, 3}) {
-    Plan plan;
-    plan.mesh = Mesh({{"data", 2}});
-    plan.zero = zero;
+    TrainerOptions options = bf16_options();
+    options.plan.mesh = Mesh({{"data", 2}});
+    options.plan.zero = zero;
     std::mutex mutex;
     run_threads(2, [&](World& world) {
-      Communicator communicator(world, plan.mesh);
+      Communicator communicator(world, options.plan.mesh);
       const std::unique_ptr<Device> device = make_cpu_device({.threads = 1, .pinned = false});
-      Ranks ranks;
-      ranks.plan = plan;
-      ranks.communicator = &communicator;
-      Trainer trainer(bf16_options(), *device, ranks);
+      Trainer trainer(options, *device, &communicator);
       std::vector<double> mine = losses_of(trainer, 3);
       const std::lock_guard lock(mutex);
       state.at(static_cast<std::size_t>(zero)) +=

@@ -1,0 +1,93 @@
+#include "cli/train_folder.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Seconds wall_time() {
+  return {
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()};
+}
+
+/// "FOLDER/events.out.tfevents.SECONDS.trireme.NUMBER": TensorBoard reads the files of a run in the order of
+/// their names.
+std::string free_event_file(const std::string& folder, Seconds now) {
+  for (int number = 0;; ++number) {
+    std::string path = fmt::format("{}/events.out.tfevents.{:.0f}.trireme.{:03}", folder,
+                                   std::floor(now.count), number);
+    if (!fs::exists(path)) {
+      return path;
+    }
+  }
+}
+
+}  // namespace
+
+std::string free_run_folder(const std::string& model) {
+  for (int number = 1;; ++number) {
+    std::string folder = fmt::format("runs/{}-{:03}", model, number);
+    if (!fs::exists(folder)) {
+      return folder;
+    }
+  }
+}
+
+void make_run_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("cannot make the folder '{}': {}; choose another by --run-folder",
+                            folder, error.message()));
+  }
+}
+
+StepRecord::StepRecord(const std::string& folder, const TrainOptions& options)
+    : metrics_(folder + "/metrics.jsonl", std::ios::app) {
+  if (!metrics_) {
+    throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder));
+  }
+  if (options.tensorboard) {
+    const Seconds now = wall_time();
+    events_.emplace(free_event_file(folder, now), now);
+  }
+}
+
+void StepRecord::add(const TrainFacts& facts, const TrainMoment& moment) {
+  metrics_ << moment_json(facts, moment) << "\n";
+  if (events_) {
+    add_event(facts, moment);
+  }
+}
+
+// As TensorBoard groups them: by what comes before the slash.
+void StepRecord::add_event(const TrainFacts& facts, const TrainMoment& m) {
+  const std::string speed = fmt::format("speed/{}_per_second", facts.unit);
+  std::vector<train::EventScalar> scalars{
+      {"loss/training", m.loss},
+      {"optimizer/learning_rate", m.rate},
+      {"optimizer/gradient_norm", m.gradient_norm},
+      {speed, static_cast<double>(facts.units_per_step) / m.step_time.count},
+      {"speed/mfu", mfu(facts, m.step_time)},
+      {"speed/hfu", hfu(facts, m.step_time)},
+      {"memory/peak_bytes", static_cast<double>(facts.memory.count)}};
+  if (m.loss_scale) {
+    scalars.push_back({"optimizer/loss_scale", *m.loss_scale});
+  }
+  if (m.validation) {
+    scalars.push_back({"loss/validation", *m.validation});
+  }
+  events_->add(m.step, wall_time(), scalars);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,93 @@
+#include "cli/train_ranks.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "cli/interrupt.h"
+#include "cli/parsed.h"
+#include "cli/train_data.h"
+#include "cli/train_folder.h"
+#include "cli/train_model.h"
+#include "cli/train_run.h"
+#include "cli/train_setup.h"
+#include "trireme/comm.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+namespace {
+
+/// A rank that computes for long is not a rank that hangs.
+WorldOptions world_options() {
+  WorldOptions options;
+  options.deadline = {10.0};
+  return options;
+}
+
+/// Finds once, before there are ranks, what all of them would complain about. With the name of the run's folder, which
+/// they could not agree on later.
+TrainOptions checked(TrainOptions options, const Plan& plan) {
+  const NamedModel named = name_model(options);
+  const TrainData data = open_train_data(options.settings, named.config);
+  const TrainModel model =
+      open_train_model(options.settings, named, data.vocabulary, !options.resume.empty());
+  if (!options.resume.empty()) {
+    (void)open_checkpoint(options);
+  } else if (options.run_folder.empty()) {
+    options.run_folder = free_run_folder(name_of(model.config));
+  }
+  check_plan(trainer_options(options.settings, model.config, plan));
+  return options;
+}
+
+}  // namespace
+
+std::optional<std::string> variable(const std::string& name) {
+  // Before there are threads.
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+void run_forked(const TrainOptions& given, const Plan& plan) {
+  constexpr int kMostProcesses = 256;
+  require(plan.mesh.devices() <= kMostProcesses,
+          fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
+                      to_text(plan.mesh), plan.mesh.devices(), kMostProcesses));
+  const TrainOptions options = checked(given, plan);
+  SharedNumber interrupted;
+  SharedNumber refused;  // 1: what a rank says is an error of the caller's
+  const InterruptGuard guard(interrupted);
+  const auto body = [&](World& world) {
+    try {
+      run_rank(options, plan, &world, interrupted);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input) {
+        refused.set(1);
+      }
+      throw;
+    }
+  };
+  if (launch(plan.mesh.devices(), body, world_options()) != 0) {
+    throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
+                "a rank failed; its message stands above");
+  }
+}
+
+void run_joined(const TrainOptions& options, const Plan& plan) {
+  SharedNumber interrupted;
+  World world = join(variable, world_options());
+  std::optional<Error> problem;
+  try {
+    (void)checked(options, plan);
+  } catch (const Error& error) {
+    problem = error;
+  }
+  const int teller = first_rank_with(world, problem.has_value());
+  if (teller == world.size()) {
+    run_rank(options, plan, &world, interrupted);
+  } else if (teller == world.rank() && problem) {
+    throw Error(*problem);
+  }
+}
+
+}  // namespace trireme::cli

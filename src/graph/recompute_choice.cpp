@@ -1,0 +1,70 @@
+#include "trireme/recompute_choice.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array kModes{RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Full};
+
+std::optional<RecomputeMode> find_mode(std::string_view text) {
+  const auto* const found =
+      std::ranges::find_if(kModes, [&](RecomputeMode mode) { return to_text(mode) == text; });
+  return found == kModes.end() ? std::nullopt : std::optional(*found);
+}
+
+[[noreturn]] void refuse(std::string_view text, std::string_view more) {
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("'{}' is no way to recompute; use none, selective or full{}", text, more));
+}
+
+}  // namespace
+
+std::string_view to_text(RecomputeMode mode) {
+  switch (mode) {
+    case RecomputeMode::None:
+      return "none";
+    case RecomputeMode::Selective:
+      return "selective";
+    case RecomputeMode::Full:
+      return "full";
+  }
+  return "?";
+}
+
+RecomputeMode parse_recompute_mode(std::string_view text) {
+  const std::optional<RecomputeMode> mode = find_mode(text);
+  if (!mode) {
+    refuse(text, "");
+  }
+  return *mode;
+}
+
+std::string to_text(const RecomputeChoice& choice) {
+  if (!choice.budget) {
+    return std::string(to_text(choice.mode));
+  }
+  constexpr std::int64_t kMebi = std::int64_t{1} << 20U;
+  const std::int64_t bytes = choice.budget->count;
+  return bytes % kMebi == 0 ? fmt::format("{}MiB", bytes / kMebi) : fmt::format("{}B", bytes);
+}
+
+RecomputeChoice parse_recompute(std::string_view text) {
+  RecomputeChoice choice;
+  if (const std::optional<RecomputeMode> mode = find_mode(text)) {
+    choice.mode = *mode;
+  } else if (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+    choice.budget = parse_bytes(text);
+  } else {
+    refuse(text, ", or a size such as 64MiB, the most that activations may take");
+  }
+  return choice;
+}
+
+}  // namespace trireme
