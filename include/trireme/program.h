@@ -14,9 +14,20 @@
 
 namespace trireme {
 
-/// What memory is used for.
-enum class Category : std::uint8_t { Input, Parameter, Optimizer, Gradient, Activation, Workspace };
-inline constexpr int kCategories = 6;
+/// What memory is used for. Communication is what a rank would not need alone: what exchanges write (received
+/// pieces, gathered parameters, their scratch), and what is put together only to be sent (buckets). A sum
+/// over ranks is what its terms are: a gradient is a gradient from the backward on, before and after it is reduced,
+/// and a reduced activation is an activation.
+enum class Category : std::uint8_t {
+  Input,
+  Parameter,
+  Optimizer,
+  Gradient,
+  Activation,
+  Communication,
+  Workspace
+};
+inline constexpr int kCategories = 7;
 [[nodiscard]] std::string_view to_text(Category category);
 
 struct BufferId {

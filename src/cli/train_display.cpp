@@ -32,6 +32,15 @@ void add_compression(Json& json, const TrainFacts& facts) {
   }
 }
 
+/// {"parameter_bytes": 1024, …}
+Json memory_json(const std::vector<MemoryPart>& parts) {
+  Json json;
+  for (const MemoryPart& part : parts) {
+    json[part.what + "_bytes"] = part.bytes.count;
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
@@ -147,9 +156,10 @@ void print_facts(const TrainFacts& f) {
   }
   fmt::print(
       "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
-      "(for HFU); memory: {}\n",
-      f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops),
-      f.ranks.empty() ? to_text(f.memory) : to_text(f.memory) + " on rank 0");
+      "(for HFU)\n",
+      f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops));
+  fmt::print("memory   {}{}: {}\n", to_text(f.memory), f.ranks.empty() ? "" : " on rank 0",
+             parts_text(f.memory_parts));
   if (f.first_step > 0) {
     fmt::print("resumed  after step {}\n", f.first_step);
   }
@@ -325,6 +335,7 @@ class JsonDisplay : public TrainDisplay {
     json[facts.unit + "_per_second"] = e.units_per_second;
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
+    json["memory"] = memory_json(facts.memory_parts);
     add_compression(json, facts);
     json["seconds"] = e.time.count;
     json["weights"] = facts.weights.empty() ? Json() : Json(facts.weights);

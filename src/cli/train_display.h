@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/train_data.h"
+#include "cli/train_memory.h"
 #include "cli/train_plan.h"
 #include "trireme/units.h"
 
@@ -29,6 +31,7 @@ struct TrainFacts {
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
   Bytes memory{};
+  std::vector<MemoryPart> memory_parts{};             ///< at the fullest moment; of rank 0
   std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
   std::optional<CompressedBytes> bytes_along_data{};  ///< if gradients are compressed
   std::optional<LossMarks> marks{};

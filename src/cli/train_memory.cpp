@@ -12,24 +12,10 @@
 namespace trireme::cli {
 namespace {
 
-/// "3.1 MiB activation, 1.2 MiB parameter, …", the most first.
-std::string parts_text(const train::MemoryNeed& need) {
-  std::vector<std::pair<Bytes, std::string>> parts;
-  for (std::size_t c = 0; c < kCategories; ++c) {
-    const auto category = static_cast<Category>(c);
-    const Bytes bytes = category == Category::Workspace ? need.workspace : need.use.at_peak.at(c);
-    parts.emplace_back(bytes, to_text(category));
-  }
-  parts.emplace_back(need.evaluation, "validation and samples");
-  parts.emplace_back(Bytes{need.arena.count - need.use.peak.count}, "gaps");
-  std::ranges::stable_sort(parts, std::greater<>(), [](const auto& part) { return part.first; });
-  std::vector<std::string> texts;
-  for (const auto& [bytes, what] : parts) {
-    if (bytes.count > 0) {
-      texts.push_back(fmt::format("{} {}", to_text(bytes), what));
-    }
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
+std::string need_text(const train::MemoryNeed& need) {
+  std::vector<MemoryPart> parts = memory_parts(need.use, need.arena, need.workspace);
+  parts.push_back({"validation and samples", need.evaluation});
+  return parts_text(std::move(parts));
 }
 
 std::string largest_text(const train::MemoryNeed& need) {
@@ -107,7 +93,29 @@ void require_memory(const train::TrainerOptions& options, const AvailableMemory&
                   "memory is fullest at {}: {}\n"
                   "the largest tensors then: {}{}",
                   to_text(need.total()), to_text(available.bytes), available.reason, need.moment,
-                  parts_text(need), largest_text(need), fixes_text(options, available, device)));
+                  need_text(need), largest_text(need), fixes_text(options, available, device)));
+}
+
+std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena, Bytes workspace) {
+  std::vector<MemoryPart> parts;
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    const auto category = static_cast<Category>(c);
+    parts.push_back({std::string(to_text(category)),
+                     category == Category::Workspace ? workspace : use.at_peak.at(c)});
+  }
+  parts.push_back({"gaps", {arena.count - use.peak.count}});
+  return parts;
+}
+
+std::string parts_text(std::vector<MemoryPart> parts) {
+  std::ranges::stable_sort(parts, std::greater<>(), &MemoryPart::bytes);
+  std::vector<std::string> texts;
+  for (const MemoryPart& part : parts) {
+    if (part.bytes.count > 0) {
+      texts.push_back(fmt::format("{} {}", to_text(part.bytes), part.what));
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::string options_text(const train::TrainerOptions& from, const train::TrainerOptions& to) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/host_memory.h"
 #include "train/memory_plan.h"
@@ -16,6 +17,18 @@ namespace trireme::cli {
 /// that fit, each tried, the cheapest first.
 void require_memory(const train::TrainerOptions& options, const AvailableMemory& available,
                     Device& device);
+
+/// What a part of memory is for: "activation", "gaps".
+struct MemoryPart {
+  std::string what{};
+  Bytes bytes{};
+};
+
+/// All categories at the fullest moment of a step, and the gaps that are left in the arena then.
+[[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena,
+                                                   Bytes workspace);
+/// "3.1 MiB activation, 1.2 MiB parameter, …", the most first; of what takes nothing, nothing.
+[[nodiscard]] std::string parts_text(std::vector<MemoryPart> parts);
 
 /// How to ask for what `to` has and `from` has not: "--batch 8 --recompute full".
 [[nodiscard]] std::string options_text(const train::TrainerOptions& from,

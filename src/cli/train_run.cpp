@@ -191,9 +191,13 @@ class Run {
               .hardware_flops = hardware.products,
               .peak_flops = peak * ranks_that_run(),
               .memory = trainer_.memory(),
+              .memory_parts = {},
               .ranks = ranks_text(),
               .bytes_along_data = {},
               .marks = data_.marks};
+    const Bytes arena = trainer_.program().arena;
+    facts_.memory_parts = memory_parts(memory_use(trainer_.program()), arena,
+                                       {trainer_.memory().count - arena.count});
     if (ranks_.plan.compression.any()) {
       facts_.bytes_along_data =
           compressed_bytes(trainer_options(settings_, model_.config, ranks_.plan));

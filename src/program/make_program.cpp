@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "graph/op.h"
+#include "program/categories.h"
 #include "trireme/program.h"
 
 namespace trireme {
@@ -35,15 +36,13 @@ class Planner {
 
   Program run() {
     add_instructions();
+    categorize(program_);
     add_copies();
     find_versions();
     find_waits();
     find_last_uses();
     assign_storages();
     place();
-    for (const Output& output : graph_.outputs()) {
-      program_.outputs.push_back({output.name, {output.value.index}});
-    }
     return std::move(program_);
   }
 
@@ -72,25 +71,8 @@ class Planner {
       }
       program_.instructions.push_back(std::move(instruction));
     }
-    categorize();
-  }
-
-  void categorize() {
-    for (Buffer& buffer : program_.buffers) {
-      buffer.category = buffer.origin == Origin::Input       ? Category::Input
-                        : buffer.origin == Origin::Parameter ? Category::Parameter
-                        : buffer.origin == Origin::State     ? Category::Optimizer
-                                                             : Category::Activation;
-    }
-    // What the update reads of the backward are the gradients of the parameters.
-    for (const Instruction& instruction : program_.instructions) {
-      for (const BufferId input : instruction.inputs) {
-        const ValueId value{input.index};
-        if (instruction.phase == Phase::Update && graph_.value(value).origin == Origin::Node &&
-            graph_.node(graph_.value(value).producer).phase == Phase::Backward) {
-          buffer(input).category = Category::Gradient;
-        }
-      }
+    for (const Output& output : graph_.outputs()) {
+      program_.outputs.push_back({output.name, {output.value.index}});
     }
   }
 

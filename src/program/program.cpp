@@ -23,6 +23,8 @@ std::string_view to_text(Category category) {
       return "gradient";
     case Category::Activation:
       return "activation";
+    case Category::Communication:
+      return "communication";
     case Category::Workspace:
       return "workspace";
   }

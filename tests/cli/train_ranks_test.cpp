@@ -354,6 +354,30 @@ TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
 }
 
 // G5: the bytes that are told, on the screen and to machines; and that it may begin and end anywhere in a run.
+TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
+  const auto memory_of = [&](const std::string& options) {
+    const Ran ran =
+        run_program(kSmall + "--steps 0 --json --run-folder " + new_run() + " " + options);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    const Json summary = Json::parse(ran.out);
+    double sum = 0;
+    for (const auto& [what, bytes] : summary["memory"].items()) {
+      sum += bytes.get<double>();
+    }
+    EXPECT_EQ(sum, summary["peak_memory_bytes"].get<double>()) << ran.out;
+    return summary["memory"];
+  };
+  const Json one = memory_of("");
+  const Json many = memory_of("--mesh data=2 --zero 3");
+  EXPECT_EQ(one["communication_bytes"], 0);
+  EXPECT_GT(many["communication_bytes"], 0);
+  EXPECT_NEAR(many["parameter_bytes"].get<double>() / one["parameter_bytes"].get<double>(), 0.5,
+              0.05);
+  const Ran text =
+      run_program(kSmall + "--steps 0 --mesh data=2 --zero 3 --run-folder " + new_run());
+  EXPECT_NE(text.out.find(" communication"), std::string::npos) << text.out;
+}
+
 TEST_F(TrainRanks, CompressedGradientsAreFewerBytes) {
   const std::string run = new_run();
   const Ran text = run_program(kSmall + "--steps 3 -n 2 --compress top-k:0.01 --run-folder " + run);

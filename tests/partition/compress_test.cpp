@@ -10,6 +10,7 @@
 #include "expect_error.h"
 #include "on_ranks.h"
 #include "plan_case.h"
+#include "tiny_model.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
@@ -33,17 +34,12 @@ struct Task {
 
 /// Matrices of 1024 and 2048 elements, which are compressed, and others, which are not.
 Task small_gpt(DType dtype) {
-  ModelConfig config;
-  config.name = "gpt";
-  config.vocabulary = 13;
+  ModelConfig config = tiny_model();
   config.context = kLength;
   config.width = 32;
   config.layers = 2;
-  config.heads = 4;
-  config.key_heads = 4;
   config.head_width = 8;
   config.hidden = 64;
-  config.tied = true;
   config.dtype = dtype;
   const Model model = make_model(config, {.sequences = kSequences, .length = kLength});
   TrainingOptions options;

@@ -8,7 +8,8 @@
 
 #include "graph/op.h"
 #include "on_ranks.h"
-#include "plan_case.h"
+#include "plan_cases.h"
+#include "tiny_model.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
 #include "trireme/training.h"
@@ -18,23 +19,6 @@ namespace {
 
 constexpr double kTolerance = 1e-10;
 constexpr int kSteps = 5;
-
-ModelConfig tiny(Family family) {
-  ModelConfig config;
-  config.name = family == Family::Gpt2 ? "gpt" : "llama";
-  config.family = family;
-  config.vocabulary = 13;
-  config.context = 8;
-  config.width = 12;
-  config.layers = 4;
-  config.heads = 4;
-  config.key_heads = family == Family::Gpt2 ? 4 : 2;
-  config.head_width = 4;
-  config.hidden = 20;
-  config.tied = family == Family::Gpt2;
-  config.dtype = DType::F64;
-  return config;
-}
 
 struct Task {
   Graph graph{};
@@ -114,120 +98,7 @@ void expect_predicted_bytes(const Trained& many) {
   }
 }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all{
-      // Each alone; even and not.
-      {.mesh = ""},
-      {.mesh = "", .microbatches = 2},
-      {.mesh = "", .microbatches = 3},
-      {.mesh = "data=2"},
-      {.mesh = "data=3"},
-      {.mesh = "data=4"},
-      {.mesh = "data=6"},
-      {.mesh = "data=2", .microbatches = 2},
-      {.mesh = "data=2", .zero = 1},
-      {.mesh = "data=2", .zero = 2},
-      {.mesh = "data=2", .zero = 3},
-      {.mesh = "data=3", .zero = 1},
-      {.mesh = "data=3", .zero = 2},
-      {.mesh = "data=3", .zero = 3},
-      {.mesh = "data=4", .zero = 3},
-      {.mesh = "data=8", .zero = 3},
-      {.mesh = "data=2", .microbatches = 2, .zero = 1},
-      {.mesh = "data=2", .microbatches = 2, .zero = 2},
-      {.mesh = "data=2", .microbatches = 2, .zero = 3},
-      {.mesh = "data=3", .microbatches = 2, .zero = 2},
-      {.mesh = "tensor=2"},
-      {.mesh = "tensor=3"},
-      {.mesh = "tensor=4"},
-      {.mesh = "tensor=6"},
-      {.mesh = "tensor=2", .sequence = true},
-      {.mesh = "tensor=3", .sequence = true},
-      {.mesh = "tensor=4", .sequence = true},
-      {.mesh = "tensor=2", .microbatches = 2},
-      {.mesh = "context=2"},
-      {.mesh = "context=3"},
-      {.mesh = "context=4"},
-      {.mesh = "context=2", .context = Plan::Context::AllToAll},
-      {.mesh = "context=3", .context = Plan::Context::AllToAll},
-      {.mesh = "context=4", .context = Plan::Context::AllToAll},
-      {.mesh = "context=2", .context = Plan::Context::Ring},
-      {.mesh = "context=3", .context = Plan::Context::Ring},
-      {.mesh = "context=4", .context = Plan::Context::Ring},
-      {.mesh = "context=8", .context = Plan::Context::Ring},  // some have nothing
-      {.mesh = "context=3", .microbatches = 2, .context = Plan::Context::Ring},
-      {.mesh = "pipe=2"},
-      {.mesh = "pipe=3"},
-      {.mesh = "pipe=4"},
-      {.mesh = "pipe=2", .microbatches = 4, .schedule = "naive"},
-      {.mesh = "pipe=2", .microbatches = 4, .schedule = "gpipe"},
-      {.mesh = "pipe=2", .microbatches = 4},
-      {.mesh = "pipe=4", .microbatches = 4},
-      {.mesh = "pipe=3", .microbatches = 2, .schedule = "gpipe"},
-      {.mesh = "pipe=2", .microbatches = 4, .schedule = "interleaved", .chunks = 2},
-      {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-h1"},
-      {.mesh = "pipe=4", .microbatches = 4, .schedule = "zb-h1"},
-      {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-v"},
-      {.mesh = "pipe=2", .microbatches = 2, .schedule = "chimera"},
-      {.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"},
-      // Pairs.
-      {.mesh = "data=2,tensor=2"},
-      {.mesh = "tensor=2,data=2"},
-      {.mesh = "data=3,tensor=2"},
-      {.mesh = "data=2,tensor=2", .zero = 1},
-      {.mesh = "data=2,tensor=2", .zero = 2, .sequence = true},
-      {.mesh = "data=2,tensor=2", .zero = 3, .sequence = true},
-      {.mesh = "data=2,tensor=3", .zero = 3},
-      {.mesh = "data=2,tensor=2", .microbatches = 2, .zero = 2},
-      {.mesh = "data=2,context=2"},
-      {.mesh = "data=2,context=3", .zero = 3},
-      {.mesh = "tensor=2,context=2"},
-      {.mesh = "tensor=2,context=2", .context = Plan::Context::AllToAll},
-      {.mesh = "data=2,context=2", .microbatches = 2, .context = Plan::Context::AllToAll},
-      {.mesh = "tensor=2,context=2", .sequence = true},
-      {.mesh = "tensor=2,context=2", .context = Plan::Context::Ring},
-      {.mesh = "context=3,tensor=2", .sequence = true, .context = Plan::Context::Ring},
-      {.mesh = "data=2,context=3", .zero = 3, .context = Plan::Context::Ring},
-      {.mesh = "data=2,context=2", .microbatches = 2, .zero = 2, .context = Plan::Context::Ring},
-      {.mesh = "pipe=2,context=3", .microbatches = 2, .context = Plan::Context::Ring},
-      {.mesh = "pipe=2,context=2",
-       .microbatches = 4,
-       .schedule = "zb-h1",
-       .context = Plan::Context::Ring},
-      {.mesh = "data=2,pipe=2", .microbatches = 2},
-      {.mesh = "pipe=2,data=2", .microbatches = 2, .zero = 1},
-      {.mesh = "pipe=2,data=2", .microbatches = 2, .zero = 2},
-      {.mesh = "pipe=2,data=2", .microbatches = 2, .zero = 3},
-      {.mesh = "pipe=2,data=3", .microbatches = 2, .schedule = "gpipe", .zero = 3},
-      {.mesh = "pipe=2,data=2", .microbatches = 2, .schedule = "zb-h1", .zero = 2},
-      {.mesh = "pipe=2,tensor=2", .microbatches = 4},
-      {.mesh = "pipe=2,tensor=2", .microbatches = 4, .schedule = "zb-v", .sequence = true},
-      {.mesh = "pipe=2,context=2", .microbatches = 2},
-      {.mesh = "data=2,pipe=2", .microbatches = 4, .schedule = "chimera", .zero = 1},
-      {.mesh = "pipe=2,data=2", .microbatches = 2, .schedule = "chimera", .zero = 3},
-      {.mesh = "pipe=2,tensor=2", .microbatches = 3, .schedule = "chimera", .sequence = true},
-      {.mesh = "pipe=4,data=2", .microbatches = 4},
-      // Triples.
-      {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2},
-      {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
-      {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 3, .sequence = true},
-      {.mesh = "data=2,context=2,tensor=2"},
-      {.mesh = "data=2,context=2,tensor=2", .zero = 1, .context = Plan::Context::Ring},
-      {.mesh = "data=2,pipe=2,context=2",
-       .microbatches = 2,
-       .schedule = "gpipe",
-       .zero = 2,
-       .context = Plan::Context::Ring},
-      {.mesh = "data=2,context=2,tensor=2", .zero = 2, .sequence = true},
-      {.mesh = "pipe=2,context=2,tensor=2",
-       .microbatches = 2,
-       .schedule = "interleaved",
-       .chunks = 2},
-  };
-  return all;
-}
-
-void check_all(const Task& task, const std::vector<Case>& plans = cases()) {
+void check_all(const Task& task, const std::vector<Case>& plans = plans_of_language_models()) {
   const Trained one = train_alone(task.graph, task.first, task.batches);
   for (const Case& c : plans) {
     SCOPED_TRACE(describe(c));
@@ -242,14 +113,14 @@ void check_all(const Task& task, const std::vector<Case>& plans = cases()) {
 }
 
 TEST(Equality, Gpt) {
-  check_all(language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6}));
+  check_all(language_task(tiny_model(), {.sequences = 4, .length = 6}));
 }
 
 // Masks do not depend on the plan, nor on what it computes again; one device keeps everything.
 TEST(Equality, GptWithDropoutAndRecomputation) {
-  ModelConfig config = tiny(Family::Gpt2);
+  ModelConfig config = tiny_model();
   config.dropout = 0.2;
-  std::vector<Case> plans = cases();
+  std::vector<Case> plans = plans_of_language_models();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     plans[i].recompute = i % 2 == 0 ? RecomputeMode::Full : RecomputeMode::Selective;
   }
@@ -263,7 +134,7 @@ std::int64_t computed_again(const Program& program) {
 
 // On every rank: nothing, something, more.
 TEST(Equality, PlansSayWhatIsComputedAgain) {
-  const Task task = language_task(tiny(Family::Gpt2), {.sequences = 4, .length = 6});
+  const Task task = language_task(tiny_model(), {.sequences = 4, .length = 6});
   for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "context=2"}) {
     SCOPED_TRACE(mesh);
     const auto programs = [&](RecomputeMode mode) {
@@ -281,42 +152,18 @@ TEST(Equality, PlansSayWhatIsComputedAgain) {
 }
 
 TEST(Equality, Llama) {
-  check_all(language_task(tiny(Family::Llama), {.sequences = 4, .length = 6}));
+  check_all(language_task(tiny_model(Family::Llama), {.sequences = 4, .length = 6}));
 }
 
 // E17: experts on ranks of their own, alone and with the others.
 TEST(Equality, MixtureOfExperts) {
-  ModelConfig config = tiny(Family::Gpt2);
+  ModelConfig config = tiny_model();
   config.layers = 2;
   config.experts = 6;
   config.experts_per_token = 2;
   config.capacity_factor = 1.0;  // some find no place
   config.shared_experts = 1;
-  check_all(
-      language_task(config, {.sequences = 4, .length = 6}),
-      {
-          {.mesh = "data=2"},
-          {.mesh = "data=3", .zero = 3},
-          {.mesh = "", .microbatches = 2, .schedule = "gpipe"},
-          {.mesh = "expert=2"},
-          {.mesh = "expert=3"},
-          {.mesh = "expert=4"},
-          {.mesh = "expert=2", .microbatches = 2, .schedule = "gpipe"},
-          {.mesh = "expert=2", .zero = 1},
-          {.mesh = "data=2,expert=2"},
-          {.mesh = "data=2,expert=2", .zero = 2},
-          {.mesh = "data=2,expert=3", .zero = 3},
-          {.mesh = "expert=2,tensor=2"},
-          {.mesh = "expert=2,tensor=2", .sequence = true},
-          {.mesh = "data=2,expert=2,tensor=2", .zero = 1},
-          {.mesh = "tensor=2"},
-          {.mesh = "tensor=4"},
-          {.mesh = "context=2"},
-          {.mesh = "context=2", .context = Plan::Context::Ring},
-          {.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"},
-          {.mesh = "pipe=2,expert=2", .microbatches = 2, .schedule = "gpipe"},
-          {.mesh = "pipe=2,expert=2,data=2", .microbatches = 2, .schedule = "gpipe", .zero = 1},
-      });
+  check_all(language_task(config, {.sequences = 4, .length = 6}), plans_of_experts());
 }
 
 Task example_task(const Model& model, const Numbers& inputs) {
@@ -350,27 +197,6 @@ std::vector<double> drawn(std::size_t count, int below) {
   return numbers;
 }
 
-const std::vector<Case>& cases_of_examples() {
-  static const std::vector<Case> all{
-      {.mesh = "data=2"},
-      {.mesh = "data=3"},
-      {.mesh = "data=4", .zero = 1},
-      {.mesh = "data=2", .zero = 2},
-      {.mesh = "data=3", .zero = 3},
-      {.mesh = "", .microbatches = 3},
-      {.mesh = "tensor=2"},
-      {.mesh = "tensor=3"},
-      {.mesh = "data=2,tensor=2", .zero = 3},
-      {.mesh = "data=2,tensor=3", .microbatches = 2},
-      {.mesh = "pipe=2", .microbatches = 3},
-      {.mesh = "pipe=2", .microbatches = 3, .schedule = "zb-h1"},
-      {.mesh = "pipe=2", .microbatches = 3, .schedule = "chimera"},
-      {.mesh = "pipe=2,data=2", .microbatches = 3, .schedule = "gpipe", .zero = 2},
-      {.mesh = "data=2,pipe=2,tensor=2", .microbatches = 2, .zero = 1},
-  };
-  return all;
-}
-
 TEST(Equality, Perceptron) {
   MlpConfig config;
   config.inputs = 5;
@@ -379,7 +205,7 @@ TEST(Equality, Perceptron) {
   config.dtype = DType::F64;
   const Model model = make_model(config, 7);
   check_all(example_task(model, {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}}),
-            cases_of_examples());
+            plans_of_examples());
 }
 
 TEST(Equality, ConvNet) {
@@ -391,7 +217,7 @@ TEST(Equality, ConvNet) {
   config.dtype = DType::F64;
   const Model model = make_model(config, 6);
   check_all(example_task(model, {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}}),
-            cases_of_examples());
+            plans_of_examples());
 }
 
 // The graph of A1 cut between operators, in both ways of A4, and with a branch on each device (A10).

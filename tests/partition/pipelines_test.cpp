@@ -8,6 +8,7 @@
 #include "graph/op.h"
 #include "on_ranks.h"
 #include "plan_case.h"
+#include "tiny_model.h"
 #include "trireme/model_dims.h"
 #include "trireme/optimize.h"
 #include "trireme/training.h"
@@ -20,18 +21,11 @@ constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kLength = 32;
 
 Model small_gpt(std::int64_t sequences) {
-  ModelConfig config;
-  config.name = "gpt";
-  config.vocabulary = 13;
+  ModelConfig config = tiny_model();
   config.context = kLength;
   config.width = kWidth;
   config.layers = 2 * kStages;
-  config.heads = 2;
-  config.key_heads = 2;
-  config.head_width = 8;
-  config.hidden = 32;
   config.tied = false;
-  config.dtype = DType::F64;
   return make_model(config, {.sequences = sequences, .length = kLength});
 }
 

@@ -15,6 +15,7 @@
 #include "meaning.h"
 #include "on_ranks.h"
 #include "plan_case.h"
+#include "tiny_model.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
@@ -25,18 +26,8 @@ namespace trireme {
 namespace {
 
 Graph training_graph(int layers) {
-  ModelConfig config;
-  config.name = "gpt";
-  config.family = Family::Gpt2;
-  config.vocabulary = 13;
-  config.context = 8;
-  config.width = 12;
+  ModelConfig config = tiny_model();
   config.layers = layers;
-  config.heads = 4;
-  config.key_heads = 4;
-  config.head_width = 4;
-  config.hidden = 20;
-  config.dtype = DType::F64;
   TrainingOptions options;
   options.clip_limit = 0.5;
   return make_training_graph(make_model(config, {.sequences = 4, .length = 6}).graph, options);

@@ -10,6 +10,7 @@
 #include "expect_error.h"
 #include "on_ranks.h"
 #include "plan_case.h"
+#include "tiny_model.h"
 #include "trireme/autodiff.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
@@ -23,22 +24,6 @@ constexpr int kSteps = 3;
 constexpr std::int64_t kLength = 6;
 constexpr double kRate = 0.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-ModelConfig tiny() {
-  ModelConfig config;
-  config.name = "gpt";
-  config.vocabulary = 13;
-  config.context = 8;
-  config.width = 12;
-  config.layers = 4;
-  config.heads = 4;
-  config.key_heads = 4;
-  config.head_width = 4;
-  config.hidden = 20;
-  config.tied = true;
-  config.dtype = DType::F64;
-  return config;
-}
 
 /// A plan on a language model, and numbers to begin with.
 struct Trial {
@@ -78,7 +63,7 @@ Batches batches_of(std::int64_t sequences) {
 
 /// The loss and the gradients of so many sequences.
 Graph gradient_graph(std::int64_t sequences) {
-  const Model model = make_model(tiny(), {.sequences = sequences, .length = kLength});
+  const Model model = make_model(tiny_model(), {.sequences = sequences, .length = kLength});
   std::vector<ValueId> parameters;
   for (const ModelParameter& parameter : model.parameters) {
     parameters.push_back(model.graph.find(parameter.name));
@@ -234,7 +219,7 @@ struct Training {
 
 Training training_of(const Trial& trial) {
   Training training;
-  training.model = make_model(tiny(), {.sequences = trial.sequences, .length = kLength});
+  training.model = make_model(tiny_model(), {.sequences = trial.sequences, .length = kLength});
   training.plan = plan_of(trial.plan);
   TrainingOptions options;
   options.clip_limit = trial.clip;

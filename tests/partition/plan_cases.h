@@ -1,0 +1,17 @@
+// The plans that are held against one device: in numbers and in memory.
+#pragma once
+
+#include <vector>
+
+#include "plan_case.h"
+
+namespace trireme {
+
+/// For 4 blocks of 4 heads over 4 sequences.
+[[nodiscard]] const std::vector<Case>& plans_of_language_models();
+/// For 2 such blocks, one or both with 6 experts.
+[[nodiscard]] const std::vector<Case>& plans_of_experts();
+/// For models without sequences: layers one after the other over 6 examples or more.
+[[nodiscard]] const std::vector<Case>& plans_of_examples();
+
+}  // namespace trireme
