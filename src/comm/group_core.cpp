@@ -127,7 +127,7 @@ bool GroupCore::may_begin(std::uint64_t sequence) {
 
 void GroupCore::finish_early(const Record& record) {
   Area& mine = area(me_);
-  if constexpr (kChecks) {
+  if (is_checked()) {
     mine.early[record.sequence % kEarly] = record;
   }
   mine.finished.store(record.sequence, std::memory_order_seq_cst);
@@ -162,7 +162,9 @@ bool is_repeated(const Call& a, const Call& b) {
 
 const Prepared& GroupCore::prepare(const Call& call) {
   if (may_repeat_ && is_repeated(prepared_.call, call)) {
-    prepared_.record.history = history_after(prepared_.record);
+    if (is_checked()) {
+      prepared_.record.history = history_after(prepared_.record);
+    }
     prepared_.record.sequence = next_sequence();
     return prepared_;
   }
@@ -171,9 +173,12 @@ const Prepared& GroupCore::prepare(const Call& call) {
   prepared_.method = choose(call, prepared_.geometry);
   require_possible(*this, call, prepared_.geometry, prepared_.method);
   prepared_.call = call;
-  const std::uint64_t history = history_after(prepared_.record);
-  prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, next_sequence());
-  prepared_.record.history = history;
+  if (is_checked()) {
+    const std::uint64_t history = history_after(prepared_.record);
+    prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, sequence());
+    prepared_.record.history = history;
+  }
+  prepared_.record.sequence = next_sequence();
   may_repeat_ = call.counts.empty() && call.options.user == nullptr;
   return prepared_;
 }
@@ -413,6 +418,9 @@ bool GroupCore::is_final(Rank place) {
 
 void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
                               const std::function<std::string()>& what) {
+  if (!is_checked()) {
+    return;
+  }
   for (Rank place = 0; place < size(); ++place) {
     const Rank rank = members_[static_cast<std::size_t>(place)];
     const RankPage* page = place == me_ ? nullptr : world_.page(rank);
@@ -448,6 +456,9 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
 // Disagreements found by messages.
 
 void GroupCore::remember(const Record& record) {
+  if (!is_checked()) {
+    return;
+  }
   MutexLock lock(mutex_);
   remembered_.resize(kRemembered);
   remembered_[record.sequence % kRemembered] = record;
