@@ -149,7 +149,7 @@ void DirectOp::announce() {
     std::uint64_t& written = group_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
       // Else it is there from last time, but for the number, which the stamp has.
-      mine.record = record_;
+      copy_record(record_, group_.area(me_).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
     mine.fingerprint = compared(record_);
@@ -292,8 +292,8 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   witnesses.reserve(static_cast<std::size_t>(ranks_));
   for (Rank r = 0; r < ranks_; ++r) {
     const bool here = r == me_ || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
-    witnesses.push_back(
-        {group_.members()[static_cast<std::size_t>(r)], here, here ? slot(r).record : Record{}});
+    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], here,
+                         here ? group_.area(r).records[record_.sequence % 2] : Record{}});
   }
   return witnesses;
 }

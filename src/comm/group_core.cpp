@@ -128,7 +128,7 @@ bool GroupCore::may_begin(std::uint64_t sequence) {
 void GroupCore::finish_early(const Record& record) {
   Area& mine = area(me_);
   if (is_checked()) {
-    mine.early[record.sequence % kEarly] = record;
+    copy_record(record, mine.early[record.sequence % kEarly]);
   }
   mine.finished.store(record.sequence, std::memory_order_seq_cst);
   ring_members();
@@ -174,9 +174,8 @@ const Prepared& GroupCore::prepare(const Call& call) {
   require_possible(*this, call, prepared_.geometry, prepared_.method);
   prepared_.call = call;
   if (is_checked()) {
-    const std::uint64_t history = history_after(prepared_.record);
-    prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, sequence());
-    prepared_.record.history = history;
+    prepared_.record.history = history_after(prepared_.record);
+    describe(call, prepared_.geometry.count, prepared_.method, prepared_.record);
   }
   prepared_.record.sequence = next_sequence();
   may_repeat_ = call.counts.empty() && call.options.user == nullptr;
@@ -360,7 +359,7 @@ std::string GroupCore::last_seen(Rank place) const {
   const Area& theirs = area(place);
   const std::uint64_t first = theirs.slots[0].stamp.load(std::memory_order_acquire);
   const std::uint64_t second = theirs.slots[1].stamp.load(std::memory_order_acquire);
-  const Slot& slot = theirs.slots[first >= second ? 0 : 1];
+  const Record& record = theirs.records[first >= second ? 0 : 1];
   const std::uint64_t last = std::max(first, second);
   if (last == 0) {
     return "; it had called nothing in this group";
@@ -372,7 +371,7 @@ std::string GroupCore::last_seen(Rank place) const {
       chunk = std::max(chunk, time & ((std::uint64_t{1} << kChunkBits) - 1));
     }
   }
-  return fmt::format("; its last call was #{}, {}, {}", last, to_text(slot.record),
+  return fmt::format("; its last call was #{}, {}, {}", last, to_text(record),
                      theirs.finished.load() >= last ? "which it had finished"
                                                     : fmt::format("in step {}", chunk + 1));
 }
@@ -461,7 +460,7 @@ void GroupCore::remember(const Record& record) {
   }
   MutexLock lock(mutex_);
   remembered_.resize(kRemembered);
-  remembered_[record.sequence % kRemembered] = record;
+  copy_record(record, remembered_[record.sequence % kRemembered]);
 }
 
 void GroupCore::ask(const Record& record) {
