@@ -225,24 +225,24 @@ std::vector<Case> cases_of(TransportKind transport, const Options& options) {
   return cases;
 }
 
+void measure_cases(World& world, TransportKind transport, const Options& options) {
+  keep_to_core(world.rank());
+  for (const Case& what : cases_of(transport, options)) {
+    std::vector<float> data(static_cast<std::size_t>(what.bytes) / sizeof(float));
+    const Cost cost = measure(world.all(), make_calls(what, data), options, what.off);
+    if (world.rank() == 0) {
+      print_row(options, what, cost);
+    }
+  }
+}
+
 int compare_checks(const Options& options) {
   int failed = 0;
   print_head(options);
   std::fflush(stdout);
   for (const TransportKind transport : kTransports) {
-    failed += launch(
-        2,
-        [&](World& world) {
-          keep_to_core(world.rank());
-          for (const Case& what : cases_of(transport, options)) {
-            std::vector<float> data(static_cast<std::size_t>(what.bytes) / sizeof(float));
-            const Cost cost = measure(world.all(), make_calls(what, data), options, what.off);
-            if (world.rank() == 0) {
-              print_row(options, what, cost);
-            }
-          }
-        },
-        {.transport = transport});
+    failed += launch(2, [&](World& world) { measure_cases(world, transport, options); },
+                     {.transport = transport});
   }
   return failed == 0 ? 0 : 1;
 }
