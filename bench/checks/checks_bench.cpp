@@ -1,28 +1,36 @@
-// What the checks of every call cost: this build's times, or a comparison with another build.
+// What the checks of every call cost.
 //
-//   checks_bench                        times of this build, a line for each case
-//   checks_bench --against PROGRAM      in turns with that build (of TRIREME_COMM_CHECKS=OFF)
-//                [--rounds N]
+//   checks_bench [--json] [--seconds N] [--size N]
+//       a table, or a JSON object a line; so many seconds for each row (5); of 8 B, 4 KiB and 16 MiB, or of this size
+//   checks_bench --alone on|off CALLS
+//       so many all-reduces of 4 KiB in a group of one, for callgrind
 //
-// A case is an operation of a size between two processes through shared memory. Its time is that of a
-// call among some in a row, a low percentile over many such batches. The two builds run in turns, many times; the cost
-// is the median of the differences of neighbouring turns, with the interval that holds it by 95 % (by
-// ranks, so that outliers do not count).
+// Two processes, own buffers, calls in a row. The checks are switched off and on again every few calls, in one
+// program: whatever else differs between two builds or two runs (where the code lies, which pages, what else the machine
+// does) is the same for both. The cost is the median of the differences of neighbouring turns, with the interval that
+// holds it by 95 % (by ranks, so that outliers do not count). A row with its checks on in both turns shows what the method
+// itself makes of nothing. The watching thread cannot be switched: its time on the processor is counted.
+//
+// Checksums are chosen when the ranks connect, so that they are compared by turns of pairs of processes.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <memory>
+#include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
 
-#include "cli/bench_page.h"
+#include "comm/checks.h"
 #include "trireme/comm.h"
 #include "trireme/units.h"
 
@@ -31,79 +39,30 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<std::int64_t, 3> kSizes{8, 4096, std::int64_t{16} << 20};
-constexpr Seconds kTimeForACase{0.04};
-constexpr Seconds kBatch{2e-5};
+constexpr std::int64_t kShort = 4096;
+constexpr std::int64_t kLong = std::int64_t{16} << 20;
+constexpr double kBatch = 2e-5;  ///< seconds of a turn, if a call is not longer
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
+struct Options {
+  bool json = false;
+  std::vector<std::int64_t> sizes{8, kShort, kLong};
+  double seconds = 5;
+};
 
-// One build.
+/// One row: by which transport, what, and how much.
+struct Case {
+  TransportKind transport = TransportKind::SharedMemory;
+  Operation operation = Operation::Allreduce;
+  std::int64_t bytes = 0;
+  Method method{};
+  bool changing = false;    ///< three calls in turn, of lengths that differ
+  bool off = true;          ///< else the checks stay on in both turns
+  std::string_view note{};  ///< for the row's name
+};
 
-double time_calls(World& world, const Call& call, std::int64_t calls) {
-  world.all().barrier();
-  const Clock::time_point begin = Clock::now();
-  for (std::int64_t i = 0; i < calls; ++i) {
-    world.all().run(call);
-  }
-  return std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
-}
+constexpr std::array kTransports{TransportKind::SharedMemory, TransportKind::Tcp};
 
-/// Seconds of one call: the 10th percentile over batches so short that most of them are not
-/// interrupted by whatever else the machine does.
-double measure(World& world, const Call& call) {
-  double once = time_calls(world, call, 3);
-  for (int i = 0; i < 3; ++i) {
-    once = std::min(once, time_calls(world, call, 5));
-  }
-  std::array<std::int64_t, 2> plan{
-      std::max<std::int64_t>(1, std::llround(kBatch.count / once)),
-      std::max<std::int64_t>(5, std::llround(kTimeForACase.count / std::max(once, kBatch.count)))};
-  world.all().run(broadcast<std::int64_t>(plan, 0));
-  const auto [calls, batches] = plan;
-  std::vector<double> times(static_cast<std::size_t>(batches));
-  std::ranges::generate(times, [&, calls = calls] { return time_calls(world, call, calls); });
-  std::ranges::sort(times);
-  return times[times.size() / 10];
-}
-
-void measure_all(World& world) {
-  cli::keep_to_core(world.rank(), world.size());
-  for (const std::int64_t bytes : kSizes) {
-    std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
-    const std::span<float> span(data);
-    for (const auto& [name, call] : {std::pair{"allreduce", allreduce<float>(span)},
-                                     std::pair{"broadcast", broadcast<float>(span, 0)}}) {
-      const double seconds = measure(world, call);
-      if (world.rank() == 0) {
-        fmt::print("{} {} {:.6g}\n", name, bytes, seconds * 1e9);
-      }
-    }
-  }
-}
-
-// Two builds.
-
-using Times = std::map<std::pair<std::int64_t, std::string>, double>;  ///< nanoseconds
-
-Times run_program(const std::string& program) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(("'" + program + "'").c_str(), "r"),
-                                                   pclose);
-  Times times;
-  std::array<char, 64> name{};
-  long long bytes = 0;
-  double nanoseconds = 0;
-  while (pipe && std::fscanf(pipe.get(), "%63s %lld %lf", name.data(), &bytes, &nanoseconds) == 3) {
-    times[{bytes, name.data()}] = nanoseconds;
-  }
-  if (times.size() != 2 * kSizes.size()) {
-    throw std::runtime_error(program + " did not give all times");
-  }
-  return times;
-}
+// Statistics.
 
 /// The median, and the 95 % interval around it by ranks.
 struct Middle {
@@ -117,61 +76,265 @@ Middle middle(std::vector<double> values) {
   const auto n = static_cast<double>(values.size());
   const auto low =
       static_cast<std::size_t>(std::max(0.0, std::floor((n - 1.96 * std::sqrt(n)) / 2)));
-  return {values[low], median(values), values[values.size() - 1 - low]};
+  return {values[low], values[values.size() / 2], values[values.size() - 1 - low]};
 }
 
-void compare(const std::string& self, const std::string& other, int rounds) {
-  std::map<Times::key_type, std::vector<double>> with;
-  std::map<Times::key_type, std::vector<double>> without;
-  for (int round = 0; round < rounds; ++round) {
-    // Which goes first changes, so that a drift of the machine does not favour one.
-    const bool first = round % 2 == 0;
-    const Times one = run_program(first ? self : other);
-    const Times two = run_program(first ? other : self);
-    for (const auto& [key, time] : first ? one : two) {
-      with[key].push_back(time);
+// Measuring.
+
+void keep_to_core(Rank rank) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(rank), &one);
+  sched_setaffinity(0, sizeof(one), &one);
+}
+
+/// Seconds that a clock of this process or thread has counted.
+double counted(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Calls that are made in turn.
+std::vector<Call> make_calls(const Case& what, std::span<float> data) {
+  const CallOptions options{.method = what.method};
+  std::vector<Call> calls;
+  for (std::size_t less = 0; less < (what.changing ? 3 : 1); ++less) {
+    const auto part = data.first(data.size() - std::min(less, data.size()));
+    calls.push_back(what.operation == Operation::Broadcast ? broadcast<float>(part, 0, options)
+                                                           : allreduce<float>(part, options));
+  }
+  return calls;
+}
+
+/// One turn: seconds of a call. The first call is not counted: it waits for the other rank, and guesses branches wrong.
+double time_turn(Group& group, std::span<const Call> which, std::int64_t calls, bool checked) {
+  comm::checks_are_on.store(checked);
+  group.run(which.front());
+  const Clock::time_point begin = Clock::now();
+  for (std::int64_t i = 0; i < calls; ++i) {
+    group.run(which[static_cast<std::size_t>(i) % which.size()]);
+  }
+  return since(begin) / static_cast<double>(calls);
+}
+
+/// Calls of a turn, and pairs of turns that take so long; all ranks must have the same.
+std::pair<std::int64_t, std::int64_t> plan(Group& group, std::span<const Call> call,
+                                           double seconds) {
+  double once = time_turn(group, call, 5, true);
+  for (int i = 0; i < 4; ++i) {
+    once = std::min(once, time_turn(group, call, 5, true));
+  }
+  const auto calls = std::max<std::int64_t>(1, std::llround(kBatch / once));
+  const double pair = 2 * once * static_cast<double>(calls + 1);
+  std::array<std::int64_t, 2> numbers{calls,
+                                      std::max<std::int64_t>(10, std::llround(seconds / pair))};
+  group.run(broadcast<std::int64_t>(numbers, 0));
+  return {numbers[0], numbers[1]};
+}
+
+struct Cost {
+  std::size_t pairs = 0;
+  Middle checked;
+  Middle without;
+  Middle difference;
+  double watching = 0;  ///< the watching thread's share of a core
+};
+
+Cost measure(Group& group, std::span<const Call> call, const Options& options, bool off) {
+  const auto [calls, pairs] = plan(group, call, options.seconds);
+  std::vector<double> checked;
+  std::vector<double> without;
+  std::vector<double> differences;
+  const Clock::time_point begin = Clock::now();
+  const double all = counted(CLOCK_PROCESS_CPUTIME_ID);
+  const double mine = counted(CLOCK_THREAD_CPUTIME_ID);
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const bool first = i % 2 == 0;  // who goes first changes
+    const double one = time_turn(group, call, calls, first || !off);
+    const double two = time_turn(group, call, calls, !first || !off);
+    checked.push_back(first ? one : two);
+    without.push_back(first ? two : one);
+    differences.push_back(checked.back() - without.back());
+  }
+  comm::checks_are_on.store(true);
+  const double others =
+      counted(CLOCK_PROCESS_CPUTIME_ID) - all - (counted(CLOCK_THREAD_CPUTIME_ID) - mine);
+  return {differences.size(), middle(checked), middle(without), middle(differences),
+          others / since(begin)};
+}
+
+// Showing.
+
+std::string text_of(const Case& what) {
+  return fmt::format("{}, {}{}{}", name(what.operation), name(what.transport),
+                     what.method.kind == Method::Kind::Scheduled
+                         ? fmt::format(" by {}", name(what.method.algorithm))
+                         : "",
+                     what.note);
+}
+
+void print_head(const Options& options) {
+  if (!options.json) {
+    fmt::print("{:<34} {:>8} {:>8} {:>11} {:>11}   {:<28} {:<28} {}\n", "", "size", "pairs",
+               "checked us", "without us", "cost ns [95 %]", "cost % [95 %]", "watching %");
+  }
+}
+
+void print_row(const Options& options, const Case& what, const Cost& cost) {
+  const Middle& d = cost.difference;
+  const double percent = 100 / cost.without.value;
+  const auto interval = [](const Middle& m, double factor, int digits) {
+    return fmt::format("{:+.{}f} [{:+.{}f} to {:+.{}f}]", m.value * factor, digits, m.low * factor,
+                       digits, m.high * factor, digits);
+  };
+  if (options.json) {
+    fmt::print(
+        R"({{"case":"{}","bytes":{},"pairs":{},"checked_ns":{:.1f},"without_ns":{:.1f},"cost_ns":[{:.2f},{:.2f},{:.2f}],"cost_percent":[{:.4f},{:.4f},{:.4f}],"watching_percent":{:.4f}}})"
+        "\n",
+        text_of(what), what.bytes, cost.pairs, cost.checked.value * 1e9, cost.without.value * 1e9,
+        d.low * 1e9, d.value * 1e9, d.high * 1e9, d.low * percent, d.value * percent,
+        d.high * percent, 100 * cost.watching);
+  } else {
+    fmt::print("{:<34} {:>8} {:>8} {:>11.3f} {:>11.3f}   {:<28} {:<28} {:.4f}\n", text_of(what),
+               to_text(Bytes{what.bytes}), cost.pairs, cost.checked.value * 1e6,
+               cost.without.value * 1e6, interval(d, 1e9, 1), interval(d, percent, 3),
+               100 * cost.watching);
+  }
+  std::fflush(stdout);
+}
+
+std::vector<Case> cases_of(TransportKind transport, const Options& options) {
+  std::vector<Case> cases;
+  for (const std::int64_t bytes : options.sizes) {
+    cases.push_back({.transport = transport, .bytes = bytes, .off = false, .note = ", never off"});
+    for (const Operation operation : {Operation::Allreduce, Operation::Broadcast}) {
+      cases.push_back({.transport = transport, .operation = operation, .bytes = bytes});
     }
-    for (const auto& [key, time] : first ? two : one) {
-      without[key].push_back(time);
+    if (transport == TransportKind::SharedMemory) {
+      cases.push_back(
+          {.transport = transport, .bytes = bytes, .changing = true, .note = ", changing"});
+      cases.push_back(
+          {.transport = transport, .bytes = bytes, .method = Method::scheduled(Algorithm::Ring)});
     }
   }
-  fmt::print("{:<10} {:>9} {:>12} {:>12} {:>12}   {:<28} {}\n", "operation", "size", "checked ns",
-             "without ns", "least both", "cost ns [95 %]", "cost %");
-  for (const auto& [key, times] : with) {
-    std::vector<double> costs;
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      costs.push_back(times[i] - without[key][i]);
+  return cases;
+}
+
+void measure_cases(World& world, TransportKind transport, const Options& options) {
+  keep_to_core(world.rank());
+  for (const Case& what : cases_of(transport, options)) {
+    std::vector<float> data(static_cast<std::size_t>(what.bytes) / sizeof(float));
+    const Cost cost = measure(world.all(), make_calls(what, data), options, what.off);
+    if (world.rank() == 0) {
+      print_row(options, what, cost);
     }
-    const Middle cost = middle(costs);
-    const double base = median(without[key]);
-    fmt::print("{:<10} {:>9} {:>12.1f} {:>12.1f} {:>12}   {:<28} {:+.2f} [{:+.2f} to {:+.2f}]\n",
-               key.second, to_text(Bytes{key.first}), median(times), base,
-               fmt::format("{:.0f}/{:.0f}", *std::ranges::min_element(times),
-                           *std::ranges::min_element(without[key])),
-               fmt::format("{:+.1f} [{:+.1f} to {:+.1f}]", cost.value, cost.low, cost.high),
-               100 * cost.value / base, 100 * cost.low / base, 100 * cost.high / base);
   }
+}
+
+int compare_checks(const Options& options) {
+  int failed = 0;
+  print_head(options);
+  std::fflush(stdout);
+  for (const TransportKind transport : kTransports) {
+    failed += launch(2, [&](World& world) { measure_cases(world, transport, options); },
+                     {.transport = transport});
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+// Checksums.
+
+/// Seconds of an all-reduce over TCP, with or without them, as two processes see it for a while.
+double time_over_tcp(std::int64_t bytes, WorldOptions::Checksums checksums, double seconds) {
+  void* shared =
+      mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    throw std::runtime_error("no memory to share");
+  }
+  const int failed =
+      launch(2,
+             [&](World& world) {
+               keep_to_core(world.rank());
+               std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
+               const std::vector<Call> call{allreduce<float>(data)};
+               const auto [calls, pairs] = plan(world.all(), call, seconds);
+               std::vector<double> times;
+               for (std::int64_t i = 0; i < 2 * pairs; ++i) {
+                 times.push_back(time_turn(world.all(), call, calls, true));
+               }
+               if (world.rank() == 0) {
+                 const double time = middle(times).value;
+                 std::memcpy(shared, &time, sizeof(time));
+               }
+             },
+             {.transport = TransportKind::Tcp, .checksums = checksums});
+  double time = 0;
+  std::memcpy(&time, shared, sizeof(time));
+  munmap(shared, sizeof(double));
+  return failed == 0 ? time : throw std::runtime_error("a rank failed");
+}
+
+void compare_checksums(const Options& options) {
+  constexpr int kTurns = 16;
+  for (const std::int64_t bytes : options.sizes) {
+    std::vector<double> with;
+    std::vector<double> without;
+    std::vector<double> differences;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      for (const bool on : {turn % 2 == 0, turn % 2 != 0}) {
+        (on ? with : without)
+            .push_back(time_over_tcp(
+                bytes, on ? WorldOptions::Checksums::Network : WorldOptions::Checksums::Off,
+                options.seconds / (2 * kTurns)));
+      }
+      differences.push_back(with.back() - without.back());
+    }
+    const Case what{.transport = TransportKind::Tcp, .bytes = bytes, .note = ", checksums"};
+    print_row(options, what,
+              {differences.size(), middle(with), middle(without), middle(differences), 0});
+  }
+}
+
+// For callgrind: no second rank, so no waiting, and the count of instructions is the same each time.
+
+int run_alone(bool checked, std::int64_t calls) {
+  run_threads(1, [&](World& world) {
+    std::vector<float> data(kShort / sizeof(float));
+    const Call call = allreduce<float>(data);
+    comm::checks_are_on.store(checked);
+    for (std::int64_t i = 0; i < calls; ++i) {
+      world.all().run(call);
+    }
+  });
+  return 0;
 }
 
 int run(const std::vector<std::string>& arguments) {
-  std::string other;
-  int rounds = 40;
-  for (std::size_t i = 1; i < arguments.size(); i += 2) {
-    const bool has_value = i + 1 < arguments.size();
-    if (has_value && arguments[i] == "--against") {
-      other = arguments[i + 1];
-    } else if (has_value && arguments[i] == "--rounds") {
-      rounds = std::max(2, std::atoi(arguments[i + 1].c_str()));  // NOLINT(cert-err34-c)
+  Options options;
+  if (arguments.size() == 4 && arguments[1] == "--alone") {
+    return run_alone(arguments[2] == "on", std::stoll(arguments[3]));
+  }
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] == "--json") {
+      options.json = true;
+    } else if (arguments[i] == "--size" && i + 1 < arguments.size()) {
+      options.sizes = {parse_bytes(arguments[++i]).count};
+    } else if (arguments[i] == "--seconds" && i + 1 < arguments.size()) {
+      options.seconds = std::stod(arguments[++i]);
     } else {
-      fmt::print(stderr, "usage: checks_bench [--against PROGRAM] [--rounds N]\n");
+      fmt::print(stderr,
+                 "usage: checks_bench [--json] [--seconds N] [--size N] | --alone on|off CALLS\n");
       return 2;
     }
   }
-  if (other.empty()) {
-    return launch(2, measure_all, {.transport = TransportKind::SharedMemory});
-  }
-  compare(arguments[0], other, rounds);
-  return 0;
+  const int failed = compare_checks(options);
+  compare_checksums(options);
+  return failed;
 }
 
 }  // namespace

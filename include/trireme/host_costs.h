@@ -12,11 +12,24 @@
 
 namespace trireme {
 
-/// Messages between two ranks of one host: n bytes take alpha + n * beta.
+/// A message of this length between two ranks: alone, and while one of the same length goes the other way.
+struct MessagePoint {
+  Bytes bytes{};
+  Seconds one_way{};
+  Seconds exchange{};
+  friend bool operator==(const MessagePoint&, const MessagePoint&) = default;
+};
+
+/// Messages between two ranks of one host: n bytes take alpha + n * beta, roughly, and by the points, where
+/// they were measured, more exactly.
 struct MessageCost {
   std::string transport{};  ///< "in-process", "shm", "tcp", "ucx"
   Seconds alpha{};
-  Seconds beta{};  ///< per byte
+  Seconds beta{};                      ///< per byte
+  std::vector<MessagePoint> points{};  ///< by rising length
+
+  /// Straight between the points and beyond them; without points by alpha and beta, both ways at once as one.
+  [[nodiscard]] MessagePoint at(Bytes bytes) const;
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 #include <new>
 
@@ -38,10 +37,6 @@ Estimate estimate(const AllSamples& samples) {
   std::vector<double> sorted(samples.begin(), samples.end());
   std::ranges::sort(sorted);
   return mean_of({sorted.begin() + 2, sorted.end() - 2});
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// Bytes from which `first` grows to `last` in steps of a factor of four.
@@ -86,18 +81,9 @@ class Prober {
     return samples;
   }
 
-  /// Half of the time there and back between ranks 0 and 1.
-  Samples ping_pong(std::int64_t bytes) {
-    std::vector<std::uint8_t> data(static_cast<std::size_t>(bytes));
-    const double once = there_and_back(data, 3);
-    const double fitting = kTimeForASample.count / std::max(once, 1e-6);
-    const auto rounds =
-        page_.agree(rank_, static_cast<std::int64_t>(std::clamp(fitting, 3.0, 400.0)));
-    Samples samples{};
-    for (double& sample : samples) {
-      sample = there_and_back(data, rounds) / 2;
-    }
-    return samples;
+  /// A call of the whole world.
+  Samples time(const Call& call) {
+    return time(world_.size(), [&] { world_.all().run(call); });
   }
 
   Samples barriers_in_a_row() {
@@ -118,24 +104,6 @@ class Prober {
   [[nodiscard]] Rank rank() const { return rank_; }
 
  private:
-  double there_and_back(std::span<std::uint8_t> data, std::int64_t rounds) {
-    Group& all = world_.all();
-    page_.barrier();
-    const double start = now();
-    for (std::int64_t i = 0; i < rounds && rank_ < 2; ++i) {
-      if (rank_ == 0) {
-        all.send<std::uint8_t>(data, 1);
-        all.receive<std::uint8_t>(data, 1);
-      } else {
-        all.receive<std::uint8_t>(data, 0);
-        all.send<std::uint8_t>(data, 0);
-      }
-    }
-    const double each = (now() - start) / static_cast<double>(rounds);
-    page_.barrier();
-    return each;
-  }
-
   World& world_;
   BenchPage& page_;
   Rank rank_;
@@ -310,23 +278,46 @@ WaitProbe read_wait(Sheet& sheet, Rank ranks) {
   return wait;
 }
 
+/// A message from rank 0 to rank 1, and one each way: as the steps of algorithms send them, without the wait with
+/// which calls by messages begin where ranks see one another's memory.
+void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Sheet& sheet) {
+  const auto count = static_cast<std::size_t>(bytes);
+  std::vector<std::uint8_t> both(2 * count);
+  const std::span<std::uint8_t> whole(both);
+  const auto mine = whole.subspan(static_cast<std::size_t>(prober.rank()) * count, count);
+  const Call one_way =
+      broadcast<std::uint8_t>(mine, 0, {.method = Method::scheduled(Algorithm::Flat)});
+  const Call exchange =
+      allgather<std::uint8_t>(mine, whole, {.method = Method::scheduled(Algorithm::Ring)});
+  sheet.put(less(prober.time(one_way), wait), prober.rank());
+  sheet.put(less(prober.time(exchange), wait), prober.rank());
+}
+
 MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport) {
   BenchPage page(2, kSheetBytes);
   run_bench_ranks(2, {.transport = transport}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
+    const bool sees_memory =
+        transport == TransportKind::SharedMemory || transport == TransportKind::InProcess;
     in_passes(sheet, [&] {
+      const Samples wait = sees_memory ? prober.time(Call{}) : Samples{};
       for (const std::int64_t bytes : message_sizes(options)) {
-        sheet.put(prober.ping_pong(bytes), world.rank());
+        probe_message(prober, bytes, wait, sheet);
       }
     });
   });
   MessageProbe probe{.transport = std::string(name(transport)), .points = {}, .fit = {}};
   Sheet sheet(page.results());
+  std::vector<FitPoint> one_way;
   for (const std::int64_t bytes : message_sizes(options)) {
-    probe.points.push_back({static_cast<double>(bytes), estimate(sheet.take()).value});
+    MessagePoint point{.bytes = {bytes}};
+    point.one_way = {estimate(sheet.take()).value};
+    point.exchange = {estimate(sheet.take()).value};
+    probe.points.push_back(point);
+    one_way.push_back({static_cast<double>(bytes), point.one_way.count});
   }
-  probe.fit = fit_line(probe.points);
+  probe.fit = fit_line(one_way);
   return probe;
 }
 
@@ -344,7 +335,7 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
   for (const std::size_t bytes : kPeeked) {
     points.push_back({static_cast<double>(bytes), estimate(sheet.take()).value});
   }
-  probe.peek = {.transport = "system", .points = points, .fit = fit_line(points)};
+  probe.peek = {.transport = "system", .points = {}, .fit = fit_line(points)};
 }
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
@@ -427,7 +418,8 @@ HostProbe probe_host(const ProbeOptions& options,
 HostCosts host_costs(const HostProbe& probe) {
   const auto seconds = [](const Estimate& estimate) { return Seconds{estimate.value}; };
   const auto message = [&](const MessageProbe& one) {
-    return MessageCost{one.transport, seconds(one.fit.intercept), seconds(one.fit.slope)};
+    return MessageCost{one.transport, seconds(one.fit.intercept), seconds(one.fit.slope),
+                       one.points};
   };
   HostCosts costs{.cores = probe.cores,
                   .stage = seconds(probe.stage),

@@ -16,11 +16,11 @@ struct ProbeOptions {
   bool quick = false;
 };
 
-/// Messages of one transport: half of the time there and back, by size.
+/// Messages of one transport, by size.
 struct MessageProbe {
   std::string transport{};
-  std::vector<FitPoint> points{};  ///< bytes, seconds
-  LineFit fit{};                   ///< alpha, beta
+  std::vector<MessagePoint> points{};
+  LineFit fit{};  ///< alpha, beta: of those that go one way
 };
 
 struct CombineProbe {

@@ -45,6 +45,16 @@ class Verifier {
   void check_message(const std::string& what, const MessageCost& cost) {
     check_time("alpha of " + what, cost.alpha);
     check_time("beta of " + what, cost.beta);
+    std::int64_t shorter = 0;
+    for (const MessagePoint& point : cost.points) {
+      if (point.bytes.count <= shorter) {
+        add("{}: a message of {} bytes after one of {}; they must rise", what, point.bytes.count,
+            shorter);
+      }
+      shorter = point.bytes.count;
+      check_time("one_way of " + what, point.one_way);
+      check_time("exchange of " + what, point.exchange);
+    }
   }
 
   void check_waits() {
@@ -89,6 +99,26 @@ class Verifier {
 };
 
 }  // namespace
+
+MessagePoint MessageCost::at(Bytes bytes) const {
+  const auto length = static_cast<double>(bytes.count);
+  if (points.size() < 2) {
+    const Seconds time{alpha.count + length * beta.count};
+    return {bytes, time, time};
+  }
+  const auto longer = std::ranges::find_if(
+      points, [&](const MessagePoint& point) { return point.bytes.count >= bytes.count; });
+  const auto above = std::clamp(longer, points.begin() + 1, points.end() - 1);
+  const MessagePoint& low = *(above - 1);
+  const auto first = static_cast<double>(low.bytes.count);
+  // No shorter message takes less than the shortest that was measured.
+  const double part =
+      std::max(0.0, (length - first) / (static_cast<double>(above->bytes.count) - first));
+  const auto between = [&](Seconds a, Seconds b) {
+    return Seconds{std::max(0.0, a.count + part * (b.count - a.count))};
+  };
+  return {bytes, between(low.one_way, above->one_way), between(low.exchange, above->exchange)};
+}
 
 bool HostCosts::stages_cached() const {
   return cached && cached->write.count + cached->read.count < stage.count + fetch.count;

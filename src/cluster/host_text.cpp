@@ -34,17 +34,40 @@ std::vector<MemoryCost> read_memory(const JsonObject& host, std::string_view fie
 }
 
 Json message_to_json(const MessageCost& cost) {
-  return {{"transport", cost.transport},
-          {"alpha_seconds", cost.alpha.count},
-          {"beta_seconds_per_byte", cost.beta.count}};
+  Json json{{"transport", cost.transport},
+            {"alpha_seconds", cost.alpha.count},
+            {"beta_seconds_per_byte", cost.beta.count}};
+  for (const MessagePoint& point : cost.points) {
+    json["points"].push_back({{"bytes", point.bytes.count},
+                              {"one_way_seconds", point.one_way.count},
+                              {"exchange_seconds", point.exchange.count}});
+  }
+  return json;
+}
+
+std::vector<MessagePoint> read_points(const JsonObject& message) {
+  std::vector<MessagePoint> points;
+  if (message.find("points") == nullptr) {
+    return points;
+  }
+  for (const Json& value : message.array("points")) {
+    const JsonObject point(value, kClusterText,
+                           fmt::format("{}[{}]", message.path_of("points"), points.size()),
+                           {"bytes", "one_way_seconds", "exchange_seconds"});
+    points.push_back({.bytes = {point.integer("bytes")},
+                      .one_way = {point.number("one_way_seconds")},
+                      .exchange = {point.number("exchange_seconds")}});
+  }
+  return points;
 }
 
 MessageCost read_message(const Json& value, const std::string& path) {
   const JsonObject cost(value, kClusterText, path,
-                        {"transport", "alpha_seconds", "beta_seconds_per_byte"});
+                        {"transport", "alpha_seconds", "beta_seconds_per_byte", "points"});
   return {.transport = cost.text("transport"),
           .alpha = {cost.number("alpha_seconds")},
-          .beta = {cost.number("beta_seconds_per_byte")}};
+          .beta = {cost.number("beta_seconds_per_byte")},
+          .points = read_points(cost)};
 }
 
 std::vector<MessageCost> read_messages(const JsonObject& host) {

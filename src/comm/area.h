@@ -59,7 +59,7 @@ struct Slot {
   std::array<std::byte, kInlineBytes> data{};
   alignas(64) std::uint64_t input = 0;  ///< from here on only read where there is need
   std::uint64_t output = 0;
-  Record record;
+  alignas(64) std::array<std::byte, 128> apart{};  ///< from the next: see Area::records
 };
 static_assert(offsetof(Slot, input) == 64, "a small operation moves one line from rank to rank");
 
@@ -82,6 +82,9 @@ struct Area {
   /// Set when this rank gives the group up, after the reason: culprit << 8 | CommFault + 1.
   std::atomic<std::uint64_t> failed{0};
   alignas(64) std::array<char, 2048> why{};  ///< ends with 0
+  /// Of the slots. Apart from them, as the slots are from one another: a peer that looks at a stamp gets the lines beside
+  /// it too, and each would have to be taken back from it before it is written.
+  std::array<Record, 2> records;
   /// The last calls that this rank left without having seen what the others called, by number; each is there before
   /// the stamp of the call after it.
   std::array<Record, kEarly> early;

@@ -145,11 +145,11 @@ bool DirectOp::lends_input() const {
 
 void DirectOp::announce() {
   Slot& mine = slot(me_);
-  if constexpr (kChecks) {
+  if (is_checked()) {
     std::uint64_t& written = group_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
       // Else it is there from last time, but for the number, which the stamp has.
-      mine.record = record_;
+      copy_record(record_, group_.area(me_).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
     mine.fingerprint = compared(record_);
@@ -241,7 +241,7 @@ void DirectOp::survey() {
       continue;
     }
     const Slot& s = slot(r);
-    if (kChecks && s.fingerprint != fingerprint) {
+    if (is_checked() && s.fingerprint != fingerprint) {
       fail_mismatch();
     }
     const Offer offer = s.input_offer;
@@ -250,10 +250,10 @@ void DirectOp::survey() {
     someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
     all_outputs = all_outputs && (s.output_offer == Offer::Buffer || !gets_result(r));
   }
-  if constexpr (kChecks) {
+  if (is_checked()) {
     group_.world().require_not_given_up();
   }
-  if (kChecks && !geometry_.received.empty()) {
+  if (is_checked() && !geometry_.received.empty()) {
     check_tables();
   }
   if (is_combined_vector() && !all_copies) {
@@ -292,8 +292,8 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   witnesses.reserve(static_cast<std::size_t>(ranks_));
   for (Rank r = 0; r < ranks_; ++r) {
     const bool here = r == me_ || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
-    witnesses.push_back(
-        {group_.members()[static_cast<std::size_t>(r)], here, here ? slot(r).record : Record{}});
+    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], here,
+                         here ? group_.area(r).records[record_.sequence % 2] : Record{}});
   }
   return witnesses;
 }

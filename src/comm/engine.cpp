@@ -37,7 +37,7 @@ void Backoff::reset() {
 }
 
 Seconds Backoff::stuck() {
-  if constexpr (!kChecks) {
+  if (!is_checked()) {
     return {};
   }
   const auto now = std::chrono::steady_clock::now();
@@ -51,7 +51,7 @@ bool Backoff::pause() {
   ++count_;
   if (count_ <= waiting_.spins) {
     relax();
-    return kChecks && count_ % kSpinsPerCheck == 0;
+    return is_checked() && count_ % kSpinsPerCheck == 0;
   }
   if (count_ <= waiting_.spins + waiting_.yields) {
     sched_yield();

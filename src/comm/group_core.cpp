@@ -127,8 +127,8 @@ bool GroupCore::may_begin(std::uint64_t sequence) {
 
 void GroupCore::finish_early(const Record& record) {
   Area& mine = area(me_);
-  if constexpr (kChecks) {
-    mine.early[record.sequence % kEarly] = record;
+  if (is_checked()) {
+    copy_record(record, mine.early[record.sequence % kEarly]);
   }
   mine.finished.store(record.sequence, std::memory_order_seq_cst);
   ring_members();
@@ -162,7 +162,9 @@ bool is_repeated(const Call& a, const Call& b) {
 
 const Prepared& GroupCore::prepare(const Call& call) {
   if (may_repeat_ && is_repeated(prepared_.call, call)) {
-    prepared_.record.history = history_after(prepared_.record);
+    if (is_checked()) {
+      prepared_.record.history = history_after(prepared_.record);
+    }
     prepared_.record.sequence = next_sequence();
     return prepared_;
   }
@@ -171,9 +173,11 @@ const Prepared& GroupCore::prepare(const Call& call) {
   prepared_.method = choose(call, prepared_.geometry);
   require_possible(*this, call, prepared_.geometry, prepared_.method);
   prepared_.call = call;
-  const std::uint64_t history = history_after(prepared_.record);
-  prepared_.record = make_record(call, prepared_.geometry.count, prepared_.method, next_sequence());
-  prepared_.record.history = history;
+  if (is_checked()) {
+    prepared_.record.history = history_after(prepared_.record);
+    describe(call, prepared_.geometry.count, prepared_.method, prepared_.record);
+  }
+  prepared_.record.sequence = next_sequence();
   may_repeat_ = call.counts.empty() && call.options.user == nullptr;
   return prepared_;
 }
@@ -355,7 +359,7 @@ std::string GroupCore::last_seen(Rank place) const {
   const Area& theirs = area(place);
   const std::uint64_t first = theirs.slots[0].stamp.load(std::memory_order_acquire);
   const std::uint64_t second = theirs.slots[1].stamp.load(std::memory_order_acquire);
-  const Slot& slot = theirs.slots[first >= second ? 0 : 1];
+  const Record& record = theirs.records[first >= second ? 0 : 1];
   const std::uint64_t last = std::max(first, second);
   if (last == 0) {
     return "; it had called nothing in this group";
@@ -367,7 +371,7 @@ std::string GroupCore::last_seen(Rank place) const {
       chunk = std::max(chunk, time & ((std::uint64_t{1} << kChunkBits) - 1));
     }
   }
-  return fmt::format("; its last call was #{}, {}, {}", last, to_text(slot.record),
+  return fmt::format("; its last call was #{}, {}, {}", last, to_text(record),
                      theirs.finished.load() >= last ? "which it had finished"
                                                     : fmt::format("in step {}", chunk + 1));
 }
@@ -417,6 +421,9 @@ bool GroupCore::is_final(Rank place) {
 
 void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
                               const std::function<std::string()>& what) {
+  if (!is_checked()) {
+    return;
+  }
   for (Rank place = 0; place < size(); ++place) {
     const Rank rank = members_[static_cast<std::size_t>(place)];
     const RankPage* page = place == me_ ? nullptr : world_.page(rank);
@@ -452,9 +459,12 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
 // Disagreements found by messages.
 
 void GroupCore::remember(const Record& record) {
+  if (!is_checked()) {
+    return;
+  }
   MutexLock lock(mutex_);
   remembered_.resize(kRemembered);
-  remembered_[record.sequence % kRemembered] = record;
+  copy_record(record, remembered_[record.sequence % kRemembered]);
 }
 
 void GroupCore::ask(const Record& record) {

@@ -19,14 +19,17 @@ bool is_memory(TransportKind transport) {
   return transport == TransportKind::SharedMemory || transport == TransportKind::InProcess;
 }
 
-LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport) {
-  LinkLevel link = is_memory(transport) ? kNear : kFar;
+MessageCost messages_of(const std::optional<HostCosts>& costs, TransportKind transport) {
+  const LinkLevel& believed = is_memory(transport) ? kNear : kFar;
   const MessageCost* measured = costs ? costs->messages_by(name(transport)) : nullptr;
-  if (measured != nullptr) {
-    link.alpha = measured->alpha;
-    link.beta = measured->beta;
-  }
-  return link;
+  return measured != nullptr
+             ? *measured
+             : MessageCost{std::string(name(transport)), believed.alpha, believed.beta, {}};
+}
+
+LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport) {
+  const MessageCost messages = messages_of(costs, transport);
+  return {.span = 0, .alpha = messages.alpha, .beta = messages.beta};
 }
 
 int cores_of(const std::optional<HostCosts>& costs) {
@@ -56,22 +59,82 @@ CostModel message_costs(const GroupShape& shape, const std::optional<HostCosts>&
   return {{near, far}, gamma};
 }
 
-/// Ranks of one host share its cores, and bytes keep two of them busy, the sender's and the receiver's.
-/// A step takes as long as its busiest rank or, where that is more, as all its bytes take on all cores.
-Seconds time_on_one_host(const Schedule& schedule, const Payload& payload, const CostModel& costs,
-                         int cores) {
-  const Timing apart = time_schedule(schedule, payload, costs);
-  const LinkLevel& link = costs.levels.front();
-  Seconds total{};
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+/// What ranks of one host do for one another's messages. They share its cores, and bytes keep two of them
+/// busy, the sender's and the receiver's.
+class HostMessages {
+ public:
+  HostMessages(const MessageCost& cost, const CostModel& model, int cores)
+      : cost_(cost),
+        late_(model.levels.front().alpha.count - cost.alpha.count),
+        gamma_(model.gamma.count),
+        cores_(cores) {}
+
+  /// As long as the busiest rank or, where that is more, as all bytes take on all cores.
+  [[nodiscard]] double time(const Schedule& schedule, const Step& step,
+                            const Payload& payload) const {
+    std::vector<Busy> ranks(static_cast<std::size_t>(schedule.ranks));
     double work = 0;
-    for_each_message(schedule.steps[i], [&](const Message& m) {
-      const auto bytes = static_cast<double>(message_bytes(schedule, payload, m));
-      const double combining = m.action == Action::Combine ? costs.gamma.count : 0;
-      work += bytes * (2 * link.beta.count + combining);
+    bool is_empty = true;
+    for_each_message(step, [&](const Message& m) {
+      const std::int64_t bytes = message_bytes(schedule, payload, m);
+      const MessagePoint takes = cost_.at({bytes});
+      const double combining =
+          m.action == Action::Combine ? gamma_ * static_cast<double>(bytes) : 0;
+      ranks[static_cast<std::size_t>(m.from)].out += {takes.one_way.count, takes.exchange.count};
+      ranks[static_cast<std::size_t>(m.to)].in +=
+          {takes.one_way.count + combining, takes.exchange.count + combining};
+      work += work_of(takes) + combining;
+      is_empty = false;
     });
-    const double together = work > 0 ? link.alpha.count + work / cores : 0;
-    total.count += std::max(apart.steps[i].count, together);
+    if (is_empty) {
+      return 0;
+    }
+    double busiest = 0;
+    for (const Busy& rank : ranks) {
+      busiest = std::max(busiest, rank.time());
+    }
+    return late_ + std::max(busiest, shortest().one_way.count + work / cores_);
+  }
+
+ private:
+  struct Ways {
+    double alone = 0;
+    double both = 0;
+    Ways& operator+=(const Ways& more) {
+      alone += more.alone;
+      both += more.both;
+      return *this;
+    }
+  };
+  /// What a rank has to do in a step.
+  struct Busy {
+    Ways out{};
+    Ways in{};
+    [[nodiscard]] double time() const {
+      return out.alone > 0 && in.alone > 0 ? std::max(out.both, in.both)
+                                           : std::max(out.alone, in.alone);
+    }
+  };
+
+  [[nodiscard]] MessagePoint shortest() const { return cost_.at({0}); }
+
+  /// Seconds of cores. Where it was measured: two messages at once, on two cores.
+  [[nodiscard]] double work_of(const MessagePoint& takes) const {
+    const double moving = takes.exchange.count - shortest().exchange.count;
+    return cost_.points.size() < 2 ? 2 * moving : moving * std::min(cores_, 2) / 2;
+  }
+
+  const MessageCost& cost_;
+  double late_;  ///< where ranks take turns: what a message comes later
+  double gamma_;
+  int cores_;
+};
+
+Seconds time_on_one_host(const Schedule& schedule, const Payload& payload,
+                         const HostMessages& messages) {
+  Seconds total{};
+  for (const Step& step : schedule.steps) {
+    total.count += messages.time(schedule, step, payload);
   }
   return total;
 }
@@ -86,7 +149,7 @@ Bytes travelling(const GroupModel::Query& query) {
 }  // namespace
 
 GroupModel::GroupModel(const GroupShape& shape, std::optional<HostCosts> costs)
-    : shape_(shape), costs_(std::move(costs)) {
+    : shape_(shape), costs_(std::move(costs)), near_(messages_of(costs_, shape.transport)) {
   for (const DType dtype : kDTypes) {
     selectors_.push_back(std::make_unique<Selector>(message_costs(shape_, costs_, dtype)));
   }
@@ -147,8 +210,8 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
   const BuildOptions options = options_for(query, algorithm);
   const Payload payload{bytes.count};
   if (is_on_one_host()) {
-    return time_on_one_host(build(query.operation, algorithm, options), payload, model,
-                            cores_of(costs_));
+    return time_on_one_host(build(query.operation, algorithm, options), payload,
+                            HostMessages(near_, model, cores_of(costs_)));
   }
   return model.is_uniform()
              ? formula(query.operation, algorithm, options)

@@ -59,6 +59,7 @@ class GroupModel {
 
   GroupShape shape_;
   std::optional<HostCosts> costs_;
+  MessageCost near_;                                  ///< messages inside a host
   std::vector<std::unique_ptr<Selector>> selectors_;  ///< by dtype
   Mutex mutex_;
   std::map<std::tuple<Operation, std::int64_t, DType, Rank>, std::vector<Choice>> rankings_

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/checks.h"
 #include "comm/mailbox.h"
 #include "comm/mailbox_state.h"
 #include "trireme/error.h"
@@ -40,6 +41,9 @@ std::uint64_t total_of(const std::vector<Landing>& parts) {
 
 /// Whether what came is not what was expected; then the receive is told in what.
 bool is_wrong(Incoming& message, const PieceHeader& header) {
+  if (!is_checked()) {
+    return false;
+  }
   if (header.fingerprint != message.fingerprint) {
     message.wrong = Incoming::Wrong::Call;
   } else if (header.total != total_of(message.parts)) {

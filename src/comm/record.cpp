@@ -47,10 +47,15 @@ std::uint64_t fingerprint_of(const Record& r) {
       static_cast<std::uint64_t>(r.operation) | static_cast<std::uint64_t>(r.dtype) << 8 |
       static_cast<std::uint64_t>(r.reduction) << 16 | static_cast<std::uint64_t>(r.order) << 24 |
       static_cast<std::uint64_t>(r.method) << 32 | static_cast<std::uint64_t>(r.algorithm) << 40;
-  std::uint64_t hash = mix(1, kinds);
-  hash = mix(hash, static_cast<std::uint64_t>(r.count));
-  hash = mix(hash, static_cast<std::uint64_t>(r.root));
-  return mix(mix(hash, r.counts_hash), r.user_hash);
+  // Mostly the root is 0 and the rest is not there: then two rounds do.
+  std::uint64_t hash = mix(mix(1, kinds), static_cast<std::uint64_t>(r.count));
+  if (r.root != 0) {
+    hash = mix(hash, static_cast<std::uint64_t>(r.root));
+  }
+  if ((r.counts_hash | r.user_hash) != 0) {
+    hash = mix(mix(hash ^ 1, r.counts_hash), r.user_hash);
+  }
+  return hash;
 }
 
 std::string ranks_text(const std::vector<Rank>& ranks) {
@@ -115,10 +120,8 @@ std::string differences(const std::vector<Witness>& witnesses) {
 
 }  // namespace
 
-Record make_record(const Call& call, std::int64_t count, const Method& method,
-                   std::uint64_t sequence) {
-  Record r;
-  r.sequence = sequence;
+void describe(const Call& call, std::int64_t count, const Method& method, Record& r) {
+  const bool combined = combines(call.operation);
   r.count = count;
   r.operation = call.operation;
   r.dtype = call.dtype;
@@ -126,18 +129,17 @@ Record make_record(const Call& call, std::int64_t count, const Method& method,
   r.counts_hash = hash_counts(call);
   r.method = method.kind;
   r.algorithm = method.kind == Method::Kind::Scheduled ? method.algorithm : Algorithm{};
-  if (combines(call.operation)) {
-    r.reduction = call.options.reduction;
-    r.user_hash = hash_name(call.options.user);
-    r.order = call.options.order;
-  }
+  r.reduction = combined ? call.options.reduction : Reduction::Sum;
+  r.user_hash = combined ? hash_name(call.options.user) : 0;
+  r.order = combined ? call.options.order : Order::Any;
+  r.site[0] = '\0';
   if (call.options.site[0] != '\0') {
     const std::string_view site = call.options.site;
     const std::size_t keep = std::min(site.size(), sizeof(r.site) - 1);
     std::memcpy(r.site, site.data() + site.size() - keep, keep);
+    r.site[keep] = '\0';
   }
   r.fingerprint = fingerprint_of(r);
-  return r;
 }
 
 std::string to_text(const Record& r) {

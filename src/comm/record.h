@@ -3,7 +3,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -31,10 +33,19 @@ struct Record {
   char site[48] = {};  ///< cut from the left if longer; ends with 0
 };
 
-/// The record of a call; `count` is the number of elements as all ranks see it, `method` what was
-/// chosen.
-[[nodiscard]] Record make_record(const Call& call, std::int64_t count, const Method& method,
-                                 std::uint64_t sequence);
+/// Makes a record one of this call, all but the sequence and the history; `count` is the number of elements as all
+/// ranks see it, `method` what was chosen.
+void describe(const Call& call, std::int64_t count, const Method& method, Record& record);
+
+/// As assigning; where there is no site, as mostly, in half of the time.
+inline void copy_record(const Record& from, Record& to) {
+  if (from.site[0] != '\0') {
+    to = from;
+    return;
+  }
+  std::memcpy(static_cast<void*>(&to), &from, offsetof(Record, site));
+  to.site[0] = '\0';
+}
 
 /// What ranks compare: equal if this call and all before it were.
 [[nodiscard]] inline std::uint64_t compared(const Record& record) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "comm/checks.h"
 #include "comm/world_core.h"
 
 namespace trireme::comm {
@@ -45,7 +46,7 @@ ScheduledOp::ScheduledOp(GroupCore& group, const Call& call, const Geometry& geo
       me_(group.rank()),
       part_(part),
       scratch_(group.world().scratch()) {
-  if (group.sees_memory() && part == 0) {
+  if (is_checked() && group.sees_memory() && part == 0) {
     handshake_ = std::make_unique<DirectOp>(group, barrier_, no_data_, record);
   }
 }

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/cores.h"
-#include "comm/checks.h"
 
 namespace trireme::comm {
 namespace {
@@ -123,7 +122,7 @@ WorldCore::WorldCore(WorldParts parts)
     mine->presence.store(Presence::Here);
   }
   const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
-  if (kChecks && !alone && size() > 1) {
+  if (!alone && size() > 1) {
     watch_ = std::make_unique<Watch>(
         mine, std::move(watched), options().deadline,
         Watch::Handlers{.report = [this](Rank r, CommFault fault,

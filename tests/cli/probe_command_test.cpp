@@ -37,6 +37,8 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   EXPECT_GT(cluster.host->cached->write.count + cluster.host->cached->read.count, 0);
   for (const MessageCost& cost : cluster.host->messages) {
     EXPECT_GT(cost.beta.count, 0) << cost.transport;
+    ASSERT_GT(cost.points.size(), 4U) << cost.transport;
+    EXPECT_GT(cost.points.back().exchange, cost.points.front().exchange) << cost.transport;
   }
 
   Json printed = parse_json(probe.out, "output");

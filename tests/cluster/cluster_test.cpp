@@ -65,6 +65,17 @@ TEST(Cluster, OneDeviceNeedsNoLink) {
   EXPECT_TRUE(cluster.verify().empty());
 }
 
+TEST(MessageCost, GoesStraightBetweenItsPoints) {
+  MessageCost cost{"shm", {1}, {2}, {}};
+  EXPECT_EQ(cost.at({10}), (MessagePoint{{10}, {21}, {21}}));  // alpha and beta
+  cost.points = {{{10}, {1}, {2}}, {{20}, {3}, {5}}, {{40}, {4}, {6}}};
+  EXPECT_EQ(cost.at({10}), cost.points[0]);
+  EXPECT_EQ(cost.at({15}), (MessagePoint{{15}, {2}, {3.5}}));
+  EXPECT_EQ(cost.at({40}), cost.points[2]);
+  EXPECT_EQ(cost.at({80}), (MessagePoint{{80}, {6}, {8}}));  // as between the last two
+  EXPECT_EQ(cost.at({0}), (MessagePoint{{0}, {1}, {2}}));    // as the shortest
+}
+
 struct Flaw {
   const char* words;  ///< what verify() must say
   std::function<void(Cluster&)> plant;
@@ -112,6 +123,14 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
       {"host: beta of tcp is nan s",
        [nan](Cluster& c) {
          c.host = HostCosts{.messages = {{"tcp", {}, {nan}}}};
+       }},
+      {"shm: a message of 8 bytes after one of 8",
+       [](Cluster& c) {
+         c.host = HostCosts{.messages = {{"shm", {}, {}, {{{8}, {}, {}}, {{8}, {}, {}}}}}};
+       }},
+      {"exchange of shm is -1 s",
+       [](Cluster& c) {
+         c.host = HostCosts{.messages = {{"shm", {}, {}, {{{8}, {}, {-1}}}}}};
        }},
       {"gamma is inf s", [](Cluster& c) { c.gamma = {std::numeric_limits<double>::infinity()}; }},
   };

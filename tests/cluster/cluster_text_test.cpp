@@ -63,10 +63,18 @@ class RandomCluster {
     }
     return points;
   }
+  std::vector<MessagePoint> points() {
+    std::vector<MessagePoint> points;
+    for (int i = below(4); i > 0; --i) {
+      const std::int64_t before = points.empty() ? 0 : points.back().bytes.count;
+      points.push_back({{before + 1 + below(1000)}, {number()}, {number()}});
+    }
+    return points;
+  }
   HostCosts host() {
     HostCosts costs{
         .cores = 1 + below(64),
-        .messages = {{word(), {number()}, {number()}}},
+        .messages = {{word(), {number()}, {number()}, points()}},
         .combining = {{"f32", {number()}}},
         .waits = {{2, {number()}, {number()}}, {4, {number()}, {number()}}},
         .copy = curve(),

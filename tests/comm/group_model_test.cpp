@@ -65,6 +65,27 @@ TEST(GroupModel, PredictsByWhatWasMeasured) {
       model(std::nullopt).predict(allreduce_of(8), Method::direct(), Sight::Hidden).has_value());
 }
 
+TEST(GroupModel, PredictsExchangesByExchanges) {
+  HostCosts costs = plain_host();
+  costs.cores = 2;
+  // 1 us and 1 GB/s one way; both ways at once 2 us and 0.5 GB/s.
+  const double mib = 1 << 20;
+  costs.messages[1].points = {{{8}, {1e-6}, {2e-6}},
+                              {{8 + (1 << 20)}, {1e-6 + mib * 1e-9}, {2e-6 + mib * 2e-9}}};
+  const GroupModel two = model(costs, 2, TransportKind::Tcp);
+  const auto time = [](const GroupModel& group, Operation operation, Algorithm algorithm) {
+    return predicted(group, {.operation = operation, .bytes = {2 * (8 + (1 << 20))}},
+                     Method::scheduled(algorithm));
+  };
+  EXPECT_NEAR(time(two, Operation::Broadcast, Algorithm::Flat), 1e-6 + (2 * mib + 8) * 1e-9, 1e-9);
+  EXPECT_NEAR(time(two, Operation::Allgather, Algorithm::Ring), 2e-6 + mib * 2e-9, 1e-9);
+  // Four at a time on two cores: the bytes take twice as long.
+  costs.waits = {{4, {1e-6}, {0}}};
+  const GroupModel four = model(costs, 4, TransportKind::Tcp);
+  EXPECT_NEAR(time(four, Operation::Allgather, Algorithm::Ring),
+              3 * (1e-6 + 2 * ((mib + 8) / 2 - 8) * 2e-9), 1e-9);
+}
+
 TEST(GroupModel, KnowsTypesThatCombineSlowly) {
   const GroupModel host = model(plain_host());
   EXPECT_GT(predicted(host, allreduce_of(1 << 20, DType::BF16), Method::direct()),
