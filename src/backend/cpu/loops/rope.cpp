@@ -1,28 +1,55 @@
 // Rotary positions: pairs (i, i + D/2) of each head turned by the angle (start + t) base^(-2i/D).
+#include <cmath>
+#include <compare>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// The tables of cosines and sines, [T, D/2] each, are made once, in f64.
+/// The tables of cosines and sines, [T, D/2] each, in f64.
 struct Angles {
   std::vector<double> cosines;
   std::vector<double> sines;
 };
 
-std::shared_ptr<const Angles> angles_of(const Signature& s) {
-  const std::int64_t length = s.shape(0).dim(1);
-  const std::int64_t half = s.shape(0).dim(3) / 2;
+struct AngleKey {
+  std::int64_t length = 0;
+  std::int64_t half = 0;
+  std::int64_t start = 0;
+  double base = 0;
+  auto operator<=>(const AngleKey&) const = default;
+};
+
+std::shared_ptr<const Angles> make_angles(const AngleKey& key) {
   auto angles = std::make_shared<Angles>();
-  for (std::int64_t t = 0; t < length; ++t) {
-    for (std::int64_t i = 0; i < half; ++i) {
+  for (std::int64_t t = 0; t < key.length; ++t) {
+    for (std::int64_t i = 0; i < key.half; ++i) {
       const double angle =
-          static_cast<double>(s.integer("start") + t) *
-          std::pow(s.number("base"), -static_cast<double>(i) / static_cast<double>(half));
+          static_cast<double>(key.start + t) *
+          std::pow(key.base, -static_cast<double>(i) / static_cast<double>(key.half));
       angles->cosines.push_back(std::cos(angle));
-      angles->sines.push_back(s.flag("inverse") ? -std::sin(angle) : std::sin(angle));
+      angles->sines.push_back(std::sin(angle));
     }
+  }
+  return angles;
+}
+
+/// One table for all kernels with the same positions: a model has four such in every layer.
+std::shared_ptr<const Angles> angles_of(const AngleKey& key) {
+  static std::mutex mutex;
+  static std::map<AngleKey, std::weak_ptr<const Angles>> tables;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<const Angles>& kept = tables[key];
+  std::shared_ptr<const Angles> angles = kept.lock();
+  if (angles == nullptr) {
+    angles = make_angles(key);
+    kept = angles;
   }
   return angles;
 }
@@ -34,7 +61,9 @@ std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
   const std::int64_t heads = shape.dim(2);
   const std::int64_t depth = shape.dim(3);
   const std::int64_t rows = shape.dim(0) * length;
-  const std::shared_ptr<const Angles> angles = angles_of(s);
+  const std::shared_ptr<const Angles> angles =
+      angles_of({length, depth / 2, s.integer("start"), s.number("base")});
+  const double way = s.flag("inverse") ? -1 : 1;
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
     using W = Wide<T>;
     return kernel([=](const KernelMemory& memory) {
@@ -50,8 +79,9 @@ std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
                      for (std::int64_t i = 0; i < depth / 2; ++i) {
                        const W a = load(x[i]);
                        const W b = load(x[i + depth / 2]);
-                       store(y[i], a * static_cast<W>(c[i]) - b * static_cast<W>(n[i]));
-                       store(y[i + depth / 2], b * static_cast<W>(c[i]) + a * static_cast<W>(n[i]));
+                       const W sine = static_cast<W>(way * n[i]);
+                       store(y[i], a * static_cast<W>(c[i]) - b * sine);
+                       store(y[i + depth / 2], b * static_cast<W>(c[i]) + a * sine);
                      }
                    }
                  }
