@@ -8,6 +8,8 @@
 
 namespace trireme::comm {
 
+/// Ranks do not write to one line of a cache.
+inline constexpr std::int64_t kLine = 64;
 /// Inputs up to this long are copied even where peers could see them: one wait instead of two.
 inline constexpr std::int64_t kCopyAnyway = 4096;
 /// Combinations up to this long are done by every rank for itself.
