@@ -85,7 +85,6 @@ class Execution {
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> workspace_;
   Bytes workspace_bytes_{};
-  std::vector<std::unique_ptr<PreparedKernel>> prepared_;
   std::vector<std::unique_ptr<Kernel>>
       kernels_;  ///< by instruction; none for a view or an exchange
   std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction

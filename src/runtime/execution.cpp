@@ -123,11 +123,12 @@ Execution::Execution(Program program, Device& device, Communicator* communicator
       device_(device),
       rank_(communicator == nullptr ? 0 : communicator->world().rank()) {
   const std::size_t count = program_.instructions.size();
+  std::vector<std::unique_ptr<PreparedKernel>> prepared;
   for (const Instruction& instruction : program_.instructions) {
     const bool runs = !instruction.op->is_view && !instruction.op->communicates;
-    prepared_.push_back(runs ? device_.prepare(request_of(program_, instruction)) : nullptr);
+    prepared.push_back(runs ? device_.prepare(request_of(program_, instruction)) : nullptr);
     if (runs) {
-      workspace_bytes_ = std::max(workspace_bytes_, prepared_.back()->workspace());
+      workspace_bytes_ = std::max(workspace_bytes_, prepared.back()->workspace());
     }
     if (instruction.op->communicates && communicator == nullptr) {
       throw Error(ErrorKind::Usage, fmt::format("program {} exchanges with other ranks; it needs a "
@@ -144,8 +145,8 @@ Execution::Execution(Program program, Device& device, Communicator* communicator
     const Instruction& instruction = program_.instructions[i];
     const KernelMemory memory =
         memory_of(program_, instruction, arena_->data(), workspace_->data());
-    if (prepared_[i]) {
-      kernels_[i] = prepared_[i]->bind(memory);
+    if (prepared[i]) {
+      kernels_[i] = prepared[i]->bind(memory);
     }
     if (instruction.op->communicates) {
       exchanges_[i] =
