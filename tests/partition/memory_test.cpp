@@ -75,7 +75,7 @@ Measured take_steps(int steps, Communicator& communicator, Program program, Devi
 /// at once, and of two times the lesser is taken.
 Measured measure(World& world, const Plan& plan, const Program& program) {
   constexpr int kLong = 64 << 10;
-  mallopt(M_MMAP_THRESHOLD, kLong);
+  mallopt(M_MMAP_THRESHOLD, kLong);  // NOLINT(concurrency-mt-unsafe): no other thread yet
   CpuOptions options;
   options.threads = 1;
   options.pinned = false;

@@ -1,8 +1,11 @@
 #include "on_ranks.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
+#include "graph/blocks.h"
+#include "program/traffic.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
@@ -100,7 +103,47 @@ OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
   return bytes;
 }
 
-OpBytes predicted_of(const Program& program) {
+/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. Traffic has the
+/// mean over ranks, where blocks are not as long as one another.
+double sent_by_ring(const Signature& s, std::int64_t index) {
+  const std::int64_t ranks = s.integer("ranks");
+  const auto bytes = static_cast<double>(size_of(s.inputs[0].dtype).count);
+  if (s.op->name == "all_reduce") {
+    const std::int64_t elements = s.shape(0).element_count();
+    const auto block = [&](std::int64_t i) {
+      return block_of(elements, 1, ranks, (index + i) % ranks).length;
+    };
+    return bytes * static_cast<double>(2 * elements - block(1) - block(2));
+  }
+  const std::int64_t size = s.integer("size");
+  const std::int64_t next = block_of(size, s.integer("unit"), ranks, (index + 1) % ranks).length;
+  double slice = bytes;  // of one index of the dimension
+  for (std::size_t d = 0; d < s.shape(0).dims().size(); ++d) {
+    slice *= static_cast<std::int64_t>(d) == s.integer("dimension")
+                 ? 1.0
+                 : static_cast<double>(s.shape(0).dims()[d]);
+  }
+  return slice * static_cast<double>(size - next);
+}
+
+OpBytes predicted_of(const Program& program, const Mesh& mesh, int rank) {
+  OpBytes bytes;
+  for (const Instruction& instruction : program.instructions) {
+    const std::string op(instruction.op->name);
+    const Signature signature = signature_of(program, instruction);
+    double sent = bytes_sent(signature);
+    if (op == "all_reduce" || op == "all_gather") {
+      const std::vector<int> group = mesh.group_of(signature.text("group"), rank);
+      sent = sent_by_ring(signature, std::ranges::find(group, rank) - group.begin());
+    }
+    if (sent != 0) {
+      bytes[op] += sent;
+    }
+  }
+  return bytes;
+}
+
+OpBytes traffic_by_op(const Program& program) {
   OpBytes bytes;
   for (const Traffic& traffic : traffic_of(program)) {
     if (traffic.bytes != 0) {
@@ -180,6 +223,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
   Trained trained;
   trained.losses.resize(batches.size());
   trained.predicted.resize(static_cast<std::size_t>(plan.mesh.devices()));
+  trained.traffic.resize(trained.predicted.size());
   trained.sent.resize(trained.predicted.size());
   trained.held.resize(trained.predicted.size());
   std::mutex mutex;
@@ -223,7 +267,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
       trained.losses[step] = loss;
     }
     const std::lock_guard lock(mutex);
-    trained.predicted[static_cast<std::size_t>(world.rank())] = predicted_of(execution.program());
+    trained.traffic[static_cast<std::size_t>(world.rank())] = traffic_by_op(execution.program());
+    trained.predicted[static_cast<std::size_t>(world.rank())] =
+        predicted_of(execution.program(), plan.mesh, world.rank());
     trained.sent[static_cast<std::size_t>(world.rank())] = sent_since(before, world.bytes_sent());
     for (const auto& [name, placement] : mine.stored) {
       const Value& value = graph.value(graph.find(name));

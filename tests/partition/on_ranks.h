@@ -23,7 +23,9 @@ struct Trained {
   std::vector<double> losses{};
   Numbers kept{};               ///< parameters and states after the last step
   std::vector<Numbers> held{};  ///< by rank: what each has of them; of one device nothing
-  /// By rank: what a step should send, by its program; and what went out in all steps, as messages counted it.
+  /// By rank: what a step should send, as traffic_of() says, and by rings; and what went out in all steps, as messages
+  /// counted it.
+  std::vector<OpBytes> traffic{};
   std::vector<OpBytes> predicted{};
   std::vector<OpBytes> sent{};
 };
