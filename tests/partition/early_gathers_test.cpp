@@ -11,6 +11,7 @@
 #include "on_ranks.h"
 #include "plan_case.h"
 #include "temporary_folder.h"
+#include "tiny_model.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
@@ -100,17 +101,8 @@ TEST(EarlyGathers, WhatIsLargerThanABlockStays) {
 
 /// Pipedream updates stages one after the other.
 Graph graph_for(const Case& c) {
-  ModelConfig config;
-  config.name = "gpt";
-  config.family = Family::Gpt2;
-  config.vocabulary = 13;
-  config.context = 8;
-  config.width = 12;
-  config.layers = 4;
-  config.heads = 4;
-  config.key_heads = 4;
-  config.head_width = 4;
-  config.hidden = 20;
+  ModelConfig config = tiny_model();
+  config.dtype = DType::F32;
   TrainingOptions options;
   options.each_alone = c.schedule == "pipedream";
   return make_training_graph(make_model(config, {.sequences = 4, .length = 6}).graph, options);
