@@ -9,6 +9,14 @@
 
 namespace trireme::comm {
 
+bool Departures::is_final(Rank rank, bool coming) {
+  constexpr std::chrono::milliseconds kStillOnTheWay{50};
+  const auto now = std::chrono::steady_clock::now();
+  auto& since = quiet_since_.emplace(rank, now).first->second;
+  since = coming ? now : since;
+  return now - since > kStillOnTheWay;
+}
+
 void Exchanges::put(std::uint64_t context, std::uint64_t round, Rank from, Bytes data) {
   MutexLock lock(mutex_);
   data_[{context, round, from}] = std::move(data);
@@ -68,7 +76,6 @@ Progress ExchangeOp::listen() {
 
 void ExchangeOp::check(Seconds stuck) {
   (void)listen();  // what a rank said before it went counts
-  const auto now = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (heard_[i] || lost_[i]) {
       continue;
@@ -78,11 +85,7 @@ void ExchangeOp::check(Seconds stuck) {
     const RankPage* page = world_.page(rank);
     const bool left = page != nullptr && page->presence.load() == Presence::Left;
     if (trouble || left) {
-      const auto [since, first] = gone_.emplace(rank, now);
-      if (world_.mailbox().is_in_the_middle(rank)) {
-        since->second = now;
-      }
-      if (first || now - since->second < kStillOnTheWay) {
+      if (!gone_.is_final(rank, world_.mailbox().is_in_the_middle(rank))) {
         continue;
       }
       if (options_.lost == Options::Lost::LeaveOut) {

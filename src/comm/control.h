@@ -29,8 +29,15 @@ enum class ControlKind : std::uint64_t {
   Beat,         ///< "I live"
 };
 
-/// What a rank said before it went may still be on its way, or not have been looked at, for this long.
-inline constexpr std::chrono::milliseconds kStillOnTheWay{50};
+/// Ranks that have gone: what one said before may still be on its way, or not have been looked at. One thread.
+class Departures {
+ public:
+  /// Whether nothing more is expected of it: for a while nothing was coming. `coming`: a message of it is half here.
+  [[nodiscard]] bool is_final(Rank rank, bool coming);
+
+ private:
+  std::map<Rank, std::chrono::steady_clock::time_point> quiet_since_;
+};
 
 /// Contributions that have arrived, until someone asks for them. Any thread.
 class Exchanges {
@@ -70,7 +77,7 @@ class ExchangeOp : public Op {
 
   WorldCore& world_;
   Options options_;
-  std::map<Rank, std::chrono::steady_clock::time_point> gone_;  ///< and when that was seen
+  Departures gone_;
   bool told_ = false;
   std::vector<std::optional<Exchanges::Bytes>> heard_;
   std::vector<bool> lost_;

@@ -408,15 +408,11 @@ void GroupCore::check_failures() {
   }
 }
 
-/// What a rank sent before it left may be on its way, or not have been looked at: true when nothing has come
-/// for a while.
 bool GroupCore::is_final(Rank place) {
-  const bool more = world_.mailbox().is_in_the_middle(members_[static_cast<std::size_t>(place)]);
-  const auto now = std::chrono::steady_clock::now();
+  const Rank rank = members_[static_cast<std::size_t>(place)];
+  const bool coming = world_.mailbox().is_in_the_middle(rank);
   MutexLock lock(mutex_);
-  auto& since = left_.emplace(place, now).first->second;
-  since = more ? now : since;
-  return now - since > kStillOnTheWay;
+  return left_.is_final(rank, coming);
 }
 
 void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,

@@ -16,6 +16,7 @@
 
 #include "base/mutex.h"
 #include "comm/area.h"
+#include "comm/control.h"
 #include "comm/geometry.h"
 #include "comm/group_model.h"
 #include "comm/kernels.h"
@@ -189,7 +190,7 @@ class GroupCore {
   std::optional<Notice> notice_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> subsets_;
   /// Places whose rank has left, and when that was seen.
-  std::map<Rank, std::chrono::steady_clock::time_point> left_ TRIREME_GUARDED_BY(mutex_);
+  Departures left_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
   std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_
       TRIREME_GUARDED_BY(mutex_);
