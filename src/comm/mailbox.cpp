@@ -53,6 +53,7 @@ void Mailbox::cancel(Outgoing& message) {
   Peer& peer = *peers_[static_cast<std::size_t>(message.to)];
   const auto is_it = [&](const std::shared_ptr<Sending>& s) { return s->message == &message; };
   std::erase_if(peer.queue, is_it);
+  std::erase_if(peer.unasked, is_it);
   std::shared_ptr<Sending> cancelled;
   for (const auto& line : peer.lines) {
     if (line->sending && is_it(line->sending)) {
@@ -89,7 +90,8 @@ void Mailbox::cancel(Incoming& message) {
 bool Mailbox::is_in_the_middle(Rank from) {
   const std::lock_guard lock(mutex_);
   const Peer& peer = *peers_[static_cast<std::size_t>(from)];
-  return !peer.broken && !peer.under_way.empty();
+  return !peer.broken &&
+         std::ranges::any_of(peer.under_way, [](const auto& one) { return one.second.comes; });
 }
 
 void Mailbox::forget(std::uint64_t context) {

@@ -1,8 +1,11 @@
 // Mailbox: messages over streams. Cuts them into pieces with headers, spreads long ones over several
 // streams, checks what arrives, and brings each message to the receive that waits for it.
 //
-// A message that nobody waits for yet is kept, if it is short or stands in the way for long; else its
-// stream waits. Any thread may call; work is done by whoever calls progress().
+// A short message that nobody waits for yet is kept. Of a long one between two ranks (the message topic) only
+// the beginning comes by itself; the rest stays with its sender until the receiver asks for it, so that no
+// memory is taken for it and nothing behind it waits. A long part of a collective waits on its way, and is
+// kept only if it stands there for long.
+// Any thread may call; work is done by whoever calls progress().
 #pragma once
 
 #include <array>
@@ -27,7 +30,8 @@
 
 namespace trireme::comm {
 
-enum class Topic : std::uint16_t { Collective, Message, Control };
+/// Asking: "send me the rest", between mailboxes; the number is the message's serial.
+enum class Topic : std::uint16_t { Collective, Message, Control, Asking };
 
 /// What a message is for. Messages of one source and one key arrive in the order they were sent.
 struct Key {
@@ -60,6 +64,9 @@ struct Outgoing {
   Key key{};
   std::uint64_t fingerprint = 0;
   std::vector<std::span<const std::byte>> parts{};
+  /// A long message that the receiver has not asked for: it stays here (patient), or after a while goes all the
+  /// same, and is kept over there.
+  bool patient = false;
   std::atomic<std::uint64_t> moved{0};  ///< bytes, for those who watch whether it goes on
   std::atomic<bool> done{false};
 };
@@ -116,10 +123,10 @@ class Mailbox {
   enum class Urgency : std::uint8_t { InTurn, Urgent };
   void post(Rank to, const Key& key, std::span<const std::byte> data,
             Urgency urgency = Urgency::InTurn);
-  /// Whether a message that nobody wants yet holds up a stream: then look again soon.
+  /// Whether a message that nobody wants yet holds up a stream, or its impatient sender: then look again soon.
   [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
-  /// Whether a message of this peer has begun to come and is not complete. What it said last may be heard
-  /// before that, by another stream.
+  /// Whether a message of this peer has begun to come and is not complete, its sender not waiting to be asked.
+  /// What it said last may be heard before that, by another stream.
   [[nodiscard]] bool is_in_the_middle(Rank from);
   /// Throws away what has come and will come for a group that is dead.
   void forget(std::uint64_t context);
@@ -134,6 +141,9 @@ class Mailbox {
   struct Sending;
 
   void enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency);
+  void ask(Peer& peer, std::uint32_t serial);
+  void resume(Peer& peer, std::uint64_t serial);
+  void resume_impatient(Peer& peer);
   bool push_out(Peer& peer);
   bool progress_out(Peer& peer);
   bool take_next(Peer& peer, Line& line, bool is_first_line);
@@ -156,7 +166,7 @@ class Mailbox {
   void progress_peer(Rank rank, Peer& peer, bool& moved);
   void dispatch();
   bool try_stored(Peer& peer, Incoming& message);
-  static void redirect(Peer& peer, const Stored& stored, Incoming* target);
+  void redirect(Peer& peer, const Stored& stored, Incoming* target);
 
   Handlers handlers_;
   std::mutex mutex_;

@@ -16,16 +16,13 @@
 namespace trireme::comm {
 namespace {
 
-/// Messages up to this long are kept at once if nobody waits for them.
-constexpr std::uint64_t kKeepBytes = 64U << 10;
 constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
 /// What is read of one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
-/// A longer one that nobody waits for holds its stream up. It is kept too after kLongestHoldUp; or, where
-/// what is waited for may stand behind it, once nothing else has moved for kHoldUp. Not sooner: what is kept
-/// is copied once more, and costs fresh memory.
-constexpr std::chrono::milliseconds kHoldUp{1};
+/// A long part of a collective that nobody waits for holds its stream up. It is kept after kLongestHoldUp; or,
+/// where what is waited for may stand behind it, once nothing else has moved for kHoldUp. Not sooner: what is
+/// kept is copied once more, and costs fresh memory.
 constexpr std::chrono::milliseconds kLongestHoldUp{100};
 /// When a peer ends, all its streams close, if not in the same instant. One that stays the only one
 /// for longer was cut, and what went into it is lost.
@@ -130,7 +127,8 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
                             "{:08x}, expected {:08x}",
                             from, h.magic, kMagic));
   }
-  const bool sane = h.topic <= Topic::Control && h.total <= kMostBytes &&
+  const bool sane = h.topic <= Topic::Asking && h.total <= kMostBytes &&
+                    (h.topic != Topic::Asking || h.total == 0) &&
                     (h.topic != Topic::Control || h.total <= kMostControlBytes) &&
                     h.length <= kPieceBytes && h.offset <= h.total &&
                     h.length <= h.total - h.offset;
@@ -146,7 +144,9 @@ bool Mailbox::bind(Peer& peer, Line& line) {
   const PieceHeader& h = line.in_header;
   line.target = nullptr;
   line.stored.reset();
-  if (h.offset == 0) {
+  if (h.topic == Topic::Asking) {
+    resume(peer, h.number);
+  } else if (h.offset == 0) {
     if (!bind_first_piece(peer, line)) {
       return false;
     }
@@ -185,9 +185,9 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
       const auto now = std::chrono::steady_clock::now();
       line.held_since = line.held_since.value_or(now);
       // A collective's messages are waited for in the order in which they were sent, mostly.
-      const bool in_the_way = h.topic == Topic::Message || !peer.waiting.empty();
-      const bool stuck = in_the_way && now - std::max(*line.held_since, last_moved_) >= kHoldUp;
-      if (h.topic != Topic::Control && h.total > kKeepBytes && !stuck &&
+      const bool stuck =
+          !peer.waiting.empty() && now - std::max(*line.held_since, last_moved_) >= kHoldUp;
+      if (h.topic == Topic::Collective && h.total > kShortBytes && !stuck &&
           now - *line.held_since < kLongestHoldUp) {
         held_up_.store(true, std::memory_order_relaxed);
         return false;
@@ -196,7 +196,11 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
     }
   }
   if (h.length < h.total) {
-    peer.under_way[h.serial] = {line.target, line.stored, h.total, h.total};
+    const bool waits = must_be_asked_for(h) && line.stored;
+    peer.under_way[h.serial] = {line.target, line.stored, h.total, h.total, !waits};
+    if (must_be_asked_for(h) && !waits) {
+      ask(peer, h.serial);
+    }
   }
   return true;
 }
@@ -335,12 +339,15 @@ bool Mailbox::try_stored(Peer& peer, Incoming& message) {
   return true;
 }
 
-/// What is still to come of a kept message goes to `target` (nothing: is thrown away).
+/// What is still to come of a kept message goes to `target` (nothing: is thrown away), and is asked for.
 void Mailbox::redirect(Peer& peer, const Stored& stored, Incoming* target) {
   for (auto& [serial, under_way] : peer.under_way) {
     if (under_way.stored.get() == &stored) {
       under_way.target = target;
       under_way.stored.reset();
+      if (!std::exchange(under_way.comes, true)) {
+        ask(peer, serial);
+      }
     }
   }
   for (const auto& line : peer.lines) {

@@ -1,6 +1,7 @@
 // A mailbox's way out.
 // The first piece of a message always goes by the first line; so short messages keep their order,
-// and a receiver knows a message before its other pieces can come.
+// and a receiver knows a message before its other pieces can come. Of one that must be asked for, the others
+// wait until it is.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -53,9 +54,50 @@ void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending,
   (void)push_out(peer);
 }
 
+/// Lets the sender of a message know that the rest is wanted.
+void Mailbox::ask(Peer& peer, std::uint32_t serial) {
+  auto sending = std::make_shared<Sending>();
+  sending->header.magic = kMagic;
+  sending->header.topic = Topic::Asking;
+  sending->header.number = serial;
+  sending->header.serial = peer.next_serial++;
+  peer.queue.push_front(std::move(sending));
+  (void)push_out(peer);
+}
+
+/// The rest of a message may go. One that is not there was cancelled, or has gone already.
+void Mailbox::resume(Peer& peer, std::uint64_t serial) {
+  const auto it = std::ranges::find_if(
+      peer.unasked, [&](const auto& sending) { return sending->header.serial == serial; });
+  if (it != peer.unasked.end()) {
+    peer.queue.push_back(std::move(*it));
+    peer.unasked.erase(it);
+    (void)push_out(peer);
+  }
+}
+
+void Mailbox::resume_impatient(Peer& peer) {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(peer.unasked, [&](const std::shared_ptr<Sending>& sending) {
+    if (sending->message->patient) {
+      return false;
+    }
+    const bool goes = now - sending->waits_since >= kHoldUp;
+    if (goes) {
+      peer.queue.push_back(sending);
+    } else {
+      held_up_.store(true, std::memory_order_relaxed);
+    }
+    return goes;
+  });
+}
+
 bool Mailbox::push_out(Peer& peer) {
   if (peer.broken || peer.cannot_write) {
     return false;
+  }
+  if (!peer.unasked.empty()) {
+    resume_impatient(peer);
   }
   try {
     return progress_out(peer);
@@ -92,7 +134,12 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
     line.out_header.data_sum = sum_of(line.out_body);
     line.out_header.head_sum = sum_of(line.out_header);
   }
-  if (line.sending->cut == line.sending->header.total) {
+  const bool waits = must_be_asked_for(line.sending->header) && line.out_header.offset == 0;
+  if (waits) {
+    line.sending->waits_since = std::chrono::steady_clock::now();
+    peer.unasked.push_back(line.sending);
+  }
+  if (waits || line.sending->cut == line.sending->header.total) {
     peer.queue.pop_front();
   }
   return true;
@@ -101,8 +148,9 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
 /// Cuts the next piece off the line's message.
 void Mailbox::prepare_piece(Line& line) {
   Sending& sending = *line.sending;
-  const std::uint64_t length =
-      std::min<std::uint64_t>(kPieceBytes, sending.header.total - sending.cut);
+  const bool beginning = sending.cut == 0 && must_be_asked_for(sending.header);
+  const std::uint64_t length = std::min<std::uint64_t>(beginning ? kBeginningBytes : kPieceBytes,
+                                                       sending.header.total - sending.cut);
   line.out_header = sending.header;
   line.out_header.offset = sending.cut;
   line.out_header.length = static_cast<std::uint32_t>(length);

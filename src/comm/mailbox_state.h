@@ -18,8 +18,19 @@
 namespace trireme::comm {
 
 /// "TRI" and the version of the frame format.
-inline constexpr std::uint32_t kMagic = 0x01495254;
+inline constexpr std::uint32_t kMagic = 0x02495254;
 inline constexpr std::uint32_t kPieceBytes = 256U << 10;
+/// Messages up to this long are sent as a whole, and kept if nobody waits for them.
+inline constexpr std::uint64_t kShortBytes = 64U << 10;
+/// The beginning of a longer one, which comes unasked: enough that the rest is asked for while it is read.
+inline constexpr std::uint32_t kBeginningBytes = 16U << 10;
+/// How long what stands in the way is looked at before something is done about it.
+inline constexpr std::chrono::milliseconds kHoldUp{1};
+
+/// Whether all but the beginning of such a message must be asked for.
+[[nodiscard]] inline bool must_be_asked_for(const PieceHeader& header) {
+  return header.topic == Topic::Message && header.total > kShortBytes;
+}
 
 [[nodiscard]] std::uint32_t sum_of(std::span<const std::byte> data);
 [[nodiscard]] std::uint32_t sum_of(const PieceHeader& header);
@@ -56,6 +67,8 @@ struct Mailbox::Sending {
   PieceHeader header;
   std::uint64_t cut = 0;         ///< bytes already given to lines
   std::uint32_t pieces_out = 0;  ///< pieces given to lines and not yet written
+  /// Since when it waits to be asked for.
+  std::chrono::steady_clock::time_point waits_since{};
 };
 
 /// One stream and what it is in the middle of.
@@ -83,6 +96,7 @@ struct Mailbox::Line {
 struct Mailbox::Peer {
   std::vector<std::unique_ptr<Line>> lines;
   std::deque<std::shared_ptr<Sending>> queue;
+  std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning has gone
   std::list<Incoming*> waiting;
   std::list<std::shared_ptr<Stored>> kept;
   /// Messages of several pieces that are under way, by serial.
@@ -91,6 +105,7 @@ struct Mailbox::Peer {
     std::shared_ptr<Stored> stored;
     std::uint64_t total = 0;
     std::uint64_t left = 0;
+    bool comes = true;  ///< by itself, or as it was asked for
   };
   std::map<std::uint32_t, UnderWay> under_way;
   std::uint32_t next_serial = 0;

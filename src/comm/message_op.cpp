@@ -26,8 +26,9 @@ Progress moved_since(const std::atomic<std::uint64_t>& moved, std::uint64_t& see
 }  // namespace
 
 SendOp::SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to,
-               std::int32_t tag)
+               std::int32_t tag, Patience patience)
     : group_(group), to_(to), tag_(tag) {
+  message_.patient = patience == Patience::Patient;
   message_.to = group.members()[static_cast<std::size_t>(to)];
   message_.key = key_of(group, tag);
   message_.fingerprint = fingerprint_of(dtype);

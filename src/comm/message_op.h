@@ -14,7 +14,10 @@ namespace trireme::comm {
 class SendOp : public Op {
  public:
   /// The group and the data must live until it is done.
-  SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag);
+  /// Patient: a long message waits until the receiver asks for it; otherwise it goes all the same after a while.
+  enum class Patience : std::uint8_t { Patient, Impatient };
+  SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag,
+         Patience patience);
   ~SendOp() override;
   SendOp(const SendOp&) = delete;
   SendOp& operator=(const SendOp&) = delete;

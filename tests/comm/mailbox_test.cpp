@@ -126,8 +126,10 @@ std::vector<std::int32_t> numbers(std::int32_t first) {
 
 /// Sent, with its data.
 struct Sent {
-  Sent(Mailbox& mailbox, const Key& key, std::int32_t first) : data(numbers(first)) {
+  Sent(Mailbox& mailbox, const Key& key, std::int32_t first, bool patient = false)
+      : data(numbers(first)) {
     message.to = 1;
+    message.patient = patient;
     message.key = key;
     message.parts = {std::as_bytes(std::span(data))};
     mailbox.send(message);
@@ -200,6 +202,60 @@ TEST_F(Mailboxes, ALongMessageIsKeptInTheEnd) {
     EXPECT_TRUE(wanted.message.done);
     EXPECT_EQ(wanted.data, sent.data);
   }
+}
+
+/// Only its beginning comes. What was sent after it passes by, and has the lines to itself.
+TEST_F(Mailboxes, APatientMessageStaysUntilItIsAskedFor) {
+  Sent sent(sender_, kMessage, 3, true);
+  Sent second(sender_, kMessage, 4, true);
+  Sent behind(sender_, kCollective, 5);
+  Wanted wanted_behind(receiver_, kCollective, false);
+  go_on();
+  EXPECT_TRUE(wanted_behind.message.done && behind.message.done);
+  EXPECT_EQ(wanted_behind.data, behind.data);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  go_on();
+  EXPECT_FALSE(sent.message.done || second.message.done);
+  EXPECT_LT(sent.message.moved, std::uint64_t{20} << 10);
+  EXPECT_EQ(bytes_on_the_way(), 0U);
+  EXPECT_FALSE(sender_.is_held_up() || receiver_.is_held_up());
+  EXPECT_FALSE(receiver_.is_in_the_middle(0));
+
+  Wanted wanted(receiver_, kMessage, false);
+  EXPECT_TRUE(receiver_.is_in_the_middle(0));
+  Wanted wanted_second(receiver_, kMessage, true, 2);
+  go_on();
+  EXPECT_TRUE(wanted.message.done && sent.message.done);
+  EXPECT_TRUE(wanted_second.message.done && second.message.done);
+  EXPECT_EQ(wanted.data, sent.data);
+  EXPECT_EQ(wanted_second.data, sum(numbers(7), second.data));
+  EXPECT_FALSE(receiver_.is_in_the_middle(0));
+}
+
+/// Its sender needs it no more, or its receiver: nothing is left that would stand in the way of others.
+TEST_F(Mailboxes, AMessageThatIsNotAskedForCanBeGivenUp) {
+  {
+    Sent given_up(sender_, kMessage, 3, true);
+    go_on();
+    sender_.cancel(given_up.message);
+  }
+  Wanted never(receiver_, kMessage, false);
+  go_on();
+  EXPECT_FALSE(never.message.done);
+  receiver_.cancel(never.message);
+
+  Sent forgotten(sender_, {.context = 2, .number = 1, .topic = Topic::Message}, 3, true);
+  go_on();
+  EXPECT_FALSE(forgotten.message.done);
+  receiver_.forget(2);
+  go_on();
+  EXPECT_TRUE(forgotten.message.done);
+
+  Sent next(sender_, kMessage, 5, true);
+  Wanted wanted(receiver_, kMessage, false);
+  go_on();
+  EXPECT_TRUE(wanted.message.done);
+  EXPECT_EQ(wanted.data, next.data);
 }
 
 /// Half of it was kept when the receive came: the rest goes to its place.
