@@ -31,21 +31,23 @@ struct RankPage {
 /// Bytes that travel in the slot itself, on the cache line of the stamp.
 inline constexpr std::size_t kInlineBytes = 40;
 /// Staging memory of a rank in a group. A shot holds a whole small input; there are two, used in turn
-/// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go through a
-/// pipeline of two halves, and what was combined of them through another two.
+/// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go round in a part of its own, and what
+/// was combined of them in another. A round is as long as a core's own cache is: by the time that memory is
+/// written again its lines have left the cache of who read it, and need not be taken from there.
 inline constexpr std::size_t kShotBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kTableBytes = std::size_t{16} << 10;
 inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
+inline constexpr std::size_t kRoundBytes = 2 * kChunkBytes;
 
 /// Ranks of a group that direct operations can have: what fits the tables.
 inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
 
-/// What peers find at a slot's input.
+/// What peers find at a slot's input or output.
 enum class Offer : std::uint32_t {
   Nothing,  ///< peers cannot see it, or it is not for them
   Copy,     ///< a copy, made for them; the owner does not wait for its readers
   Buffer,   ///< the caller's own buffer; the owner waits
-  Address,  ///< the same, where peers cannot see it but can fetch from it
+  Address,  ///< the same, where peers cannot see it but can fetch from it, or put to it
 };
 
 /// What a rank says at the beginning of an operation. There are two, used in turn: a rank begins operation
@@ -99,19 +101,18 @@ struct Area {
   [[nodiscard]] Extent* receives(std::uint64_t sequence) {
     return sends(sequence) + kMostDirectRanks;
   }
-  [[nodiscard]] std::byte* chunk(std::int64_t number) {
-    return chunks() + static_cast<std::size_t>(number % 2) * kChunkBytes;
+  [[nodiscard]] std::byte* chunk(std::int64_t offset) {
+    return memory() + 2 * (kShotBytes + kTableBytes) + offset;
   }
-  [[nodiscard]] std::byte* result(std::int64_t number) {
-    return chunks() + static_cast<std::size_t>(2 + number % 2) * kChunkBytes;
+  [[nodiscard]] std::byte* result(std::int64_t offset) {
+    return chunk(static_cast<std::int64_t>(kRoundBytes) + offset);
   }
 
  private:
-  [[nodiscard]] std::byte* chunks() { return memory() + 2 * (kShotBytes + kTableBytes); }
   [[nodiscard]] std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 inline constexpr std::size_t kAreaBytes =
-    sizeof(Area) + 2 * (kShotBytes + kTableBytes) + 4 * kChunkBytes;
+    sizeof(Area) + 2 * (kShotBytes + kTableBytes) + 2 * kRoundBytes;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<Record>);

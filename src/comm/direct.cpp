@@ -40,7 +40,7 @@ Progress DirectOp::advance() {
 /// The call ends with an error: peers that are still reading or writing this rank's buffers are waited
 /// for, as the caller may free them.
 void DirectOp::withdraw() noexcept {
-  const bool lends = lends_input() || slot(me_).output_offer == Offer::Buffer;
+  const bool lends = lends_input() || slot(me_).output_offer != Offer::Nothing;
   if (state_ != State::Begin && lends) {
     group_.await_release(record_.sequence);
   }
@@ -106,6 +106,14 @@ bool DirectOp::reads(Rank reader, Rank source) const {
   }
 }
 
+/// Whether others may write to what this rank gets, where they have it in their own memory.
+bool DirectOp::is_put_to(Rank rank) const {
+  if (call_.operation == Operation::Gather) {
+    return rank == call_.root;
+  }
+  return rank != call_.root && is_halved(call_.operation, ranks_, longest_block());
+}
+
 /// Whether this rank waits for another to come, and checks what it called.
 bool DirectOp::awaits(Rank rank) const {
   const bool from_root =
@@ -113,9 +121,23 @@ bool DirectOp::awaits(Rank rank) const {
   return !early_ || (from_root ? rank : me_) == call_.root;
 }
 
-/// Whether a rank gets the vector that is combined.
+/// Whether a rank gets the vector that is combined, or put together, or broadcast.
 bool DirectOp::gets_result(Rank rank) const {
-  return call_.operation == Operation::Allreduce || rank == call_.root;
+  switch (call_.operation) {
+    case Operation::Allreduce:
+    case Operation::Allgather:
+      return true;
+    case Operation::Broadcast:
+      return rank != call_.root;
+    default:
+      return rank == call_.root;
+  }
+}
+
+/// Whether ranks write parts of the result into one another's outputs, if they can. All say the same.
+bool DirectOp::may_be_shared() const {
+  return is_combined_vector() ? geometry_.bytes() > kCombineAlone
+                              : is_spread(call_.operation, geometry_.bytes());
 }
 
 /// Whether an input has a block for each rank, rather than the same for all.
@@ -148,8 +170,11 @@ void DirectOp::announce() {
   if (offers(me_)) {
     offer_input(mine);
   }
-  if (is_combined_vector() && gets_result(me_) && geometry_.bytes() > kCombineAlone) {
+  if (may_be_shared() && gets_result(me_)) {
     offer_output(mine);
+  }
+  if (is_put_to(me_) && should_be_fetched()) {
+    offer_address(mine);
   }
   if (!geometry_.received.empty()) {
     std::ranges::copy(geometry_.listed, group_.area(me_).sends(record_.sequence));
@@ -183,15 +208,20 @@ void DirectOp::offer_input(Slot& mine) {
 /// Where what a rank has, or each part of it, goes to one reader: then a copy helps only that one, and costs more than
 /// the system's way of reading another process does, up to a length.
 bool DirectOp::should_be_fetched() const {
-  const std::int64_t bytes = geometry_.longest_block(ranks_) * geometry_.element_bytes;
-  return group_.fetches() && is_fetched(call_.operation, ranks_, bytes);
+  return group_.fetches() && is_fetched(call_.operation, ranks_, longest_block());
+}
+
+/// In bytes.
+std::int64_t DirectOp::longest_block() const {
+  return geometry_.form == Form::Vector ? geometry_.bytes()
+                                        : geometry_.longest_block(ranks_) * geometry_.element_bytes;
 }
 
 void DirectOp::offer_copy(Slot& mine) {
   std::byte* copy = call_.input.size() <= kInlineBytes ? mine.data.data()
                                                        : group_.area(me_).shot(record_.sequence);
   if (!call_.input.empty()) {
-    copy_bytes(copy, call_.input.data(), call_.input.size(), group_.staging());
+    copy_bytes(copy, call_.input.data(), call_.input.size(), group_.shots());
   }
   mine.input_offer = Offer::Copy;
 }
@@ -201,6 +231,14 @@ void DirectOp::offer_output(Slot& mine) {
   if (place) {
     mine.output = *place;
     mine.output_offer = Offer::Buffer;
+  }
+}
+
+/// Of the output, if peers cannot see it.
+void DirectOp::offer_address(Slot& mine) {
+  if (!group_.world().memory().place_of(call_.output.data(), call_.output.size())) {
+    mine.output = reinterpret_cast<std::uint64_t>(call_.output.data());
+    mine.output_offer = Offer::Address;
   }
 }
 
@@ -247,9 +285,17 @@ void DirectOp::survey() {
   }
   if (is_combined_vector() && !all_copies) {
     way_ = all_offered && all_outputs ? Way::Share : Way::Chunked;
+  } else if (!is_combined_vector() && may_be_shared() && all_outputs && is_source_seen()) {
+    way_ = Way::Share;
+    someone_waits_ = true;
   } else {
     way_ = all_offered ? Way::Read : Way::Chunked;
   }
+}
+
+/// Whether each rank sees what it is to copy into others' outputs.
+bool DirectOp::is_source_seen() const {
+  return call_.operation != Operation::Broadcast || slot(call_.root).input_offer == Offer::Buffer;
 }
 
 void DirectOp::fail_mismatch() {
@@ -328,11 +374,22 @@ void DirectOp::cut_windows() {
   }
   window_length_ = unit_;
   if (way_ == Way::Chunked) {
-    const std::int64_t room =
-        static_cast<std::int64_t>(kChunkBytes) / (has_block_for_each() ? ranks_ : 1);
-    window_length_ = std::max<std::int64_t>(1, room / kLine * kLine / geometry_.element_bytes);
+    const std::int64_t parts = has_block_for_each() ? ranks_ : 1;
+    const std::int64_t room = static_cast<std::int64_t>(kChunkBytes) / parts / kLine * kLine;
+    const std::int64_t needed = (unit_ * geometry_.element_bytes + kLine - 1) / kLine * kLine;
+    window_length_ = std::max<std::int64_t>(1, std::min(room, needed) / geometry_.element_bytes);
+    chunk_bytes_ = std::max(kLine, parts * window_length_ * geometry_.element_bytes);
   }
   windows_ = unit_ == 0 ? 0 : (unit_ + window_length_ - 1) / window_length_;
+}
+
+/// Chunks follow those of the call before. All ranks place them alike, as all know how long they are.
+void DirectOp::place_chunks() {
+  const std::int64_t places = static_cast<std::int64_t>(kRoundBytes) / chunk_bytes_;
+  first_place_ = (group_.chunks_to() + chunk_bytes_ - 1) / chunk_bytes_ % places;
+  if (windows_ > 0) {
+    group_.chunks_to() = place_of(windows_ - 1) + chunk_bytes_;
+  }
 }
 
 Progress DirectOp::begin_work() {
@@ -342,6 +399,8 @@ Progress DirectOp::begin_work() {
           ? Stores::Streaming
           : Stores::Cached;
   if (way_ == Way::Chunked) {
+    place_chunks();
+    group_.staging().begin(call_.operation, geometry_.bytes());
     state_ = State::Pipeline;
     return advance_pipeline();
   }
@@ -358,6 +417,9 @@ Progress DirectOp::begin_work() {
 
 bool DirectOp::may_leave() const {
   if (way_ == Way::Share) {
+    if (call_.operation == Operation::Gather && me_ != call_.root) {
+      return true;  // nobody else touches its buffers
+    }
     for (Rank r = 0; r < ranks_; ++r) {
       if (!reached(r, Stage::Worked, 1)) {
         return false;
@@ -365,7 +427,10 @@ bool DirectOp::may_leave() const {
     }
     return true;
   }
-  return !lends_input() || readers_reached(Stage::Worked, 1);
+  const bool is_read = !lends_input() || readers_reached(Stage::Worked, 1);
+  const bool is_written =
+      slot(me_).output_offer != Offer::Address || sources_reached(Stage::Worked, 1);
+  return is_read && is_written;
 }
 
 // The pipeline of chunks. Chunk k may be staged once everyone who reads it is done with chunk k - 2,
@@ -396,6 +461,7 @@ Progress DirectOp::advance_pipeline() {
   }
   const std::int64_t finished = results ? taken_ : worked_;
   if (finished == windows_) {
+    group_.staging().end();
     return Progress::Done;
   }
   return moved ? Progress::Moved : Progress::Stuck;

@@ -3,14 +3,16 @@
 //
 // Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
 // else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
-// where one reader each takes a part of middling size, its address to fetch from.
+// where one reader each takes a part of middling size, its address to fetch from. Of two ranks, one of which gives, the
+// giver puts a part of it into the other's output meanwhile; in a gather all put theirs.
 // Then, by what was offered (n is the vector, p the ranks):
 //
 //   read      Every rank takes what it needs from all offers; for a small combination it combines all p
 //             inputs itself. One wait; a second one for those who offered their own buffer.
-//   share     A large combination of buffers that all can see: each rank makes 1/p of the result and
-//             writes it into all outputs. Two waits. Memory sees each input read once and each output
-//             written once, 2pn bytes for an all-reduce: with these buffers none can do with less.
+//   share     Long buffers that all can see: each rank makes 1/p of the result (combines it, or copies it:
+//             of a gather, its own block) and writes it into all outputs. Two waits. Memory sees each
+//             input read once and each output written once, 2pn bytes for an all-reduce: with these
+//             buffers none can do with less.
 //   chunked   Buffers that peers cannot see, longer than a copy. In chunks that pass through staging
 //             memory small enough to stay in the cache: each rank stages a chunk, works on the staged
 //             chunks of all, takes results that others made. Each byte crosses memory as often as
@@ -26,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "comm/area.h"
 #include "comm/geometry.h"
@@ -64,7 +67,9 @@ class DirectOp : public Op {
   void offer_input(Slot& slot);
   void offer_copy(Slot& slot);
   [[nodiscard]] bool should_be_fetched() const;
+  [[nodiscard]] std::int64_t longest_block() const;
   void offer_output(Slot& slot);
+  void offer_address(Slot& slot);
   [[nodiscard]] bool awaits(Rank rank) const;
   [[nodiscard]] bool all_here();
   void survey();
@@ -73,6 +78,7 @@ class DirectOp : public Op {
   [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
   void cut_windows();
+  void place_chunks();
   [[nodiscard]] Progress begin_work();
   [[nodiscard]] Progress advance_pipeline();
   [[nodiscard]] bool may_leave() const;
@@ -81,6 +87,9 @@ class DirectOp : public Op {
   [[nodiscard]] bool offers(Rank rank) const;
   [[nodiscard]] bool reads(Rank reader, Rank source) const;
   [[nodiscard]] bool gets_result(Rank rank) const;
+  [[nodiscard]] bool may_be_shared() const;
+  [[nodiscard]] bool is_source_seen() const;
+  [[nodiscard]] bool is_put_to(Rank rank) const;
   [[nodiscard]] bool is_combined_vector() const;
   [[nodiscard]] bool has_block_for_each() const;
   [[nodiscard]] bool lends_input() const;
@@ -91,18 +100,25 @@ class DirectOp : public Op {
   void take(const Window& window);
   void combine_whole();
   void combine_share(const Window& window);
+  void copy_share(const Window& window);
   void combine_staged_share(const Window& window);
   void combine_blocks(const Window& window);
   void pull(const Window& window);
   void pull_block(const Window& window, Rank from, Extent into);
+  void push();
+  [[nodiscard]] std::int64_t fetched_of(Rank from, Rank to, std::int64_t length) const;
+  void fetch(Rank from, std::int64_t element, std::byte* to, std::int64_t elements);
+  void copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how);
   void combine(std::int64_t count, Stores stores);
   void copy(std::byte* to, const std::byte* from, std::int64_t elements) const;
 
   [[nodiscard]] Window window(std::int64_t number) const;
+  [[nodiscard]] std::int64_t place_of(std::int64_t window) const;
   [[nodiscard]] Extent share_of(const Window& window, Rank rank) const;
   [[nodiscard]] const std::byte* source(Rank from, const Window& window) const;
   [[nodiscard]] std::int64_t offered_offset(Rank from) const;
   [[nodiscard]] std::byte* output_at(std::int64_t element) const;
+  void aim_at_results(std::int64_t element);
   [[nodiscard]] const std::byte* input_at(std::int64_t element) const;
   [[nodiscard]] Slot& slot(Rank rank) const {
     return group_.area(rank).slots[record_.sequence % 2];
@@ -127,6 +143,8 @@ class DirectOp : public Op {
   std::int64_t unit_ = 0;       ///< elements of the vector, or of the longest block
   std::int64_t window_length_ = 0;
   std::int64_t windows_ = 0;
+  std::int64_t chunk_bytes_ = 0;  ///< of staging memory, for a window
+  std::int64_t first_place_ = 0;  ///< of a chunk, there
   std::int64_t staged_ = 0;
   std::int64_t worked_ = 0;
   std::int64_t taken_ = 0;

@@ -19,7 +19,7 @@ struct Work {
   double combined = 0;  ///< touched in the caller's buffers, combining
   double staged = 0;    ///< written to staging memory
   double fetched = 0;   ///< read from a peer's staging memory
-  double peeked = 0;    ///< copied from a peer's own memory through the system
+  double peeked = 0;    ///< copied from a peer's own memory, or to it, through the system
   double peeks = 0;     ///< in so many calls
 };
 
@@ -60,12 +60,22 @@ Parts parts_in_sight(const DirectQuery& query, double n, double block) {
     case Operation::ReduceScatter:
       return {.first = {.combined = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
     case Operation::Broadcast:
+      if (is_spread(query.operation, query.bytes.count)) {
+        return {.first = {.copied = n}, .firsts = p, .waits = 2, .footprint = 2 * n};
+      }
       return {.first = {.copied = 2 * n}, .firsts = p - 1, .waits = 2, .footprint = 2 * n};
     case Operation::Scatter:
       return {.first = {.copied = 2 * block}, .firsts = p, .waits = 2, .footprint = 2 * block};
     case Operation::Gather:
+      if (is_spread(query.operation, query.bytes.count)) {
+        return {.first = {.copied = 2 * block}, .firsts = p, .waits = 2, .footprint = n};
+      }
       return {.first = {.copied = 2 * n}, .waits = 2, .footprint = 2 * n};
     case Operation::Allgather:
+      if (is_spread(query.operation, query.bytes.count)) {
+        return {.first = {.copied = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
+      }
+      [[fallthrough]];
     case Operation::Alltoall:
       return {.first = {.copied = 2 * n}, .firsts = p, .waits = 2, .footprint = 2 * n};
     case Operation::Barrier:
@@ -147,13 +157,28 @@ Parts parts_in_one_copy(const DirectQuery& query, double n, double block) {
   return parts;
 }
 
-/// Readers get the callers' memory from the system.
+/// What goes from a root or to it, by the system.
+Parts parts_fetched_at_root(const DirectQuery& query, double n, double block) {
+  const bool vector = query.operation == Operation::Broadcast;
+  const double moved = vector ? n : block;
+  Parts parts{.first = {.copied = vector ? 0 : 2 * block},
+              .other = {.peeked = moved, .peeks = 1},
+              .waits = 2,
+              .footprint = vector ? n : n + block};
+  const auto length = static_cast<std::int64_t>(moved);
+  if (is_halved(query.operation, query.ranks, length)) {
+    const auto fetched = static_cast<double>(fetched_of_halved(query.operation, length));
+    parts.other.peeked = query.operation == Operation::Gather ? moved - fetched : fetched;
+    parts.first.peeked = moved - parts.other.peeked;
+    parts.first.peeks = 1;
+  }
+  return parts;
+}
+
+/// Ranks get the callers' memory from the system.
 Parts parts_fetched(const DirectQuery& query, double n, double block) {
-  if (query.operation == Operation::Scatter) {
-    return {.first = {.copied = 2 * block},
-            .other = {.peeked = block, .peeks = 1},
-            .waits = 2,
-            .footprint = n + block};
+  if (has_root(query.operation)) {
+    return parts_fetched_at_root(query, n, block);
   }
   return {.first = {.copied = 2 * block,
                     .peeked = n - block,
@@ -173,8 +198,9 @@ Parts parts_of(const DirectQuery& query) {
   if (!copied) {
     return parts_in_sight(query, n, block);
   }
+  const double moved = query.operation == Operation::Broadcast ? n : block;
   if (query.sight == Sight::Hidden &&
-      is_fetched(query.operation, query.ranks, static_cast<std::int64_t>(block))) {
+      is_fetched(query.operation, query.ranks, static_cast<std::int64_t>(moved))) {
     return parts_fetched(query, n, block);
   }
   if (input <= kShot) {
@@ -252,6 +278,12 @@ Seconds predict_direct(const DirectQuery& query, const HostCosts& costs) {
   const double waiting = wait.first.count + (parts.waits - 1) * wait.next.count;
   const bool nothing = query.operation == Operation::Barrier || query.bytes.count == 0;
   return {waiting + (nothing ? 0 : moving_time(parts, query.ranks, costs))};
+}
+
+Seconds crowding(Bytes footprint, Rank active, const HostCosts& costs) {
+  const auto bytes = static_cast<double>(footprint.count);
+  return {std::max(0.0, touch(costs.copy, bytes, std::max(active, 2), costs.cores) -
+                            touch(costs.copy, bytes, 2, costs.cores))};
 }
 
 Bytes least_traffic(Operation operation, Rank ranks, Bytes bytes) {

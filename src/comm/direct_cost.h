@@ -34,6 +34,9 @@ struct DirectQuery {
 /// From the moment that all ranks call to the last one being done; root 0, blocks of equal size.
 [[nodiscard]] Seconds predict_direct(const DirectQuery& query, const HostCosts& costs);
 
+/// How much longer a byte of such a working set takes to touch while so many ranks are at theirs than while two are.
+[[nodiscard]] Seconds crowding(Bytes footprint, Rank active, const HostCosts& costs);
+
 /// Bytes that cross memory at least, over all ranks: each input read once, each output written once.
 [[nodiscard]] Bytes least_traffic(Operation operation, Rank ranks, Bytes bytes);
 

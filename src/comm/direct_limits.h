@@ -16,26 +16,79 @@ inline constexpr std::int64_t kCopyAnyway = 4096;
 inline constexpr std::int64_t kCombineAlone = 16384;
 /// Longer results pass by the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
-/// Blocks of this length are fetched from a process that does not share them, where each has one
-/// reader.
+/// So do longer vectors that need only be copied: who has them writes them to where they are wanted; shorter ones are read
+/// by who wants them. Gathers are written sooner, as their root alone would read.
+inline constexpr std::int64_t kSpreadGatherAbove = std::int64_t{256} << 10;
+
+/// Whether that is so, of memory that all ranks see; `bytes` are of the vector.
+[[nodiscard]] constexpr bool is_spread(Operation operation, std::int64_t bytes) {
+  switch (operation) {
+    case Operation::Broadcast:
+    case Operation::Allgather:
+      return bytes > kStreamAbove;
+    case Operation::Gather:
+      return bytes > kSpreadGatherAbove;
+    default:
+      return false;
+  }
+}
+
+/// Blocks of this length are copied by the system from a process that does not share them, or to it, where each has
+/// one reader.
 inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
-/// Longer ones are staged, but for an all-to-all of two ranks.
+/// Longer ones are staged, unless there are two ranks or each block has a rank of its own to copy it.
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
+/// The same in an all-gather of two ranks, where staging in the caches is faster, if it is possible, and else as fast.
+inline constexpr std::int64_t kGatherTo = std::int64_t{128} << 10;
 /// Ranks from which on a scatter is fetched whatever its length: one rank that copies for all holds them up.
 inline constexpr Rank kManyReaders = 5;
 
-/// Whether an operation on memory that peers do not see is done so, where they can; `block` is its longest.
+/// What one of two ranks has for the other is copied by both, a part each, from this length on: else one core is idle.
+inline constexpr std::int64_t kHalveFrom = std::int64_t{64} << 10;
+/// But not longer broadcasts, which are faster if they pass by the caches.
+inline constexpr std::int64_t kHalveTo = std::int64_t{16} << 20;
+/// Blocks of this length are put into the root's memory in a gather of more ranks.
+inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
+
+[[nodiscard]] constexpr bool is_halved(Operation operation, Rank ranks, std::int64_t block) {
+  if (ranks != 2 || block < kHalveFrom) {
+    return false;
+  }
+  return operation == Operation::Gather || operation == Operation::Scatter ||
+         (operation == Operation::Broadcast && block <= kHalveTo);
+}
+
+/// How much of that its reader fetches; the owner puts the rest. A root that has a block of its own to copy beside does
+/// less, as that takes about a third of the time.
+[[nodiscard]] constexpr std::int64_t fetched_of_halved(Operation operation, std::int64_t length) {
+  switch (operation) {
+    case Operation::Scatter:
+      return length * 2 / 3;
+    case Operation::Gather:
+      return length / 3;
+    default:
+      return length / 2;
+  }
+}
+
+/// Whether an operation on memory that peers do not see is done so, where they can; `block` is the longest that goes
+/// from one rank to another.
 [[nodiscard]] constexpr bool is_fetched(Operation operation, Rank ranks, std::int64_t block) {
   if (block < kFetchFrom) {
     return false;
   }
+  if (is_halved(operation, ranks, block)) {
+    return true;
+  }
   switch (operation) {
+    case Operation::Gather:
+      return block >= kPutFrom && ranks > 2;
     case Operation::Alltoall:
       return block <= kFetchTo || ranks == 2;
     case Operation::Scatter:
       return block <= kFetchTo || ranks >= kManyReaders;
     case Operation::Allgather:
-      return block <= kFetchTo && ranks == 2;
+      return block <= kGatherTo && ranks == 2;
     default:
       return false;
   }

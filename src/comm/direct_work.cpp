@@ -1,9 +1,4 @@
 // What direct operations do with data: where it lies, and the copying and combining.
-//
-// Staged data is written past the caches, unless this host was measured to be faster otherwise (short pieces excepted,
-// see kernels.h). Lines that a peer read last time are in its cache, and to take each back before writing costs more than
-// sending it to memory does: measured with two ranks and 256 KiB, 9 us to write past the caches and 14 to read again,
-// against 28 to 115 and 6 to 14.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -19,6 +14,12 @@ namespace trireme::comm {
 DirectOp::Window DirectOp::window(std::int64_t number) const {
   const std::int64_t begin = number * window_length_;
   return {begin, std::min(unit_, begin + window_length_), number};
+}
+
+/// Where a window's chunk begins, in the part of staging memory for chunks or for results.
+std::int64_t DirectOp::place_of(std::int64_t window) const {
+  const std::int64_t places = static_cast<std::int64_t>(kRoundBytes) / chunk_bytes_;
+  return (first_place_ + window) % places * chunk_bytes_;
 }
 
 /// The part of the window that `rank` combines: cut at cache lines, so that no two ranks write to
@@ -61,7 +62,7 @@ const std::byte* DirectOp::source(Rank from, const Window& window) const {
     return call_.input.data() + offset;
   }
   if (way_ == Way::Chunked) {
-    return group_.area(from).chunk(window.number) +
+    return group_.area(from).chunk(place_of(window.number)) +
            (has_block_for_each() ? me_ * window_length_ * geometry_.element_bytes : 0);
   }
   Slot& theirs = slot(from);
@@ -93,11 +94,11 @@ void DirectOp::copy(std::byte* to, const std::byte* from, std::int64_t elements)
 }
 
 void DirectOp::stage(const Window& window) {
-  std::byte* chunk = group_.area(me_).chunk(window.number);
+  std::byte* chunk = group_.area(me_).chunk(place_of(window.number));
   const auto put = [&](std::int64_t first, std::int64_t length, std::byte* to) {
     if (length > 0) {
-      copy_bytes(to, input_at(first), static_cast<std::size_t>(length * geometry_.element_bytes),
-                 group_.staging());
+      group_.staging().copy(to, input_at(first),
+                            static_cast<std::size_t>(length * geometry_.element_bytes));
     }
   };
   switch (call_.operation) {
@@ -106,7 +107,7 @@ void DirectOp::stage(const Window& window) {
     case Operation::Alltoall:
       for (Rank d = 0; d < ranks_; ++d) {
         const Extent block = geometry_.block(d);
-        if (d != me_ || call_.operation == Operation::Alltoall) {
+        if (d != me_) {
           put(block.offset + window.begin, std::min(window.end, block.length) - window.begin,
               chunk + d * window_length_ * geometry_.element_bytes);
         }
@@ -146,7 +147,12 @@ void DirectOp::work(const Window& window) {
     case Operation::Barrier:
       return;
     default:
-      pull(window);
+      if (way_ == Way::Share) {
+        copy_share(window);
+      } else {
+        push();
+        pull(window);
+      }
   }
 }
 
@@ -180,16 +186,36 @@ void DirectOp::combine_whole() {
 void DirectOp::combine_share(const Window& window) {
   const Extent share = share_of(window, me_);
   group_.inputs.clear();
-  group_.targets.clear();
   for (Rank r = 0; r < ranks_; ++r) {
     group_.inputs.push_back(source(r, {share.offset, share.offset + share.length, 0}));
+  }
+  aim_at_results(share.offset);
+  combine(share.length, stores_);
+}
+
+/// The targets are this place in the outputs of all who get the result.
+void DirectOp::aim_at_results(std::int64_t element) {
+  group_.targets.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
     if (gets_result(r)) {
       const Rank world_rank = group_.members()[static_cast<std::size_t>(r)];
       group_.targets.push_back(group_.world().memory().view(world_rank, slot(r).output) +
-                               share.offset * geometry_.element_bytes);
+                               element * geometry_.element_bytes);
     }
   }
-  combine(share.length, stores_);
+}
+
+/// This rank's block, or its share of what the root has, into the outputs of all who want it.
+void DirectOp::copy_share(const Window& window) {
+  const bool has_block = call_.operation != Operation::Broadcast;
+  const Extent share = has_block ? geometry_.block(me_) : share_of(window, me_);
+  group_.inputs.assign(
+      1, has_block ? call_.input.data() : source(call_.root, {share.offset, share.offset, 0}));
+  aim_at_results(share.offset);
+  if (share.length > 0 && !group_.targets.empty()) {
+    combine_many({.dtype = call_.dtype}, group_.inputs, group_.targets, share.length,
+                 Stores::Streaming);
+  }
 }
 
 /// This rank's share of a staged chunk: to its own output if it wants the result, and to where the
@@ -201,17 +227,17 @@ void DirectOp::combine_staged_share(const Window& window) {
   for (Rank r = 0; r < ranks_; ++r) {
     group_.inputs.push_back(source(r, window) + within);
   }
-  std::byte* result = group_.area(me_).result(window.number) + within;
+  std::byte* result = group_.area(me_).result(place_of(window.number)) + within;
   if (!gets_result(me_)) {
     group_.targets.assign(1, result);
-    combine(share.length, group_.staging());
+    combine(share.length, group_.staging().way());
     return;
   }
   group_.targets.assign(1, output_at(share.offset));
   combine(share.length, stores_);
   if (call_.operation == Operation::Allreduce && share.length > 0) {
-    copy_bytes(result, output_at(share.offset),
-               static_cast<std::size_t>(share.length * geometry_.element_bytes), group_.staging());
+    group_.staging().copy(result, output_at(share.offset),
+                          static_cast<std::size_t>(share.length * geometry_.element_bytes));
   }
 }
 
@@ -231,7 +257,7 @@ void DirectOp::take(const Window& window) {
     if (r != me_) {
       const Extent share = share_of(window, r);
       copy(output_at(share.offset),
-           group_.area(r).result(window.number) +
+           group_.area(r).result(place_of(window.number)) +
                (share.offset - window.begin) * geometry_.element_bytes,
            share.length);
     }
@@ -242,7 +268,7 @@ void DirectOp::pull(const Window& window) {
   switch (call_.operation) {
     case Operation::Broadcast:
       if (me_ != call_.root) {
-        copy(output_at(window.begin), source(call_.root, window), window.length());
+        pull_block(window, call_.root, {0, unit_});
       }
       return;
     case Operation::Scatter:
@@ -273,21 +299,73 @@ void DirectOp::pull_block(const Window& window, Rank from, Extent into) {
   }
   std::byte* to = output_at(into.offset + window.begin);
   if (from != me_ && way_ == Way::Read && slot(from).input_offer == Offer::Address) {
-    const std::uint64_t address =
-        slot(from).input +
-        static_cast<std::uint64_t>((offered_offset(from) + window.begin) * geometry_.element_bytes);
-    const Rank world_rank = group_.members()[static_cast<std::size_t>(from)];
-    try {
-      group_.world().memory().fetch(
-          world_rank, address,
-          {to, static_cast<std::size_t>((end - window.begin) * geometry_.element_bytes)});
-    } catch (const Error& error) {
-      group_.fail(
-          CommFault::Died, {world_rank},
-          fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
-    }
+    fetch(from, offered_offset(from), to, fetched_of(from, me_, end));
   } else {
     copy(to, source(from, window), end - window.begin);
+  }
+}
+
+/// How many elements, of those that go from one rank to the other, the reader fetches. The owner puts the rest.
+std::int64_t DirectOp::fetched_of(Rank from, Rank to, std::int64_t length) const {
+  const bool is_put =
+      slot(from).input_offer == Offer::Address && slot(to).output_offer == Offer::Address;
+  if (!is_put) {
+    return length;
+  }
+  if (!is_halved(call_.operation, ranks_, longest_block())) {
+    return 0;
+  }
+  const std::int64_t page = kPage / geometry_.element_bytes;  // the system copies by pages
+  return fetched_of_halved(call_.operation, length) / page * page;
+}
+
+/// What this rank puts where it is wanted: the rest of what the reader does not fetch.
+void DirectOp::push() {
+  if (way_ != Way::Read || slot(me_).input_offer != Offer::Address) {
+    return;
+  }
+  for (Rank to = 0; to < ranks_; ++to) {
+    if (to == me_ || !is_put_to(to)) {
+      continue;
+    }
+    const Extent from =
+        call_.operation == Operation::Scatter
+            ? geometry_.block(to)
+            : Extent{0, static_cast<std::int64_t>(call_.input.size()) / geometry_.element_bytes};
+    const std::int64_t first = fetched_of(me_, to, from.length);
+    const std::int64_t into =
+        first + (call_.operation == Operation::Gather ? geometry_.block(me_).offset : 0);
+    const std::uint64_t address =
+        slot(to).output + static_cast<std::uint64_t>(into * geometry_.element_bytes);
+    const auto bytes = static_cast<std::size_t>((from.length - first) * geometry_.element_bytes);
+    if (bytes > 0) {
+      group_.world().require_not_given_up();  // else that memory may be something else by now
+      copy_by_system(to, [&](Rank rank) {
+        group_.world().memory().put(rank, address, {input_at(from.offset + first), bytes});
+      });
+    }
+  }
+}
+
+/// Elements of a peer's input that it does not share.
+void DirectOp::fetch(Rank from, std::int64_t element, std::byte* to, std::int64_t elements) {
+  const std::uint64_t address =
+      slot(from).input + static_cast<std::uint64_t>(element * geometry_.element_bytes);
+  const auto bytes = static_cast<std::size_t>(elements * geometry_.element_bytes);
+  if (bytes > 0) {
+    copy_by_system(from, [&](Rank rank) {
+      group_.world().memory().fetch(rank, address, {to, bytes});
+    });
+  }
+}
+
+void DirectOp::copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how) {
+  const Rank world_rank = group_.members()[static_cast<std::size_t>(peer)];
+  try {
+    how(world_rank);
+  } catch (const Error& error) {
+    group_.fail(CommFault::Died, {world_rank},
+                fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
   }
 }
 

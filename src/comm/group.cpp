@@ -166,7 +166,8 @@ Pending Group::start_send(std::span<const std::byte> data, DType dtype, Rank to,
   core_->require_alive();
   check_peer(*core_, to, "send to");
   auto job = std::make_shared<Job>();
-  job->op = std::make_unique<comm::SendOp>(*core_, data, dtype, to, tag);
+  job->op =
+      std::make_unique<comm::SendOp>(*core_, data, dtype, to, tag, comm::SendOp::Patience::Patient);
   job->keeps = core_;
   core_->world().engine().submit(job);
   return Pending(std::move(job));
@@ -185,7 +186,7 @@ Pending Group::start_receive(std::span<std::byte> data, DType dtype, Rank from, 
 void Group::send_bytes(std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag) {
   core_->require_alive();
   check_peer(*core_, to, "send to");
-  comm::SendOp op(*core_, data, dtype, to, tag);
+  comm::SendOp op(*core_, data, dtype, to, tag, comm::SendOp::Patience::Impatient);
   core_->world().engine().run(op);
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "comm/checks.h"
+#include "comm/direct_limits.h"
 #include "comm/make_op.h"
 #include "comm/rendezvous/deadline.h"
 #include "comm/world_core.h"
@@ -46,6 +47,11 @@ constexpr std::uint64_t failure_code(CommFault fault, Rank culprit) {
   return static_cast<std::uint64_t>(culprit) << 8 | (static_cast<std::uint64_t>(fault) + 1);
 }
 
+/// How to begin writing to staging memory.
+Stores first_way(const std::optional<HostCosts>& costs) {
+  return costs && costs->stages_cached() ? Stores::Cached : Stores::Streaming;
+}
+
 }  // namespace
 
 GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> members,
@@ -54,6 +60,8 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
       context_(context),
       members_(std::move(members)),
       areas_(std::move(areas)),
+      shots_(first_way(world.options().costs)),
+      staging_(shots_, kStreamAbove),
       sequence_(first_sequence),
       all_finished_(first_sequence) {
   for (std::size_t place = 0; place < members_.size(); ++place) {
@@ -71,8 +79,6 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
                                                    .transport = transport_,
                                                    .sees_memory = sees_memory()},
                                         world_.options().costs);
-  const auto& costs = world_.options().costs;
-  staging_ = costs && costs->stages_cached() ? Stores::Cached : Stores::Streaming;
   fetches_ = sees_memory() && std::ranges::all_of(members_, [&](Rank rank) {
                return world_.page(rank)->fetches.load(std::memory_order_acquire);
              });
@@ -128,7 +134,11 @@ bool GroupCore::may_begin(std::uint64_t sequence) {
 void GroupCore::finish_early(const Record& record) {
   Area& mine = area(me_);
   if (is_checked()) {
-    copy_record(record, mine.early[record.sequence % kEarly]);
+    Record& kept = mine.early[record.sequence % kEarly];
+    if (kept.fingerprint != record.fingerprint || kept.site[0] != '\0' || record.site[0] != '\0') {
+      copy_record(record, kept);
+    }
+    kept.sequence = record.sequence;
   }
   mine.finished.store(record.sequence, std::memory_order_seq_cst);
   ring_members();

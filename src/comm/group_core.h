@@ -22,6 +22,7 @@
 #include "comm/kernels.h"
 #include "comm/op.h"
 #include "comm/record.h"
+#include "comm/staging.h"
 #include "trireme/collective.h"
 #include "trireme/collective_cost.h"
 #include "trireme/comm.h"
@@ -57,8 +58,11 @@ class GroupCore {
   [[nodiscard]] bool sees_memory() const { return !areas_.empty(); }
   /// Whether every member can fetch from every other.
   [[nodiscard]] bool fetches() const { return fetches_; }
-  /// How what peers shall read is written to staging memory.
-  [[nodiscard]] Stores staging() const { return staging_; }
+  /// How what peers shall read is written to staging memory: copies of whole inputs; chunks.
+  [[nodiscard]] Stores shots() const { return shots_; }
+  [[nodiscard]] Staging& staging() { return staging_; }
+  /// How far the last chunk went round in its part of staging memory, in bytes; the same on all members.
+  [[nodiscard]] std::int64_t& chunks_to() { return chunks_to_; }
   [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
 
   /// The number of the next call.
@@ -166,7 +170,9 @@ class GroupCore {
   Rank ranks_per_host_ = 0;    ///< where the members lie host by host, equally many on each; else 0
   TransportKind transport_{};  ///< the slowest between two members
   std::unique_ptr<GroupModel> model_;
-  Stores staging_ = Stores::Streaming;
+  Stores shots_ = Stores::Streaming;
+  Staging staging_;
+  std::int64_t chunks_to_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::uint64_t all_finished_ = 0;          ///< every member is known to be done with this call
   std::uint64_t all_begun_ = 0;             ///< this rank saw every member begin this call

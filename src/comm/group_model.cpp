@@ -1,6 +1,7 @@
 #include "comm/group_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "base/cores.h"
@@ -60,29 +61,35 @@ CostModel message_costs(const GroupShape& shape, const std::optional<HostCosts>&
 }
 
 /// What ranks of one host do for one another's messages. They share its cores, and bytes keep two of them
-/// busy, the sender's and the receiver's.
+/// busy, the sender's and the receiver's. More than two ranks also share what its memory can do.
 class HostMessages {
  public:
-  HostMessages(const MessageCost& cost, const CostModel& model, int cores)
+  /// `crowding`: what a byte takes longer where so many ranks are busy.
+  HostMessages(const MessageCost& cost, const CostModel& model, int cores,
+               std::function<double(Rank busy)> crowding)
       : cost_(cost),
         late_(model.levels.front().alpha.count - cost.alpha.count),
         gamma_(model.gamma.count),
-        cores_(cores) {}
+        cores_(cores),
+        crowding_(std::move(crowding)) {}
 
   /// As long as the busiest rank or, where that is more, as all bytes take on all cores.
   [[nodiscard]] double time(const Schedule& schedule, const Step& step,
                             const Payload& payload) const {
     std::vector<Busy> ranks(static_cast<std::size_t>(schedule.ranks));
+    const double crowding = crowding_(busy_ranks(schedule, step));
     double work = 0;
     bool is_empty = true;
     for_each_message(step, [&](const Message& m) {
       const std::int64_t bytes = message_bytes(schedule, payload, m);
       const MessagePoint takes = cost_.at({bytes});
+      const double more = crowding * static_cast<double>(bytes);
       const double combining =
           m.action == Action::Combine ? gamma_ * static_cast<double>(bytes) : 0;
-      ranks[static_cast<std::size_t>(m.from)].out += {takes.one_way.count, takes.exchange.count};
-      ranks[static_cast<std::size_t>(m.to)].in +=
-          {takes.one_way.count + combining, takes.exchange.count + combining};
+      const Ways moving{takes.one_way.count + more, takes.exchange.count + more};
+      ranks[static_cast<std::size_t>(m.from)].out += moving;
+      ranks[static_cast<std::size_t>(m.to)].in += moving;
+      ranks[static_cast<std::size_t>(m.to)].in += {combining, combining};
       work += work_of(takes) + combining;
       is_empty = false;
     });
@@ -118,6 +125,15 @@ class HostMessages {
 
   [[nodiscard]] MessagePoint shortest() const { return cost_.at({0}); }
 
+  [[nodiscard]] static Rank busy_ranks(const Schedule& schedule, const Step& step) {
+    std::vector<bool> busy(static_cast<std::size_t>(schedule.ranks));
+    for_each_message(step, [&](const Message& m) {
+      busy[static_cast<std::size_t>(m.from)] = true;
+      busy[static_cast<std::size_t>(m.to)] = true;
+    });
+    return static_cast<Rank>(std::ranges::count(busy, true));
+  }
+
   /// Seconds of cores. Where it was measured: two messages at once, on two cores.
   [[nodiscard]] double work_of(const MessagePoint& takes) const {
     const double moving = takes.exchange.count - shortest().exchange.count;
@@ -128,6 +144,7 @@ class HostMessages {
   double late_;  ///< where ranks take turns: what a message comes later
   double gamma_;
   int cores_;
+  std::function<double(Rank busy)> crowding_;
 };
 
 Seconds time_on_one_host(const Schedule& schedule, const Payload& payload,
@@ -210,8 +227,12 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
   const BuildOptions options = options_for(query, algorithm);
   const Payload payload{bytes.count};
   if (is_on_one_host()) {
+    const auto crowding_of = [&](Rank busy) {
+      // A byte is read where it is, and written where it goes.
+      return costs_ ? 2 * crowding({2 * bytes.count}, busy, *costs_).count : 0.0;
+    };
     return time_on_one_host(build(query.operation, algorithm, options), payload,
-                            HostMessages(near_, model, cores_of(costs_)));
+                            HostMessages(near_, model, cores_of(costs_), crowding_of));
   }
   return model.is_uniform()
              ? formula(query.operation, algorithm, options)

@@ -13,6 +13,9 @@ namespace {
 /// Below this it is not worth to leave the caches.
 constexpr std::size_t kLeastStreamed = 4096;
 
+/// What is copied to several places goes piece by piece.
+constexpr std::size_t kCopiedPieceBytes = std::size_t{32} << 10;
+
 /// Users' reductions work on strips of this size, which stay in the nearest cache.
 constexpr std::size_t kStripBytes = 4096;
 using Strip = std::array<std::byte, kStripBytes>;
@@ -81,6 +84,20 @@ void combine_by_user(const Combine& how, std::span<const std::byte* const> input
   }
 }
 
+/// In pieces that stay in the nearest cache until all targets have them.
+void copy_to_all(const Loops& loops, const std::byte* from, std::span<std::byte* const> targets,
+                 std::size_t bytes, Stores stores) {
+  const std::size_t most = targets.size() == 1 ? bytes : kCopiedPieceBytes;
+  for (std::size_t offset = 0; offset < bytes; offset += most) {
+    for (std::byte* target : targets) {
+      if (target != from) {
+        copy_bytes_with(loops, target + offset, from + offset, std::min(most, bytes - offset),
+                        stores);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 const Loops* loops_for(std::string_view name) {
@@ -110,11 +127,7 @@ void combine_many_with(const Loops& loops, const Combine& how,
     return;
   }
   if (inputs.size() == 1 && how.divide_by == 1) {
-    for (std::byte* target : targets) {
-      if (target != inputs.front()) {
-        copy_bytes_with(loops, target, inputs.front(), bytes, stores);
-      }
-    }
+    copy_to_all(loops, inputs.front(), targets, bytes, stores);
     return;
   }
   if (how.user != nullptr) {

@@ -9,4 +9,9 @@ void HostMemory::fetch(Rank /*peer*/, std::uint64_t /*address*/,
   TRIREME_CHECK(false, "fetch() without can_fetch()");
 }
 
+void HostMemory::put(Rank /*peer*/, std::uint64_t /*address*/,
+                     std::span<const std::byte> /*from*/) const {
+  TRIREME_CHECK(false, "put() without can_fetch()");
+}
+
 }  // namespace trireme::comm

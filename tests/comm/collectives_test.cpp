@@ -334,15 +334,16 @@ TEST_P(Collectives, AgreeWithTheReference) {
   });
 }
 
-// C4, C9: blocks of different sizes, some of them empty.
+// C4, C9: blocks of different sizes, some of them empty; the longest also in buffers that peers see.
 TEST_P(Collectives, TakeBlocksOfDifferentSizes) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](World& world) {
+  run_ranks(kind, ranks, [kind = kind](World& world) {
     for (const Operation operation : {Operation::Scatter, Operation::Gather, Operation::Allgather,
                                       Operation::ReduceScatter, Operation::Alltoall}) {
       Case c{.operation = operation, .uneven = true};
-      for (const std::int64_t size : {1, 5, 40000}) {
+      for (const std::int64_t size : {1, 5, 40000, 400000}) {
         c.size = size;
+        c.shared = size == 400000 && !test::is_network(kind);
         for (const bool in_place : {false, true}) {
           c.in_place = in_place && operation != Operation::Alltoall;
           run_case(world, c, DType::I32);
@@ -377,6 +378,47 @@ TEST_P(Collectives, MoveLongVectors) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(settings()), setting_name);
+
+void move_between_shared_and_own_memory(World& world) {
+  for (const Operation operation : all_operations()) {
+    Case c{.operation = operation, .size = 40'003};
+    for (const Rank root : {0, world.size() - 1}) {
+      c.root = has_root(operation) ? root : 0;
+      for (const Rank seen : {0, 1}) {
+        c.shared = world.rank() % 2 == seen;
+        run_case(world, c, DType::F32);
+      }
+    }
+  }
+}
+
+// Calls of different lengths follow one another, so that their chunks lie anywhere in staging memory, which is written
+// now one way and now the other.
+TEST(CollectivesOfOneHost, GoRoundInStagingMemory) {
+  for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
+    for (const Rank ranks : {2, 3}) {
+      run_ranks(kind, ranks, [](World& world) {
+        for (int turn = 0; turn < 30; ++turn) {
+          for (const Operation operation : all_operations()) {
+            for (const std::int64_t size : {20'003, 33'000, 131'075}) {
+              run_case(world, {.operation = operation, .root = turn % world.size(), .size = size},
+                       DType::F32);
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+// Some ranks have buffers that peers see, the others do not: whoever gives, and whoever gets.
+TEST(CollectivesOfOneHost, MoveBetweenSharedAndOwnMemory) {
+  for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
+    for (const Rank ranks : {2, 3, 5}) {
+      run_ranks(kind, ranks, move_between_shared_and_own_memory);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace trireme

@@ -86,6 +86,24 @@ TEST(GroupModel, PredictsExchangesByExchanges) {
               3 * (1e-6 + 2 * ((mib + 8) / 2 - 8) * 2e-9), 1e-9);
 }
 
+/// Messages were measured between two ranks. Where all cores are busy, memory gives each of them less.
+TEST(GroupModel, LetsManyRanksShareTheMemory) {
+  HostCosts costs = plain_host();
+  costs.cores = 16;
+  costs.copy = {
+      {{1}, {1e-10}, {4e-10}}};  // two ranks have all that they can take, 16 a fourth of it
+  costs.messages[0].points = {{{8}, {1e-6}, {1e-6}},
+                              {{1 << 26}, {(1 << 26) * 1e-9}, {(1 << 26) * 1e-9}}};
+  const auto time = [&](Rank ranks) {
+    return predicted(model(costs, ranks),
+                     {.operation = Operation::Alltoall, .bytes = {std::int64_t{ranks} << 22}},
+                     Method::scheduled(Algorithm::Pairwise));
+  };
+  const double step = (1 << 22) * 1e-9;
+  EXPECT_NEAR(time(2), step, 0.01 * step);
+  EXPECT_NEAR(time(16), 15 * (step + (1 << 22) * 2 * 3e-10), 0.01 * 15 * step);
+}
+
 TEST(GroupModel, KnowsTypesThatCombineSlowly) {
   const GroupModel host = model(plain_host());
   EXPECT_GT(predicted(host, allreduce_of(1 << 20, DType::BF16), Method::direct()),

@@ -40,6 +40,7 @@ class House {
   }
 
   [[nodiscard]] std::byte* allocate(std::size_t bytes) {
+    bytes += kApart;
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       throw Error(ErrorKind::System, "out of memory for a shared buffer; ask for less");

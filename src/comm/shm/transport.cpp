@@ -28,9 +28,10 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::int64_t kPage = 4096;
 /// Address space for one heap: memory is only used as far as it is allocated.
 constexpr std::int64_t kHeapSpan = std::int64_t{1} << 36;
+/// Heaps have things at the same places, and are mapped one below the other: see kApart.
+constexpr std::int64_t kMapped = kHeapSpan + 91 * kPage;
 /// The file grows by at least this much.
 constexpr std::int64_t kGrowth = std::int64_t{16} << 20;
 
@@ -39,13 +40,12 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
 }
 
 std::byte* map_heap(int fd) {
-  void* memory =
-      mmap(nullptr, kHeapSpan, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* memory = mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) {
     throw_system("cannot map 64 GiB of address space for shared memory (is `ulimit -v` set?)",
                  errno);
   }
-  madvise(memory, kHeapSpan, MADV_DONTDUMP);
+  madvise(memory, kMapped, MADV_DONTDUMP);
   return static_cast<std::byte*>(memory);
 }
 
@@ -55,7 +55,7 @@ class Mapping {
   explicit Mapping(std::byte* base = nullptr) : base_(base) {}
   ~Mapping() {
     if (base_ != nullptr) {
-      munmap(base_, kHeapSpan);
+      munmap(base_, kMapped);
     }
   }
   Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
@@ -91,6 +91,7 @@ class Heap : public HostMemory {
     new (own_.base()) HeapHead();  // the rings are zero, as they should be at first
     views_.resize(static_cast<std::size_t>(ranks));
     processes_.resize(static_cast<std::size_t>(ranks));
+    handles_.resize(static_cast<std::size_t>(ranks), -1);
   }
 
   [[nodiscard]] int fd() const { return fd_.get(); }
@@ -102,7 +103,7 @@ class Heap : public HostMemory {
   }
 
   [[nodiscard]] std::byte* allocate(std::int64_t bytes) override {
-    const std::int64_t need = round_up(std::max<std::int64_t>(bytes, 1), kPage);
+    const std::int64_t need = round_up(std::max<std::int64_t>(bytes, 1), kPage) + kApart;
     const std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       if (it->second >= need) {
@@ -160,8 +161,10 @@ class Heap : public HostMemory {
     return static_cast<std::uint64_t>(at - own_.base());
   }
   [[nodiscard]] std::byte* base() const { return own_.base(); }
-  void add_process(Rank peer, pid_t process) {
+  /// `handle` is the process' pidfd.
+  void add_process(Rank peer, pid_t process, int handle) {
     processes_[static_cast<std::size_t>(peer)] = process;
+    handles_[static_cast<std::size_t>(peer)] = handle;
   }
   void allow_fetch(bool allowed) { can_fetch_ = allowed; }
   [[nodiscard]] bool can_fetch() const override { return can_fetch_; }
@@ -171,23 +174,31 @@ class Heap : public HostMemory {
       throw Error(ErrorKind::Peer, problem);
     }
   }
+  /// Whether the peer's process is still there. The number of one that is not may be another's by now, whose memory must not
+  /// be written to.
+  [[nodiscard]] bool is_there(Rank peer) const {
+    return syscall(SYS_pidfd_send_signal, handles_[static_cast<std::size_t>(peer)], 0, nullptr,
+                   0) == 0;
+  }
+  void put(Rank peer, std::uint64_t address, std::span<const std::byte> from) const override {
+    if (!is_there(peer)) {
+      throw Error(ErrorKind::Peer, fmt::format("rank {} is gone", peer));
+    }
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
+    const std::span<std::byte> local{const_cast<std::byte*>(from.data()), from.size()};
+    const int problem = try_copy(process_vm_writev, peer, address, local);
+    if (problem != 0) {
+      throw Error(ErrorKind::Peer, fmt::format("cannot write {} bytes to rank {}'s memory: {}",
+                                               from.size(), peer, error_text(problem)));
+    }
+  }
   /// "" or why it did not work.
   [[nodiscard]] std::string try_fetch(Rank peer, std::uint64_t address,
                                       std::span<std::byte> into) const {
-    std::size_t done = 0;
-    while (done < into.size()) {
-      const iovec local{into.data() + done, into.size() - done};
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
-      const iovec remote{reinterpret_cast<void*>(address + done), into.size() - done};
-      const ssize_t got =
-          process_vm_readv(processes_[static_cast<std::size_t>(peer)], &local, 1, &remote, 1, 0);
-      if (got <= 0) {
-        return fmt::format("cannot read {} bytes of rank {}'s memory: {}", into.size(), peer,
-                           error_text(got < 0 ? errno : EFAULT));
-      }
-      done += static_cast<std::size_t>(got);
-    }
-    return {};
+    const int problem = try_copy(process_vm_readv, peer, address, into);
+    return problem == 0 ? ""
+                        : fmt::format("cannot read {} bytes of rank {}'s memory: {}", into.size(),
+                                      peer, error_text(problem));
   }
 
   [[nodiscard]] std::byte* view(Rank peer, std::uint64_t place) const override {
@@ -197,6 +208,23 @@ class Heap : public HostMemory {
  private:
   [[nodiscard]] std::byte* base(Rank peer) const {
     return views_[static_cast<std::size_t>(peer)].base();
+  }
+  /// Between this rank's memory and an address of the peer's process. 0, or the system's number of what went wrong.
+  [[nodiscard]] int try_copy(decltype(&process_vm_readv) copy, Rank peer, std::uint64_t address,
+                             std::span<std::byte> memory) const {
+    std::size_t done = 0;
+    while (done < memory.size()) {
+      const iovec local{memory.data() + done, memory.size() - done};
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
+      const iovec remote{reinterpret_cast<void*>(address + done), memory.size() - done};
+      const ssize_t got =
+          copy(processes_[static_cast<std::size_t>(peer)], &local, 1, &remote, 1, 0);
+      if (got <= 0) {
+        return got < 0 ? errno : EFAULT;
+      }
+      done += static_cast<std::size_t>(got);
+    }
+    return 0;
   }
   void grow(std::int64_t needed) {
     if (needed <= length_) {
@@ -213,6 +241,7 @@ class Heap : public HostMemory {
   Rank rank_;
   std::vector<Mapping> views_;
   std::vector<pid_t> processes_;
+  std::vector<int> handles_;
   bool can_fetch_ = false;
   std::mutex mutex_;
   std::int64_t top_ = 0;
@@ -252,8 +281,9 @@ class ShmTransport : public Transport {
       const auto pid = parse_integer(words.at(0));
       deaths_[static_cast<std::size_t>(peer.rank)] =
           Fd(static_cast<int>(syscall(SYS_pidfd_open, pid.value_or(0), 0)));
-      heap_.add_process(peer.rank, static_cast<pid_t>(pid.value_or(0)));
-      fetches = fetches && try_fetch(peer.rank, words.at(2));
+      heap_.add_process(peer.rank, static_cast<pid_t>(pid.value_or(0)),
+                        deaths_[static_cast<std::size_t>(peer.rank)].get());
+      fetches = fetches && heap_.is_there(peer.rank) && try_fetch(peer.rank, words.at(2));
     }
     heap_.allow_fetch(fetches);
     heap_.head(rank_).page.fetches.store(fetches);

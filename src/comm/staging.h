@@ -1,0 +1,69 @@
+// Staging: writes what peers shall read, through the caches or past them, whichever is faster at present.
+//
+// That depends on where the ranks' cores are, which the host of a virtual machine may change at any time. Two ranks that
+// pass 512 KiB each way, written and read, on two cores that share a cache: 25 us through the caches, 60 past them. On two
+// that do not: 235 and 39, as every line has to be taken back from the core that read it last. So each kind of call
+// (operation and length) is now and then done the other way a few times in a row, and what was faster is kept. Where the
+// other way turns out to be far slower this ends with the first piece; and it becomes rare where it never helps. Long
+// calls go the way that was given: there memory is what limits, and ranks that go different ways hold one another up.
+//
+// One call at a time.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/kernels.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+class Staging {
+ public:
+  /// Begins with this way. Calls that move more than so many bytes keep to it.
+  Staging(Stores first, std::int64_t longest);
+
+  /// All ranks have come to a call that moves so many bytes.
+  void begin(Operation operation, std::int64_t bytes);
+  /// This rank is done with it.
+  void end();
+
+  /// Within a call.
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes);
+  [[nodiscard]] Stores way() const { return way_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kOperations = 9;
+  static constexpr std::size_t kLengths = 9;  ///< each twice the one before
+
+  /// For one kind of call.
+  struct Choice {
+    Stores way = Stores::Streaming;
+    double pace = 0;         ///< nanoseconds for a byte, this way; 0: not measured yet
+    double other_pace = 0;   ///< in the try under way
+    std::int64_t calls = 0;  ///< since the last try
+    std::int64_t until = 0;  ///< the next
+  };
+
+  [[nodiscard]] bool is_trying() const {
+    return choice_ != nullptr && choice_->calls >= choice_->until;
+  }
+  void copy_first(std::byte* to, const std::byte* from, std::size_t bytes);
+  void judge(double pace);
+  void end_try(bool helped);
+
+  std::array<std::array<Choice, kLengths>, kOperations> choices_{};
+  Stores first_;
+  std::int64_t longest_;
+  Choice* choice_ = nullptr;  ///< of the call under way; nothing if it is a long one
+  Stores way_;
+  double written_ = 0;  ///< nanoseconds for a byte that is written past the caches
+  bool first_piece_ = false;
+  std::int64_t bytes_ = 0;
+  Clock::time_point began_{};
+};
+
+}  // namespace trireme::comm
