@@ -194,13 +194,13 @@ int serve(const std::string& page_file, int rank, int ranks, Adapter& adapter) {
   }
 }
 
-void bind_to_core(int rank, int ranks) {
+void bind_to_core(int rank) {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks) {
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
     return;
   }
   int core = -1;
-  for (int passed = 0; passed <= rank; ++passed) {
+  for (int passed = 0; passed <= rank % CPU_COUNT(&allowed); ++passed) {
     do {
       ++core;
     } while (!CPU_ISSET(core, &allowed));

@@ -37,8 +37,8 @@ class Adapter {
 /// Returns the program's exit status.
 int serve(const std::string& page_file, int rank, int ranks, Adapter& adapter);
 
-/// Puts this process on a core of its own if there are enough for all ranks.
-void bind_to_core(int rank, int ranks);
+/// Puts this process on one core; where there are more ranks than cores they go round.
+void bind_to_core(int rank);
 
 /// Makes this process end when its parent does.
 void end_with_parent();

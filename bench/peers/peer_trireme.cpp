@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     options.transport = trireme::TransportKind::Tcp;
   }
   const auto body = [&](trireme::World& world) {
-    peers::bind_to_core(world.rank(), world.size());
+    peers::bind_to_core(world.rank());
     peers::Trireme adapter(world, variant == "trireme-shared");
     peers::serve(argv[1], world.rank(), world.size(), adapter);
   };

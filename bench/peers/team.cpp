@@ -34,7 +34,7 @@ int check(int result, const char* what) {
   return result;
 }
 
-/// Bound to cores where there are enough; else told to yield while they wait.
+/// Bound to cores, in turn; told to yield while they wait where there are not enough.
 std::vector<std::string> openmpi(const Library& library, int ranks, const fs::path& page) {
   std::vector<std::string> command{"mpirun.openmpi", "-n", std::to_string(ranks)};
   const auto add = [&](std::initializer_list<std::string> words) {
@@ -46,7 +46,8 @@ std::vector<std::string> openmpi(const Library& library, int ranks, const fs::pa
   if (ranks <= cores()) {
     add({"--bind-to", "core"});
   } else {
-    add({"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
+    add({"--oversubscribe", "--bind-to", "core:overload-allowed", "--mca", "mpi_yield_when_idle",
+         "1"});
   }
   if (library.wire == Library::Wire::Tcp) {
     add({"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"});

@@ -112,7 +112,8 @@ class Group {
 
   /// Messages between two ranks. A message goes to the receive with its source and tag; those of
   /// one source and tag arrive in order. The lengths must be equal. send returns when the buffer is
-  /// free, which may be before the other side receives.
+  /// free, which may be before the other side receives. Of a message over 64 KiB that is begun by start_send only the
+  /// beginning goes before the other side receives: none of its memory is taken.
   template <class T>
   void send(std::span<const T> data, Rank to, std::int32_t tag = 0) {
     send_bytes(std::as_bytes(data), kDTypeOf<std::remove_const_t<T>>, to, tag);
