@@ -7,6 +7,7 @@
 // whatever the operands' layout.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ struct MatrixStrides {
   std::int64_t batch = 0;
   std::int64_t row = 0;
   std::int64_t column = 0;
+  auto operator<=>(const MatrixStrides&) const = default;
 };
 
 struct ProductView {
@@ -31,6 +33,7 @@ struct ProductView {
   MatrixStrides a{};
   MatrixStrides b{};
   MatrixStrides y{};
+  auto operator<=>(const ProductView&) const = default;
 };
 
 /// An equation's letters by kind, each kind in the order in which a has them; columns, in which b has them.

@@ -1,7 +1,12 @@
 // einsum by oneDNN's matrix product; see matrix_view.h.
 #include <array>
+#include <compare>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
-#include <unordered_map>
+#include <type_traits>
+#include <utility>
 
 #include <dnnl.hpp>
 
@@ -35,60 +40,96 @@ ProductView transposed(const ProductView& v) {
           .y = turned(v.y)};
 }
 
-class MatmulKernel : public Kernel {
- public:
-  MatmulKernel(const dnnl::matmul& matmul, std::array<dnnl::memory, 3> operands,
-               const dnnl::memory& scratch)
-      : matmul_(matmul),
-        arguments_{{DNNL_ARG_SRC, operands[0]},
-                   {DNNL_ARG_WEIGHTS, operands[1]},
-                   {DNNL_ARG_DST, operands[2]},
-                   {DNNL_ARG_SCRATCHPAD, scratch}} {}
-  void run() override {
-    matmul_.execute(library_stream(), arguments_);
-    library_stream().wait();
-  }
-
- private:
-  dnnl::matmul matmul_;
-  std::unordered_map<int, dnnl::memory> arguments_;
+struct ProductKey {
+  ProductView view{};
+  DType dtype{};
+  auto operator<=>(const ProductKey&) const = default;
 };
 
-class PreparedMatmul : public PreparedKernel {
+dnnl::matmul make_product(const ProductKey& key) {
+  const ProductView& v = key.view;
+  const auto element = library_type(key.dtype).value();
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return dnnl::matmul(dnnl::matmul::primitive_desc(
+      dnnl::matmul::desc(describe(v.a, v.batch, v.rows, v.summed, element),
+                         describe(v.b, v.batch, v.summed, v.columns, element),
+                         describe(v.y, v.batch, v.rows, v.columns, element)),
+      attributes, library_engine()));
+}
+
+/// One for all kernels of the same shape: a model has many layers, a step many micro-batches, and the library takes some
+/// 10 KB for each that is made. Throws dnnl::error if it cannot on this processor.
+std::shared_ptr<const dnnl::matmul> product_of(const ProductKey& key) {
+  static std::mutex mutex;
+  static std::map<ProductKey, std::weak_ptr<const dnnl::matmul>> products;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<const dnnl::matmul>& kept = products[key];
+  std::shared_ptr<const dnnl::matmul> product = kept.lock();
+  if (product == nullptr) {
+    product = std::make_shared<const dnnl::matmul>(make_product(key));
+    kept = product;
+  }
+  return product;
+}
+
+const dnnl_memory_desc_t* operand_of(const dnnl::matmul& product, dnnl_query_t which) {
+  return dnnl_primitive_desc_query_md(product.get_primitive_desc(), which, 0);
+}
+
+struct DestroyMemory {
+  void operator()(dnnl_memory_t memory) const { dnnl_memory_destroy(memory); }
+};
+using OwnMemory = std::unique_ptr<std::remove_pointer_t<dnnl_memory_t>, DestroyMemory>;
+
+/// Runs a product. The library's descriptions of the operands' places take 4 KB, so they are made for each call, in well
+/// under a microsecond, and not kept.
+class Matmul {
  public:
   /// `a`: which input is the first operand.
-  PreparedMatmul(const dnnl::matmul::primitive_desc& row, std::size_t a)
-      : row_(row), matmul_(row), a_(a) {}
-  [[nodiscard]] Bytes workspace() const override {
-    return {static_cast<std::int64_t>(row_.scratchpad_desc().get_size())};
-  }
-  [[nodiscard]] std::unique_ptr<Kernel> bind(const KernelMemory& memory) override {
-    const dnnl::engine& engine = library_engine();
+  Matmul(std::shared_ptr<const dnnl::matmul> product, std::size_t a)
+      : product_(std::move(product)), a_(a) {}
+
+  void operator()(const KernelMemory& memory) const {
     // oneDNN takes inputs as memory that could be written; it does not.
     const auto writable = [](const std::byte* data) {
       return const_cast<std::byte*>(data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     };
-    return std::make_unique<MatmulKernel>(
-        matmul_,
-        std::array{dnnl::memory(row_.src_desc(), engine, writable(memory.inputs[a_])),
-                   dnnl::memory(row_.weights_desc(), engine, writable(memory.inputs[1 - a_])),
-                   dnnl::memory(row_.dst_desc(), engine, memory.outputs[0])},
-        dnnl::memory(row_.scratchpad_desc(), engine, memory.workspace));
+    const OwnMemory a = place(dnnl_query_src_md, writable(memory.inputs[a_]));
+    const OwnMemory b = place(dnnl_query_weights_md, writable(memory.inputs[1 - a_]));
+    const OwnMemory y = place(dnnl_query_dst_md, memory.outputs[0]);
+    const OwnMemory scratch = place(dnnl_query_scratchpad_md, memory.workspace);
+    const std::array arguments{dnnl_exec_arg_t{DNNL_ARG_SRC, a.get()},
+                               dnnl_exec_arg_t{DNNL_ARG_WEIGHTS, b.get()},
+                               dnnl_exec_arg_t{DNNL_ARG_DST, y.get()},
+                               dnnl_exec_arg_t{DNNL_ARG_SCRATCHPAD, scratch.get()}};
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(product_->get(), library_stream().get(),
+                               static_cast<int>(arguments.size()), arguments.data()),
+        "oneDNN could not run a matrix product");
+    library_stream().wait();
   }
 
  private:
-  dnnl::matmul::primitive_desc row_;
-  dnnl::matmul matmul_;
+  [[nodiscard]] OwnMemory place(dnnl_query_t operand, std::byte* data) const {
+    dnnl_memory_t memory = nullptr;
+    dnnl::error::wrap_c_api(
+        dnnl_memory_create(&memory, operand_of(*product_, operand), library_engine().get(), data),
+        "oneDNN could not describe an operand");
+    return OwnMemory(memory);
+  }
+
+  std::shared_ptr<const dnnl::matmul> product_;
   std::size_t a_;
 };
 
 }  // namespace
 
 std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
-  const auto element = library_type(request.inputs[0].dtype);
+  const DType dtype = request.inputs[0].dtype;
   const bool empty =
       request.inputs[0].shape.element_count() == 0 || request.inputs[1].shape.element_count() == 0;
-  if (!element || empty) {
+  if (!library_type(dtype) || empty) {
     return nullptr;
   }
   std::optional<ProductView> v = product_view(request);
@@ -100,16 +141,11 @@ std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
   if (by_columns) {
     v = transposed(*v);
   }
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    return std::make_unique<PreparedMatmul>(
-        dnnl::matmul::primitive_desc(
-            dnnl::matmul::desc(describe(v->a, v->batch, v->rows, v->summed, *element),
-                               describe(v->b, v->batch, v->summed, v->columns, *element),
-                               describe(v->y, v->batch, v->rows, v->columns, *element)),
-            attributes, library_engine()),
-        by_columns ? 1 : 0);
+    auto product = product_of({*v, dtype});
+    const auto workspace = static_cast<std::int64_t>(
+        dnnl_memory_desc_get_size(operand_of(*product, dnnl_query_scratchpad_md)));
+    return kernel(Matmul(std::move(product), by_columns ? 1 : 0), {workspace});
   } catch (const dnnl::error&) {
     return nullptr;  // not on this processor
   }
