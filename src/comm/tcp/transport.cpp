@@ -121,10 +121,12 @@ class TcpStream : public Stream {
     message.msg_iovlen = parts.size();
     const ssize_t got = recvmsg(connection_->channel.socket().get(), &message, MSG_DONTWAIT);
     if (got > 0) {
-      connection_->readable.store(true);  // there may be more
       const std::size_t placed = std::min(into.size(), static_cast<std::size_t>(got));
       begin_ = 0;
       end_ = static_cast<std::size_t>(got) - placed;
+      if (placed < into.size() || end_ == buffer_.size()) {
+        connection_->readable.store(true);  // more will come at once; else poll() says when
+      }
       return placed;
     }
     if (got < 0 && errno == EINTR) {
