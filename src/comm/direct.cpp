@@ -200,7 +200,7 @@ void DirectOp::offer_input(Slot& mine) {
   if (bytes >= kFetchFrom && !clobbers && should_be_fetched()) {
     mine.input = reinterpret_cast<std::uint64_t>(call_.input.data());
     mine.input_offer = Offer::Address;
-  } else if (bytes <= static_cast<std::int64_t>(kShotBytes)) {
+  } else if (is_staged_whole(call_.operation, ranks_, bytes)) {
     offer_copy(mine);
   }
 }
@@ -218,12 +218,26 @@ std::int64_t DirectOp::longest_block() const {
 }
 
 void DirectOp::offer_copy(Slot& mine) {
+  static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
   std::byte* copy = call_.input.size() <= kInlineBytes ? mine.data.data()
                                                        : group_.area(me_).shot(record_.sequence);
-  if (!call_.input.empty()) {
-    copy_bytes(copy, call_.input.data(), call_.input.size(), group_.shots());
-  }
+  const auto put = [&](std::size_t begin, std::size_t end) {
+    if (begin < end) {
+      copy_bytes(copy + begin, call_.input.data() + begin, end - begin, group_.shots());
+    }
+  };
   mine.input_offer = Offer::Copy;
+  if (call_.operation == Operation::Reduce && me_ == call_.root) {
+    return;  // nobody reads it
+  }
+  if (has_block_for_each() && call_.input.size() > kInlineBytes) {
+    const Extent own = geometry_.block(me_);
+    put(0, static_cast<std::size_t>(own.offset * geometry_.element_bytes));
+    put(static_cast<std::size_t>((own.offset + own.length) * geometry_.element_bytes),
+        call_.input.size());
+  } else {
+    put(0, call_.input.size());
+  }
 }
 
 void DirectOp::offer_output(Slot& mine) {
@@ -399,6 +413,7 @@ Progress DirectOp::begin_work() {
           ? Stores::Streaming
           : Stores::Cached;
   if (way_ == Way::Chunked) {
+    group_.map_staging();
     place_chunks();
     group_.staging().begin(call_.operation, geometry_.bytes());
     state_ = State::Pipeline;

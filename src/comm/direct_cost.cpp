@@ -9,8 +9,6 @@
 namespace trireme::comm {
 namespace {
 
-/// As in direct.cpp: what is copied although peers could see it.
-constexpr auto kShot = static_cast<double>(kShotBytes);
 constexpr auto kChunk = static_cast<double>(kChunkBytes);
 
 /// What one rank does, in bytes.
@@ -91,8 +89,10 @@ Parts parts_alone(const DirectQuery& query, double n) {
               .firsts = query.ranks,
               .footprint = 2 * n};
   if (query.operation == Operation::Reduce) {
+    parts.first = {.combined = 2 * n, .fetched = others * n};
     parts.firsts = 1;
     parts.other = {.copied = n, .staged = n};
+    parts.in_turn = true;
   }
   return parts;
 }
@@ -138,23 +138,13 @@ Parts parts_staged(const DirectQuery& query, double n, double block) {
               .firsts = p,
               .footprint = n + block};
     case Operation::Alltoall:
-      return {.first = {.copied = 2 * n + block, .staged = n, .fetched = rest},
+      return {.first = {.copied = 2 * n, .staged = rest, .fetched = rest},
               .firsts = p,
               .footprint = 2 * n};
     case Operation::Barrier:
       break;
   }
   return {};
-}
-
-/// A copy is of the whole input, also of the block that is the rank's own.
-Parts parts_in_one_copy(const DirectQuery& query, double n, double block) {
-  Parts parts = parts_staged(query, n, block);
-  if (query.operation == Operation::ReduceScatter || query.operation == Operation::Scatter) {
-    parts.first.copied += block;
-    parts.first.staged += block;
-  }
-  return parts;
 }
 
 /// What goes from a root or to it, by the system.
@@ -203,8 +193,8 @@ Parts parts_of(const DirectQuery& query) {
       is_fetched(query.operation, query.ranks, static_cast<std::int64_t>(moved))) {
     return parts_fetched(query, n, block);
   }
-  if (input <= kShot) {
-    return vector ? parts_alone(query, n) : parts_in_one_copy(query, n, block);
+  if (is_staged_whole(query.operation, query.ranks, static_cast<std::int64_t>(input))) {
+    return vector ? parts_alone(query, n) : parts_staged(query, n, block);
   }
   Parts parts = parts_staged(query, n, block);
   parts.windows = std::ceil(input / kChunk);

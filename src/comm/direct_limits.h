@@ -14,6 +14,16 @@ inline constexpr std::int64_t kLine = 64;
 inline constexpr std::int64_t kCopyAnyway = 4096;
 /// Combinations up to this long are done by every rank for itself.
 inline constexpr std::int64_t kCombineAlone = 16384;
+/// Inputs up to this long are staged as a whole; longer ones, in chunks.
+inline constexpr std::int64_t kWholeTo = std::int64_t{64} << 10;
+/// The same where two ranks combine them: in chunks each of them does a half.
+inline constexpr std::int64_t kWholeOfTwoTo = std::int64_t{32} << 10;
+
+[[nodiscard]] constexpr bool is_staged_whole(Operation operation, Rank ranks, std::int64_t input) {
+  const bool combined = operation == Operation::Allreduce || operation == Operation::Reduce;
+  return input <= (combined && ranks == 2 ? kWholeOfTwoTo : kWholeTo);
+}
+
 /// Longer results pass by the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// So do longer vectors that need only be copied: who has them writes them to where they are wanted; shorter ones are read

@@ -5,12 +5,15 @@
 #include <iterator>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include "comm/checks.h"
 #include "comm/direct_limits.h"
 #include "comm/make_op.h"
+#include "comm/memory.h"
 #include "comm/rendezvous/deadline.h"
 #include "comm/world_core.h"
 #include "trireme/collective_cost.h"
@@ -88,6 +91,19 @@ GroupCore::~GroupCore() {
   world_.mailbox().forget(context_);
   if (!areas_.empty()) {
     world_.retire_area(areas_[static_cast<std::size_t>(me_)], areas_, sequence_);
+  }
+}
+
+void GroupCore::map_staging() {
+  if (std::exchange(staging_mapped_, true)) {
+    return;
+  }
+  for (Rank place = 0; place < size(); ++place) {
+    std::byte* begin = area(place).chunk(0);
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;
+    // A wish: without it pages are mapped when they are come to.
+    (void)madvise(begin - before, before + 2 * kRoundBytes,
+                  place == me_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   }
 }
 

@@ -61,6 +61,8 @@ class GroupCore {
   /// How what peers shall read is written to staging memory: copies of whole inputs; chunks.
   [[nodiscard]] Stores shots() const { return shots_; }
   [[nodiscard]] Staging& staging() { return staging_; }
+  /// Maps all pages that chunks go through, the first time; else call after call would come to new ones.
+  void map_staging();
   /// How far the last chunk went round in its part of staging memory, in bytes; the same on all members.
   [[nodiscard]] std::int64_t& chunks_to() { return chunks_to_; }
   [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
@@ -172,6 +174,7 @@ class GroupCore {
   std::unique_ptr<GroupModel> model_;
   Stores shots_ = Stores::Streaming;
   Staging staging_;
+  bool staging_mapped_ = false;
   std::int64_t chunks_to_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::uint64_t all_finished_ = 0;          ///< every member is known to be done with this call

@@ -82,8 +82,8 @@ struct DestroyMemory {
 };
 using OwnMemory = std::unique_ptr<std::remove_pointer_t<dnnl_memory_t>, DestroyMemory>;
 
-/// Runs a product. The library's descriptions of the operands' places take 4 KB, so they are made for each call, in well
-/// under a microsecond, and not kept.
+/// Runs a product. The library's descriptions of the operands' places take 4 KB, so they are made for each call, in
+/// under a microsecond all four, and not kept.
 class Matmul {
  public:
   /// `a`: which input is the first operand.
