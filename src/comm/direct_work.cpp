@@ -228,16 +228,24 @@ void DirectOp::combine_staged_share(const Window& window) {
     group_.inputs.push_back(source(r, window) + within);
   }
   std::byte* result = group_.area(me_).result(place_of(window.number)) + within;
-  if (!gets_result(me_)) {
+  std::byte* output = gets_result(me_) ? output_at(share.offset) : nullptr;
+  const Stores way = group_.staging().way();
+  if (output == nullptr) {
     group_.targets.assign(1, result);
-    combine(share.length, group_.staging().way());
-    return;
-  }
-  group_.targets.assign(1, output_at(share.offset));
-  combine(share.length, stores_);
-  if (call_.operation == Operation::Allreduce && share.length > 0) {
-    group_.staging().copy(result, output_at(share.offset),
-                          static_cast<std::size_t>(share.length * geometry_.element_bytes));
+    combine(share.length, way);
+  } else if (call_.operation == Operation::Reduce) {
+    group_.targets.assign(1, output);
+    combine(share.length, stores_);
+  } else if (way == stores_) {
+    group_.targets.assign({output, result});
+    combine(share.length, stores_);
+  } else {
+    // First the one that the cache keeps, from which the other is copied.
+    const bool keeps_output = stores_ == Stores::Cached;
+    group_.targets.assign(1, keeps_output ? output : result);
+    combine(share.length, Stores::Cached);
+    copy_bytes(keeps_output ? result : output, group_.targets[0],
+               static_cast<std::size_t>(share.length * geometry_.element_bytes), Stores::Streaming);
   }
 }
 
