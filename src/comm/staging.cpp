@@ -36,15 +36,16 @@ Stores other_than(Stores way) {
 
 }  // namespace
 
-Staging::Staging(Stores first, std::int64_t longest)
-    : first_(first), longest_(longest), way_(first) {
+Staging::Staging(Stores first, std::int64_t longest_of_one)
+    : first_(first), longest_of_one_(longest_of_one), way_(first) {
   for (auto& lengths : choices_) {
     lengths.fill({.way = first, .until = kFirstCalls});
   }
 }
 
 void Staging::begin(Operation operation, std::int64_t bytes) {
-  if (bytes > longest_) {
+  const bool of_one = operation == Operation::Broadcast || operation == Operation::Scatter;
+  if (of_one && bytes > longest_of_one_) {
     choice_ = nullptr;
     way_ = first_;
     return;

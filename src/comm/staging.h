@@ -5,7 +5,7 @@
 // that do not: 235 and 39, as every line has to be taken back from the core that read it last. So each kind of call
 // (operation and length) is now and then done the other way a few times in a row, and what was faster is kept. Where the
 // other way turns out to be far slower this ends with the first piece; and it becomes rare where it never helps. Long
-// calls go the way that was given: there memory is what limits, and ranks that go different ways hold one another up.
+// calls in which one rank has all the data go the way that was given: it alone writes, and a try that is slow holds all up.
 //
 // One call at a time.
 #pragma once
@@ -22,8 +22,8 @@ namespace trireme::comm {
 
 class Staging {
  public:
-  /// Begins with this way. Calls that move more than so many bytes keep to it.
-  Staging(Stores first, std::int64_t longest);
+  /// Begins with this way. Broadcasts and scatters of more than so many bytes keep to it.
+  Staging(Stores first, std::int64_t longest_of_one);
 
   /// All ranks have come to a call that moves so many bytes.
   void begin(Operation operation, std::int64_t bytes);
@@ -37,7 +37,7 @@ class Staging {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kOperations = 9;
-  static constexpr std::size_t kLengths = 9;  ///< each twice the one before
+  static constexpr std::size_t kLengths = 13;  ///< each twice the one before
 
   /// For one kind of call.
   struct Choice {
@@ -57,8 +57,9 @@ class Staging {
 
   std::array<std::array<Choice, kLengths>, kOperations> choices_{};
   Stores first_;
-  std::int64_t longest_;
-  Choice* choice_ = nullptr;  ///< of the call under way; nothing if it is a long one
+  std::int64_t longest_of_one_;
+  Choice* choice_ =
+      nullptr;  ///< of the call under way; nothing if it keeps to the way that was given
   Stores way_;
   double written_ = 0;  ///< nanoseconds for a byte that is written past the caches
   bool first_piece_ = false;
