@@ -11,6 +11,7 @@
 
 #include "cli/bench_measure.h"
 #include "cli/bench_page.h"
+#include "comm/area.h"
 #include "comm/direct_limits.h"
 #include "comm/kernels.h"
 #include "trireme/comm.h"
@@ -218,14 +219,20 @@ struct Address {
 void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   const Rank ranks = prober.world().size();
   const auto place = [&](Rank rank) {
-    return shared.data() + static_cast<std::size_t>(rank) * kPassed;
+    return shared.data() + static_cast<std::size_t>(rank) * comm::kRoundBytes;
   };
   std::vector<std::byte> own(kPassed);
   std::byte* mine = place(prober.rank());
   std::byte* theirs = place((prober.rank() + 1) % ranks);
-  const auto fetch = [&] { comm::copy_bytes(own.data(), theirs, kPassed, comm::Stores::Cached); };
+  std::size_t round = 0;  // as staging memory is used
+  const auto fetch = [&] {
+    comm::copy_bytes(own.data(), theirs + round, kPassed, comm::Stores::Cached);
+  };
   for (const comm::Stores stores : {comm::Stores::Streaming, comm::Stores::Cached}) {
-    const auto stage = [&] { comm::copy_bytes(mine, own.data(), kPassed, stores); };
+    const auto stage = [&] {
+      round = (round + kPassed) % comm::kRoundBytes;
+      comm::copy_bytes(mine + round, own.data(), kPassed, stores);
+    };
     sheet.put(prober.time(ranks, stage, fetch), prober.rank());
     sheet.put(prober.time(ranks, fetch, stage), prober.rank());
   }
@@ -339,7 +346,8 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
 }
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
-  BenchPage page(options.ranks, kSheetBytes + static_cast<std::size_t>(options.ranks) * kPassed);
+  BenchPage page(options.ranks,
+                 kSheetBytes + static_cast<std::size_t>(options.ranks) * comm::kRoundBytes);
   const WorldOptions world_options{.transport = TransportKind::SharedMemory};
   run_bench_ranks(options.ranks, world_options, page, [&](World& world) {
     Prober prober(world, page);
