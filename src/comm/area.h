@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "comm/bell.h"
+#include "comm/kernels.h"
 #include "comm/record.h"
 
 namespace trireme::comm {
@@ -43,7 +44,7 @@ inline constexpr std::size_t kRoundBytes = 2 * kChunkBytes;
 inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
 
 /// What peers find at a slot's input or output.
-enum class Offer : std::uint32_t {
+enum class Offer : std::uint8_t {
   Nothing,  ///< peers cannot see it, or it is not for them
   Copy,     ///< a copy, made for them; the owner does not wait for its readers
   Buffer,   ///< the caller's own buffer; the owner waits
@@ -58,7 +59,10 @@ struct Slot {
   std::uint64_t fingerprint = 0;                    ///< compared(record)
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
-  std::array<std::byte, kInlineBytes> data{};
+  /// How all shall write what is for others, if the first rank says so (passing.h): to staging memory, to outputs.
+  Stores staging = Stores::Streaming;
+  Stores sharing = Stores::Cached;
+  alignas(8) std::array<std::byte, kInlineBytes> data{};
   alignas(64) std::uint64_t input = 0;  ///< from here on only read where there is need
   std::uint64_t output = 0;
   alignas(64) std::array<std::byte, 128> apart{};  ///< from the next: see Area::records

@@ -65,7 +65,7 @@ Progress DirectOp::go_on() {
     case State::Pipeline:
       return advance_pipeline();
     case State::Leaving:
-      return may_leave() ? Progress::Done : Progress::Stuck;
+      return leave();
   }
   return Progress::Stuck;
 }
@@ -137,7 +137,7 @@ bool DirectOp::gets_result(Rank rank) const {
 /// Whether ranks write parts of the result into one another's outputs, if they can. All say the same.
 bool DirectOp::may_be_shared() const {
   return is_combined_vector() ? geometry_.bytes() > kCombineAlone
-                              : is_spread(call_.operation, geometry_.bytes());
+                              : is_spread(call_.operation, ranks_, geometry_.bytes());
 }
 
 /// Whether an input has a block for each rank, rather than the same for all.
@@ -176,12 +176,26 @@ void DirectOp::announce() {
   if (is_put_to(me_) && should_be_fetched()) {
     offer_address(mine);
   }
+  if (me_ == 0 && geometry_.bytes() > kCombineAlone) {
+    mine.staging = group_.staging().propose(call_.operation, geometry_.bytes());
+    mine.sharing = way_to_share();
+  }
   if (!geometry_.received.empty()) {
     std::ranges::copy(geometry_.listed, group_.area(me_).sends(record_.sequence));
     std::ranges::copy(geometry_.received, group_.area(me_).receives(record_.sequence));
   }
   mine.stamp.store(record_.sequence, std::memory_order_seq_cst);
   group_.ring_members();
+}
+
+/// How all ranks shall write to outputs that all see. Results that were combined from all inputs just now had best stay in
+/// the caches; whether a copy had, depends on where the cores are.
+Stores DirectOp::way_to_share() {
+  if (geometry_.bytes() > kStreamAbove) {
+    return Stores::Streaming;
+  }
+  return is_combined_vector() ? Stores::Cached
+                              : group_.sharing().propose(call_.operation, geometry_.bytes());
 }
 
 void DirectOp::offer_input(Slot& mine) {
@@ -415,9 +429,13 @@ Progress DirectOp::begin_work() {
   if (way_ == Way::Chunked) {
     group_.map_staging();
     place_chunks();
-    group_.staging().begin(call_.operation, geometry_.bytes());
+    group_.staging().begin(slot(0).staging);
     state_ = State::Pipeline;
     return advance_pipeline();
+  }
+  if (way_ == Way::Share) {
+    group_.sharing().begin(slot(0).sharing);
+    stores_ = slot(0).sharing;
   }
   if (windows_ > 0) {
     work(window(0));
@@ -427,7 +445,17 @@ Progress DirectOp::begin_work() {
   }
   tell(Stage::Worked, 1);
   state_ = State::Leaving;
-  return may_leave() ? Progress::Done : Progress::Stuck;
+  return leave();
+}
+
+Progress DirectOp::leave() {
+  if (!may_leave()) {
+    return Progress::Stuck;
+  }
+  if (way_ == Way::Share) {
+    group_.sharing().end();
+  }
+  return Progress::Done;
 }
 
 bool DirectOp::may_leave() const {

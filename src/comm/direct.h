@@ -64,6 +64,7 @@ class DirectOp : public Op {
 
   // Beginning.
   void announce();
+  [[nodiscard]] Stores way_to_share();
   void offer_input(Slot& slot);
   void offer_copy(Slot& slot);
   [[nodiscard]] bool should_be_fetched() const;
@@ -81,6 +82,7 @@ class DirectOp : public Op {
   void place_chunks();
   [[nodiscard]] Progress begin_work();
   [[nodiscard]] Progress advance_pipeline();
+  [[nodiscard]] Progress leave();
   [[nodiscard]] bool may_leave() const;
 
   // Who depends on whom.

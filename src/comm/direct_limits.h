@@ -26,18 +26,19 @@ inline constexpr std::int64_t kWholeOfTwoTo = std::int64_t{32} << 10;
 
 /// Longer results pass by the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
-/// So do longer vectors that need only be copied: who has them writes them to where they are wanted; shorter ones are read
-/// by who wants them. Gathers are written sooner, as their root alone would read.
-inline constexpr std::int64_t kSpreadGatherAbove = std::int64_t{256} << 10;
+/// So do longer vectors that need only be copied: who has them writes them to where they are wanted (a broadcast by all, a
+/// part each); shorter ones are read by who wants them. Where one rank alone would read, they are written sooner.
+inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
 
 /// Whether that is so, of memory that all ranks see; `bytes` are of the vector.
-[[nodiscard]] constexpr bool is_spread(Operation operation, std::int64_t bytes) {
+[[nodiscard]] constexpr bool is_spread(Operation operation, Rank ranks, std::int64_t bytes) {
   switch (operation) {
+    case Operation::Gather:
+      return bytes > kSpreadAbove;
     case Operation::Broadcast:
+      return bytes > (ranks == 2 ? kSpreadAbove : kStreamAbove);
     case Operation::Allgather:
       return bytes > kStreamAbove;
-    case Operation::Gather:
-      return bytes > kSpreadGatherAbove;
     default:
       return false;
   }

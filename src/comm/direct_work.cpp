@@ -213,8 +213,7 @@ void DirectOp::copy_share(const Window& window) {
       1, has_block ? call_.input.data() : source(call_.root, {share.offset, share.offset, 0}));
   aim_at_results(share.offset);
   if (share.length > 0 && !group_.targets.empty()) {
-    combine_many({.dtype = call_.dtype}, group_.inputs, group_.targets, share.length,
-                 Stores::Streaming);
+    combine_many({.dtype = call_.dtype}, group_.inputs, group_.targets, share.length, stores_);
   }
 }
 

@@ -65,6 +65,7 @@ GroupCore::GroupCore(WorldCore& world, std::uint64_t context, std::vector<Rank> 
       areas_(std::move(areas)),
       shots_(first_way(world.options().costs)),
       staging_(shots_, kStreamAbove),
+      sharing_(Stores::Cached, kStreamAbove),
       sequence_(first_sequence),
       all_finished_(first_sequence) {
   for (std::size_t place = 0; place < members_.size(); ++place) {

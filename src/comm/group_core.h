@@ -21,8 +21,8 @@
 #include "comm/group_model.h"
 #include "comm/kernels.h"
 #include "comm/op.h"
+#include "comm/passing.h"
 #include "comm/record.h"
-#include "comm/staging.h"
 #include "trireme/collective.h"
 #include "trireme/collective_cost.h"
 #include "trireme/comm.h"
@@ -58,9 +58,10 @@ class GroupCore {
   [[nodiscard]] bool sees_memory() const { return !areas_.empty(); }
   /// Whether every member can fetch from every other.
   [[nodiscard]] bool fetches() const { return fetches_; }
-  /// How what peers shall read is written to staging memory: copies of whole inputs; chunks.
+  /// How what is for peers is written: copies of whole inputs, in staging memory; chunks of them there; to their outputs.
   [[nodiscard]] Stores shots() const { return shots_; }
-  [[nodiscard]] Staging& staging() { return staging_; }
+  [[nodiscard]] Passing& staging() { return staging_; }
+  [[nodiscard]] Passing& sharing() { return sharing_; }
   /// Maps all pages that chunks go through, the first time; else call after call would come to new ones.
   void map_staging();
   /// How far the last chunk went round in its part of staging memory, in bytes; the same on all members.
@@ -173,7 +174,8 @@ class GroupCore {
   TransportKind transport_{};  ///< the slowest between two members
   std::unique_ptr<GroupModel> model_;
   Stores shots_ = Stores::Streaming;
-  Staging staging_;
+  Passing staging_;
+  Passing sharing_;
   bool staging_mapped_ = false;
   std::int64_t chunks_to_ = 0;
   std::atomic<std::uint64_t> sequence_{0};

@@ -1,4 +1,4 @@
-#include "comm/staging.h"
+#include "comm/passing.h"
 
 #include <algorithm>
 #include <bit>
@@ -36,30 +36,35 @@ Stores other_than(Stores way) {
 
 }  // namespace
 
-Staging::Staging(Stores first, std::int64_t longest_of_one)
+Passing::Passing(Stores first, std::int64_t longest_of_one)
     : first_(first), longest_of_one_(longest_of_one), way_(first) {
   for (auto& lengths : choices_) {
     lengths.fill({.way = first, .until = kFirstCalls});
   }
 }
 
-void Staging::begin(Operation operation, std::int64_t bytes) {
+Stores Passing::propose(Operation operation, std::int64_t bytes) {
   const bool of_one = operation == Operation::Broadcast || operation == Operation::Scatter;
   if (of_one && bytes > longest_of_one_) {
     choice_ = nullptr;
-    way_ = first_;
-    return;
+    return first_;
   }
   const auto length = std::bit_width(static_cast<std::uint64_t>(bytes / kShortestCall));
   choice_ = &choices_[static_cast<std::size_t>(operation)]
                      [std::min<std::size_t>(kLengths - 1, static_cast<std::size_t>(length))];
-  way_ = is_trying() ? other_than(choice_->way) : choice_->way;
-  first_piece_ = true;
   bytes_ = std::max<std::int64_t>(bytes, 1);
-  began_ = Clock::now();
+  return is_trying() ? other_than(choice_->way) : choice_->way;
 }
 
-void Staging::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void Passing::begin(Stores way) {
+  way_ = way;
+  if (choice_ != nullptr) {
+    first_piece_ = true;
+    began_ = Clock::now();
+  }
+}
+
+void Passing::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (choice_ != nullptr && first_piece_ && bytes >= kTriedBytes) {
     first_piece_ = false;
     copy_first(to, from, kTriedBytes);
@@ -70,7 +75,7 @@ void Staging::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 /// A piece of the same length in each call, to compare.
-void Staging::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
+void Passing::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto begin = Clock::now();
   copy_bytes(to, from, bytes, way_);
   const double pace = pace_of(Clock::now() - begin, bytes);
@@ -82,9 +87,9 @@ void Staging::copy_first(std::byte* to, const std::byte* from, std::size_t bytes
   }
 }
 
-void Staging::end() {
+void Passing::end() {
   if (choice_ == nullptr) {
-    return;
+    return;  // another rank judges
   }
   const double pace = pace_of(Clock::now() - began_, static_cast<std::size_t>(bytes_));
   if (way_ == choice_->way) {
@@ -96,10 +101,11 @@ void Staging::end() {
   } else {
     judge(pace);
   }
+  choice_ = nullptr;
 }
 
 /// After a call of a try.
-void Staging::judge(double pace) {
+void Passing::judge(double pace) {
   const std::int64_t calls = ++choice_->calls - choice_->until;
   if (calls <= kTryCalls / 2) {
     return;
@@ -110,7 +116,7 @@ void Staging::judge(double pace) {
   }
 }
 
-void Staging::end_try(bool helped) {
+void Passing::end_try(bool helped) {
   if (helped) {
     choice_->way = other_than(choice_->way);
     choice_->pace = choice_->other_pace;

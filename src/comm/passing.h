@@ -1,10 +1,11 @@
-// Staging: writes what peers shall read, through the caches or past them, whichever is faster at present.
+// Passing: how what goes to peers is written, through the caches or past them: whichever is faster at present.
 //
 // That depends on where the ranks' cores are, which the host of a virtual machine may change at any time. Two ranks that
 // pass 512 KiB each way, written and read, on two cores that share a cache: 25 us through the caches, 60 past them. On two
 // that do not: 235 and 39, as every line has to be taken back from the core that read it last. So each kind of call
 // (operation and length) is now and then done the other way a few times in a row, and what was faster is kept. Where the
-// other way turns out to be far slower this ends with the first piece; and it becomes rare where it never helps. Long
+// other way turns out to be far slower this ends with the first piece; and it becomes rare where it never helps. One rank
+// decides for all, as ranks that go different ways hold one another up, and neither would know what it waited for. Long
 // calls in which one rank has all the data go the way that was given: it alone writes, and a try that is slow holds all up.
 //
 // One call at a time.
@@ -20,13 +21,15 @@
 
 namespace trireme::comm {
 
-class Staging {
+class Passing {
  public:
   /// Begins with this way. Broadcasts and scatters of more than so many bytes keep to it.
-  Staging(Stores first, std::int64_t longest_of_one);
+  Passing(Stores first, std::int64_t longest_of_one);
 
-  /// All ranks have come to a call that moves so many bytes.
-  void begin(Operation operation, std::int64_t bytes);
+  /// How all ranks shall write in the next call, which moves so many bytes. One rank says so, and judges by its own time.
+  [[nodiscard]] Stores propose(Operation operation, std::int64_t bytes);
+  /// All ranks have come to a call, and write this way.
+  void begin(Stores way);
   /// This rank is done with it.
   void end();
 

@@ -1,0 +1,86 @@
+// Passing: what is copied, whichever way. How fast a way is is not for a test to say.
+#include "comm/passing.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::int64_t kLongestOfOne = std::int64_t{1} << 20;
+
+std::vector<std::byte> numbered(std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    data[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+  return data;
+}
+
+TEST(Passing, CopiesAllWhicheverWay) {
+  for (const Stores first : {Stores::Cached, Stores::Streaming}) {
+    Passing passing(first, kLongestOfOne);
+    for (int call = 0; call < 100; ++call) {
+      for (const std::size_t bytes : {1U, 4095U, 32768U, 32769U, 100001U}) {
+        const auto from = numbered(bytes);
+        std::vector<std::byte> to(bytes);
+        passing.begin(passing.propose(Operation::Allreduce, static_cast<std::int64_t>(bytes)));
+        passing.copy(to.data(), from.data(), bytes);
+        passing.end();
+        ASSERT_EQ(to, from) << "call " << call;
+      }
+    }
+  }
+}
+
+// Both ways are tried: in the first dozens of calls the way is not the same in all.
+TEST(Passing, TriesTheOtherWay) {
+  Passing passing(Stores::Cached, kLongestOfOne);
+  const auto from = numbered(100'000);
+  std::vector<std::byte> to(from.size());
+  int streamed = 0;
+  for (int call = 0; call < 60; ++call) {
+    passing.begin(passing.propose(Operation::Gather, static_cast<std::int64_t>(from.size())));
+    streamed += passing.way() == Stores::Streaming ? 1 : 0;
+    passing.copy(to.data(), from.data(), from.size());
+    passing.end();
+  }
+  EXPECT_GE(streamed, 4);
+  EXPECT_LT(streamed, 60);
+}
+
+TEST(Passing, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
+  Passing passing(Stores::Cached, 1000);
+  const auto from = numbered(100'000);
+  std::vector<std::byte> to(from.size());
+  for (int call = 0; call < 60; ++call) {
+    passing.begin(passing.propose(call % 2 == 0 ? Operation::Broadcast : Operation::Scatter, 1001));
+    EXPECT_EQ(passing.way(), Stores::Cached);
+    passing.copy(to.data(), from.data(), from.size());
+    passing.end();
+  }
+  EXPECT_EQ(to, from);
+}
+
+// Another operation, or another length, is another matter: its first calls go the way that was given.
+TEST(Passing, KeepsKindsOfCallsApart) {
+  Passing passing(Stores::Streaming, kLongestOfOne);
+  const auto from = numbered(100'000);
+  std::vector<std::byte> to(from.size());
+  for (int call = 0; call < 8; ++call) {
+    passing.begin(passing.propose(Operation::Gather, static_cast<std::int64_t>(from.size())));
+    passing.copy(to.data(), from.data(), from.size());
+    passing.end();
+  }
+  passing.begin(passing.propose(Operation::Gather, static_cast<std::int64_t>(from.size())));
+  EXPECT_EQ(passing.way(), Stores::Cached);
+  passing.begin(passing.propose(Operation::Gather, static_cast<std::int64_t>(from.size()) * 4));
+  EXPECT_EQ(passing.way(), Stores::Streaming);
+  passing.begin(passing.propose(Operation::Allreduce, static_cast<std::int64_t>(from.size())));
+  EXPECT_EQ(passing.way(), Stores::Streaming);
+}
+
+}  // namespace
+}  // namespace trireme::comm
