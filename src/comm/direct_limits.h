@@ -16,12 +16,16 @@ inline constexpr std::int64_t kCopyAnyway = 4096;
 inline constexpr std::int64_t kCombineAlone = 16384;
 /// Inputs up to this long are staged as a whole; longer ones, in chunks.
 inline constexpr std::int64_t kWholeTo = std::int64_t{64} << 10;
-/// The same where two ranks combine them: in chunks each of them does a half.
-inline constexpr std::int64_t kWholeOfTwoTo = std::int64_t{32} << 10;
+/// The same where two ranks combine them, as in chunks each does a half; and where more than so many do, each of whom
+/// would read all.
+inline constexpr std::int64_t kCombinedWholeTo = std::int64_t{32} << 10;
+inline constexpr Rank kFewCombine = 8;
 
 [[nodiscard]] constexpr bool is_staged_whole(Operation operation, Rank ranks, std::int64_t input) {
-  const bool combined = operation == Operation::Allreduce || operation == Operation::Reduce;
-  return input <= (combined && ranks == 2 ? kWholeOfTwoTo : kWholeTo);
+  const bool all = operation == Operation::Allreduce;
+  const bool combined = all || operation == Operation::Reduce;
+  const bool chunked_soon = (combined && ranks == 2) || (all && ranks > kFewCombine);
+  return input <= (chunked_soon ? kCombinedWholeTo : kWholeTo);
 }
 
 /// Longer results pass by the caches.
