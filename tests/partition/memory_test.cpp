@@ -146,7 +146,7 @@ void expect_planned_memory(const Graph& graph, const std::vector<Case>& plans) {
              plans.size(), least / 1e6, worst.planned / 1e6, 100 * worst.error(), where);
 }
 
-// The models that plans are checked with, with more in every dimension: kernels and exchanges take 0.1 to 4 KB each of
+// The models that plans are checked with, with more in every dimension: kernels and exchanges take 0.1 to 2 KB each of
 // the heap, which no plan counts, and which must be little beside tens of megabytes.
 
 ModelConfig large_model(Family family = Family::Gpt2) {
