@@ -1,9 +1,7 @@
 // einsum by oneDNN's matrix product; see matrix_view.h.
 #include <array>
 #include <compare>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/library.h"
 #include "backend/cpu/matrix_view.h"
+#include "backend/cpu/shared_by_key.h"
 
 namespace trireme::cpu {
 namespace {
@@ -61,16 +60,8 @@ dnnl::matmul make_product(const ProductKey& key) {
 /// One for all kernels of the same shape: a model has many layers, a step many micro-batches, and the library takes some
 /// 10 KB for each that is made. Throws dnnl::error if it cannot on this processor.
 std::shared_ptr<const dnnl::matmul> product_of(const ProductKey& key) {
-  static std::mutex mutex;
-  static std::map<ProductKey, std::weak_ptr<const dnnl::matmul>> products;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<const dnnl::matmul>& kept = products[key];
-  std::shared_ptr<const dnnl::matmul> product = kept.lock();
-  if (product == nullptr) {
-    product = std::make_shared<const dnnl::matmul>(make_product(key));
-    kept = product;
-  }
-  return product;
+  static SharedByKey<ProductKey, dnnl::matmul> products;
+  return products.get(key, make_product);
 }
 
 const dnnl_memory_desc_t* operand_of(const dnnl::matmul& product, dnnl_query_t which) {

@@ -1,13 +1,12 @@
 // Rotary positions: pairs (i, i + D/2) of each head turned by the angle (start + t) base^(-2i/D).
 #include <cmath>
 #include <compare>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/shared_by_key.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -26,15 +25,15 @@ struct AngleKey {
   auto operator<=>(const AngleKey&) const = default;
 };
 
-std::shared_ptr<const Angles> make_angles(const AngleKey& key) {
-  auto angles = std::make_shared<Angles>();
+Angles make_angles(const AngleKey& key) {
+  Angles angles;
   for (std::int64_t t = 0; t < key.length; ++t) {
     for (std::int64_t i = 0; i < key.half; ++i) {
       const double angle =
           static_cast<double>(key.start + t) *
           std::pow(key.base, -static_cast<double>(i) / static_cast<double>(key.half));
-      angles->cosines.push_back(std::cos(angle));
-      angles->sines.push_back(std::sin(angle));
+      angles.cosines.push_back(std::cos(angle));
+      angles.sines.push_back(std::sin(angle));
     }
   }
   return angles;
@@ -42,16 +41,8 @@ std::shared_ptr<const Angles> make_angles(const AngleKey& key) {
 
 /// One table for all kernels with the same positions: a model has four such in every layer.
 std::shared_ptr<const Angles> angles_of(const AngleKey& key) {
-  static std::mutex mutex;
-  static std::map<AngleKey, std::weak_ptr<const Angles>> tables;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<const Angles>& kept = tables[key];
-  std::shared_ptr<const Angles> angles = kept.lock();
-  if (angles == nullptr) {
-    angles = make_angles(key);
-    kept = angles;
-  }
-  return angles;
+  static SharedByKey<AngleKey, Angles> tables;
+  return tables.get(key, make_angles);
 }
 
 std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
