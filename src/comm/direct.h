@@ -100,6 +100,7 @@ class DirectOp : public Op {
   void stage(const Window& window);
   void work(const Window& window);
   void take(const Window& window);
+  void take_inputs(const Window& window, std::int64_t within = 0);
   void combine_whole();
   void combine_share(const Window& window);
   void copy_share(const Window& window);

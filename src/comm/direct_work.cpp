@@ -168,16 +168,20 @@ void DirectOp::combine(std::int64_t count, Stores stores) {
   combine_many(how, group_.inputs, group_.targets, count, stores);
 }
 
+/// The inputs are what each rank has for this one in the window, from so many bytes on.
+void DirectOp::take_inputs(const Window& window, std::int64_t within) {
+  group_.inputs.clear();
+  for (Rank r = 0; r < ranks_; ++r) {
+    group_.inputs.push_back(source(r, window) + within);
+  }
+}
+
 /// Everything, by this rank for itself.
 void DirectOp::combine_whole() {
   if (!gets_result(me_)) {
     return;
   }
-  const Window all{0, unit_, 0};
-  group_.inputs.clear();
-  for (Rank r = 0; r < ranks_; ++r) {
-    group_.inputs.push_back(source(r, all));
-  }
+  take_inputs({0, unit_, 0});
   group_.targets.assign(1, call_.output.data());
   combine(unit_, stores_);
 }
@@ -185,10 +189,7 @@ void DirectOp::combine_whole() {
 /// This rank's share of a vector that all see, into the outputs of all who want it.
 void DirectOp::combine_share(const Window& window) {
   const Extent share = share_of(window, me_);
-  group_.inputs.clear();
-  for (Rank r = 0; r < ranks_; ++r) {
-    group_.inputs.push_back(source(r, {share.offset, share.offset + share.length, 0}));
-  }
+  take_inputs({share.offset, share.offset + share.length, 0});
   aim_at_results(share.offset);
   combine(share.length, stores_);
 }
@@ -222,10 +223,7 @@ void DirectOp::copy_share(const Window& window) {
 void DirectOp::combine_staged_share(const Window& window) {
   const Extent share = share_of(window, me_);
   const std::int64_t within = (share.offset - window.begin) * geometry_.element_bytes;
-  group_.inputs.clear();
-  for (Rank r = 0; r < ranks_; ++r) {
-    group_.inputs.push_back(source(r, window) + within);
-  }
+  take_inputs(window, within);
   std::byte* result = group_.area(me_).result(place_of(window.number)) + within;
   std::byte* output = gets_result(me_) ? output_at(share.offset) : nullptr;
   const Stores way = group_.staging().way();
@@ -250,10 +248,7 @@ void DirectOp::combine_staged_share(const Window& window) {
 
 void DirectOp::combine_blocks(const Window& window) {
   const std::int64_t end = std::min(window.end, geometry_.block(me_).length);
-  group_.inputs.clear();
-  for (Rank r = 0; r < ranks_; ++r) {
-    group_.inputs.push_back(source(r, window));
-  }
+  take_inputs(window);
   group_.targets.assign(1, output_at(window.begin));
   combine(end - window.begin, stores_);
 }

@@ -39,7 +39,7 @@ class Passing {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kOperations = 9;
+  static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;
   static constexpr std::size_t kLengths = 13;  ///< each twice the one before
 
   /// For one kind of call.
