@@ -24,8 +24,8 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. Throws
-  /// Error(Peer) if the peer is gone.
+  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. What it did not
+  /// take must come next, up to the same end. Throws Error(Peer) if the peer is gone.
   [[nodiscard]] virtual std::size_t write(std::span<const std::byte> head,
                                           std::span<const std::byte> body) = 0;
   /// Fills `into` with what has arrived; returns how many bytes that were. Throws Closed, or

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -95,8 +97,14 @@ class TcpStream : public Stream {
   }
 
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override {
-    const std::size_t done = take_buffered(into);
-    return done == into.size() ? done : done + receive(into.subspan(done));
+    std::size_t done = take_buffered(into);
+    if (done < into.size()) {
+      done += receive(into.subspan(done));
+    }
+    if (done == 0 && over_) {
+      throw Closed(*over_);
+    }
+    return done;
   }
 
  private:
@@ -109,10 +117,12 @@ class TcpStream : public Stream {
     return length;
   }
 
-  /// Straight to its place; what comes after it, to the buffer, which is empty now.
+  /// Straight to its place; what comes after it, to the buffer, which is empty now. Sets `over_` where
+  /// nothing comes any more.
   std::size_t receive(std::span<std::byte> into) {
-    // Cleared before the look, so that what comes after it is not missed.
-    if (!connection_->readable.exchange(false)) {
+    // Cleared before the look, so that what comes after it is not missed. An end is told once only, maybe
+    // with the last bytes, and must be found after them.
+    if (over_ || (!connection_->readable.exchange(false) && !connection_->ended.load())) {
       return 0;
     }
     std::array<iovec, 2> parts{{{into.data(), into.size()}, {buffer_.data(), buffer_.size()}}};
@@ -133,11 +143,12 @@ class TcpStream : public Stream {
       connection_->readable.store(true);
       return 0;
     }
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      return 0;
+    if (got == 0) {
+      over_ = "its connection closed";
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      over_ = fmt::format("its connection broke: {}", error_text(errno));
     }
-    throw Closed(got == 0 ? std::string("its connection closed")
-                          : fmt::format("its connection broke: {}", error_text(errno)));
+    return 0;
   }
 
   std::shared_ptr<Connection> connection_;
@@ -145,6 +156,7 @@ class TcpStream : public Stream {
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::optional<std::string> over_;  ///< why nothing comes any more
 };
 
 class TcpTransport : public Transport {
@@ -178,7 +190,11 @@ class TcpTransport : public Transport {
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.ptr != nullptr) {
-        static_cast<Connection*>(event.data.ptr)->readable.store(true);
+        Connection& connection = *static_cast<Connection*>(event.data.ptr);
+        if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+          connection.ended.store(true);
+        }
+        connection.readable.store(true);
       } else {
         eventfd_t number = 0;
         eventfd_read(event_.get(), &number);
