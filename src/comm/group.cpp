@@ -79,7 +79,7 @@ class CallOp : public comm::Op {
  public:
   /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
   CallOp(GroupCore& group, const Call& call) : group_(group), prepared_(prepare(group, call)) {
-    group.remember(prepared_.record);
+    group.hearing().remember(prepared_.record);
     op_ = comm::make_op(group, prepared_.call, prepared_.geometry, prepared_.record);
   }
   [[nodiscard]] comm::Progress advance() override {
@@ -124,7 +124,7 @@ void Group::run(const Call& call) {
     engine.run(op);
     return;
   }
-  core_->remember(prepared.record);
+  core_->hearing().remember(prepared.record);
   const std::unique_ptr<comm::Op> op =
       comm::make_op(*core_, call, prepared.geometry, prepared.record);
   engine.run(*op);

@@ -19,6 +19,7 @@
 #include "comm/control.h"
 #include "comm/geometry.h"
 #include "comm/group_model.h"
+#include "comm/hearing.h"
 #include "comm/kernels.h"
 #include "comm/op.h"
 #include "comm/passing.h"
@@ -117,15 +118,8 @@ class GroupCore {
   [[nodiscard]] std::int64_t segments(Operation operation, Algorithm algorithm,
                                       std::int64_t bytes) const;
 
-  // Ranks that do not see one another's memory find a disagreement by messages: each remembers what it
-  // called, and a rank that waits long, or gets a message of another call, asks the others.
-  void remember(const Record& record);
-  /// Asks all members once, if the call has waited for long.
-  void inquire(const Record& record, Seconds stuck);
-  /// Asks all members now: a message showed that someone called something else.
-  void dispute(const Record& record);
-  /// What a member says of a call. `is_question`: it wants to hear what this rank called.
-  void hear(Rank world_rank, const Record& record, bool is_question);
+  /// Where ranks that do not see one another's memory find that they disagree.
+  [[nodiscard]] Hearing& hearing() { return hearing_; }
   /// A member gives the group up.
   void hear_failure(std::uint64_t code, const std::string& text);
 
@@ -156,19 +150,15 @@ class GroupCore {
   [[nodiscard]] Rank equal_ranks_per_host() const;
   [[nodiscard]] TransportKind slowest_transport() const;
   [[nodiscard]] Method choose_for_blocks(const Call& call, const Geometry& geometry);
-  void ask(const Record& record);
   bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
   void check_failures();
-  void check_dispute();
-  void forget_witnesses(std::uint64_t sequence) TRIREME_REQUIRES(mutex_);
-  [[nodiscard]] bool look_further_back(std::uint64_t sequence);
 
   WorldCore& world_;
   std::uint64_t context_;
   std::vector<Rank> members_;
   std::vector<Area*> areas_;
   std::vector<Bell*> bells_;  ///< of the others on this host
-  Rank me_ = 0;
+  Rank me_;
   bool fetches_ = false;
   Rank ranks_per_host_ = 0;    ///< where the members lie host by host, equally many on each; else 0
   TransportKind transport_{};  ///< the slowest between two members
@@ -184,16 +174,10 @@ class GroupCore {
   std::array<std::uint64_t, 2> written_{};  ///< by slot: the fingerprint of the record in it
   Prepared prepared_;
   bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized
+  Hearing hearing_;
   std::atomic<bool> dead_{false};
   mutable Mutex mutex_;
   std::string reason_ TRIREME_GUARDED_BY(mutex_);
-  static constexpr std::size_t kRemembered = 1024;
-  std::vector<Record> remembered_
-      TRIREME_GUARDED_BY(mutex_);  ///< by number; empty where not needed
-  std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
-  std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
-  std::chrono::steady_clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
-  std::atomic<bool> has_dispute_{false};
   struct Notice {
     std::uint64_t code = 0;
     std::string text{};
@@ -202,7 +186,6 @@ class GroupCore {
   std::map<std::uint64_t, std::uint64_t> subsets_;
   /// Places whose rank has left, and when that was seen.
   Departures left_ TRIREME_GUARDED_BY(mutex_);
-  std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
   std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_
       TRIREME_GUARDED_BY(mutex_);
 };

@@ -380,7 +380,7 @@ bool ScheduledOp::step_done() {
       return false;
     }
     if (arrival.message.wrong == Incoming::Wrong::Call) {
-      group_.dispute(record_);
+      group_.hearing().dispute(record_);
       return false;
     }
     if (arrival.message.wrong == Incoming::Wrong::Length) {
@@ -446,7 +446,9 @@ void ScheduledOp::check(Seconds stuck) {
         return fmt::format("call #{}, {}, step {} of {}", record_.sequence, to_text(record_),
                            step_ + 1, schedule_.steps.size());
       });
-  group_.inquire(record_, stuck);
+  if (!group_.sees_memory()) {  // else the handshake found out
+    group_.hearing().inquire(record_, stuck);
+  }
 }
 
 }  // namespace trireme::comm

@@ -311,7 +311,8 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       if (group && data.size() == sizeof(Record)) {
         Record record;
         std::memcpy(&record, data.data(), sizeof(record));
-        group->hear(from, record, static_cast<ControlKind>(header.number) == ControlKind::Inquiry);
+        group->hearing().hear(from, record,
+                              static_cast<ControlKind>(header.number) == ControlKind::Inquiry);
       }
       break;
     case ControlKind::Fail:

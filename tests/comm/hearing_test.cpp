@@ -1,0 +1,137 @@
+// How ranks that disagree find out by messages: their hearings by themselves, with messages that arrive at once.
+#include "comm/hearing.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trireme::comm {
+namespace {
+
+/// Members of a group, world ranks 10, 11, …, and what they say to one another.
+class Court {
+ public:
+  explicit Court(Rank ranks) {
+    for (Rank place = 0; place < ranks; ++place) {
+      members_.push_back(10 + place);
+    }
+    for (Rank place = 0; place < ranks; ++place) {
+      const auto send = [this, place](Rank to, ControlKind kind, const Record& record) {
+        ++sent;
+        if (to - 10 != silent && place != silent) {
+          of(to - 10).hear(10 + place, record, kind == ControlKind::Inquiry);
+        }
+      };
+      hearings_.push_back(std::make_unique<Hearing>(members_, place, send));
+    }
+  }
+  [[nodiscard]] Hearing& of(Rank place) { return *hearings_[static_cast<std::size_t>(place)]; }
+
+  int sent = 0;
+  Rank silent = -1;  ///< whom no message reaches
+
+ private:
+  std::vector<Rank> members_;
+  std::vector<std::unique_ptr<Hearing>> hearings_;
+};
+
+Record call(std::uint64_t sequence, std::int64_t count) {
+  Record record;
+  record.sequence = sequence;
+  record.operation = Operation::Allreduce;
+  record.count = count;
+  record.fingerprint = static_cast<std::uint64_t>(count);
+  return record;
+}
+
+/// What there is after the time that members are waited for.
+std::optional<Hearing::Verdict> final_verdict(Hearing& hearing) {
+  for (int i = 0; i < 100; ++i) {
+    if (auto verdict = hearing.verdict()) {
+      return verdict;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return std::nullopt;
+}
+
+TEST(Hearing, AskingWhereAllAgreeDisputesNothing) {
+  Court court(3);
+  for (Rank place = 0; place < 3; ++place) {
+    court.of(place).remember(call(1, 100));
+  }
+  court.of(0).inquire(call(1, 100), {0.01});
+  EXPECT_EQ(court.sent, 0) << "it has not waited for long";
+  court.of(0).inquire(call(1, 100), {0.1});
+  EXPECT_EQ(court.sent, 4) << "two questions, two answers";
+  court.of(0).inquire(call(1, 100), {0.2});
+  EXPECT_EQ(court.sent, 4) << "asked once";
+  EXPECT_FALSE(court.of(0).verdict());
+}
+
+TEST(Hearing, AllNameTheOneThatCalledSomethingElse) {
+  Court court(3);
+  for (Rank place = 0; place < 3; ++place) {
+    court.of(place).remember(call(7, place == 1 ? 99 : 100));
+  }
+  court.of(2).inquire(call(7, 100), {0.1});
+  for (Rank place = 0; place < 3; ++place) {
+    const auto verdict = court.of(place).verdict();
+    ASSERT_TRUE(verdict) << place;
+    EXPECT_EQ(verdict->culprits, std::vector<Rank>{11});
+    EXPECT_NE(verdict->text.find("99"), std::string::npos) << verdict->text;
+  }
+}
+
+/// They agree on the call that a wrong message came in, but not on the one before.
+TEST(Hearing, TheFirstCallInWhichTheyDifferCounts) {
+  Court court(3);
+  for (Rank place = 0; place < 3; ++place) {
+    court.of(place).remember(call(4, place == 2 ? 5 : 6));
+    court.of(place).remember(call(5, 8));
+  }
+  court.of(0).dispute(call(5, 8));
+  const auto verdict = final_verdict(court.of(0));
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->culprits, std::vector<Rank>{12});
+  EXPECT_NE(verdict->text.find("#4"), std::string::npos) << verdict->text;
+}
+
+TEST(Hearing, WhoSaysNothingIsWaitedForAWhile) {
+  Court court(3);
+  court.silent = 2;
+  court.of(0).remember(call(3, 100));
+  court.of(1).remember(call(3, 50));
+  court.of(0).inquire(call(3, 100), {0.1});
+  EXPECT_FALSE(court.of(0).verdict());
+  const auto verdict = final_verdict(court.of(0));
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->culprits, (std::vector<Rank>{10, 11}));
+}
+
+TEST(Hearing, SaysWhenItIsTooLongAgo) {
+  Court court(2);
+  for (Rank place = 0; place < 2; ++place) {
+    court.of(place).remember(call(1, 100));
+  }
+  court.of(0).dispute(call(1, 100));
+  const auto verdict = final_verdict(court.of(0));
+  ASSERT_TRUE(verdict);
+  EXPECT_TRUE(verdict->culprits.empty());
+  EXPECT_NE(verdict->text.find("too long ago"), std::string::npos) << verdict->text;
+}
+
+TEST(Hearing, StrangersAreNotHeard) {
+  Court court(2);
+  court.of(0).remember(call(1, 100));
+  court.of(0).hear(5, call(1, 99), true);
+  EXPECT_EQ(court.sent, 0);
+  EXPECT_FALSE(court.of(0).verdict());
+}
+
+}  // namespace
+}  // namespace trireme::comm
