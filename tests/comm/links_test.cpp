@@ -1,0 +1,272 @@
+// Links between hosts, which are network namespaces of this machine: of a given rate, and cut.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <new>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "comm/hosts.h"
+#include "comm/run_ranks.h"
+#include "trireme/collective.h"
+#include "trireme/collective_cost.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using test::Hosts;
+using test::kTwoByTwo;
+using test::Network;
+using test::Placement;
+using test::require;
+using test::run_on_hosts;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Links of a known rate.
+
+/// The bytes that a host sends to others when its ranks follow the schedule.
+std::int64_t crossing_bytes(const Schedule& schedule, const Payload& payload,
+                            const Placement& placement, int host) {
+  std::int64_t bytes = 0;
+  for (const Step& step : schedule.steps) {
+    for_each_message(step, [&](const Message& message) {
+      const int from = placement[static_cast<std::size_t>(message.from)];
+      if (from == host && placement[static_cast<std::size_t>(message.to)] != host) {
+        bytes += message_bytes(schedule, payload, message);
+      }
+    });
+  }
+  return bytes;
+}
+
+struct Measured {
+  std::atomic<double> seconds{0};
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::atomic<int> done{0};
+  std::atomic<bool> leave{false};
+};
+
+void await(const std::function<bool()>& condition) {
+  const double end = now() + 20;
+  while (!condition() && now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  require(condition(), "waited in vain");
+}
+
+/// What host 0 sent during one all-reduce, and how long the slowest rank took. Nothing else is under
+/// way between the counts but heartbeats.
+struct Cost {
+  double seconds = 0;
+  std::int64_t sent = 0;
+};
+Cost measure_allreduce(const Network& network, const Placement& placement, Algorithm algorithm,
+                       const Payload& payload) {
+  const test::Shared<Measured> measured;
+  const auto ranks = static_cast<int>(placement.size());
+  Cost cost;
+  const auto body = [&](World& world) {
+    std::vector<std::int32_t> data(static_cast<std::size_t>(payload.elements), world.rank());
+    world.all().barrier();
+    ++measured->ready;
+    await([&] { return measured->go.load(); });
+    const double begin = now();
+    world.all().run(
+        allreduce<std::int32_t>(std::span(data), {.method = Method::scheduled(algorithm)}));
+    const double took = now() - begin;
+    double slowest = measured->seconds;
+    while (took > slowest && !measured->seconds.compare_exchange_weak(slowest, took)) {
+    }
+    ++measured->done;
+    await([&] { return measured->leave.load(); });
+    const std::int32_t sum = world.size() * (world.size() - 1) / 2;
+    require(std::ranges::all_of(data, [&](std::int32_t x) { return x == sum; }), "wrong sum");
+  };
+  const auto meanwhile = [&] {
+    await([&] { return measured->ready == ranks; });
+    const std::int64_t before = network.sent_bytes(0);
+    measured->go = true;
+    await([&] { return measured->done == ranks; });
+    cost = {measured->seconds, network.sent_bytes(0) - before};
+    measured->leave = true;
+  };
+  EXPECT_TRUE(run_on_hosts(
+      {.network = network, .placement = placement, .body = body, .meanwhile = meanwhile}));
+  return cost;
+}
+
+TEST_F(Hosts, RingTakesAsLongAsTheLinkNeeds) {
+  constexpr double kRate = 200e6;
+  const Payload payload{.elements = 1 << 20, .element_bytes = 4};
+  const Network network({.hosts = 2, .rate = kRate});
+  const Cost cost = measure_allreduce(network, {0, 1}, Algorithm::Ring, payload);
+  const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 2});
+  const std::int64_t bytes = count_traffic(ring, payload).sent[0].count;
+  EXPECT_GE(cost.seconds, static_cast<double>(bytes - Network::kBurstBytes) * 8 / kRate);
+  const CostModel link = CostModel::uniform({100e-6}, {8 / kRate}, {1e-9});
+  const Seconds predicted = time_schedule(ring, payload, link).seconds;
+  EXPECT_LT(cost.seconds, 3 * predicted.count) << "predicted " << predicted.count;
+  RecordProperty("seconds", fmt::format("{:.4f}", cost.seconds));
+  RecordProperty("predicted", fmt::format("{:.4f}", predicted.count));
+}
+
+/// The bytes on the link are those of the schedule, and headers.
+void expect_traffic(const Cost& cost, std::int64_t bytes) {
+  EXPECT_GE(cost.sent, bytes);
+  EXPECT_LE(static_cast<double>(cost.sent), 1.10 * static_cast<double>(bytes));
+}
+
+TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanARingPlacedBadly) {
+  const Payload payload{.elements = 1 << 19, .element_bytes = 4};
+  const Placement in_turn{0, 1, 0, 1};
+  const Network network({.hosts = 2, .rate = 2e9});
+  const Cost flat = measure_allreduce(network, in_turn, Algorithm::Ring, payload);
+  const Cost levels = measure_allreduce(network, kTwoByTwo, Algorithm::TwoLevel, payload);
+
+  // Every hop of that ring is between hosts, so host 0 sends all that its two ranks send.
+  const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 4});
+  const Traffic traffic = count_traffic(ring, payload);
+  EXPECT_EQ(crossing_bytes(ring, payload, in_turn, 0),
+            traffic.sent[0].count + traffic.sent[2].count);
+  expect_traffic(flat, traffic.sent[0].count + traffic.sent[2].count);
+
+  const Schedule two_level =
+      build(Operation::Allreduce, Algorithm::TwoLevel, {.ranks = 4, .ranks_per_node = 2});
+  expect_traffic(levels, crossing_bytes(two_level, payload, kTwoByTwo, 0));
+  EXPECT_LT(levels.sent, flat.sent / 2);
+}
+
+// Links that are cut.
+
+/// What the ranks of a cut world found.
+struct Cut {
+  static constexpr std::size_t kMost = 8;
+  std::atomic<int> running{0};
+  std::atomic<double> cut{0};
+  std::array<std::atomic<double>, kMost> noticed{};
+  std::array<std::atomic<int>, kMost> fault{};
+  std::array<std::atomic<unsigned>, kMost> culprits{};  ///< a bit for each
+  std::array<std::atomic<unsigned>, kMost> survivors{};
+  std::array<std::atomic<double>, kMost> shrunk{};
+  std::array<std::array<char, 400>, kMost> text{};
+};
+
+unsigned bits_of(const std::vector<Rank>& ranks) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0U, [](unsigned bits, Rank r) {
+    return bits | 1U << static_cast<unsigned>(r);
+  });
+}
+
+void run_until_cut(World& world, Cut& cut) {
+  const auto me = static_cast<std::size_t>(world.rank());
+  std::vector<std::int64_t> data(20000);
+  world.all().barrier();
+  ++cut.running;
+  try {
+    for (;;) {
+      world.all().run(allreduce<std::int64_t>(data));
+    }
+  } catch (const CommError& error) {
+    cut.noticed[me] = now();
+    cut.fault[me] = static_cast<int>(error.fault());
+    cut.culprits[me] = bits_of(error.culprits());
+    const std::string text = error.what();
+    std::copy_n(text.begin(), std::min(text.size(), cut.text[me].size() - 1), cut.text[me].begin());
+  }
+  Group rest = world.all().shrink();
+  data.assign(data.size(), 1);
+  rest.run(allreduce<std::int64_t>(data));
+  require(std::ranges::all_of(data, [&](std::int64_t x) { return x == rest.size(); }), "wrong sum");
+  cut.survivors[me] = bits_of(rest.world_ranks());
+  cut.shrunk[me] = now();
+}
+
+/// Unplugs a host in the middle of a run; every rank must name ranks of the other side only, in time,
+/// and go on with its own side.
+void cut_off(const Placement& placement, int host, Seconds deadline) {
+  const Network network({.hosts = *std::ranges::max_element(placement) + 1});
+  const test::Shared<Cut> cut;
+  const auto ranks = static_cast<int>(placement.size());
+  const bool all_well =
+      run_on_hosts({.network = network,
+                    .placement = placement,
+                    .body = [&](World& world) { run_until_cut(world, *cut); },
+                    .options = {.deadline = deadline},
+                    .meanwhile =
+                        [&] {
+                          await([&] { return cut->running == ranks; });
+                          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                          network.unplug(host);
+                          cut->cut = now();
+                        },
+                    .at_most = {20.0}});
+  EXPECT_TRUE(all_well);
+  for (std::size_t r = 0; r < placement.size(); ++r) {
+    unsigned near = 0;
+    unsigned far = 0;
+    for (std::size_t other = 0; other < placement.size(); ++other) {
+      ((placement[r] == host) == (placement[other] == host) ? near : far) |= 1U << other;
+    }
+    const std::string what = fmt::format("rank {}: {}", r, cut->text[r].data());
+    EXPECT_NE(cut->culprits[r], 0U) << what;
+    EXPECT_EQ(cut->culprits[r] & ~far, 0U) << what;
+    EXPECT_EQ(cut->fault[r], static_cast<int>(CommFault::Stopped)) << what;
+    EXPECT_LT(cut->noticed[r] - cut->cut, 1.5 * deadline.count) << what;
+    EXPECT_EQ(cut->survivors[r], near) << what;
+    EXPECT_LT(cut->shrunk[r] - cut->cut, 4 * deadline.count) << what;
+  }
+}
+
+TEST_F(Hosts, CutOffRanksAreNamedInTimeAndEachSideGoesOn) {
+  cut_off(kTwoByTwo, 1, {0.5});
+}
+
+TEST_F(Hosts, CutOffRankIsNamedByTheOtherHosts) {
+  cut_off({0, 1, 2}, 2, {0.5});
+}
+
+TEST_F(Hosts, CutOffRankZeroIsNamedToo) {
+  cut_off({0, 1, 1}, 0, {0.5});
+}
+
+/// A cable that is out for less than the deadline costs time and nothing else.
+TEST_F(Hosts, ShortInterruptionIsSurvived) {
+  const Network network;
+  const test::Shared<Cut> cut;
+  const auto body = [&](World& world) {
+    std::vector<std::int64_t> data(20000);
+    world.all().barrier();
+    ++cut->running;
+    std::int64_t rounds = 0;
+    for (double end = now() + 1.5; rounds < 10 || data[0] == 0; ++rounds) {
+      data.assign(data.size(), now() > end ? 1 : 0);  // the slowest clock ends it for all
+      world.all().run(allreduce<std::int64_t>(std::span(data), {.reduction = Reduction::Min}));
+    }
+  };
+  EXPECT_TRUE(run_on_hosts({.network = network,
+                            .placement = kTwoByTwo,
+                            .body = body,
+                            .options = {.deadline = {2.0}},
+                            .meanwhile = [&] {
+                              await([&] { return cut->running == 4; });
+                              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                              network.unplug(1);
+                              std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                              network.plug_back(1);
+                            }}));
+}
+
+}  // namespace
+}  // namespace trireme
