@@ -51,26 +51,26 @@ inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
 /// Blocks of this length are copied by the system from a process that does not share them, or to it, where each has
 /// one reader.
 inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
-/// Longer ones are staged, unless there are two ranks or each block has a rank of its own to copy it.
+/// Longer ones are staged, unless there are many ranks.
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
-/// The same in an all-gather of two ranks, where staging in the caches is faster, if it is possible, and else as fast.
-inline constexpr std::int64_t kGatherTo = std::int64_t{128} << 10;
-/// Ranks from which on a scatter is fetched whatever its length: one rank that copies for all holds them up.
-inline constexpr Rank kManyReaders = 5;
+/// The same where two ranks have something for each other, as staging in the caches is faster, if it is possible, and else
+/// as fast.
+inline constexpr std::int64_t kExchangeTo = std::int64_t{64} << 10;
+/// Ranks from which on a scatter is fetched, and a gather put, whatever its length: one rank that copies for all holds
+/// them up.
+inline constexpr Rank kManyCopy = 5;
 
 /// What one of two ranks has for the other is copied by both, a part each, from this length on: else one core is idle.
 inline constexpr std::int64_t kHalveFrom = std::int64_t{64} << 10;
-/// But not longer broadcasts, which are faster if they pass by the caches.
+/// But not of longer ones, which are faster in chunks that stay in the caches.
 inline constexpr std::int64_t kHalveTo = std::int64_t{16} << 20;
 /// Blocks of this length are put into the root's memory in a gather of more ranks.
 inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
 
 [[nodiscard]] constexpr bool is_halved(Operation operation, Rank ranks, std::int64_t block) {
-  if (ranks != 2 || block < kHalveFrom) {
-    return false;
-  }
-  return operation == Operation::Gather || operation == Operation::Scatter ||
-         (operation == Operation::Broadcast && block <= kHalveTo);
+  const bool gives = operation == Operation::Broadcast || operation == Operation::Gather ||
+                     operation == Operation::Scatter;
+  return gives && ranks == 2 && block >= kHalveFrom && block <= kHalveTo;
 }
 
 /// How much of that its reader fetches; the owner puts the rest. A root that has a block of its own to copy beside does
@@ -97,13 +97,12 @@ inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
   }
   switch (operation) {
     case Operation::Gather:
-      return block >= kPutFrom && ranks > 2;
-    case Operation::Alltoall:
-      return block <= kFetchTo || ranks == 2;
+      return block >= kPutFrom && ranks > 2 && (block <= kFetchTo || ranks >= kManyCopy);
     case Operation::Scatter:
-      return block <= kFetchTo || ranks >= kManyReaders;
+      return block <= kFetchTo || ranks >= kManyCopy;
     case Operation::Allgather:
-      return block <= kGatherTo && ranks == 2;
+    case Operation::Alltoall:
+      return block <= kExchangeTo && ranks == 2;
     default:
       return false;
   }
