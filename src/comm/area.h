@@ -60,7 +60,7 @@ struct Slot {
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
   /// How all shall write what is for others, if the first rank says so (passing.h): to staging memory, to outputs.
-  Stores staging = Stores::Streaming;
+  std::atomic<Stores> staging{Stores::Streaming};  ///< may change while chunks pass
   Stores sharing = Stores::Cached;
   alignas(8) std::array<std::byte, kInlineBytes> data{};
   alignas(64) std::uint64_t input = 0;  ///< from here on only read where there is need

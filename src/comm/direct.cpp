@@ -189,7 +189,7 @@ Progress DirectOp::begin_work() {
   if (way_ == Way::Chunked) {
     group_.map_staging();
     place_chunks();
-    group_.staging().begin(slot(0).staging);
+    group_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
     state_ = State::Pipeline;
     return advance_pipeline();
   }
@@ -242,6 +242,9 @@ bool DirectOp::may_leave() const {
 Progress DirectOp::advance_pipeline() {
   bool moved = false;
   if (staged_ < windows_ && readers_reached(Stage::Worked, staged_ - 1)) {
+    if (me_ != 0) {
+      group_.staging().follow(slot(0).staging.load(std::memory_order_relaxed));
+    }
     if (offers(me_)) {
       stage(window(staged_));
     }
@@ -253,6 +256,9 @@ Progress DirectOp::advance_pipeline() {
       (!results || readers_reached(Stage::Taken, worked_ - 1))) {
     work(window(worked_));
     tell(Stage::Worked, ++worked_);
+    if (me_ == 0) {
+      lead_passing();
+    }
     moved = true;
   }
   if (results && taken_ < worked_ && sources_reached(Stage::Worked, taken_ + 1)) {
@@ -268,6 +274,16 @@ Progress DirectOp::advance_pipeline() {
     return Progress::Done;
   }
   return moved ? Progress::Moved : Progress::Stuck;
+}
+
+/// The first rank says how all write on, a part of a long call after the other.
+void DirectOp::lead_passing() {
+  const bool is_part = worked_ % kPartWindows == 0;
+  const Stores way =
+      group_.staging().next_part(is_part ? geometry_.bytes() / windows_ * kPartWindows : 0);
+  if (way != slot(0).staging.load(std::memory_order_relaxed)) {
+    slot(0).staging.store(way, std::memory_order_relaxed);
+  }
 }
 
 bool DirectOp::reached(Rank peer, Stage stage, std::int64_t chunks) const {

@@ -82,6 +82,7 @@ class DirectOp : public Op {
   void place_chunks();
   [[nodiscard]] Progress begin_work();
   [[nodiscard]] Progress advance_pipeline();
+  void lead_passing();
   [[nodiscard]] Progress leave();
   [[nodiscard]] bool may_leave() const;
 

@@ -28,6 +28,9 @@ inline constexpr Rank kFewCombine = 8;
   return input <= (chunked_soon ? kCombinedWholeTo : kWholeTo);
 }
 
+/// Chunks of a long call after which the first rank considers anew how they are written (passing.h).
+inline constexpr std::int64_t kPartWindows = 4;
+
 /// Longer results pass by the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// So do longer vectors that need only be copied: who has them writes them to where they are wanted (a broadcast by all, a

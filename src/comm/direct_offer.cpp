@@ -33,7 +33,8 @@ void DirectOp::announce() {
     offer_address(mine);
   }
   if (me_ == 0 && geometry_.bytes() > kCombineAlone) {
-    mine.staging = group_.staging().propose(call_.operation, geometry_.bytes());
+    mine.staging.store(group_.staging().propose(call_.operation, geometry_.bytes()),
+                       std::memory_order_relaxed);
     mine.sharing = way_to_share();
   }
   if (!geometry_.received.empty()) {

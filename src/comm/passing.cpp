@@ -6,8 +6,8 @@
 namespace trireme::comm {
 namespace {
 
-/// Calls before the first try, then between tries, at least and at most, and in a try: one leaves the memory in the state
-/// that its way leaves it in only after some.
+/// Calls, or parts of long ones, before the first try, then between tries, at least and at most, and in a try: one leaves
+/// the memory in the state that its way leaves it in only after some.
 constexpr std::int64_t kFirstCalls = 2;
 constexpr std::int64_t kFewCalls = 8;
 constexpr std::int64_t kManyCalls = 1024;
@@ -25,7 +25,7 @@ double pace_of(std::chrono::steady_clock::duration time, std::size_t bytes) {
 }
 
 /// Follows at once what is faster, and slowly what is slower: a rank may lose its core meanwhile.
-double follow(double before, double measured) {
+double tracked(double before, double measured) {
   return before == 0 || measured < before ? measured
                                           : before + (std::min(measured, 2 * before) - before) / 8;
 }
@@ -80,31 +80,43 @@ void Passing::copy_first(std::byte* to, const std::byte* from, std::size_t bytes
   copy_bytes(to, from, bytes, way_);
   const double pace = pace_of(Clock::now() - begin, bytes);
   if (way_ == Stores::Streaming) {
-    written_ = follow(written_, pace);
+    written_ = tracked(written_, pace);
   } else if (is_trying() && pace > kHopeless * written_) {
     way_ = Stores::Streaming;
     end_try(false);
   }
 }
 
-void Passing::end() {
-  if (choice_ == nullptr) {
-    return;  // another rank judges
+Stores Passing::next_part(std::int64_t done) {
+  if (choice_ != nullptr && done > 0 && done < bytes_) {
+    finish_part(done);
+    bytes_ -= done;
+    begin(is_trying() ? other_than(choice_->way) : choice_->way);
   }
-  const double pace = pace_of(Clock::now() - began_, static_cast<std::size_t>(bytes_));
+  return way_;
+}
+
+void Passing::end() {
+  if (choice_ != nullptr) {  // else another rank judges
+    finish_part(bytes_);
+    choice_ = nullptr;
+  }
+}
+
+void Passing::finish_part(std::int64_t bytes) {
+  const double pace = pace_of(Clock::now() - began_, static_cast<std::size_t>(bytes));
   if (way_ == choice_->way) {
     ++choice_->calls;
     if (choice_->pace != 0 && pace > kSlower * choice_->pace) {
       choice_->until = std::min(choice_->until, choice_->calls + kFewCalls);
     }
-    choice_->pace = follow(choice_->pace, pace);
+    choice_->pace = tracked(choice_->pace, pace);
   } else {
     judge(pace);
   }
-  choice_ = nullptr;
 }
 
-/// After a call of a try.
+/// After a call, or a part of one, of a try.
 void Passing::judge(double pace) {
   const std::int64_t calls = ++choice_->calls - choice_->until;
   if (calls <= kTryCalls / 2) {

@@ -3,9 +3,9 @@
 // That depends on where the ranks' cores are, which the host of a virtual machine may change at any time. Two ranks that
 // pass 512 KiB each way, written and read, on two cores that share a cache: 25 us through the caches, 60 past them. On two
 // that do not: 235 and 39, as every line has to be taken back from the core that read it last. So each kind of call
-// (operation and length) is now and then done the other way a few times in a row, and what was faster is kept. Where the
-// other way turns out to be far slower this ends with the first piece; and it becomes rare where it never helps. One rank
-// decides for all, as ranks that go different ways hold one another up, and neither would know what it waited for. Long
+// (operation and length) is now and then done the other way a few times in a row, and what was faster is kept; of a long
+// call, a few parts in a row. Where the other way turns out to be far slower this ends with the first piece; and it becomes
+// rare where it never helps. One rank decides for all, as ranks that go different ways hold one another up, and neither would know what it waited for. Long
 // calls in which one rank has all the data go the way that was given: it alone writes, and a try that is slow holds all up.
 //
 // One call at a time.
@@ -30,12 +30,15 @@ class Passing {
   [[nodiscard]] Stores propose(Operation operation, std::int64_t bytes);
   /// All ranks have come to a call, and write this way.
   void begin(Stores way);
+  /// So many bytes of it are done: how all shall write what comes next.
+  [[nodiscard]] Stores next_part(std::int64_t done);
   /// This rank is done with it.
   void end();
 
-  /// Within a call.
+  /// Within a call. The rank that decides may find a way hopeless, and goes the other.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes);
   [[nodiscard]] Stores way() const { return way_; }
+  void follow(Stores way) { way_ = way; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,7 +50,7 @@ class Passing {
     Stores way = Stores::Streaming;
     double pace = 0;         ///< nanoseconds for a byte, this way; 0: not measured yet
     double other_pace = 0;   ///< in the try under way
-    std::int64_t calls = 0;  ///< since the last try
+    std::int64_t calls = 0;  ///< since the last try; or parts of calls
     std::int64_t until = 0;  ///< the next
   };
 
@@ -55,6 +58,7 @@ class Passing {
     return choice_ != nullptr && choice_->calls >= choice_->until;
   }
   void copy_first(std::byte* to, const std::byte* from, std::size_t bytes);
+  void finish_part(std::int64_t bytes);
   void judge(double pace);
   void end_try(bool helped);
 
@@ -66,7 +70,7 @@ class Passing {
   Stores way_;
   double written_ = 0;  ///< nanoseconds for a byte that is written past the caches
   bool first_piece_ = false;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0;  ///< that are still to be passed
   Clock::time_point began_{};
 };
 

@@ -51,6 +51,37 @@ TEST(Passing, TriesTheOtherWay) {
   EXPECT_LT(streamed, 60);
 }
 
+// The same in one long call, of which parts go the one way and the other.
+TEST(Passing, TriesTheOtherWayWithinALongCall) {
+  Passing passing(Stores::Cached, kLongestOfOne);
+  const auto from = numbered(100'000);
+  const auto part = static_cast<std::int64_t>(from.size());
+  std::vector<std::byte> to(from.size());
+  int streamed = 0;
+  passing.begin(passing.propose(Operation::Allreduce, 60 * part));
+  for (int k = 0; k < 60; ++k) {
+    streamed += passing.way() == Stores::Streaming ? 1 : 0;
+    passing.copy(to.data(), from.data(), from.size());
+    const Stores next = passing.next_part(part);
+    EXPECT_EQ(passing.way(), next);
+  }
+  passing.end();
+  EXPECT_GE(streamed, 4);
+  EXPECT_LT(streamed, 60);
+  EXPECT_EQ(to, from);
+}
+
+// Who does not decide goes as it is told.
+TEST(Passing, FollowsWithoutJudging) {
+  Passing passing(Stores::Cached, kLongestOfOne);
+  passing.begin(Stores::Streaming);
+  EXPECT_EQ(passing.next_part(1000), Stores::Streaming);
+  passing.follow(Stores::Cached);
+  EXPECT_EQ(passing.way(), Stores::Cached);
+  passing.end();
+  EXPECT_EQ(passing.propose(Operation::Allreduce, 1000), Stores::Cached);
+}
+
 TEST(Passing, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
   Passing passing(Stores::Cached, 1000);
   const auto from = numbered(100'000);
