@@ -7,10 +7,14 @@
 
 #include "base/check.h"
 #include "comm/checks.h"
+#include "comm/direct_limits.h"
 #include "comm/world_core.h"
 
 namespace trireme::comm {
 namespace {
+
+/// What is copied before looking again whether something came.
+constexpr std::int64_t kOwnPiece = std::int64_t{256} << 10;
 
 bool is_half(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
@@ -90,7 +94,7 @@ Progress ScheduledOp::advance() {
       const std::uint64_t bytes = bytes_moved();
       moved = moved || bytes != bytes_moved_;
       bytes_moved_ = bytes;
-      return moved ? Progress::Moved : Progress::Stuck;
+      return moved || place_own() ? Progress::Moved : Progress::Stuck;
     }
     sends_.clear();
     receives_.clear();
@@ -396,7 +400,34 @@ bool ScheduledOp::step_done() {
       sends_, [](const Outgoing& send) { return send.done.load(std::memory_order_acquire); });
 }
 
+/// A piece of what this rank has itself of the result, while it waits for the rest. False if there is none left.
+bool ScheduledOp::place_own() {
+  if (combines(call_.operation)) {
+    return false;
+  }
+  for (; own_block_ < schedule_.blocks; ++own_block_, own_bytes_ = 0) {
+    const std::byte* value = first_place(own_block_);
+    std::byte* result = result_place(own_block_);
+    const std::int64_t left = extent(own_block_).length * element_bytes_ - own_bytes_;
+    if (value == nullptr || result == nullptr || value == result || left == 0) {
+      continue;
+    }
+    const std::int64_t piece = std::min(left, kOwnPiece);
+    const bool is_long = static_cast<std::int64_t>(call_.output.size()) > kStreamAbove;
+    copy_bytes(result + own_bytes_, value + own_bytes_, static_cast<std::size_t>(piece),
+               is_long ? Stores::Streaming : Stores::Cached);
+    own_bytes_ += piece;
+    if (piece == left) {
+      current_[static_cast<std::size_t>(own_block_)] = result;
+    }
+    return true;
+  }
+  return false;
+}
+
 void ScheduledOp::finish() {
+  while (place_own()) {
+  }
   for (Block b = 0; b < schedule_.blocks; ++b) {
     if (extent(b).length > 0) {
       finish_block(b);

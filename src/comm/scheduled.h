@@ -55,6 +55,7 @@ class ScheduledOp : public Op {
   [[nodiscard]] bool post_receives();
   [[nodiscard]] bool step_done();
   [[nodiscard]] std::uint64_t bytes_moved() const;
+  [[nodiscard]] bool place_own();
   void finish();
   void finish_block(Block block);
   void cancel_all();
@@ -92,6 +93,8 @@ class ScheduledOp : public Op {
   bool prepared_ = false;
   std::size_t step_ = 0;
   std::uint64_t bytes_moved_ = 0;
+  Block own_block_ = 0;  ///< blocks below this one are in the result, as far as this rank had them
+  std::int64_t own_bytes_ = 0;  ///< so many of this one, too
   std::deque<Outgoing> sends_;
   std::deque<Arrival> receives_;
 };
