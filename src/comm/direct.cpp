@@ -187,15 +187,19 @@ Progress DirectOp::begin_work() {
           ? Stores::Streaming
           : Stores::Cached;
   if (way_ == Way::Chunked) {
+    group_.sharing().drop();
     group_.map_staging();
     place_chunks();
     group_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
     state_ = State::Pipeline;
     return advance_pipeline();
   }
+  group_.staging().drop();
   if (way_ == Way::Share) {
     group_.sharing().begin(slot(0).sharing);
     stores_ = slot(0).sharing;
+  } else {
+    group_.sharing().drop();
   }
   if (windows_ > 0) {
     work(window(0));
@@ -276,11 +280,12 @@ Progress DirectOp::advance_pipeline() {
   return moved ? Progress::Moved : Progress::Stuck;
 }
 
-/// The first rank says how all write on, a part of a long call after the other.
+/// The first rank says how all write on, a part of a long call after the other. The last part has what is left over.
 void DirectOp::lead_passing() {
-  const bool is_part = worked_ % kPartWindows == 0;
-  const Stores way =
-      group_.staging().next_part(is_part ? geometry_.bytes() / windows_ * kPartWindows : 0);
+  const bool is_part = worked_ % kPartWindows == 0 && windows_ - worked_ >= kPartWindows;
+  const double share =
+      static_cast<double>(kPartWindows * window_length_) / static_cast<double>(unit_);
+  const Stores way = group_.staging().next_part(is_part ? share : 0);
   if (way != slot(0).staging.load(std::memory_order_relaxed)) {
     slot(0).staging.store(way, std::memory_order_relaxed);
   }

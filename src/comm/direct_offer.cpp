@@ -32,9 +32,11 @@ void DirectOp::announce() {
   if (is_put_to(me_) && should_be_fetched()) {
     offer_address(mine);
   }
-  if (me_ == 0 && geometry_.bytes() > kCombineAlone) {
-    mine.staging.store(group_.staging().propose(call_.operation, geometry_.bytes()),
-                       std::memory_order_relaxed);
+  // Where every pair has its own size, what this rank has stands for all.
+  const std::int64_t bytes =
+      std::max(geometry_.bytes(), static_cast<std::int64_t>(call_.input.size()));
+  if (me_ == 0 && bytes > kCombineAlone) {
+    mine.staging.store(group_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
     mine.sharing = way_to_share();
   }
   if (!geometry_.received.empty()) {

@@ -20,8 +20,8 @@ constexpr double kFaster = 0.9;
 constexpr double kSlower = 1.5;
 constexpr std::int64_t kShortestCall = std::int64_t{32} << 10;
 
-double pace_of(std::chrono::steady_clock::duration time, std::size_t bytes) {
-  return std::chrono::duration<double, std::nano>(time).count() / static_cast<double>(bytes);
+double pace_of(std::chrono::steady_clock::duration time, double bytes) {
+  return std::chrono::duration<double, std::nano>(time).count() / bytes;
 }
 
 /// Follows at once what is faster, and slowly what is slower: a rank may lose its core meanwhile.
@@ -52,7 +52,8 @@ Stores Passing::propose(Operation operation, std::int64_t bytes) {
   const auto length = std::bit_width(static_cast<std::uint64_t>(bytes / kShortestCall));
   choice_ = &choices_[static_cast<std::size_t>(operation)]
                      [std::min<std::size_t>(kLengths - 1, static_cast<std::size_t>(length))];
-  bytes_ = std::max<std::int64_t>(bytes, 1);
+  bytes_ = static_cast<double>(std::max<std::int64_t>(bytes, 1));
+  left_ = bytes_;
   return is_trying() ? other_than(choice_->way) : choice_->way;
 }
 
@@ -78,7 +79,7 @@ void Passing::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 void Passing::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto begin = Clock::now();
   copy_bytes(to, from, bytes, way_);
-  const double pace = pace_of(Clock::now() - begin, bytes);
+  const double pace = pace_of(Clock::now() - begin, static_cast<double>(bytes));
   if (way_ == Stores::Streaming) {
     written_ = tracked(written_, pace);
   } else if (is_trying() && pace > kHopeless * written_) {
@@ -87,10 +88,10 @@ void Passing::copy_first(std::byte* to, const std::byte* from, std::size_t bytes
   }
 }
 
-Stores Passing::next_part(std::int64_t done) {
-  if (choice_ != nullptr && done > 0 && done < bytes_) {
-    finish_part(done);
-    bytes_ -= done;
+Stores Passing::next_part(double share) {
+  if (choice_ != nullptr && share > 0) {
+    finish_part(share * bytes_);
+    left_ -= share * bytes_;
     begin(is_trying() ? other_than(choice_->way) : choice_->way);
   }
   return way_;
@@ -98,13 +99,13 @@ Stores Passing::next_part(std::int64_t done) {
 
 void Passing::end() {
   if (choice_ != nullptr) {  // else another rank judges
-    finish_part(bytes_);
+    finish_part(std::max(left_, 1.0));
     choice_ = nullptr;
   }
 }
 
-void Passing::finish_part(std::int64_t bytes) {
-  const double pace = pace_of(Clock::now() - began_, static_cast<std::size_t>(bytes));
+void Passing::finish_part(double bytes) {
+  const double pace = pace_of(Clock::now() - began_, bytes);
   if (way_ == choice_->way) {
     ++choice_->calls;
     if (choice_->pace != 0 && pace > kSlower * choice_->pace) {

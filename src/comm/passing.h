@@ -30,10 +30,12 @@ class Passing {
   [[nodiscard]] Stores propose(Operation operation, std::int64_t bytes);
   /// All ranks have come to a call, and write this way.
   void begin(Stores way);
-  /// So many bytes of it are done: how all shall write what comes next.
-  [[nodiscard]] Stores next_part(std::int64_t done);
+  /// Another share of it is done: how all shall write what comes next.
+  [[nodiscard]] Stores next_part(double share);
   /// This rank is done with it.
   void end();
+  /// It does not come to the call that was proposed for.
+  void drop() { choice_ = nullptr; }
 
   /// Within a call. The rank that decides may find a way hopeless, and goes the other.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes);
@@ -58,7 +60,7 @@ class Passing {
     return choice_ != nullptr && choice_->calls >= choice_->until;
   }
   void copy_first(std::byte* to, const std::byte* from, std::size_t bytes);
-  void finish_part(std::int64_t bytes);
+  void finish_part(double bytes);
   void judge(double pace);
   void end_try(bool helped);
 
@@ -70,7 +72,8 @@ class Passing {
   Stores way_;
   double written_ = 0;  ///< nanoseconds for a byte that is written past the caches
   bool first_piece_ = false;
-  std::int64_t bytes_ = 0;  ///< that are still to be passed
+  double bytes_ = 0;  ///< of the call
+  double left_ = 0;   ///< that are still to be passed
   Clock::time_point began_{};
 };
 

@@ -409,7 +409,9 @@ bool ScheduledOp::place_own() {
     const std::byte* value = first_place(own_block_);
     std::byte* result = result_place(own_block_);
     const std::int64_t left = extent(own_block_).length * element_bytes_ - own_bytes_;
-    if (value == nullptr || result == nullptr || value == result || left == 0) {
+    // A block that is to come back, as in some schedules, is left to what comes.
+    if (value == nullptr || result == nullptr || value == result || left == 0 ||
+        current_[static_cast<std::size_t>(own_block_)] != value) {
       continue;
     }
     const std::int64_t piece = std::min(left, kOwnPiece);

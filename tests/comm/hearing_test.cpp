@@ -107,7 +107,6 @@ TEST(Hearing, WhoSaysNothingIsWaitedForAWhile) {
   court.of(0).remember(call(3, 100));
   court.of(1).remember(call(3, 50));
   court.of(0).inquire(call(3, 100), {0.1});
-  EXPECT_FALSE(court.of(0).verdict());
   const auto verdict = final_verdict(court.of(0));
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->culprits, (std::vector<Rank>{10, 11}));

@@ -62,7 +62,7 @@ TEST(Passing, TriesTheOtherWayWithinALongCall) {
   for (int k = 0; k < 60; ++k) {
     streamed += passing.way() == Stores::Streaming ? 1 : 0;
     passing.copy(to.data(), from.data(), from.size());
-    const Stores next = passing.next_part(part);
+    const Stores next = passing.next_part(k < 59 ? 1.0 / 60 : 0);
     EXPECT_EQ(passing.way(), next);
   }
   passing.end();
@@ -75,11 +75,22 @@ TEST(Passing, TriesTheOtherWayWithinALongCall) {
 TEST(Passing, FollowsWithoutJudging) {
   Passing passing(Stores::Cached, kLongestOfOne);
   passing.begin(Stores::Streaming);
-  EXPECT_EQ(passing.next_part(1000), Stores::Streaming);
+  EXPECT_EQ(passing.next_part(0.5), Stores::Streaming);
   passing.follow(Stores::Cached);
   EXPECT_EQ(passing.way(), Stores::Cached);
   passing.end();
   EXPECT_EQ(passing.propose(Operation::Allreduce, 1000), Stores::Cached);
+}
+
+// What was proposed for a call that then went without staging memory is not judged by the next.
+TEST(Passing, DropsWhatWasNotBegun) {
+  Passing passing(Stores::Cached, kLongestOfOne);
+  for (int call = 0; call < 60; ++call) {
+    EXPECT_EQ(passing.propose(Operation::Allreduce, 100'000), Stores::Cached) << call;
+    passing.drop();
+    passing.begin(Stores::Streaming);
+    passing.end();
+  }
 }
 
 TEST(Passing, KeepsToTheWayThatWasGivenInLongCallsOfOne) {

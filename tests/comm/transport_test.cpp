@@ -199,7 +199,7 @@ TEST_P(NetworkTransport, RankWithAnotherSecretIsRefused) {
   const auto one = make(parts_of(1, Secret::random()));
   std::thread answering([&] {
     expect_error(ErrorKind::Peer, {}, [&] {
-      one->connect({{0, zero->address()}}, deadline_in({1.0}));
+      one->connect({{0, zero->address()}}, deadline_in({3.0}));
     });
   });
   expect_error(ErrorKind::Peer, {"rank 1", "secret"}, [&] {
