@@ -238,8 +238,8 @@ void UcxWorker::wake() {
 
 UcxEndpoint::UcxEndpoint(UcxWorker& worker, const std::string& address) : worker_(worker) {
   std::vector<std::byte> bytes;
-  if (address.starts_with(kPrefix)) {
-    bytes = from_hex(std::string_view(address).substr(kPrefix.size()));
+  if (const std::string_view text = address; text.starts_with(kPrefix)) {
+    bytes = from_hex(text.substr(kPrefix.size()));
   }
   if (bytes.empty()) {
     throw Error(ErrorKind::Peer, fmt::format("'{}' is no address of UCX; have all ranks the same "
