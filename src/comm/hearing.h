@@ -4,7 +4,6 @@
 // what they called; when all have said so, or enough time has passed, there is a verdict. Any thread.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>

@@ -54,6 +54,11 @@ Stores Passing::propose(Operation operation, std::int64_t bytes) {
                      [std::min<std::size_t>(kLengths - 1, static_cast<std::size_t>(length))];
   bytes_ = static_cast<double>(std::max<std::int64_t>(bytes, 1));
   left_ = bytes_;
+  return next_way();
+}
+
+/// Of the choice at hand.
+Stores Passing::next_way() const {
   return is_trying() ? other_than(choice_->way) : choice_->way;
 }
 
@@ -92,7 +97,7 @@ Stores Passing::next_part(double share) {
   if (choice_ != nullptr && share > 0) {
     finish_part(share * bytes_);
     left_ -= share * bytes_;
-    begin(is_trying() ? other_than(choice_->way) : choice_->way);
+    begin(next_way());
   }
   return way_;
 }

@@ -5,8 +5,9 @@
 // that do not: 235 and 39, as every line has to be taken back from the core that read it last. So each kind of call
 // (operation and length) is now and then done the other way a few times in a row, and what was faster is kept; of a long
 // call, a few parts in a row. Where the other way turns out to be far slower this ends with the first piece; and it becomes
-// rare where it never helps. One rank decides for all, as ranks that go different ways hold one another up, and neither would know what it waited for. Long
-// calls in which one rank has all the data go the way that was given: it alone writes, and a try that is slow holds all up.
+// rare where it never helps. One rank decides for all, as ranks that go different ways hold one another up, and neither
+// would know what it waited for. Long calls in which one rank has all the data go the way that was given: it alone writes,
+// and a try that is slow holds all up.
 //
 // One call at a time.
 #pragma once
@@ -59,6 +60,7 @@ class Passing {
   [[nodiscard]] bool is_trying() const {
     return choice_ != nullptr && choice_->calls >= choice_->until;
   }
+  [[nodiscard]] Stores next_way() const;
   void copy_first(std::byte* to, const std::byte* from, std::size_t bytes);
   void finish_part(double bytes);
   void judge(double pace);

@@ -6,25 +6,19 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/numbered_bytes.h"
+
 namespace trireme::comm {
 namespace {
 
 constexpr std::int64_t kLongestOfOne = std::int64_t{1} << 20;
-
-std::vector<std::byte> numbered(std::size_t bytes) {
-  std::vector<std::byte> data(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    data[i] = static_cast<std::byte>(i * 7 + i / 251);
-  }
-  return data;
-}
 
 TEST(Passing, CopiesAllWhicheverWay) {
   for (const Stores first : {Stores::Cached, Stores::Streaming}) {
     Passing passing(first, kLongestOfOne);
     for (int call = 0; call < 100; ++call) {
       for (const std::size_t bytes : {1U, 4095U, 32768U, 32769U, 100001U}) {
-        const auto from = numbered(bytes);
+        const auto from = numbered_bytes(bytes);
         std::vector<std::byte> to(bytes);
         passing.begin(passing.propose(Operation::Allreduce, static_cast<std::int64_t>(bytes)));
         passing.copy(to.data(), from.data(), bytes);
@@ -38,7 +32,7 @@ TEST(Passing, CopiesAllWhicheverWay) {
 // Both ways are tried: in the first dozens of calls the way is not the same in all.
 TEST(Passing, TriesTheOtherWay) {
   Passing passing(Stores::Cached, kLongestOfOne);
-  const auto from = numbered(100'000);
+  const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());
   int streamed = 0;
   for (int call = 0; call < 60; ++call) {
@@ -54,7 +48,7 @@ TEST(Passing, TriesTheOtherWay) {
 // The same in one long call, of which parts go the one way and the other.
 TEST(Passing, TriesTheOtherWayWithinALongCall) {
   Passing passing(Stores::Cached, kLongestOfOne);
-  const auto from = numbered(100'000);
+  const auto from = numbered_bytes(100'000);
   const auto part = static_cast<std::int64_t>(from.size());
   std::vector<std::byte> to(from.size());
   int streamed = 0;
@@ -95,7 +89,7 @@ TEST(Passing, DropsWhatWasNotBegun) {
 
 TEST(Passing, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
   Passing passing(Stores::Cached, 1000);
-  const auto from = numbered(100'000);
+  const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());
   for (int call = 0; call < 60; ++call) {
     passing.begin(passing.propose(call % 2 == 0 ? Operation::Broadcast : Operation::Scatter, 1001));
@@ -109,7 +103,7 @@ TEST(Passing, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
 // Another operation, or another length, is another matter: its first calls go the way that was given.
 TEST(Passing, KeepsKindsOfCallsApart) {
   Passing passing(Stores::Streaming, kLongestOfOne);
-  const auto from = numbered(100'000);
+  const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());
   const auto bytes = static_cast<std::int64_t>(from.size());
   for (int call = 0; call < 2; ++call) {

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/numbered_bytes.h"
 #include "comm/rendezvous/secret.h"
 #include "comm/rendezvous_helpers.h"
 
@@ -83,18 +84,10 @@ class NetworkTransport : public testing::TestWithParam<Wire> {
 INSTANTIATE_TEST_SUITE_P(Wires, NetworkTransport, testing::Values(Wire::Tcp, Wire::Tls, Wire::Ucx),
                          name_of);
 
-std::vector<std::byte> some_bytes(std::size_t count) {
-  std::vector<std::byte> bytes(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
-  }
-  return bytes;
-}
-
 TEST_P(NetworkTransport, BytesArriveInOrder) {
   connect();
   constexpr std::size_t kHead = 64;
-  const std::vector<std::byte> sent = some_bytes(5'000'011);
+  const std::vector<std::byte> sent = numbered_bytes(5'000'011);
   std::vector<std::byte> got(sent.size());
   std::size_t written = 0;
   std::size_t read = 0;
@@ -127,7 +120,7 @@ TEST_P(NetworkTransport, UnreadBytesStopTheWriter) {
 
 TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
   connect();
-  const std::vector<std::byte> sent = some_bytes(100'000);
+  const std::vector<std::byte> sent = numbered_bytes(100'000);
   ASSERT_EQ(to_->write(sent, {}), sent.size());
   to_.reset();
   std::thread leaving([&] { one_.reset(); });
@@ -160,7 +153,7 @@ TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
 /// The end came with the last bytes, and both were seen by one poll(): none tells of the end again.
 TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
   connect();
-  const std::vector<std::byte> sent = some_bytes(64);
+  const std::vector<std::byte> sent = numbered_bytes(64);
   ASSERT_EQ(to_->write(sent, {}), sent.size());
   to_.reset();
   std::thread leaving([&] { one_.reset(); });
