@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <new>
@@ -44,6 +45,7 @@ struct Notes {
   std::atomic<std::int64_t> left_over{-1};
   std::atomic<unsigned> lost{0};    ///< a bit for each rank
   std::atomic<bool> struck{false};  ///< it was somebody's last moment
+  std::atomic<bool> taken{false};   ///< the worker that shall be the last has samples
   std::atomic<pid_t> stopped{0};
 };
 
@@ -87,11 +89,17 @@ void strike(Notes& notes, int signal) {
   (void)kill(getpid(), signal);
 }
 
-/// Goes on after some batches only once somebody was struck, so that this is not too late.
-Fate patient(Notes& notes) {
-  return {.meets = [&notes](Moment, int batch) {
-    while (batch == 8 && !notes.struck) {
-      std::this_thread::sleep_for(microseconds(100));
+void wait_for(const std::atomic<bool>& event) {
+  while (!event) {
+    std::this_thread::sleep_for(microseconds(100));
+  }
+}
+
+/// Goes on after some batches only once this happened, so that it does not come too late.
+Fate patient(const std::atomic<bool>& event) {
+  return {.meets = [&event](Moment, int batch) {
+    if (batch == 8) {
+      wait_for(event);
     }
   }};
 }
@@ -203,7 +211,7 @@ TEST(SamplePool, FastWorkersConsumeMore) {
       work(*sampler, *notes, fate);
     } else {
       const auto sampler = make_sampler(world.all(), kMaster);
-      work(*sampler, *notes, patient(*notes));
+      work(*sampler, *notes, patient(notes->struck));
     }
   });
   EXPECT_GT(notes->consumed[0], notes->consumed[3]);
@@ -213,7 +221,7 @@ TEST(SamplePool, FastWorkersConsumeMore) {
 /// Rank 2 is killed.
 void expect_survived(const std::function<Fate(Notes&)>& fate, TransportKind transport) {
   const SharedNotes notes;
-  const auto fate_of = [&](Rank rank) { return rank == 2 ? fate(*notes) : patient(*notes); };
+  const auto fate_of = [&](Rank rank) { return rank == 2 ? fate(*notes) : patient(notes->struck); };
   EXPECT_EQ(run_world(*notes, pool(*notes), fate_of, {.deadline = {10}, .transport = transport}),
             1);
   expect_consumed_once(*notes, 1U << 2U);
@@ -240,12 +248,14 @@ TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
     for (const int after : {0, 50, 200, 700, 1500, 3000, 5000}) {
       SCOPED_TRACE(fmt::format("{}: after {} us", name(transport), after));
       const auto fate = [after](Notes& notes) {
-        return Fate{.meets = [after, &notes](Moment now, int) {
+        return Fate{.meets = [after, &notes](Moment now, int batch) {
           if (now == Moment::Start) {
             std::thread([after, &notes] {
               std::this_thread::sleep_for(microseconds(after));
               strike(notes, SIGKILL);
             }).detach();
+          } else if (batch == 8) {
+            pause();  // it must not come to its end first
           }
         }};
       };
@@ -259,12 +269,13 @@ TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 2) {
-      return Fate{};
+      return patient(notes->taken);
     }
     return Fate{.meets = [&](Moment now, int) {
       if (now != Moment::Taken) {
         return;
       }
+      notes->taken = true;
       const auto open = [](const std::atomic<int>& times) { return times == 0; };
       while (std::ranges::count_if(notes->counted, open) > kBatch) {
         std::this_thread::sleep_for(microseconds(100));
@@ -282,7 +293,7 @@ TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 1) {
-      return patient(*notes);
+      return patient(notes->struck);
     }
     notes->stopped = getpid();
     return doomed(*notes, Moment::Taken, 1, SIGSTOP);
@@ -314,7 +325,7 @@ TEST(LongSamplePool, LateWorkerIsGivenUpAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 1) {
-      return patient(*notes);
+      return patient(notes->struck);
     }
     return Fate{.meets = [&](Moment now, int batch) {
       if (now == Moment::Taken && batch == 1) {
@@ -342,9 +353,7 @@ TEST(SamplePool, WorkersHearThatTheMasterDied) {
   const SharedNotes notes;
   const Serve serve = [&](SampleMaster& master) {
     std::thread([&] {
-      while (!notes->struck) {
-        std::this_thread::sleep_for(microseconds(100));
-      }
+      wait_for(notes->struck);
       strike(*notes, SIGKILL);
     }).detach();
     // More than they can get through.
@@ -438,6 +447,7 @@ TEST(SampleMaster, ServesEpochAfterEpoch) {
 }
 
 TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
+  std::latch taken(1);  // by rank 1; else rank 2 might have had them all by then
   const Consumed consumed = run_on_threads(
       3,
       [](SampleMaster& master) {
@@ -446,12 +456,14 @@ TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
         EXPECT_EQ(report.lost,
                   (std::map<Rank, std::string>{{1, "rank 1 left: it takes no more samples"}}));
       },
-      [](Rank rank, Sampler& sampler) {
+      [&](Rank rank, Sampler& sampler) {
         if (rank == 1) {
           EXPECT_EQ(sampler.take(5).size(), 5U);
           EXPECT_EQ(sampler.take(5).size(), 5U);
+          taken.count_down();
           sampler.confirm(5);
         } else {
+          taken.wait();
           consume_epoch(sampler);
         }
       });
