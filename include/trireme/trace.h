@@ -84,6 +84,9 @@ struct Trace {
   TrackId add_track(std::string process, std::string thread);
   /// Appends a span.
   SpanId add_span(Span span);
+  /// Appends the tracks, spans, counters and arrows of another trace, such as another rank's. The title and the details
+  /// stay.
+  void append(const Trace& other);
 
   /// What is wrong, in words (the first hundred things); empty if nothing. Checks that ids exist,
   /// names are UTF-8, times are from 0 to 1e12 s, numbers are finite, spans of one track are nested

@@ -18,6 +18,7 @@
 #include "cli/train_memory.h"
 #include "cli/train_model.h"
 #include "cli/train_setup.h"
+#include "cli/train_trace.h"
 #include "train/checkpoint_folder.h"
 #include "train/trainer.h"
 #include "trireme/communicator.h"
@@ -239,6 +240,16 @@ class Run {
     return result;
   }
 
+  void write_trace(Trace trace, std::int64_t step) {
+    if (ranks_.communicator != nullptr) {
+      trace = gather_traces(ranks_.communicator->world(), std::move(trace));
+    }
+    if (leads()) {
+      trace.title = fmt::format("{}, step {}", name_of(model_.config), step);
+      write_file(folder_ + "/trace.json", to_chrome_json(trace));
+    }
+  }
+
   void one_step() {
     data_.training->fill(position_, {inputs_, targets_});
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
@@ -246,9 +257,8 @@ class Run {
     const Clock::time_point start = Clock::now();
     const train::StepResult result = take_step(traced ? &trace : nullptr);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (traced && leads()) {
-      trace.title = fmt::format("{}, step {}", name_of(model_.config), result.step);
-      write_file(folder_ + "/trace.json", to_chrome_json(trace));
+    if (traced) {
+      write_trace(std::move(trace), result.step);
     }
     if (!result.finite) {
       give_up(result, trainer_.find_non_finite());

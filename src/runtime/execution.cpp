@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -71,7 +74,17 @@ class Recorder {
     track_of_[number] = free_track();
   }
   void end_exchange(std::size_t number, const Instruction& instruction, double bytes) {
-    add(tracks_[track_of_[number]], instruction, begun_[number], {{"bytes", bytes}});
+    std::vector<TraceArg> args{{"bytes", bytes}};
+    for (const auto& [key, value] : instruction.attributes) {  // between whom, how reduced, …
+      std::visit(
+          [&, &name = key](const auto& is) {
+            if constexpr (std::is_constructible_v<decltype(TraceArg::value), decltype(is)>) {
+              args.push_back({name, is});
+            }
+          },
+          value);
+    }
+    add(tracks_[track_of_[number]], instruction, begun_[number], std::move(args));
     busy_[track_of_[number]] = false;
   }
 

@@ -207,6 +207,27 @@ SpanId Trace::add_span(Span span) {
   return {static_cast<std::int64_t>(spans.size() - 1)};
 }
 
+void Trace::append(const Trace& other) {
+  const auto first_track = static_cast<std::int32_t>(tracks.size());
+  const auto first_span = static_cast<std::int64_t>(spans.size());
+  const auto renumber = [](auto id, auto first) {
+    id.index += first;
+    return id;
+  };
+  tracks.insert(tracks.end(), other.tracks.begin(), other.tracks.end());
+  for (Span span : other.spans) {
+    span.track = renumber(span.track, first_track);
+    spans.push_back(std::move(span));
+  }
+  for (Counter counter : other.counters) {
+    counter.track = renumber(counter.track, first_track);
+    counters.push_back(std::move(counter));
+  }
+  for (const Flow& flow : other.flows) {
+    flows.push_back({.from = renumber(flow.from, first_span), .to = renumber(flow.to, first_span)});
+  }
+}
+
 std::vector<std::string> Trace::verify() const {
   return Verifier(*this).run();
 }

@@ -50,6 +50,13 @@ bool Spread::has(const Value& value, int rank) const {
                              [&](const std::vector<int>& copy) { return copy[stage] == pipe; });
 }
 
+void Spread::run(Trace* trace) {
+  if (trace != nullptr && ranks_.communicator != nullptr) {
+    ranks_.communicator->world().all().barrier();
+  }
+  execution_->run(trace);
+}
+
 void Spread::write(std::string_view name, std::span<const std::byte> whole) {
   const Value& value = graph_.value(graph_.find(name));
   if (static_cast<std::int64_t>(whole.size()) != size_of(value.type).count) {

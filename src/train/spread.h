@@ -55,7 +55,8 @@ class Spread {
   /// An output that is a number, which all ranks have.
   [[nodiscard]] double number(std::string_view output) const;
 
-  void run(Trace* trace = nullptr) { execution_->run(trace); }
+  /// Ranks that write down what they do begin together, so that their times can be compared.
+  void run(Trace* trace = nullptr);
   [[nodiscard]] Execution& execution() { return *execution_; }
 
  private:

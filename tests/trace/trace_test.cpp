@@ -40,6 +40,46 @@ TEST(Trace, SoundTracesHaveNoProblems) {
   }
 }
 
+TEST(Trace, AppendedTracesKeepWhatTheySay) {
+  RandomTrace traces(22);
+  for (int i = 0; i < 100; ++i) {
+    const Trace first = traces.make();
+    const Trace second = traces.make();
+    Trace both = first;
+    both.append(second);
+    ASSERT_TRUE(both.verify().empty()) << both.verify().front();
+    EXPECT_EQ(both.title, first.title);
+    EXPECT_EQ(both.details, first.details);
+    ASSERT_EQ(both.spans.size(), first.spans.size() + second.spans.size());
+    ASSERT_EQ(both.counters.size(), first.counters.size() + second.counters.size());
+    ASSERT_EQ(both.flows.size(), first.flows.size() + second.flows.size());
+    const auto track_of = [](const Trace& trace, const auto& entry) {
+      return trace.tracks[static_cast<std::size_t>(entry.track.index)];
+    };
+    const auto span_of = [](const Trace& trace, SpanId id) {
+      Trace::Span span = trace.spans[static_cast<std::size_t>(id.index)];
+      span.track = {};
+      return span;
+    };
+    for (std::size_t s = 0; s < second.spans.size(); ++s) {
+      const SpanId id{static_cast<std::int64_t>(s)};
+      const SpanId moved{static_cast<std::int64_t>(first.spans.size() + s)};
+      EXPECT_EQ(span_of(both, moved), span_of(second, id));
+      EXPECT_EQ(track_of(both, both.spans[first.spans.size() + s]),
+                track_of(second, second.spans[s]));
+    }
+    for (std::size_t c = 0; c < second.counters.size(); ++c) {
+      EXPECT_EQ(track_of(both, both.counters[first.counters.size() + c]),
+                track_of(second, second.counters[c]));
+    }
+    for (std::size_t f = 0; f < second.flows.size(); ++f) {
+      const Trace::Flow& flow = both.flows[first.flows.size() + f];
+      EXPECT_EQ(span_of(both, flow.from), span_of(second, second.flows[f].from));
+      EXPECT_EQ(span_of(both, flow.to), span_of(second, second.flows[f].to));
+    }
+  }
+}
+
 TEST(Trace, ForgivesOverlapsOfRounding) {
   Trace trace;
   const TrackId track = trace.add_track("rank 0", "compute");

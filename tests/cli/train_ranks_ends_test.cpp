@@ -1,0 +1,166 @@
+// How training on several ranks begins and ends: started by others, killed, interrupted, refused.
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "cli/training_runs.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_F(TrainRanks, ARankThatIsKilledEndsAll) {
+  const std::unique_ptr<Started> started = start(new_run(), "--mesh data=2,tensor=2");
+  const std::vector<pid_t> ranks = started->ranks();
+  ASSERT_EQ(ranks.size(), 4U);
+  kill(ranks[2], SIGKILL);
+  const Ran ran = started->wait(kAFewSeconds);
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_NE(ran.err.find("rank 2: ended by signal 9"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("rank 0: "), std::string::npos) << ran.err;
+  EXPECT_TRUE(std::ranges::none_of(ranks, is_alive)) << ran.err;
+}
+
+TEST_F(TrainRanks, RanksEndWithTheFirstProcess) {
+  const std::unique_ptr<Started> started = start(new_run(), "-n 2");
+  const std::vector<pid_t> ranks = started->ranks();
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(started->process(), SIGKILL);
+  EXPECT_EQ(started->wait(kAFewSeconds).exit_code, -1);
+  EXPECT_TRUE(becomes_true([&] { return std::ranges::none_of(ranks, is_alive); }, kAFewSeconds));
+}
+
+/// Ctrl-C goes to all processes; `kill -INT`, to the first one or to a rank alone, has the same effect.
+TEST_F(TrainRanks, AnInterruptSavesAndSaysHowToGoOn) {
+  for (const char* whom : {"all", "first", "rank"}) {
+    const std::string run = new_run();
+    const std::unique_ptr<Started> started = start(run, "-n 2");
+    const std::vector<pid_t> ranks = started->ranks();
+    ASSERT_EQ(ranks.size(), 2U);
+    const pid_t process = started->process();
+    kill(*whom == 'a' ? -process : *whom == 'f' ? process : ranks[1], SIGINT);
+    const Ran ran = started->wait(kAMinute);
+    EXPECT_EQ(ran.exit_code, 0) << whom << ": " << ran.err;
+    EXPECT_EQ(ran.err, "") << whom;
+    EXPECT_NE(ran.out.find("Stopped after"), std::string::npos) << ran.out;
+    EXPECT_NE(
+        ran.out.find(fmt::format("train --resume {0} --plan {0}/plan.json --steps 1000000", run)),
+        std::string::npos)
+        << ran.out;
+    EXPECT_TRUE(fs::exists(run + "/checkpoints/latest")) << whom;
+    EXPECT_TRUE(std::ranges::none_of(ranks, is_alive)) << whom;
+  }
+}
+
+struct Case {
+  const char* options;
+  const char* words;
+};
+
+TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
+  for (const Case& one : std::initializer_list<Case>{
+           {"--mesh data", "--mesh: 'data' is not a mesh; write it like"},
+           {"--mesh data=0", "axis 'data' has size 0"},
+           {"--mesh data=2,data=2", "given twice"},
+           {"--mesh data=100000", "at most 256 processes"},
+           {"--mesh rows=2", "nothing is cut along the axis 'rows'"},
+           {"-n 0", "-n is 0; it must be 1 or more"},
+           {"-n -1", "-n is -1"},
+           {"-n 3 --mesh data=2", "-n is 3, but the mesh data=2 has 2 devices"},
+           {"--mesh pipe=3", "3 stages are more than the 2 blocks of the model"},
+           {"--mesh pipe=2 --chunks 2 --schedule interleaved --microbatches 2",
+            "4 stages are more than the 2 blocks"},
+           {"--chunks 0", "0 chunks"},
+           {"-n 2 --microbatches 7", "7 micro-batches are more than the 6"},
+           {"--microbatches 7", "7 micro-batches are more than the 6"},
+           {"-n 2 --microbatches 0", "0 micro-batches"},
+           {"--mesh pipe=2 --schedule round", "'round' is no pipeline schedule"},
+           {"--mesh pipe=2 --schedule chimera", "no micro-batch goes through"},
+           {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
+           {"-n 2 --zero 4", "there is no ZeRO level 4"},
+           {"-n 2 --context spiral", "--context: 'spiral' is no way for attention"},
+           {"-n 2 --compress top-k:0", "--compress: 'top-k:0': the share"},
+           {"-n 2 --compress top-k:2", "above 0 and at most 1, such as top-k:0.01"},
+           {"-n 2 --compress power:-1", "--compress: 'power:-1': the rank"},
+           {"-n 2 --compress zstd", "--compress: 'zstd' is no way to compress gradients; ways are"},
+           {"--compress sign", "leave out the compression sign, or add data=2 to the mesh"},
+           {"--mesh tensor=2 --compress int8", "the mesh 'tensor=2' has no such"},
+           {"-n 2 --dtype f16 --compress sign", "train in bf16 or f32 (--dtype)"},
+           {"--mesh data=2,pipe=2 --microbatches 2 --schedule pipedream --clip 0 --compress sign",
+            "leave out the compression sign, or use pipedream-2bw"},
+           {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
+           {"-n 2 --export somewhere", "--export is for one device"}}) {
+    expect_refused(one.options, one.words);
+  }
+}
+
+TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
+  for (const Case& one : std::initializer_list<Case>{
+           {"", "line 1"},
+           {"{}", "mesh"},
+           {R"({"mesh": "rows=2"})", "nothing is cut along the axis 'rows'"},
+           {R"({"mesh": "data=2", "zero": "all"})", "zero"},
+           {R"({"mesh": "data=2", "recompute": "all"})", "recompute 'all' is no way to recompute"},
+           {R"({"mesh": "data=2", "colour": 1})", "colour"}}) {
+    const std::string file = folder_.file("bad.plan.json", one.options);
+    expect_refused("--plan " + file, one.words);
+    expect_refused("--plan " + file, "--plan: " + file + ": ");
+  }
+}
+
+/// One rank tells, with the code that one device would have.
+TEST_F(TrainRanks, ALossThatIsNoNumberIsToldOnce) {
+  const std::string run = new_run();
+  const Ran ran = run_program(
+      "train --model gpt-nano --batch 4 --length 32 --steps 9 --rate constant:1e30 --mesh "
+      "data=2,tensor=2 --run-folder " +
+      run);
+  EXPECT_EQ(ran.exit_code, 2) << ran.err;
+  EXPECT_EQ(ran.err.find("rank 0: step 2: the loss is nan; it began where"), 0U) << ran.err;
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 2) << ran.err;
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/step-000001"));
+}
+
+/// Runs `COMMAND trireme ARGUMENTS`.
+Ran run_under(const std::string& command, const std::string& arguments) {
+  const std::string out = scratch_folder() + "/under-out";
+  const std::string err = scratch_folder() + "/under-err";
+  const int status = std::system(  // NOLINT(concurrency-mt-unsafe): one thread
+      (command + " '" TRIREME_PROGRAM "' " + arguments + " </dev/null >" + out + " 2>" + err)
+          .c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+TEST_F(TrainRanks, MpirunStartsThem) {
+  const std::string mpirun = "mpirun -n 2 --oversubscribe --allow-run-as-root";
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+  if (std::system((mpirun + " true >/dev/null 2>&1").c_str()) != 0) {
+    GTEST_SKIP() << "no mpirun";
+  }
+  const std::string more = kSmall + "--steps 3 --json --run-folder ";
+  for (const char* options : {" --mesh data=2", " --mesh pipe=2 --microbatches 2", ""}) {
+    const Ran ran = run_under(mpirun, more + new_run() + options);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    expect_same(losses(""), losses_in(ran.out), options);
+  }
+  for (const Case& one : std::initializer_list<Case>{
+           {" --mesh data=3", "has 3 devices, but Open MPI started 2 ranks; make them agree"},
+           {" --mesh pipe=2 --schedule chimera", "no micro-batch goes through"}}) {
+    const std::string run = new_run();
+    const Ran ran = run_under(mpirun, more + run + one.options);
+    EXPECT_NE(ran.exit_code, 0);
+    const std::size_t first = ran.err.find(one.words);
+    ASSERT_NE(first, std::string::npos) << ran.err;
+    EXPECT_EQ(ran.err.find(one.words, first + 1), std::string::npos) << ran.err;
+    EXPECT_FALSE(fs::exists(run));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
