@@ -80,8 +80,8 @@ class Partition {
   /// What the rank at this place runs. The table's stages are those of the wishes.
   [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table) const;
 
-  /// How an input, parameter or state lies between steps, and the stage that has it (0 for inputs, which are on all
-  /// stages that read them). Throws Error(Usage) if there is none of that name.
+  /// How an input, parameter or state lies between steps, or an output after one, and the stage that has it (0 for
+  /// inputs, which are on all stages that read them). Throws Error(Usage) if there is none of that name.
   [[nodiscard]] Placement stored(std::string_view name) const;
   [[nodiscard]] int home(std::string_view name) const;
 

@@ -33,6 +33,22 @@ RankPlace place_of(const Plan& plan, const Wishes& wishes, int rank) {
 
 struct Partition::Decided {
   partition::Placed placed;
+
+  /// What is there before a step, or after it as an output.
+  [[nodiscard]] const partition::Copy& find(std::string_view name) const {
+    for (const partition::Copy& copy : placed.copies) {
+      if (copy.step < 0 && placed.value(copy).name == name) {
+        return copy;
+      }
+    }
+    for (std::size_t k = 0; k < placed.outputs.size(); ++k) {
+      if (placed.graph.outputs()[k].name == name) {
+        return placed.copy(placed.outputs[k]);
+      }
+    }
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} is neither kept between steps nor an output", name));
+  }
 };
 
 Partition::Partition(const Graph& graph, const Wishes& wishes)
@@ -45,18 +61,11 @@ RankGraph Partition::graph_at(const RankPlace& place, const PipelineTable& table
 }
 
 Placement Partition::stored(std::string_view name) const {
-  const ValueId id = decided_->placed.graph.find(name);
-  for (const partition::Copy& copy : decided_->placed.copies) {
-    if (copy.value == id && copy.step < 0) {
-      return copy.placement;
-    }
-  }
-  throw Error(ErrorKind::Usage, fmt::format("{} is not kept between steps", name));
+  return decided_->find(name).placement;
 }
 
 int Partition::home(std::string_view name) const {
-  const ValueId id = decided_->placed.graph.find(name);
-  return std::max(decided_->placed.home[static_cast<std::size_t>(id.index)], 0);
+  return decided_->placed.stage_of(decided_->find(name));
 }
 
 std::string Partition::to_text() const {

@@ -50,6 +50,11 @@ struct Placed {
   [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
   [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }
 
+  [[nodiscard]] int stage_of(const Copy& copy) const {
+    return copy.step >= 0 ? steps[static_cast<std::size_t>(copy.step)].stage
+                          : std::max(home[static_cast<std::size_t>(copy.value.index)], 0);
+  }
+
   [[nodiscard]] bool is_input(CopyId id) const {
     return copy(id).step < 0 && value(id).origin == Origin::Input;
   }

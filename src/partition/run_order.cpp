@@ -126,9 +126,7 @@ CopyId RunOrder::leaf_of(CopyId next) const {
 // How often.
 
 int RunOrder::stage_of(CopyId id) const {
-  const Copy& one = placed_.copy(id);
-  return one.step >= 0 ? placed_.steps[static_cast<std::size_t>(one.step)].stage
-                       : std::max(placed_.home[static_cast<std::size_t>(one.value.index)], 0);
+  return placed_.stage_of(placed_.copy(id));
 }
 
 void RunOrder::find_goes() {

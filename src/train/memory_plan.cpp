@@ -212,7 +212,7 @@ Bytes MemoryNeed::total() const {
 MemoryNeed plan_memory(const TrainerOptions& options, Device& device) {
   const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
   const Program program = make_program(fuse_elementwise(step.graph));
-  const Program evaluation = make_program(make_evaluation_model(options).graph);
+  const Program evaluation = make_program(fuse_elementwise(make_evaluation_model(options).graph));
   MemoryNeed need;
   need.arena = program.arena;
   need.workspace = workspace_of(program, device);

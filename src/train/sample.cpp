@@ -35,27 +35,26 @@ std::int32_t draw(std::span<const float> logits, double temperature, double unif
 
 std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std::int64_t count,
                                           double temperature, std::uint64_t seed) {
-  Execution* forward_pass = forward();
-  if (forward_pass == nullptr) {
-    return {};
-  }
-  Execution& run = *forward_pass;
+  Spread& run = forward();
   const std::int64_t length = options_.batch.length;
   const std::int64_t vocabulary = std::get<ModelConfig>(options_.model).vocabulary;
   std::vector<std::int32_t> window(static_cast<std::size_t>(options_.batch.sequences * length), 0);
-  const Buffer& buffer = run.program().buffer(run.program().find("logits"));
-  std::vector<float> logits(static_cast<std::size_t>(buffer.type.shape.element_count()));
+  std::vector<float> logits(window.size() * static_cast<std::size_t>(vocabulary));
   for (std::int64_t i = 0; i < count; ++i) {
     const auto have = std::min<std::int64_t>(static_cast<std::int64_t>(prompt.size()), length);
     std::copy(prompt.end() - have, prompt.end(), window.begin());
     run.write("tokens", std::as_bytes(std::span(window)));
     run.run();
     run.read("logits", std::as_writable_bytes(std::span(logits)));
-    const random::Stream stream{static_cast<std::int64_t>(seed), i, random::Use::Mask};
-    prompt.push_back(
-        draw(std::span(logits).subspan(static_cast<std::size_t>((have - 1) * vocabulary),
-                                       static_cast<std::size_t>(vocabulary)),
-             temperature, random::uniform(random::block_words(stream, 0)[0])));
+    std::int32_t token = 0;
+    if (leads()) {
+      const random::Stream stream{static_cast<std::int64_t>(seed), i, random::Use::Mask};
+      token = draw(std::span(logits).subspan(static_cast<std::size_t>((have - 1) * vocabulary),
+                                             static_cast<std::size_t>(vocabulary)),
+                   temperature, random::uniform(random::block_words(stream, 0)[0]));
+    }
+    share(std::span(&token, 1));
+    prompt.push_back(token);
   }
   return prompt;
 }

@@ -86,7 +86,10 @@ void Spread::write(std::string_view name, std::span<const std::byte> whole) {
 }
 
 void Spread::read(std::string_view name, std::span<std::byte> whole) {
-  const Value& value = graph_.value(graph_.find(name));
+  const auto& outputs = graph_.outputs();
+  const bool is_output = std::ranges::find(outputs, name, &Output::name) != outputs.end();
+  Value value = graph_.value(is_output ? graph_.output(name) : graph_.find(name));
+  value.name = name;
   if (ranks_.communicator == nullptr) {
     execution_->read(name, whole);
     return;

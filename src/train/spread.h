@@ -49,8 +49,8 @@ class Spread {
 
   /// An input, parameter or state, whole; this rank keeps its part. All ranks are given the same.
   void write(std::string_view name, std::span<const std::byte> whole);
-  /// A parameter or state. Rank 0 gets the whole; the other ranks send what they have, and nothing is written to
-  /// theirs.
+  /// A parameter, state or output. Rank 0 gets the whole; the other ranks send what they have, and nothing is written
+  /// to theirs.
   void read(std::string_view name, std::span<std::byte> whole);
   /// An output that is a number, which all ranks have.
   [[nodiscard]] double number(std::string_view output) const;

@@ -20,9 +20,19 @@ StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
 }
 
 Model make_evaluation_model(const TrainerOptions& options) {
-  Model model = make_model(for_inference(options.model), options.batch);
-  model.graph = fuse_elementwise(model.graph);
-  return model;
+  return make_model(for_inference(options.model), options.batch);
+}
+
+Plan make_evaluation_plan(const Plan& training) {
+  const Plan plain;
+  Plan plan = training;
+  plan.microbatches = 1;
+  plan.schedule = "gpipe";
+  plan.table.reset();
+  plan.chunks = 1;
+  plan.compression = plain.compression;
+  plan.recompute = plain.recompute;
+  return plan;
 }
 
 }  // namespace trireme::train

@@ -34,8 +34,10 @@ struct StepGraph {
 /// could).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
-/// The forward pass alone, for validation and samples, as it runs. Nothing is random in it, so that it may have fewer
-/// parameters.
+/// The forward pass alone, for validation and samples; not fused yet. Nothing is random in it, so that it may have
+/// fewer parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
+/// What it goes by on the ranks of a training plan: in one piece, from stage to stage.
+[[nodiscard]] Plan make_evaluation_plan(const Plan& training);
 
 }  // namespace trireme::train

@@ -118,44 +118,32 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   return result;
 }
 
-/// The forward pass alone, with a copy of the present parameters, on rank 0; nothing on others. Nothing is random in
-/// it.
-Execution* Trainer::forward() {
-  if (forward_parameters_.empty()) {
+/// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
+Spread& Trainer::forward() {
+  if (!forward_) {
     Model model = make_evaluation_model(options_);
     forward_parameters_ = std::move(model.parameters);
-    if (leads()) {
-      forward_ = std::make_unique<Execution>(make_program(model.graph), device_);
-    }
+    const Ranks ranks{.plan = make_evaluation_plan(ranks_.plan),
+                      .communicator = ranks_.communicator};
+    forward_ = std::make_unique<Spread>(model.graph, dim_names(model.graph), ranks, device_);
   }
   if (!forward_is_current_) {
     for (const ModelParameter& parameter : forward_parameters_) {
-      const std::span<const std::byte> elements = read(parameter);
-      if (forward_) {
-        forward_->write(parameter.name, elements);
-      }
+      (void)read(parameter);
+      share(std::span(reinterpret_cast<std::uint8_t*>(staging_.data()), staging_.size()));
+      forward_->write(parameter.name, staging_);
     }
     forward_is_current_ = true;
   }
-  return forward_.get();
+  return *forward_;
 }
 
 double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
-  Execution* run = forward();
-  if (run == nullptr) {
-    return 0;
-  }
-  run->write(model_.input, inputs);
-  run->write("targets", targets);
-  run->run();
-  float loss = 0;
-  double wide = 0;
-  if (model_.dtype == DType::F64) {
-    run->read("loss", std::as_writable_bytes(std::span(&wide, 1)));
-    return wide;
-  }
-  run->read("loss", std::as_writable_bytes(std::span(&loss, 1)));
-  return loss;
+  Spread& run = forward();
+  run.write(model_.input, inputs);
+  run.write("targets", targets);
+  run.run();
+  return run.number("loss");
 }
 
 std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {

@@ -79,8 +79,8 @@ class Trainer {
     return execution_->execution().find_non_finite_leaf();
   }
 
-  /// The mean loss of a batch under the present parameters; nothing is changed. Rank 0 computes it, alone; others get
-  /// 0.
+  /// The mean loss of a batch under the present parameters; nothing is changed. All ranks compute it together, and all
+  /// get it.
   [[nodiscard]] double evaluate(std::span<const std::byte> inputs,
                                 std::span<const std::byte> targets);
   [[nodiscard]] double evaluate(std::span<const std::int32_t> tokens,
@@ -88,7 +88,7 @@ class Trainer {
     return evaluate(std::as_bytes(tokens), std::as_bytes(targets));
   }
   /// Goes on with `prompt` for `count` tokens, each drawn from the model's distribution (temperature 0: the
-  /// likeliest). Requires a language model in f32. Rank 0 alone; others get nothing.
+  /// likeliest). Requires a language model in f32. All ranks get the same.
   [[nodiscard]] std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt,
                                                  std::int64_t count, double temperature,
                                                  std::uint64_t seed);
@@ -109,8 +109,15 @@ class Trainer {
   void write_number(std::string_view name, double number);
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
-  Execution* forward();
+  Spread& forward();
   [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
+  /// What rank 0 has, on all ranks.
+  template <class T>
+  void share(std::span<T> elements) {
+    if (ranks_.communicator != nullptr) {
+      ranks_.communicator->world().all().run(broadcast<T>(elements, 0));
+    }
+  }
 
   TrainerOptions options_;
   Device& device_;
@@ -120,7 +127,7 @@ class Trainer {
   std::optional<LossScaling> scaling_;
   Ranks ranks_;
   std::unique_ptr<Spread> execution_;
-  std::unique_ptr<Execution> forward_;  ///< for evaluation; made when first needed
+  std::unique_ptr<Spread> forward_;  ///< for evaluation; made when first needed
   std::vector<ModelParameter> forward_parameters_;
   bool forward_is_current_ = false;
   std::int64_t step_ = 0;

@@ -1,6 +1,4 @@
 // `trireme train` on several ranks, as a user runs it: real processes. What they compute is what one computes.
-#include "cli/training_runs.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/training_runs.h"
 #include "trireme/trace.h"
 
 namespace trireme {
@@ -62,6 +61,37 @@ TEST_F(TrainRanks, LossScalesAreThoseOfOneDevice) {
 }
 
 // G6: a table that no schedule makes. The second stage goes back before the first is through.
+TEST_F(TrainRanks, ValidationAndSamplesAreThoseOfOneDevice) {
+  struct End {
+    double validation = 0;
+    std::string sample{};
+  };
+  const auto end_of = [&](const std::string& options) {
+    const std::string command = kSmall + "--steps 2 " + options + " --run-folder ";
+    const Ran ran = run_program(command + new_run());
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    const Ran again = run_program(command + new_run() + " --json");
+    const Json summary = Json::parse(again.out.substr(again.out.find("{\"summary\"")));
+    const std::size_t writes = ran.out.find("it writes: ");
+    EXPECT_NE(writes, std::string::npos) << ran.out;
+    return End{.validation = summary.at("validation_loss").get<double>(),
+               .sample = ran.out.substr(writes, ran.out.find('\n', writes) - writes)};
+  };
+  const auto expect_equal = [&](const std::string& model, const char* plan) {
+    const End one = end_of(model);
+    const End many = end_of(model + " " + plan);
+    EXPECT_NEAR(many.validation / one.validation, 1, kTolerance) << plan;
+    EXPECT_EQ(many.sample, one.sample) << plan;
+  };
+  for (const char* plan :
+       {"--mesh data=3 --zero 3", "--mesh tensor=2 --sequence", "--mesh context=3 --context ring",
+        "--mesh pipe=2 --microbatches 2 --schedule chimera", "--microbatches 3",
+        "--mesh data=2,tensor=2,pipe=2 --microbatches 3 --recompute full --zero 1"}) {
+    expect_equal("", plan);
+  }
+  expect_equal("--experts 4", "--mesh data=2,expert=2 --zero 2");
+}
+
 /// All computations of a step, as its trace has them.
 double flops_in(const Trace& trace) {
   double flops = 0;
