@@ -44,6 +44,10 @@ Plan plan_of(const TrainOptions& options, const comm::LaunchInfo& launch) {
           fmt::format("the mesh {} has {} devices, but {} started {} ranks; make them agree",
                       to_text(plan.mesh), plan.mesh.devices(), comm::name(launch.launcher),
                       launch.size));
+  require(launch.size > 1 || (!options.bind && !options.encrypt),
+          "--bind and --encrypt are for ranks on several hosts, which another program starts: "
+          "mpirun, srun, torchrun, or you yourself with TRIREME_RANK, TRIREME_SIZE, TRIREME_STORE "
+          "and TRIREME_SECRET");
   require(plan.mesh.devices() == 1 || options.export_folder.empty(),
           "--export is for one device: let this run end, then --resume it with --export alone");
   return plan;

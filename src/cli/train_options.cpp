@@ -79,6 +79,9 @@ void add_settings(CLI::App* command, TrainSettings& s) {
 
 /// How it is run, and where its files go.
 void add_run_options(CLI::App* command, TrainOptions& o) {
+  command->add_option("--bind", o.bind,
+                      "where ranks on other hosts reach this one: an address of this machine");
+  command->add_flag("--encrypt", o.encrypt, "encrypt what goes to other hosts (TLS 1.3)");
   command->add_option("--threads", o.threads, "0: all cores")->capture_default_str();
   command->add_option_function<std::string>(
       "--memory-limit",

@@ -20,6 +20,8 @@ struct TrainOptions {
   std::string resume{};
   std::string export_folder{};
   PlanOptions plan{};
+  std::optional<std::string> bind{};  ///< WorldOptions::bind
+  bool encrypt = false;
   int threads = 0;
   std::optional<Bytes> memory_limit{};
   bool tensorboard = false;

@@ -17,11 +17,28 @@
 namespace trireme::cli {
 namespace {
 
-/// A rank that computes for long is not a rank that hangs.
-WorldOptions world_options() {
+WorldOptions world_options(const TrainOptions& given) {
   WorldOptions options;
-  options.deadline = {10.0};
+  options.deadline = {10.0};  // a rank that computes for long is not a rank that hangs
+  options.encrypt = given.encrypt;
+  options.bind = given.bind.value_or(options.bind);
   return options;
+}
+
+/// As one of the ranks that others have started. What is wrong is said with the names that options have here.
+World join_as_told(const TrainOptions& given) {
+  try {
+    return join(variable, world_options(given));
+  } catch (const Error& error) {
+    std::string text = error.what();
+    for (const std::string name : {"bind", "encrypt"}) {
+      const std::string field = "WorldOptions::" + name;
+      for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field)) {
+        text.replace(at, field.size(), "--" + name);
+      }
+    }
+    throw Error(error.kind(), text);
+  }
 }
 
 /// Finds once, before there are ranks, what all of them would complain about. With the name of the run's folder, which
@@ -67,7 +84,7 @@ void run_forked(const TrainOptions& given, const Plan& plan) {
       throw;
     }
   };
-  if (launch(plan.mesh.devices(), body, world_options()) != 0) {
+  if (launch(plan.mesh.devices(), body, world_options(options)) != 0) {
     throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
                 "a rank failed; its message stands above");
   }
@@ -75,7 +92,7 @@ void run_forked(const TrainOptions& given, const Plan& plan) {
 
 void run_joined(const TrainOptions& options, const Plan& plan) {
   SharedNumber interrupted;
-  World world = join(variable, world_options());
+  World world = join_as_told(options);
   std::optional<Error> problem;
   try {
     (void)checked(options, plan);

@@ -117,13 +117,26 @@ class Run {
     }
   }
 
+  /// Of each machine, how many ranks it has; first of all, of this one.
+  [[nodiscard]] std::vector<int> ranks_by_host() const {
+    if (ranks_.communicator == nullptr) {
+      return {1};
+    }
+    std::vector<int> counts;
+    for (const std::vector<Rank>& host : ranks_.communicator->world().hosts()) {
+      const bool here = std::ranges::find(host, ranks_.rank()) != host.end();
+      counts.insert(here ? counts.begin() : counts.end(), static_cast<int>(host.size()));
+    }
+    return counts;
+  }
+
   /// Ranks of one machine share its cores.
   [[nodiscard]] CpuOptions cpu_options() const {
     CpuOptions options;
     options.threads = options_.threads;
     if (ranks_.count() > 1) {
-      const int cores = usable_cores();
-      options.threads = options.threads > 0 ? options.threads : std::max(1, cores / ranks_.count());
+      const int here = ranks_by_host().front();
+      options.threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / here);
       options.pinned = false;
     }
     return options;
@@ -205,11 +218,18 @@ class Run {
     }
   }
 
-  /// How many ranks have cores of their own to compute on at the same time.
+  /// How many ranks have cores of their own to compute on at the same time, if all machines are like this one.
   [[nodiscard]] double ranks_that_run() const {
+    if (ranks_.count() == 1) {
+      return 1;
+    }
     const double cores = usable_cores();
     const double threads = std::max(1, cpu_options().threads);
-    return ranks_.count() == 1 ? 1 : std::min<double>(ranks_.count(), cores / threads);
+    double running = 0;
+    for (const int ranks : ranks_by_host()) {
+      running += std::min<double>(ranks, cores / threads);
+    }
+    return running;
   }
 
   /// "4 ranks, data=2,tensor=2, ZeRO 1"; "" on one device.

@@ -236,6 +236,13 @@ std::unique_ptr<WorldCore> join(const JoinParts& parts) {
                 fmt::format("a deadline of {} and {} connections; both must be more than 0",
                             to_text(options.deadline), options.connections));
   }
+  if (options.bind.empty() || options.bind == "0.0.0.0" || options.bind == "::") {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("WorldOptions::bind is '{}'; it must be one address of this machine, at "
+                    "which ranks on other hosts reach it",
+                    options.bind));
+  }
   for (const std::vector<std::string>& problems :
        {options.costs ? options.costs->verify() : std::vector<std::string>{},
         options.tuning.verify()}) {

@@ -41,7 +41,10 @@ inline bool is_alive(pid_t process) {
 /// The program under way, in a process group of its own. What is left of it ends with the test.
 class Started {
  public:
-  Started(const std::string& arguments, const std::string& folder)
+  /// What it says goes into the folder. `prepare` is called in its process first.
+  Started(
+      const std::string& arguments, const std::string& folder,
+      const std::function<void()>& prepare = [] {})
       : out_(folder + "/out"), err_(folder + "/err") {
     std::istringstream in(arguments);
     std::vector<std::string> words{TRIREME_PROGRAM};
@@ -58,6 +61,7 @@ class Started {
       setpgid(0, 0);
       redirect(out_, STDOUT_FILENO);
       redirect(err_, STDERR_FILENO);
+      prepare();
       execv(TRIREME_PROGRAM, pointers.data());
       _exit(127);
     }

@@ -159,11 +159,21 @@ class TcpStream : public Stream {
   std::optional<std::string> over_;  ///< why nothing comes any more
 };
 
+Listener listen_at(const std::string& bind) {
+  try {
+    return listen_on({bind, 0});
+  } catch (const Error& error) {
+    throw Error(
+        error.kind(),
+        fmt::format("{}; WorldOptions::bind must be an address of this machine", error.what()));
+  }
+}
+
 class TcpTransport : public Transport {
  public:
   explicit TcpTransport(const NetworkParts& parts)
       : parts_(parts),
-        listener_(listen_on({parts.options.bind, 0})),
+        listener_(listen_at(parts.options.bind)),
         poll_(epoll_create1(EPOLL_CLOEXEC)),
         event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!poll_.valid() || !event_.valid()) {

@@ -1,0 +1,92 @@
+// `trireme train` on several hosts, which are network namespaces: real processes, and nothing shared but the files.
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cli/training_runs.h"
+#include "comm/netns.h"
+
+namespace trireme {
+namespace {
+
+class TrainHosts : public TrainRanks {
+ protected:
+  void SetUp() override {
+    if (!test::why_no_network().empty()) {
+      GTEST_SKIP() << test::why_no_network();
+    }
+  }
+
+  /// Ranks on the hosts of a network, started one by one. Each listens at its host's address, or at `bind`.
+  std::vector<std::unique_ptr<Started>> start_on(const test::Network& network,
+                                                 const std::vector<int>& host_of,
+                                                 const std::string& options,
+                                                 const std::string& bind = {}) {
+    const std::string secret(64, '5');
+    std::vector<std::unique_ptr<Started>> ranks;
+    for (std::size_t r = 0; r < host_of.size(); ++r) {
+      const std::string own = folder_ / fmt::format("rank-{}", r);
+      const std::string address = test::Network::address(host_of[r]);
+      std::filesystem::create_directories(own);
+      ranks.push_back(std::make_unique<Started>(
+          fmt::format("{} --bind {}", options, bind.empty() ? address : bind), own, [&] {
+            network.enter(host_of[r]);
+            setenv("TRIREME_RANK", fmt::format("{}", r).c_str(), 1);
+            setenv("TRIREME_SIZE", fmt::format("{}", host_of.size()).c_str(), 1);
+            setenv("TRIREME_STORE", (test::Network::address(0) + ":4000").c_str(), 1);
+            setenv("TRIREME_SECRET", secret.c_str(), 1);
+          }));
+    }
+    return ranks;
+  }
+};
+
+TEST_F(TrainHosts, LossesAreThoseOfOneDevice) {
+  const std::vector<double> one = losses("");
+  for (const char* options :
+       {"--mesh data=2,pipe=2 --microbatches 2", "--mesh data=2,tensor=2 --zero 3 --encrypt"}) {
+    const test::Network network({.hosts = 2});
+    const std::string run = new_run();
+    std::vector<Ran> ends;
+    for (const std::unique_ptr<Started>& rank :
+         start_on(network, {0, 0, 1, 1},
+                  kSmall + "--steps 3 --json --run-folder " + run + " " + options)) {
+      ends.push_back(rank->wait(kAMinute));
+      EXPECT_EQ(ends.back().exit_code, 0) << ends.back().err;
+    }
+    expect_same(one, losses_in(ends[0].out), options);
+    EXPECT_EQ(ends[3].out, "");
+    // At least the parameters' gradients, or what they are made of, went over the cable.
+    EXPECT_GT(network.sent_bytes(0), 100'000) << options;
+    // The checkpoint is that of any run.
+    EXPECT_EQ(resumed(run, "--steps 4").size(), 1U);
+  }
+}
+
+TEST_F(TrainHosts, AWrongAddressIsNamed) {
+  const test::Network network({.hosts = 2});
+  for (const auto& [bind, words] : {std::pair("10.99.99.99", "--bind must be an address of this"),
+                                    std::pair("0.0.0.0", "--bind is '0.0.0.0'; it must be one")}) {
+    const Ran end =
+        start_on(network, {0, 1}, kSmall + "--steps 1 --run-folder " + new_run(), bind)[0]->wait(
+            kAMinute);
+    EXPECT_EQ(end.err.find("trireme: "), 0U) << end.err;
+    EXPECT_NE(end.err.find(words), std::string::npos) << end.err;
+  }
+}
+
+TEST_F(TrainHosts, RanksThatAreForkedAreOnOneHost) {
+  const Ran ran = run_program(kSmall + "--steps 1 -n 2 --bind 10.0.0.1");
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_NE(ran.err.find("--bind and --encrypt are for ranks on several hosts"), std::string::npos)
+      << ran.err;
+}
+
+}  // namespace
+}  // namespace trireme
