@@ -199,9 +199,11 @@ void print_files(const TrainFacts& f, const TrainEnd& e) {
       "\nIn {}:\n"
       "  checkpoints/        the model and the optimizer's state (safetensors)\n"
       "  metrics.jsonl       every step: loss, speed, MFU, HFU\n"
-      "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
+      "{}"
       "  settings.json       what was asked for\n",
-      e.run_folder);
+      e.run_folder,
+      e.traced ? "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
+               : "");
   if (!f.ranks.empty()) {
     fmt::print("  plan.json           how it was spread over ranks\n");
   }

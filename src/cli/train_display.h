@@ -60,6 +60,7 @@ struct TrainEnd {
   std::string sample{};
   std::string program{};     ///< how it was called
   bool tensorboard = false;  ///< event files were written
+  bool traced = false;       ///< a step was written down
   bool interrupted = false;
   std::int64_t overflows = 0;  ///< steps that were taken again with a smaller loss scale
 };

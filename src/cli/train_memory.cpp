@@ -46,6 +46,9 @@ std::string consequence_text(const train::TrainerOptions& from, const train::Tra
   if (dtype_of(to.model) != dtype_of(from.model)) {
     texts.emplace_back("less precise numbers");
   }
+  if (to.plan.zero == 3 && from.plan.zero != 3) {
+    texts.emplace_back("half as many bytes again between ranks");
+  }
   return texts.empty() ? "the same losses" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
@@ -58,11 +61,11 @@ std::string fix_text(const train::TrainerOptions& options, const train::MemoryFi
 }
 
 std::string fixes_text(const train::TrainerOptions& options, const AvailableMemory& available,
-                       Device& device) {
+                       Device& device, int rank) {
   const std::vector<train::MemoryFix> fixes =
-      train::find_memory_fixes(options, available.bytes, device);
+      train::find_memory_fixes(options, available.bytes, device, rank);
   if (fixes.empty()) {
-    const train::MemoryFix least = train::least_memory(options, device);
+    const train::MemoryFix least = train::least_memory(options, device, rank);
     return fmt::format(
         "\nnothing found that fits: even {} needs {}; take a smaller --model{}, or more memory",
         options_text(options, least.options), to_text(least.need),
@@ -75,6 +78,28 @@ std::string fixes_text(const train::TrainerOptions& options, const AvailableMemo
   return text;
 }
 
+/// What each rank says.
+std::vector<std::int64_t> all_of(World& world, std::int64_t mine) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  world.all().run(allgather<std::int64_t>(std::span(&mine, 1), all));
+  return all;
+}
+
+/// Of what the machine has: as much as this rank needs of what its ranks need.
+AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& world) {
+  const std::vector<std::int64_t> needs = all_of(world, need.count);
+  double together = 0;
+  for (const std::vector<Rank>& host : world.hosts()) {
+    const bool here = std::ranges::find(host, world.rank()) != host.end();
+    for (const Rank rank : host) {
+      together += here ? static_cast<double>(needs[static_cast<std::size_t>(rank)]) : 0;
+    }
+  }
+  const double share = static_cast<double>(need.count) / together;
+  return {.bytes = {static_cast<std::int64_t>(share * static_cast<double>(machine.bytes.count))},
+          .reason = fmt::format("its part of the {} {}", to_text(machine.bytes), machine.reason)};
+}
+
 }  // namespace
 
 AvailableMemory memory_for_training(std::optional<Bytes> limit) {
@@ -82,18 +107,34 @@ AvailableMemory memory_for_training(std::optional<Bytes> limit) {
 }
 
 void require_memory(const train::TrainerOptions& options, const AvailableMemory& available,
-                    Device& device) {
-  const train::MemoryNeed need = train::plan_memory(options, device);
+                    Device& device, int rank) {
+  const train::MemoryNeed need = train::plan_memory(options, device, rank);
   if (need.total() <= available.bytes) {
     return;
   }
-  throw Error(
-      ErrorKind::System,
-      fmt::format("this run needs {} of memory; {} are {}\n"
-                  "memory is fullest at {}: {}\n"
-                  "the largest tensors then: {}{}",
-                  to_text(need.total()), to_text(available.bytes), available.reason, need.moment,
-                  need_text(need), largest_text(need), fixes_text(options, available, device)));
+  throw Error(ErrorKind::System,
+              fmt::format("this run needs {} of memory{}; {} are {}\n"
+                          "memory is fullest at {}: {}\n"
+                          "the largest tensors then: {}{}",
+                          to_text(need.total()),
+                          options.plan.mesh.devices() > 1 ? fmt::format(" on rank {}", rank) : "",
+                          to_text(available.bytes), available.reason, need.moment, need_text(need),
+                          largest_text(need), fixes_text(options, available, device, rank)));
+}
+
+bool has_memory(const train::TrainerOptions& options, std::optional<Bytes> limit, Device& device,
+                World& world) {
+  const Bytes need = train::plan_memory(options, device, world.rank()).total();
+  AvailableMemory available = memory_for_training(limit);
+  if (!limit) {
+    available = share_of(available, need, world);
+  }
+  const std::vector<std::int64_t> lacking = all_of(world, need > available.bytes ? need.count : 0);
+  const auto worst = std::ranges::max_element(lacking);
+  if (world.rank() == worst - lacking.begin()) {
+    require_memory(options, available, device, world.rank());
+  }
+  return *worst == 0;
 }
 
 std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena, Bytes workspace) {
@@ -122,6 +163,9 @@ std::string options_text(const train::TrainerOptions& from, const train::Trainer
   std::vector<std::string> texts;
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(fmt::format("--batch {}", to.batch.sequences));
+  }
+  if (to.plan.zero != from.plan.zero) {
+    texts.push_back(fmt::format("--zero {}", to.plan.zero));
   }
   if (to.plan.recompute != from.plan.recompute) {
     texts.push_back(fmt::format("--recompute {}", to_text(to.plan.recompute)));

@@ -88,7 +88,7 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
       [&o](const std::string& text) {
         o.memory_limit = parsed("--memory-limit", text, parse_bytes);
       },
-      "refuse to begin if more would be needed (default: what the machine and its control groups "
+      "refuse to begin if a rank would need more (default: what the machine and its control groups "
       "have left)");
   CLI::Option* folder = command
                             ->add_option("--run-folder", o.run_folder,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -67,24 +68,6 @@ Plan PlanOptions::plan() const {
 
 namespace {
 
-/// What the first so many ranks run.
-std::vector<Program> programs_of(const train::TrainerOptions& options, int ranks) {
-  const Plan& plan = options.plan;
-  const Model model = make_model(options.model, options.batch);
-  const Graph step = train::make_step_graph(model, options).graph;
-  const NamedGraph named = compress_gradients(step, plan, dim_names(step));
-  const Wishes wishes = wishes_of(named.graph, plan, named.names);
-  const PipelineTable table = table_of(plan);
-  const Partition partition(named.graph, wishes);
-  std::vector<Program> programs;
-  programs.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
-    programs.push_back(make_program(fuse_elementwise(mine.graph)));
-  }
-  return programs;
-}
-
 double bytes_along_data(const Program& program) {
   double bytes = 0;
   for (const Traffic& traffic : traffic_of(program)) {
@@ -99,14 +82,19 @@ CompressedBytes compressed_bytes(const train::TrainerOptions& options) {
   train::TrainerOptions uncompressed = options;
   uncompressed.plan.compression = {};
   CompressedBytes bytes;
-  bytes.sent = bytes_along_data(programs_of(options, 1).front());
-  bytes.uncompressed = bytes_along_data(programs_of(uncompressed, 1).front());
+  bytes.sent = bytes_along_data(train::make_step_program(options, 0));
+  bytes.uncompressed = bytes_along_data(train::make_step_program(uncompressed, 0));
   return bytes;
 }
 
 void check_plan(const train::TrainerOptions& options) {
   const Mesh& mesh = options.plan.mesh;
-  const std::vector<Program> programs = programs_of(options, mesh.devices());
+  const Graph step =
+      train::make_step_graph(make_model(options.model, options.batch), options).graph;
+  std::vector<int> ranks(static_cast<std::size_t>(mesh.devices()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::vector<Program> programs = train::make_rank_programs(
+      compress_gradients(step, options.plan, dim_names(step)), options.plan, ranks);
   const std::vector<std::string> problems = verify_together(programs, groups_of(mesh));
   TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
 }

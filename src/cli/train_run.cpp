@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -144,10 +145,12 @@ class Run {
 
   [[nodiscard]] train::TrainerOptions options_that_fit() const {
     train::TrainerOptions options = trainer_options(settings_, model_.config, ranks_.plan);
-    if (ranks_.count() > 1) {
-      return options;
+    if (ranks_.communicator == nullptr) {
+      require_memory(options, memory_for_training(options_.memory_limit), *device_);
+    } else if (!has_memory(options, options_.memory_limit, *device_,
+                           ranks_.communicator->world())) {
+      throw ToldByAnother{};
     }
-    require_memory(options, memory_for_training(options_.memory_limit), *device_);
     return options;
   }
 
@@ -419,6 +422,7 @@ class Run {
     end.sample = sample_text();
     end.program = called_as();
     end.tensorboard = options_.tensorboard;
+    end.traced = std::filesystem::exists(folder_ + "/trace.json");
     end.interrupted = trainer_.step() < settings_.steps;
     end.overflows = overflows_;
     if (leads()) {

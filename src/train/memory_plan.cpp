@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/op.h"
+#include "trireme/error.h"
 #include "trireme/execution.h"
 #include "trireme/optimize.h"
 #include "trireme/recompute.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kShown = 4;
 /// A search for a budget ends when it is as near as this to the best one.
 constexpr double kNearEnough = 0.02;
+constexpr int kMostZero = 3;
 
 std::string place_text(const Instruction& instruction) {
   return fmt::format("{}{}", to_text(instruction.phase),
@@ -69,13 +71,17 @@ double tokens_of(const TrainerOptions& options) {
 /// Tries what may help.
 class Search {
  public:
-  Search(const TrainerOptions& options, Bytes limit, Device& device)
+  Search(const TrainerOptions& options, Bytes limit, Device& device, int rank)
       : options_(options),
         limit_(limit),
         device_(device),
-        flops_(plan_memory(options, device).flops / tokens_of(options)) {}
+        rank_(rank),
+        flops_(plan_memory(options, device, rank).flops / tokens_of(options)) {
+    find_whether_to_shard();
+  }
 
   std::vector<MemoryFix> run() {
+    try_zero();
     try_recomputation();
     consider(with_bf16(options_));
     try_batch(options_);
@@ -89,7 +95,7 @@ class Search {
   }
 
   [[nodiscard]] MemoryFix fix_of(const TrainerOptions& options) const {
-    const MemoryNeed need = plan_memory(options, device_);
+    const MemoryNeed need = plan_memory(options, device_, rank_);
     return {.options = options,
             .need = need.total(),
             .extra_flops = need.flops / tokens_of(options) / flops_ - 1};
@@ -108,6 +114,13 @@ class Search {
     options.batch.sequences = sequences;
     return options;
   }
+  static TrainerOptions with_zero(TrainerOptions options, int level) {
+    options.plan.zero = level;
+    return options;
+  }
+  [[nodiscard]] MemoryFix least() const {
+    return fix_of(with_bf16(with_batch(smallest(), least_batch(options_))));
+  }
 
  private:
   /// Keeps it if it fits.
@@ -118,6 +131,33 @@ class Search {
     }
     fixes_.push_back(std::move(fix));
     return true;
+  }
+
+  /// More of ZeRO may help, if it goes together with the rest of the plan.
+  void find_whether_to_shard() {
+    if (options_.plan.mesh.size("data") == 1 || options_.plan.zero == kMostZero) {
+      return;
+    }
+    try {
+      (void)fix_of(with_zero(options_, kMostZero));
+      may_shard_ = true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::Usage) {
+        throw;
+      }
+    }
+  }
+  /// The lowest level that does.
+  void try_zero() {
+    bool fits = !may_shard_;
+    for (int level = options_.plan.zero + 1; level <= kMostZero && !fits; ++level) {
+      fits = consider(with_zero(options_, level));
+    }
+  }
+
+  /// All that costs time or bytes, and nothing else.
+  [[nodiscard]] TrainerOptions smallest() const {
+    return with_mode(may_shard_ ? with_zero(options_, kMostZero) : options_, RecomputeMode::Full);
   }
 
   void try_recomputation() {
@@ -165,10 +205,10 @@ class Search {
   /// The largest that fits. Memory grows with the batch along a line, nearly: the place where the line meets
   /// the limit is tried, and the middle where that alone would take long.
   void try_batch(const TrainerOptions& options) {
-    if (options.batch.sequences < 2) {
+    if (options.batch.sequences <= least_batch(options)) {
       return;
     }
-    MemoryFix low = fix_of(with_batch(options, 1));
+    MemoryFix low = fix_of(with_batch(options, least_batch(options)));
     MemoryFix high = fix_of(options);
     if (low.need > limit_ || high.need <= limit_) {
       return;
@@ -186,10 +226,14 @@ class Search {
     fixes_.push_back(std::move(low));
   }
 
+  /// One for each micro-batch of each rank.
+  static std::int64_t least_batch(const TrainerOptions& options) {
+    return std::int64_t{options.plan.microbatches} * options.plan.mesh.size("data");
+  }
   static std::int64_t batch_of(const MemoryFix& fix) { return fix.options.batch.sequences; }
 
   void try_together() {
-    const TrainerOptions full = with_mode(options_, RecomputeMode::Full);
+    const TrainerOptions full = smallest();
     try_batch(full);
     if (!consider(with_bf16(full))) {
       try_batch(with_bf16(full));
@@ -199,7 +243,9 @@ class Search {
   const TrainerOptions& options_;  // the caller's, for the call
   Bytes limit_;
   Device& device_;
+  int rank_;
   double flops_;  ///< for each token, as it is
+  bool may_shard_ = false;
   std::vector<MemoryFix> fixes_;
 };
 
@@ -209,10 +255,9 @@ Bytes MemoryNeed::total() const {
   return {arena.count + workspace.count + evaluation.count};
 }
 
-MemoryNeed plan_memory(const TrainerOptions& options, Device& device) {
-  const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
-  const Program program = make_program(fuse_elementwise(step.graph));
-  const Program evaluation = make_program(fuse_elementwise(make_evaluation_model(options).graph));
+MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) {
+  const Program program = make_step_program(options, rank);
+  const Program evaluation = make_evaluation_program(options, rank);
   MemoryNeed need;
   need.arena = program.arena;
   need.workspace = workspace_of(program, device);
@@ -220,19 +265,18 @@ MemoryNeed plan_memory(const TrainerOptions& options, Device& device) {
   need.use = memory_use(program);
   need.moment = moment_text(program, need.use.moment);
   need.largest = largest_at(program, need.use.moment);
-  need.flops = step.flops.hardware().products;
+  need.flops =
+      make_step_graph(make_model(options.model, options.batch), options).flops.hardware().products;
   return need;
 }
 
-std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
-                                         Device& device) {
-  return Search(options, limit, device).run();
+std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit, Device& device,
+                                         int rank) {
+  return Search(options, limit, device, rank).run();
 }
 
-MemoryFix least_memory(const TrainerOptions& options, Device& device) {
-  return Search(options, {}, device)
-      .fix_of(Search::with_bf16(
-          Search::with_mode(Search::with_batch(options, 1), RecomputeMode::Full)));
+MemoryFix least_memory(const TrainerOptions& options, Device& device, int rank) {
+  return Search(options, {}, device, rank).least();
 }
 
 }  // namespace trireme::train

@@ -33,8 +33,8 @@ struct MemoryNeed {
   [[nodiscard]] Bytes total() const;
 };
 
-/// Throws as make_step_graph does.
-[[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device);
+/// Of one rank of the plan. Throws as make_step_graph and make_rank_programs do.
+[[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 /// Options that fit, with what they need and cost.
 struct MemoryFix {
@@ -43,13 +43,13 @@ struct MemoryFix {
   double extra_flops = 0;  ///< for each token, as a share of what it takes now
 };
 
-/// Ways to keep within the limit, each tried: recomputation in whole, selective or as little as will do, bf16,
-/// the largest batch that fits; together where none alone is enough. The least extra FLOPs first. Empty if
-/// nothing helps.
+/// Ways in which a rank keeps within the limit, each tried: ZeRO, recomputation in whole, selective or as little as
+/// will do, bf16, the largest batch that fits; together where none alone is enough. The least extra FLOPs first. Empty
+/// if nothing helps.
 [[nodiscard]] std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
-                                                       Device& device);
+                                                       Device& device, int rank = 0);
 
-/// The least that there is: a batch of one, all recomputed, in bf16.
-[[nodiscard]] MemoryFix least_memory(const TrainerOptions& options, Device& device);
+/// The least that there is: the smallest batch, all recomputed, in bf16, ZeRO 3 where there is `data`.
+[[nodiscard]] MemoryFix least_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 }  // namespace trireme::train

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "train/learning_rate.h"
 #include "trireme/flops.h"
 #include "trireme/model_kinds.h"
+#include "trireme/partition.h"
 #include "trireme/plan.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
 #include "trireme/training.h"
@@ -30,14 +33,22 @@ struct StepGraph {
   FlopCount flops{};  ///< of all its nodes
 };
 
+/// What ranks of a plan run for a graph, as it is executed. Throws Error(Usage) if the plan does not go with the graph.
+[[nodiscard]] std::vector<Program> make_rank_programs(const NamedGraph& graph, const Plan& plan,
+                                                      std::span<const int> ranks);
+
 /// Throws Error(Usage) on options that do not go together or a budget that cannot be held (with the least that
 /// could).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
+
+/// What a rank of the plan runs in a step.
+[[nodiscard]] Program make_step_program(const TrainerOptions& options, int rank);
 
 /// The forward pass alone, for validation and samples; not fused yet. Nothing is random in it, so that it may have
 /// fewer parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
 /// What it goes by on the ranks of a training plan: in one piece, from stage to stage.
 [[nodiscard]] Plan make_evaluation_plan(const Plan& training);
+[[nodiscard]] Program make_evaluation_program(const TrainerOptions& options, int rank);
 
 }  // namespace trireme::train

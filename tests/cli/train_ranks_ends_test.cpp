@@ -3,6 +3,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -97,6 +100,44 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);
+  }
+}
+
+/// The options of the lines that are said to fit.
+std::vector<std::string> said_to_fit(const std::string& error) {
+  std::vector<std::string> options;
+  std::istringstream lines(error);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  --")) {
+      options.push_back(line.substr(2, line.find("  ", 2) - 2));
+    }
+  }
+  return options;
+}
+
+TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
+  for (const std::string plan : {" -n 2", " --mesh data=2,tensor=2"}) {
+    const std::string limited =
+        kSmall + "--steps 1" + plan + " --memory-limit " + (plan == " -n 2" ? "2600" : "1500") +
+        "KiB ";
+    const std::string run = new_run();
+    const Ran ran = run_program(limited + "--run-folder " + run);
+    EXPECT_EQ(ran.exit_code, 1) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_FALSE(fs::exists(run));
+    EXPECT_NE(ran.err.find("of memory on rank "), std::string::npos) << ran.err;
+    EXPECT_EQ(ran.err.find("this run needs", ran.err.find("this run needs") + 1),
+              std::string::npos)
+        << "told twice: " << ran.err;
+    const std::vector<std::string> options = said_to_fit(ran.err);
+    EXPECT_NE(std::ranges::find_if(
+                  options, [](const std::string& one) { return one.starts_with("--zero "); }),
+              options.end())
+        << ran.err;
+    for (const std::string& one : options) {
+      const Ran fits = run_program(limited + one + " --run-folder " + new_run());
+      EXPECT_EQ(fits.exit_code, 0) << one << ": " << fits.err;
+    }
   }
 }
 
