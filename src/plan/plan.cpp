@@ -44,6 +44,9 @@ class Wishing {
         add_update(node);
       }
     }
+    if (plan_.zero >= 3) {
+      cut_parameters();
+    }
     if (plan_.sequence) {
       cut_sequence();
     }
@@ -178,10 +181,6 @@ class Wishing {
         wishes_.stored[input] = plan_.zero >= 1 ? parts : used;
       }
     }
-    if (plan_.zero >= 3) {
-      wishes_.stored[parameter] = parts;
-      wishes_.used[parameter] = used;
-    }
     const Placement wanted = plan_.zero >= 1 ? parts : used;
     std::vector<Placement>& chain = wishes_.forced[gradient];
     if (plan_.zero >= 2 && wishes_.micro >= 0) {
@@ -189,6 +188,15 @@ class Wishing {
       chain.back().partial[wishes_.micro] = Merge::Sum;
     }
     chain.push_back(wanted);
+  }
+
+  /// After the updates, which go by how parameters are used.
+  void cut_parameters() {
+    for (const ValueId parameter : graph_.with_origin(Origin::Parameter)) {
+      const Placement used = wishes_.stored[parameter];
+      wishes_.stored[parameter] = spread(used, graph_.value(parameter).type.shape);
+      wishes_.used[parameter] = used;
+    }
   }
 
   /// What enters the first block lies cut along the sequence, by `tensor` as well; the rest follows.

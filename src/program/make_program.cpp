@@ -7,6 +7,7 @@
 // What is kept between steps may be updated several times in one. Versions in between go where the first was, if nobody
 // reads that any more; those that are still read stay beside.
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -40,6 +41,7 @@ class Planner {
     add_copies();
     find_versions();
     find_waits();
+    bound_waits();
     find_last_uses();
     assign_storages();
     place();
@@ -162,6 +164,71 @@ class Planner {
       }
     }
   }
+
+  /// What nobody needs for long is waited for when so much more has begun as a block of the model exchanges: else all
+  /// that such exchanges were given, and their scratch, would be kept until the end of the step.
+  void bound_waits() {
+    const std::vector<std::int32_t> later = exchanges_for_later();
+    const std::int64_t most = most_of_a_block(later);
+    std::deque<std::int32_t> under_way;
+    std::int64_t bytes = 0;
+    for (const std::int32_t i : later) {
+      while (!under_way.empty() && bytes + bytes_of(instruction(i)) > most) {
+        Instruction& first = instruction(under_way.front());
+        first.done_before = std::min(first.done_before, i);
+        bytes -= bytes_of(first);
+        under_way.pop_front();
+      }
+      under_way.push_back(i);
+      bytes += bytes_of(instruction(i));
+    }
+  }
+  /// Reduce-scatters, which leave less than they were given, if another block computes before their result is needed;
+  /// and gathers of what was updated. Not messages between two, for which others may wait in another order.
+  [[nodiscard]] std::vector<std::int32_t> exchanges_for_later() {
+    const auto end = static_cast<std::int32_t>(program_.instructions.size());
+    std::vector<std::int32_t> found;
+    std::int32_t next = end;   // that computes
+    std::int32_t other = end;  // that computes for another block than the next one does
+    for (std::int32_t i = end; i-- > 0;) {
+      const Instruction& one = instruction(i);
+      if (!one.op->communicates) {
+        other = next < end && instruction(next).block != one.block ? next : other;
+        next = i;
+        continue;
+      }
+      const bool stays =
+          one.done_before > (next < end && instruction(next).block != one.block ? next : other);
+      if (one.attributes.contains("group") &&
+          (one.phase == Phase::Update || (stays && size(one.outputs[0]) < size(one.inputs[0])))) {
+        found.push_back(i);
+      }
+    }
+    std::ranges::reverse(found);
+    return found;
+  }
+  /// What the backward of one block exchanges so, at most.
+  [[nodiscard]] std::int64_t most_of_a_block(const std::vector<std::int32_t>& exchanges) {
+    std::map<std::int32_t, std::int64_t> of_block;
+    for (const std::int32_t i : exchanges) {
+      if (instruction(i).phase == Phase::Backward && instruction(i).block >= 0) {
+        of_block[instruction(i).block] += bytes_of(instruction(i));
+      }
+    }
+    std::int64_t most = 0;
+    for (const auto& [block, bytes] : of_block) {
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+  [[nodiscard]] Instruction& instruction(std::int32_t number) {
+    return program_.instructions[static_cast<std::size_t>(number)];
+  }
+  [[nodiscard]] Bytes size(BufferId id) const { return size_of(program_.buffers[at(id)].type); }
+  [[nodiscard]] std::int64_t bytes_of(const Instruction& exchange) const {
+    return std::max(size(exchange.inputs[0]), size(exchange.outputs[0])).count;
+  }
+
   static std::int64_t integer(const Instruction& instruction, const std::string& name) {
     return std::get<std::int64_t>(instruction.attributes.at(name));
   }

@@ -117,17 +117,15 @@ std::vector<std::string> said_to_fit(const std::string& error) {
 
 TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
   for (const std::string plan : {" -n 2", " --mesh data=2,tensor=2"}) {
-    const std::string limited =
-        kSmall + "--steps 1" + plan + " --memory-limit " + (plan == " -n 2" ? "2600" : "1500") +
-        "KiB ";
+    const std::string limited = "train --model gpt-nano --length 32 --steps 1" + plan +
+                                " --memory-limit " + (plan == " -n 2" ? "4600" : "2700") + "KiB ";
     const std::string run = new_run();
     const Ran ran = run_program(limited + "--run-folder " + run);
     EXPECT_EQ(ran.exit_code, 1) << ran.err;
     EXPECT_EQ(ran.out, "");
     EXPECT_FALSE(fs::exists(run));
     EXPECT_NE(ran.err.find("of memory on rank "), std::string::npos) << ran.err;
-    EXPECT_EQ(ran.err.find("this run needs", ran.err.find("this run needs") + 1),
-              std::string::npos)
+    EXPECT_EQ(ran.err.find("this run needs", ran.err.find("this run needs") + 1), std::string::npos)
         << "told twice: " << ran.err;
     const std::vector<std::string> options = said_to_fit(ran.err);
     EXPECT_NE(std::ranges::find_if(

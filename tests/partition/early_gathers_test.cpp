@@ -229,11 +229,16 @@ std::vector<Case> cases() {
 TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
-    for (const Graph& mine : graphs_of(graph_for(c), plan_of(c))) {
+    const std::vector<Graph> graphs = graphs_of(graph_for(c), plan_of(c));
+    std::int64_t most = 0;  // on the rank that has most of it: all ranks go by the same
+    for (const Graph& mine : graphs) {
+      most = std::max(most, most_of_a_block(mine));
+    }
+    for (const Graph& mine : graphs) {
       const Graph late = LateGathers(mine).run();
       ASSERT_EQ(late.nodes().size(), mine.nodes().size());
       EXPECT_NE(ops_of(late), ops_of(mine)) << "nothing is early";
-      EXPECT_LE(peak_of(mine), peak_of(late) + most_of_a_block(mine));
+      EXPECT_LE(peak_of(mine), peak_of(late) + most);
     }
   }
 }

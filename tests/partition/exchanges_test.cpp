@@ -9,6 +9,7 @@
 #include "on_ranks.h"
 #include "trireme/model.h"
 #include "trireme/model_dims.h"
+#include "trireme/program.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -201,6 +202,54 @@ TEST(Exchanges, ZeroHasItsVolumes) {
   EXPECT_NEAR(zero_volume(2) / plain, 1, 0.01);
   EXPECT_LE(zero_volume(3) / plain, 1.5);
   EXPECT_GE(zero_volume(3) / plain, 1.45);
+}
+
+/// What a rank of so many along data holds when its memory is fullest, by what it is for, in parameters.
+struct Held {
+  double parameters = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double scratch = 0;
+};
+Held held_at(int level, int ranks) {
+  ModelConfig config = preset_model("gpt-nano");
+  config.layers = 16;
+  config.width = 32;
+  config.vocabulary = 32;
+  config.context = 4;
+  const Graph graph = make_training_graph(make_model(config, {.sequences = 4, .length = 4}).graph);
+  Plan plan = plan_on(fmt::format("data={}", ranks));
+  plan.zero = level;
+  double parameters = 0;
+  for (const ValueId id : graph.with_origin(Origin::Parameter)) {
+    parameters += static_cast<double>(size_of(graph.value(id).type).count);
+  }
+  const MemoryUse use = memory_use(make_program(rank_zero(graph, plan, dim_names(graph)).graph));
+  const auto share = [&](Category category) {
+    return static_cast<double>(use.at_peak.at(static_cast<std::size_t>(category)).count) /
+           parameters;
+  };
+  return {.parameters = share(Category::Parameter),
+          .gradients = share(Category::Gradient),
+          .optimizer = share(Category::Optimizer),
+          .scratch = share(Category::Communication)};
+}
+
+// G3, in numbers of one size: 1 + 1 + 2 for each parameter; the optimizer's 2, the gradient's 1 and the parameter's 1 in
+// parts. Of what is being exchanged the tensors of a block or two more, not all.
+TEST(Exchanges, ZeroHasItsMemory) {
+  constexpr int kRanks = 4;
+  constexpr double kPart = 1.0 / kRanks;
+  constexpr double kBlock = 1.0 / 16;
+  for (const int level : {0, 1, 2, 3}) {
+    const Held held = held_at(level, kRanks);
+    EXPECT_NEAR(held.parameters, level < 3 ? 1 : kPart, 0.01) << level;
+    EXPECT_NEAR(held.optimizer, level < 1 ? 2 : 2 * kPart, 0.02) << level;
+    if (level > 0) {
+      EXPECT_LE(held.gradients, kPart + 2 * kBlock) << level;
+      EXPECT_LE(held.scratch, 3 * kBlock) << level;
+    }
+  }
 }
 
 // E17: tokens go to their experts and back, and so do the gradients: 2 + 2 in each block, of all places for tokens.
