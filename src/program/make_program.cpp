@@ -184,9 +184,13 @@ class Planner {
     }
   }
   /// Reduce-scatters, which leave less than they were given, if another block computes before their result is needed;
-  /// and gathers of what was updated. Not messages between two, for which others may wait in another order.
+  /// and gathers of what was updated, which nothing reads. Not messages between two, for which others may wait in another order.
   [[nodiscard]] std::vector<std::int32_t> exchanges_for_later() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
+    std::int32_t copies = end;  // from here on what was made is put in its place
+    while (copies > 0 && instruction(copies - 1).op->name == "copy") {
+      --copies;
+    }
     std::vector<std::int32_t> found;
     std::int32_t next = end;   // that computes
     std::int32_t other = end;  // that computes for another block than the next one does
@@ -200,17 +204,20 @@ class Planner {
       const bool stays =
           one.done_before > (next < end && instruction(next).block != one.block ? next : other);
       if (one.attributes.contains("group") &&
-          (one.phase == Phase::Update || (stays && size(one.outputs[0]) < size(one.inputs[0])))) {
+          (one.phase == Phase::Update ? one.done_before >= copies
+                                      : stays && size(one.outputs[0]) < size(one.inputs[0]))) {
         found.push_back(i);
       }
     }
     std::ranges::reverse(found);
     return found;
   }
-  /// What the backward of one block exchanges so, at most.
+  /// What the backward of one block exchanges so, at most; without blocks, the largest.
   [[nodiscard]] std::int64_t most_of_a_block(const std::vector<std::int32_t>& exchanges) {
     std::map<std::int32_t, std::int64_t> of_block;
+    std::int64_t largest = 0;
     for (const std::int32_t i : exchanges) {
+      largest = std::max(largest, bytes_of(instruction(i)));
       if (instruction(i).phase == Phase::Backward && instruction(i).block >= 0) {
         of_block[instruction(i).block] += bytes_of(instruction(i));
       }
@@ -219,7 +226,7 @@ class Planner {
     for (const auto& [block, bytes] : of_block) {
       most = std::max(most, bytes);
     }
-    return most;
+    return most > 0 ? most : largest;
   }
   [[nodiscard]] Instruction& instruction(std::int32_t number) {
     return program_.instructions[static_cast<std::size_t>(number)];
