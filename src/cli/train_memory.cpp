@@ -71,7 +71,8 @@ std::string fixes_text(const train::TrainerOptions& options, const AvailableMemo
         options_text(options, least.options), to_text(least.need),
         std::holds_alternative<ModelConfig>(options.model) ? " or --length" : "");
   }
-  std::string text = "\nthese fit, the cheapest first:";
+  std::string text = fmt::format("\nthese fit{}, the cheapest first:",
+                                 options.plan.mesh.devices() > 1 ? " on this rank" : "");
   for (const train::MemoryFix& fix : fixes) {
     text += fix_text(options, fix);
   }
@@ -85,7 +86,7 @@ std::vector<std::int64_t> all_of(World& world, std::int64_t mine) {
   return all;
 }
 
-/// Of what the machine has: as much as this rank needs of what its ranks need.
+/// Of what the machine has: all that this rank needs, or as much as there is for what its ranks need.
 AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& world) {
   const std::vector<std::int64_t> needs = all_of(world, need.count);
   double together = 0;
@@ -95,8 +96,11 @@ AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& worl
       together += here ? static_cast<double>(needs[static_cast<std::size_t>(rank)]) : 0;
     }
   }
-  const double share = static_cast<double>(need.count) / together;
-  return {.bytes = {static_cast<std::int64_t>(share * static_cast<double>(machine.bytes.count))},
+  if (together <= static_cast<double>(machine.bytes.count)) {
+    return {.bytes = need, .reason = machine.reason};
+  }
+  const double share = static_cast<double>(machine.bytes.count) / together;
+  return {.bytes = {static_cast<std::int64_t>(share * static_cast<double>(need.count))},
           .reason = fmt::format("its part of the {} {}", to_text(machine.bytes), machine.reason)};
 }
 
@@ -131,7 +135,7 @@ bool has_memory(const train::TrainerOptions& options, std::optional<Bytes> limit
   }
   const std::vector<std::int64_t> lacking = all_of(world, need > available.bytes ? need.count : 0);
   const auto worst = std::ranges::max_element(lacking);
-  if (world.rank() == worst - lacking.begin()) {
+  if (*worst > 0 && world.rank() == worst - lacking.begin()) {
     require_memory(options, available, device, world.rank());
   }
   return *worst == 0;

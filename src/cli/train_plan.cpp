@@ -68,6 +68,19 @@ Plan PlanOptions::plan() const {
 
 namespace {
 
+Graph step_of(const train::TrainerOptions& options) {
+  return train::make_step_graph(make_model(options.model, options.batch), options).graph;
+}
+
+/// What all ranks of the plan run goes together.
+void verify_on_all(const NamedGraph& graph, const Plan& plan) {
+  std::vector<int> ranks(static_cast<std::size_t>(plan.mesh.devices()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::vector<std::string> problems =
+      verify_together(train::make_rank_programs(graph, plan, ranks), groups_of(plan.mesh));
+  TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
+}
+
 double bytes_along_data(const Program& program) {
   double bytes = 0;
   for (const Traffic& traffic : traffic_of(program)) {
@@ -79,24 +92,19 @@ double bytes_along_data(const Program& program) {
 }  // namespace
 
 CompressedBytes compressed_bytes(const train::TrainerOptions& options) {
-  train::TrainerOptions uncompressed = options;
-  uncompressed.plan.compression = {};
-  CompressedBytes bytes;
-  bytes.sent = bytes_along_data(train::make_step_program(options, 0));
-  bytes.uncompressed = bytes_along_data(train::make_step_program(uncompressed, 0));
-  return bytes;
+  const Graph step = step_of(options);
+  Plan uncompressed = options.plan;
+  uncompressed.compression = {};
+  return {.sent = bytes_along_data(train::make_step_program(step, options.plan, 0)),
+          .uncompressed = bytes_along_data(train::make_step_program(step, uncompressed, 0))};
 }
 
 void check_plan(const train::TrainerOptions& options) {
-  const Mesh& mesh = options.plan.mesh;
-  const Graph step =
-      train::make_step_graph(make_model(options.model, options.batch), options).graph;
-  std::vector<int> ranks(static_cast<std::size_t>(mesh.devices()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<Program> programs = train::make_rank_programs(
-      compress_gradients(step, options.plan, dim_names(step)), options.plan, ranks);
-  const std::vector<std::string> problems = verify_together(programs, groups_of(mesh));
-  TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
+  const Graph step = step_of(options);
+  verify_on_all(compress_gradients(step, options.plan, dim_names(step)), options.plan);
+  const Graph evaluation = train::make_evaluation_model(options).graph;
+  verify_on_all({.graph = evaluation, .names = dim_names(evaluation)},
+                train::make_evaluation_plan(options.plan));
 }
 
 void add_plan_options(CLI::App* command, PlanOptions& o) {

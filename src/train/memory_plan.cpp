@@ -149,9 +149,10 @@ class Search {
   }
   /// The lowest level that does.
   void try_zero() {
-    bool fits = !may_shard_;
-    for (int level = options_.plan.zero + 1; level <= kMostZero && !fits; ++level) {
-      fits = consider(with_zero(options_, level));
+    for (int level = options_.plan.zero + 1; may_shard_ && level <= kMostZero; ++level) {
+      if (consider(with_zero(options_, level))) {
+        return;
+      }
     }
   }
 
@@ -226,9 +227,15 @@ class Search {
     fixes_.push_back(std::move(low));
   }
 
-  /// One for each micro-batch of each rank.
+  /// One for each micro-batch of each rank that has examples of its own.
   static std::int64_t least_batch(const TrainerOptions& options) {
-    return std::int64_t{options.plan.microbatches} * options.plan.mesh.size("data");
+    std::int64_t least = options.plan.microbatches;
+    for (const AxisCuts& axis : options.plan.cuts) {
+      if (std::ranges::find(axis.dims, "batch") != axis.dims.end()) {
+        least *= options.plan.mesh.size(axis.axis);
+      }
+    }
+    return std::min(least, options.batch.sequences);
   }
   static std::int64_t batch_of(const MemoryFix& fix) { return fix.options.batch.sequences; }
 
@@ -256,7 +263,8 @@ Bytes MemoryNeed::total() const {
 }
 
 MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) {
-  const Program program = make_step_program(options, rank);
+  const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
+  const Program program = make_step_program(step.graph, options.plan, rank);
   const Program evaluation = make_evaluation_program(options, rank);
   MemoryNeed need;
   need.arena = program.arena;
@@ -265,8 +273,7 @@ MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) 
   need.use = memory_use(program);
   need.moment = moment_text(program, need.use.moment);
   need.largest = largest_at(program, need.use.moment);
-  need.flops =
-      make_step_graph(make_model(options.model, options.batch), options).flops.hardware().products;
+  need.flops = step.flops.hardware().products;
   return need;
 }
 

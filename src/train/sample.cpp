@@ -39,7 +39,7 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
   const std::int64_t length = options_.batch.length;
   const std::int64_t vocabulary = std::get<ModelConfig>(options_.model).vocabulary;
   std::vector<std::int32_t> window(static_cast<std::size_t>(options_.batch.sequences * length), 0);
-  std::vector<float> logits(window.size() * static_cast<std::size_t>(vocabulary));
+  std::vector<float> logits(leads() ? window.size() * static_cast<std::size_t>(vocabulary) : 0);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto have = std::min<std::int64_t>(static_cast<std::int64_t>(prompt.size()), length);
     std::copy(prompt.end() - have, prompt.end(), window.begin());

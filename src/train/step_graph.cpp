@@ -34,9 +34,8 @@ StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 
-Program make_step_program(const TrainerOptions& options, int rank) {
-  const Graph step = make_step_graph(make_model(options.model, options.batch), options).graph;
-  return make_rank_programs(compress_gradients(step, options.plan, dim_names(step)), options.plan,
+Program make_step_program(const Graph& step, const Plan& plan, int rank) {
+  return make_rank_programs(compress_gradients(step, plan, dim_names(step)), plan,
                             std::span(&rank, 1))
       .front();
 }

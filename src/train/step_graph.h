@@ -41,8 +41,8 @@ struct StepGraph {
 /// could).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
-/// What a rank of the plan runs in a step.
-[[nodiscard]] Program make_step_program(const TrainerOptions& options, int rank);
+/// What a rank of the plan runs in a step of a StepGraph.
+[[nodiscard]] Program make_step_program(const Graph& step, const Plan& plan, int rank);
 
 /// The forward pass alone, for validation and samples; not fused yet. Nothing is random in it, so that it may have
 /// fewer parameters.

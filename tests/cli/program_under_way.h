@@ -61,7 +61,7 @@ class Started {
       setpgid(0, 0);
       redirect(out_, STDOUT_FILENO);
       redirect(err_, STDERR_FILENO);
-      prepare();
+      prepare_or_end(prepare);
       execv(TRIREME_PROGRAM, pointers.data());
       _exit(127);
     }
@@ -101,6 +101,13 @@ class Started {
   }
 
  private:
+  static void prepare_or_end(const std::function<void()>& prepare) {
+    try {
+      prepare();
+    } catch (...) {
+      _exit(127);
+    }
+  }
   static void redirect(const std::string& path, int to) {
     constexpr mode_t kMode = 0600;
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);

@@ -98,6 +98,8 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--mesh data=2,pipe=2 --microbatches 2 --schedule pipedream --clip 0 --compress sign",
             "leave out the compression sign, or use pipedream-2bw"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
+           {"-n 2 --bind 10.0.0.1", "--bind and --encrypt are for ranks on several hosts"},
+           {"--encrypt", "--bind and --encrypt are for ranks on several hosts"},
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);
   }
