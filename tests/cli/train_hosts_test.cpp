@@ -15,6 +15,10 @@
 namespace trireme {
 namespace {
 
+void set_variable(const char* name, const std::string& value) {
+  setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread, in a new process
+}
+
 class TrainHosts : public TrainRanks {
  protected:
   void SetUp() override {
@@ -37,10 +41,10 @@ class TrainHosts : public TrainRanks {
       ranks.push_back(std::make_unique<Started>(
           fmt::format("{} --bind {}", options, bind.empty() ? address : bind), own, [&] {
             network.enter(host_of[r]);
-            setenv("TRIREME_RANK", fmt::format("{}", r).c_str(), 1);
-            setenv("TRIREME_SIZE", fmt::format("{}", host_of.size()).c_str(), 1);
-            setenv("TRIREME_STORE", (test::Network::address(0) + ":4000").c_str(), 1);
-            setenv("TRIREME_SECRET", secret.c_str(), 1);
+            set_variable("TRIREME_RANK", fmt::format("{}", r));
+            set_variable("TRIREME_SIZE", fmt::format("{}", host_of.size()));
+            set_variable("TRIREME_STORE", test::Network::address(0) + ":4000");
+            set_variable("TRIREME_SECRET", secret);
           }));
     }
     return ranks;
@@ -56,7 +60,7 @@ TEST_F(TrainHosts, LossesAreThoseOfOneDevice) {
     std::vector<Ran> ends;
     for (const std::unique_ptr<Started>& rank :
          start_on(network, {0, 0, 1, 1},
-                  kSmall + "--steps 3 --json --run-folder " + run + " " + options)) {
+                  fmt::format("{} --steps 3 --json --run-folder {} {}", kSmall, run, options))) {
       ends.push_back(rank->wait(kAMinute));
       EXPECT_EQ(ends.back().exit_code, 0) << ends.back().err;
     }
