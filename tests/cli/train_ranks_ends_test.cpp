@@ -131,7 +131,7 @@ TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
     ASSERT_NE(error.find(kNeeds), std::string::npos) << error;
     const double mebibytes = std::stod(error.substr(error.find(kNeeds) + kNeeds.size()));
     const std::string limited = limited_to(static_cast<std::int64_t>(mebibytes * 1024) - 100);
-    const Ran ran = run_program(limited + "--run-folder " + run);
+    const Ran ran = run_program(fmt::format("{}--run-folder {}", limited, run));
     EXPECT_EQ(ran.exit_code, 1) << ran.err;
     EXPECT_EQ(ran.out, "");
     EXPECT_FALSE(fs::exists(run));
