@@ -184,7 +184,8 @@ class Planner {
     }
   }
   /// Reduce-scatters, which leave less than they were given, if another block computes before their result is needed;
-  /// and gathers of what was updated, which nothing reads. Not messages between two, for which others may wait in another order.
+  /// and gathers of what was updated, which nothing reads. Not messages between two, for which others may wait in
+  /// another order.
   [[nodiscard]] std::vector<std::int32_t> exchanges_for_later() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
     std::int32_t copies = end;  // from here on what was made is put in its place
@@ -196,13 +197,14 @@ class Planner {
     std::int32_t other = end;  // that computes for another block than the next one does
     for (std::int32_t i = end; i-- > 0;) {
       const Instruction& one = instruction(i);
+      const bool leads_on = next < end && instruction(next).block != one.block;
+      const std::int32_t another = leads_on ? next : other;  // that computes for another block
       if (!one.op->communicates) {
-        other = next < end && instruction(next).block != one.block ? next : other;
+        other = another;
         next = i;
         continue;
       }
-      const bool stays =
-          one.done_before > (next < end && instruction(next).block != one.block ? next : other);
+      const bool stays = one.done_before > another;
       if (one.attributes.contains("group") &&
           (one.phase == Phase::Update ? one.done_before >= copies
                                       : stays && size(one.outputs[0]) < size(one.inputs[0]))) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include <sys/wait.h>
@@ -57,6 +58,17 @@ Ran run_program(const std::string& arguments) {
                               err + "' '" TRIREME_PROGRAM "' " + arguments;
   const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+std::vector<std::string> said_to_fit(const std::string& error) {
+  std::vector<std::string> options;
+  std::istringstream lines(error);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  --")) {
+      options.push_back(line.substr(2, line.find("  ", 2) - 2));
+    }
+  }
+  return options;
 }
 
 }  // namespace trireme

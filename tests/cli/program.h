@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace trireme {
 
@@ -19,5 +20,8 @@ struct Ran {
 
 [[nodiscard]] std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
+
+/// Of an error about memory: the options that it says fit, those of a line together.
+[[nodiscard]] std::vector<std::string> said_to_fit(const std::string& error);
 
 }  // namespace trireme

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 #include <span>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -299,18 +298,6 @@ TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
   (void)expect_refused(
       "--memory-limit 1KiB",
       "nothing found that fits: even --batch 1 --recompute full --dtype bf16 needs", 1);
-}
-
-/// The lines of options that are said to fit.
-std::vector<std::string> said_to_fit(const std::string& error) {
-  std::vector<std::string> options;
-  std::istringstream lines(error);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  --")) {
-      options.push_back(line.substr(2, line.find("  ", 2) - 2));
-    }
-  }
-  return options;
 }
 
 TEST_F(TrainErrors, WhatIsSaidToFitDoes) {

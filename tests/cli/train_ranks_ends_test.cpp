@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,18 +103,6 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --export somewhere", "--export is for one device"}}) {
     expect_refused(one.options, one.words);
   }
-}
-
-/// The options of the lines that are said to fit.
-std::vector<std::string> said_to_fit(const std::string& error) {
-  std::vector<std::string> options;
-  std::istringstream lines(error);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  --")) {
-      options.push_back(line.substr(2, line.find("  ", 2) - 2));
-    }
-  }
-  return options;
 }
 
 TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
