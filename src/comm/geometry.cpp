@@ -24,6 +24,28 @@ std::int64_t elements_of(const Call& call, std::size_t bytes, std::int64_t eleme
   return static_cast<std::int64_t>(bytes) / element_bytes;
 }
 
+/// Refuses more elements than memory can have, so that no size overflows later. `overflowed`: already `count` did.
+std::int64_t require_possible_count(const Call& call, std::int64_t count, bool overflowed) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+  if (overflowed || count > kMostBytes / size_of(call.dtype).count) {
+    refuse(call,
+           fmt::format("its counts of {} add up to more than 2^62 bytes", to_text(call.dtype)));
+  }
+  return count;
+}
+
+std::int64_t add_counts(const Call& call, std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  const bool overflowed = __builtin_add_overflow(a, b, &sum);
+  return require_possible_count(call, sum, overflowed);
+}
+
+std::int64_t multiply_counts(const Call& call, std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  const bool overflowed = __builtin_mul_overflow(a, b, &product);
+  return require_possible_count(call, product, overflowed);
+}
+
 std::vector<Extent> extents_of(const Call& call, const std::vector<std::int64_t>& counts) {
   std::vector<Extent> out;
   out.reserve(counts.size());
@@ -33,7 +55,7 @@ std::vector<Extent> extents_of(const Call& call, const std::vector<std::int64_t>
       refuse(call, fmt::format("a block of {} elements", count));
     }
     out.push_back({offset, count});
-    offset += count;
+    offset = add_counts(call, offset, count);
   }
   return out;
 }
@@ -80,7 +102,7 @@ void shape_blocks(const Sizes& s, Geometry& g) {
   const std::int64_t mine = input_is_block ? s.input : s.output;
   if (s.call.counts.empty()) {
     g.equal_block = mine;
-    g.count = mine * s.ranks;
+    g.count = multiply_counts(s.call, mine, s.ranks);
   } else {
     if (static_cast<Rank>(s.call.counts.size()) != s.ranks) {
       refuse(s.call, fmt::format("{} counts for {} ranks", s.call.counts.size(), s.ranks));
