@@ -62,9 +62,14 @@ class Network {
   /// Moves the calling thread to the host, for good.
   void enter(int host) const { enter(hosts_[static_cast<std::size_t>(host)]); }
 
-  /// Pulls the host's cable out, or puts it back.
-  void unplug(int host) const { command(switch_, fmt::format("ip link set port{} down", host)); }
-  void plug_back(int host) const { command(switch_, fmt::format("ip link set port{} up", host)); }
+  /// Cuts the host off behind its cable, or puts it back. The host's own link stays up: one that went down and came up
+  /// again would send nothing for up to another second, as Linux acts on changes of a link that rarely.
+  void unplug(int host) const {
+    command(switch_, fmt::format("ip link set port{} nomaster", host));
+  }
+  void plug_back(int host) const {
+    command(switch_, fmt::format("ip link set port{} master switch", host));
+  }
 
   /// What the host has sent, in bytes, with the headers of Ethernet, IP and TCP.
   [[nodiscard]] std::int64_t sent_bytes(int host) const {
