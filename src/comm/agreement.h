@@ -1,0 +1,171 @@
+// Agreement: how the members of a failed group agree on who is left. A pure state machine: observations and messages
+// go in, messages come out; nothing waits, nothing sends. One thread at a time.
+//
+// This is single-decree Paxos. The value to agree on is the list of members that continue. The coordinator is the lowest
+// member that a rank believes alive. It waits until every member that it believes alive has joined, leaves out members
+// that do not reach one another, and then runs the two phases with the rest: prepare and promise, propose and accept. A
+// member that accepted a value before reports it with its promise, and the coordinator proposes that value again, so
+// whatever was once decided stays decided, however many coordinators come and go.
+//
+// Who may decide. Members that are known to be dead do not count. Of the remaining ones a coordinator needs more than
+// half, or exactly half with the lowest of them. So of the sides of a cut network at most one continues. All others are
+// refused: they must not continue, as they cannot know that nobody else does. A member that died after it joined may
+// have helped to decide for members that are silent now; so it does count, unless nobody is silent.
+//
+// Example: a group of ranks 0 to 4; rank 1 was killed, ranks 3 and 4 are behind a cut cable. Of {0, 2, 3, 4} the side
+// {0, 2} has half and the lowest rank: it continues. {3, 4} are refused.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+/// How one member sees another. Only ever gets worse.
+enum class Standing : std::uint8_t {
+  Alive,
+  GaveUpOnUs,  ///< it said that it no longer talks to this member
+  Silent,      ///< it gave no sign of life for the deadline, or its messages were damaged
+  Dead,        ///< its process ended, it left, or it is certain to learn that it was given up
+  Fallen,      ///< the same, after it had joined
+};
+
+/// Numbers attempts to decide. A coordinator uses each of its own once.
+struct Ballot {
+  std::uint64_t round = 0;
+  Rank coordinator = -1;
+  friend auto operator<=>(const Ballot&, const Ballot&) = default;
+};
+
+/// Members are places in the failed group, 0 to size - 1.
+struct AgreementMessage {
+  enum class Kind : std::uint8_t {
+    Join,      ///< "I am here, and see the others so": standings, payload
+    Prepare,   ///< coordinator: "promise me this ballot"
+    Promise,   ///< "I take part in none below it": with what it accepted before, if anything
+    Propose,   ///< coordinator: "accept these members"
+    Accept,    ///< "I have"
+    Reject,    ///< "I promised a later ballot"
+    Decide,    ///< "these members continue"
+    Withdraw,  ///< "I do not continue"
+  } kind = Kind::Join;
+  Ballot ballot{};
+  Ballot accepted{};                 ///< Promise: the ballot of `members`
+  std::vector<Rank> members{};       ///< Promise, Propose, Decide
+  std::vector<Standing> seen{};      ///< Join: by place
+  std::vector<std::byte> payload{};  ///< Join: of the sender
+  /// Propose, Promise, Decide: of the members, in their order.
+  std::vector<std::vector<std::byte>> payloads{};
+  friend bool operator==(const AgreementMessage&, const AgreementMessage&) = default;
+};
+
+/// As it travels. parse_agreement(to_bytes(m)) == m; nothing if the bytes are no message.
+[[nodiscard]] std::vector<std::byte> to_bytes(const AgreementMessage& message);
+[[nodiscard]] std::optional<AgreementMessage> parse_agreement(std::span<const std::byte> bytes);
+
+class Agreement {
+ public:
+  struct Letter {
+    Rank to = 0;
+    AgreementMessage message{};
+  };
+  enum class Outcome : std::uint8_t { Open, Decided, Refused };
+
+  /// For member `me` of `size`. `payload` is what the others learn of this member if it continues.
+  Agreement(Rank size, Rank me, std::vector<std::byte> payload);
+
+  /// How this member sees the others now, by place; better standings than before are ignored.
+  void observe(const std::vector<Standing>& seen);
+  void receive(Rank from, const AgreementMessage& message);
+  /// This member does not continue, whatever the others do. Does nothing once the outcome is known.
+  void withdraw(const std::string& why);
+  /// What must be sent since this was last asked, in order.
+  [[nodiscard]] std::vector<Letter> take_letters();
+
+  [[nodiscard]] Outcome outcome() const { return outcome_; }
+  /// Once decided: the members that continue, ascending, and their payloads.
+  [[nodiscard]] const std::vector<Rank>& members() const { return value_.members; }
+  [[nodiscard]] const std::vector<std::vector<std::byte>>& payloads() const {
+    return value_.payloads;
+  }
+  /// Why this member is refused.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+  /// Members that this one believes alive and that have not joined.
+  [[nodiscard]] std::vector<Rank> missing() const;
+
+ private:
+  using Kind = AgreementMessage::Kind;
+  struct Joined {
+    std::vector<Standing> seen;
+    std::vector<std::byte> payload;
+  };
+  struct Value {
+    std::vector<Rank> members;
+    std::vector<std::vector<std::byte>> payloads;
+  };
+  /// What this member, as coordinator, is in the middle of.
+  struct Attempt {
+    Ballot ballot;
+    std::vector<Rank> voters;  ///< all of them must promise and accept
+    std::set<Rank> promised;
+    std::set<Rank> accepted;
+    Ballot carried{};  ///< the latest ballot of a value that a voter had accepted
+    Value value;
+    bool proposed = false;
+  };
+
+  void step();
+  void announce();
+  void coordinate();
+  void prepare();
+  void on_join(Rank from, const AgreementMessage& message);
+  void on_prepare(Rank from, const Ballot& ballot);
+  void answer_waiting();
+  void on_promise(Rank from, const AgreementMessage& message);
+  void on_propose(Rank from, const AgreementMessage& message);
+  void on_accept(Rank from, const AgreementMessage& message);
+  void answer_late(Rank from, const AgreementMessage& message);
+  void decide(Value value);
+  void send(Rank to, AgreementMessage message);
+  void send_to_others(const AgreementMessage& message);
+
+  [[nodiscard]] bool is_alive(Rank place) const;
+  [[nodiscard]] Rank coordinator() const;
+  [[nodiscard]] bool reach_each_other(Rank a, Rank b) const;
+  [[nodiscard]] std::vector<Rank> connected() const;
+  [[nodiscard]] Rank least_connected(const std::vector<Rank>& places) const;
+  [[nodiscard]] Standing worst_seen(const std::vector<Rank>& voters, Rank place) const;
+  [[nodiscard]] std::vector<Rank> electorate(const std::vector<Rank>& voters) const;
+  [[nodiscard]] bool is_valid(const Attempt& attempt) const;
+
+  Rank size_;
+  Rank me_;
+  std::vector<std::byte> payload_;
+  std::vector<Standing> seen_;
+  std::vector<std::optional<Joined>> joined_;  ///< by place; this member's is what it announced
+  std::uint64_t round_ = 0;                    ///< the latest heard of
+  Ballot promised_{};
+  Ballot accepted_{};
+  Value accepted_value_{};
+  std::optional<Attempt> attempt_;
+  /// Who asked for a promise, and for which ballot, while this member still believed in another coordinator.
+  std::map<Rank, Ballot> waiting_;
+  Outcome outcome_ = Outcome::Open;
+  Value value_{};
+  std::string reason_;
+  std::vector<Letter> letters_;
+};
+
+/// Whether `voters` may decide for `electorate`; both ascending.
+[[nodiscard]] bool is_quorum(const std::vector<Rank>& voters, const std::vector<Rank>& electorate);
+
+}  // namespace trireme::comm
