@@ -135,14 +135,18 @@ class Group {
   [[nodiscard]] Pending start_receive(std::span<std::byte> data, DType dtype, Rank from,
                                       std::int32_t tag);
 
-  /// New groups, one for each colour; ranks ordered by key, then by their place here. Every rank of
+  /// New groups, one for each color; ranks ordered by key, then by their place here. Every rank of
   /// this group calls it.
-  [[nodiscard]] Group split(std::int64_t colour, std::int64_t key = 0);
+  [[nodiscard]] Group split(std::int64_t color, std::int64_t key = 0);
   /// The group of these places of this group, in this order. Called by just those ranks; ranks that
   /// make several such groups make them in the same order.
   [[nodiscard]] Group subset(const std::vector<Rank>& places);
-  /// A working group of those that are left, after a failure: every survivor calls it. Returns once
-  /// all survivors came and agree on who they are; throws CommError if that takes too long.
+  /// A working group of those that are left, after a failure: every survivor calls it. Returns once all survivors came
+  /// and agree on who they are: all that return have the same members. Members that are known to be dead do not count;
+  /// of the rest, ranks continue that reach more than half of them, or exactly half with the lowest rank. All others get
+  /// CommError(Stopped) and must not continue: a cut network, or a rank that stood still and wakes up, never leads to two
+  /// groups. Throws CommError(Late) if a rank that is alive does not call it in time. On a group that has not failed it
+  /// fails the group on all members first.
   [[nodiscard]] Group shrink();
 
   /// What a call would be done by: "direct", "ring", …

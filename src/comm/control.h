@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -23,53 +23,58 @@ enum class ControlKind : std::uint64_t {
   Inquiry = 1,  ///< "I wait in this call": a Record; answered if the answer differs
   Answer,       ///< a Record
   Fail,         ///< "I give this group up": why
+  GivenUp,      ///< "I no longer talk to you: I had no sign of life from you"
+  Agreement,    ///< an AgreementMessage
   Goodbye,      ///< "I leave the world"
   Farewell,     ///< "I heard it, and send nothing more"
   Exchange,     ///< a contribution to an exchange
   Beat,         ///< "I live"
 };
 
-/// Ranks that have gone: what one said before may still be on its way, or not have been looked at. One thread.
+/// Ranks that have left: what one sent before may still be in flight, or not have been read. One thread.
 class Departures {
  public:
-  /// Whether nothing more is expected of it: for a while nothing was coming. `coming`: a message of it is half here.
-  [[nodiscard]] bool is_final(Rank rank, bool coming);
+  /// Whether nothing more is expected of it: nothing was arriving for a while, or it left longer ago than the deadline.
+  /// `arriving`: a message of it is half here.
+  [[nodiscard]] bool is_final(Rank rank, bool arriving, Seconds deadline);
 
  private:
-  std::map<Rank, std::chrono::steady_clock::time_point> quiet_since_;
+  using Clock = std::chrono::steady_clock;
+  struct Departure {
+    Clock::time_point seen;
+    Clock::time_point quiet_since;
+  };
+  std::map<Rank, Departure> departures_;
 };
 
 /// Contributions that have arrived, until someone asks for them. Any thread.
 class Exchanges {
  public:
   using Bytes = std::vector<std::byte>;
-  void put(std::uint64_t context, std::uint64_t round, Rank from, Bytes data);
-  [[nodiscard]] std::optional<Bytes> take(std::uint64_t context, std::uint64_t round, Rank from);
+  void put(std::uint64_t context, Rank from, Bytes data);
+  [[nodiscard]] std::optional<Bytes> take(std::uint64_t context, Rank from);
 
  private:
   Mutex mutex_;
-  std::map<std::tuple<std::uint64_t, std::uint64_t, Rank>, Bytes> data_ TRIREME_GUARDED_BY(mutex_);
+  std::map<std::pair<std::uint64_t, Rank>, Bytes> data_ TRIREME_GUARDED_BY(mutex_);
 };
 
-/// All of some ranks tell each other something, by messages.
+/// All of some ranks tell each other something, by messages. A rank that dies, stops or leaves before, or does not come
+/// in time, is an error.
 class ExchangeOp : public Op {
  public:
   struct Options {
     std::uint64_t context = 0;  ///< the same on all of them, and new for every exchange
-    std::uint64_t round = 0;
     std::vector<Rank> ranks{};  ///< of the world, with this one
     std::span<const std::byte> mine{};
-    /// A rank that dies, stops or leaves before it spoke: left out, or an error. One that lives but
-    /// does not come in time is always an error.
-    enum class Lost { LeaveOut, Throw } lost = Lost::Throw;
-    Seconds patience{};
   };
   ExchangeOp(WorldCore& world, Options options);
 
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
 
-  /// By place in `ranks`; nothing for those that were lost. Once done.
+  /// By place in `ranks`. Once done.
   [[nodiscard]] const std::vector<std::optional<Exchanges::Bytes>>& heard() const { return heard_; }
 
  private:
@@ -77,10 +82,9 @@ class ExchangeOp : public Op {
 
   WorldCore& world_;
   Options options_;
-  Departures gone_;
+  Departures left_;
   bool told_ = false;
   std::vector<std::optional<Exchanges::Bytes>> heard_;
-  std::vector<bool> lost_;
 };
 
 }  // namespace trireme::comm

@@ -1,7 +1,9 @@
 #include "comm/direct.h"
 
 #include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -30,7 +32,7 @@ Progress DirectOp::advance() {
     }
     return progress;
   } catch (const std::exception& error) {
-    group_.abandon(error.what());  // a user's reduction that threw; else all know already
+    group_.abandon(call_, error.what());  // a user's reduction that threw; else all know already
     withdraw();
     throw;
   }
@@ -323,26 +325,63 @@ void DirectOp::tell(Stage stage, std::int64_t chunks) {
   group_.ring_members();
 }
 
-void DirectOp::check(Seconds stuck) {
+/// Whether this rank waits for something that the other has not done.
+bool DirectOp::is_missing(Rank r) const {
+  if (r == me_) {
+    return false;
+  }
+  if (state_ == State::Begin) {
+    return group_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
+  }
+  if (state_ == State::Gathering) {
+    return awaits(r) && slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
+  }
+  const Stage last =
+      state_ == State::Pipeline && is_combined_vector() ? Stage::Taken : Stage::Worked;
+  return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
+}
+
+/// How far a rank is in its group: those that wait for another are ahead of it.
+std::uint64_t DirectOp::progress_of(Rank rank) const {
+  const Area& area = group_.area(rank);
+  std::uint64_t sum = area.finished.load(std::memory_order_acquire);
+  for (const Slot& slot : area.slots) {
+    sum += slot.stamp.load(std::memory_order_acquire);
+  }
+  for (const auto& clock : area.clocks) {
+    sum += clock.load(std::memory_order_acquire);
+  }
+  return sum;
+}
+
+std::string DirectOp::text() const {
+  return fmt::format("call #{}, {}", record_.sequence, to_text(record_));
+}
+
+void DirectOp::check(Seconds /*stuck*/) {
   group_.world().progress();  // what was posted before must go out, also while this waits
-  const auto is_missing = [this](Rank r) {
-    if (r == me_) {
-      return false;
-    }
-    if (state_ == State::Begin) {
-      return group_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
-    }
-    if (state_ == State::Gathering) {
-      return awaits(r) && slot(r).stamp.load(std::memory_order_acquire) != record_.sequence;
-    }
-    const Stage last =
-        state_ == State::Pipeline && is_combined_vector() ? Stage::Taken : Stage::Worked;
-    return !reached(r, last, state_ == State::Leaving ? 1 : windows_);
-  };
   try {
-    group_.check_members(is_missing, stuck, [this] {
-      return fmt::format("call #{}, {}", record_.sequence, to_text(record_));
-    });
+    group_.check_members([this](Rank r) { return is_missing(r); }, [this] { return text(); });
+  } catch (const CommError&) {
+    withdraw();
+    throw;
+  }
+}
+
+/// Of those that are missing, the ones furthest behind: the others may be waiting for them.
+void DirectOp::expire(Seconds stuck) {
+  std::vector<Rank> late;
+  for (Rank r = 0; r < ranks_; ++r) {
+    if (!is_missing(r) || (!late.empty() && progress_of(r) > progress_of(late.front()))) {
+      continue;
+    }
+    if (!late.empty() && progress_of(r) < progress_of(late.front())) {
+      late.clear();
+    }
+    late.push_back(r);
+  }
+  try {
+    group_.fail_late(late, stuck, text());
   } catch (const CommError&) {
     withdraw();
     throw;

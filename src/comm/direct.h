@@ -46,6 +46,7 @@ class DirectOp : public Op {
 
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
 
  private:
   enum class Way : std::uint8_t { Read, Share, Chunked };
@@ -61,6 +62,9 @@ class DirectOp : public Op {
 
   [[nodiscard]] Progress go_on();
   void withdraw() noexcept;
+  [[nodiscard]] bool is_missing(Rank rank) const;
+  [[nodiscard]] std::uint64_t progress_of(Rank rank) const;
+  [[nodiscard]] std::string text() const;
 
   // Beginning.
   void announce();

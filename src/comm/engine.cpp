@@ -1,6 +1,7 @@
 #include "comm/engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <sched.h>
@@ -83,7 +84,7 @@ bool Job::wait(std::chrono::nanoseconds at_most) {
   return changed.wait_for(lock, at_most, [&] { return done.load(std::memory_order_acquire); });
 }
 
-Engine::Engine(Idle& idle, const Waiting& waiting) : idle_(idle), waiting_(waiting) {}
+Engine::Engine(Idle& idle, EngineOptions options) : idle_(idle), options_(std::move(options)) {}
 
 Engine::~Engine() {
   stopping_.store(true);
@@ -93,8 +94,17 @@ Engine::~Engine() {
   }
 }
 
+/// Ends the wait of an operation that cannot finish, or not in time.
+void Engine::examine(Op& op, Seconds stuck) const {
+  op.check(stuck);
+  if (is_checked() && stuck > options_.patience) {
+    op.expire(stuck);
+    throw Error(ErrorKind::Peer, "an operation waited longer than it may");
+  }
+}
+
 void Engine::run(Op& op) {
-  Backoff backoff(idle_, waiting_);
+  Backoff backoff(idle_, options_.waiting);
   for (;;) {
     const Progress progress = op.advance();
     if (progress == Progress::Done) {
@@ -103,7 +113,7 @@ void Engine::run(Op& op) {
     if (progress == Progress::Moved) {
       backoff.reset();
     } else if (backoff.pause()) {
-      op.check(backoff.stuck());
+      examine(op, backoff.stuck());
     }
   }
 }
@@ -112,7 +122,7 @@ void Engine::submit(std::shared_ptr<Job> job) {
   {
     MutexLock lock(mutex_);
     if (job->line != nullptr) {
-      lines_.push_back(job->line);
+      ++busy_[job->line];
     }
     incoming_.push_back(std::move(job));
   }
@@ -129,75 +139,104 @@ bool Engine::is_busy(const void* line) const {
     return false;
   }
   MutexLock lock(mutex_);
-  return std::ranges::find(lines_, line) != lines_.end();
+  return busy_.contains(line);
 }
 
 bool Engine::accept_jobs() {
   if (!has_incoming_.exchange(false)) {
     return false;
   }
-  MutexLock lock(mutex_);
-  for (const std::shared_ptr<Job>& job : incoming_) {
-    job->moved = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<Job>> jobs;
+  {
+    MutexLock lock(mutex_);
+    jobs = std::exchange(incoming_, {});
   }
-  jobs_.insert(jobs_.end(), std::make_move_iterator(incoming_.begin()),
-               std::make_move_iterator(incoming_.end()));
-  incoming_.clear();
+  const auto now = Clock::now();
+  for (std::shared_ptr<Job>& job : jobs) {
+    job->moved = now;
+    if (job->line == nullptr) {
+      messages_.push_back(std::move(job));
+    } else {
+      lines_[job->line].push_back(std::move(job));
+    }
+  }
   return true;
 }
 
-/// Asks every job that may go on to do so. True if one moved.
-bool Engine::advance_jobs(bool check) {
+void Engine::finish(Job& job, std::exception_ptr error) {
+  if (job.line != nullptr) {
+    MutexLock lock(mutex_);
+    if (const auto it = busy_.find(job.line); --it->second == 0) {
+      busy_.erase(it);
+    }
+  }
+  job.finish(std::move(error));
+  unfinished_.fetch_sub(1, std::memory_order_release);
+}
+
+/// Lets a job do what it can. True if it moved; it may be done then.
+bool Engine::advance(Job& job, bool check) {
+  try {
+    const Progress progress = job.op->advance();
+    if (progress == Progress::Done) {
+      finish(job, nullptr);
+    } else if (progress == Progress::Moved) {
+      job.moved = Clock::now();
+    } else if (check) {
+      examine(*job.op, {std::chrono::duration<double>(Clock::now() - job.moved).count()});
+      return false;
+    }
+    return progress != Progress::Stuck;
+  } catch (...) {
+    finish(job, std::current_exception());
+    return true;
+  }
+}
+
+/// The first job of each line. A job's time begins when its turn comes.
+bool Engine::advance_lines(bool check) {
   bool moved = false;
-  std::vector<const void*> taken;  // lines whose first job is still under way
-  for (auto it = jobs_.begin(); it != jobs_.end();) {
-    Job& job = **it;
-    if (job.line != nullptr && std::ranges::find(taken, job.line) != taken.end()) {
-      job.moved = std::chrono::steady_clock::now();  // its own time begins when its turn comes
-      ++it;
-      continue;
-    }
-    std::exception_ptr error;
-    bool done = false;
-    try {
-      const Progress progress = job.op->advance();
-      done = progress == Progress::Done;
-      if (progress != Progress::Stuck) {
-        moved = true;
-        job.moved = std::chrono::steady_clock::now();
-      } else if (check) {
-        job.op->check(
-            {std::chrono::duration<double>(std::chrono::steady_clock::now() - job.moved).count()});
-      }
-    } catch (...) {
-      error = std::current_exception();
-      done = true;
-      moved = true;
-    }
-    if (!done) {
-      taken.push_back(job.line);
-      ++it;
-      continue;
-    }
-    {
-      MutexLock lock(mutex_);
-      if (const auto line = std::ranges::find(lines_, job.line); line != lines_.end()) {
-        lines_.erase(line);
+  for (auto it = lines_.begin(); it != lines_.end();) {
+    Line& line = it->second;
+    moved = advance(*line.front(), check) || moved;
+    if (line.front()->done.load(std::memory_order_acquire)) {
+      line.pop_front();
+      if (!line.empty()) {
+        line.front()->moved = Clock::now();
       }
     }
-    job.finish(error);
-    unfinished_.fetch_sub(1, std::memory_order_release);
-    it = jobs_.erase(it);
+    it = line.empty() ? lines_.erase(it) : std::next(it);
+  }
+  return moved;
+}
+
+/// Messages: there may be thousands, and most only wait for the mailbox, so they are looked into now and then.
+bool Engine::advance_messages(bool check) {
+  constexpr std::chrono::milliseconds kBetweenChecks{10};
+  if (messages_.empty()) {
+    return false;
+  }
+  bool moved = options_.progress();
+  check = check && Clock::now() - messages_checked_ >= kBetweenChecks;
+  for (auto it = messages_.begin(); it != messages_.end();) {
+    if (check || !(*it)->op->awaits_mailbox()) {
+      moved = advance(**it, check) || moved;
+    }
+    it = (*it)->done.load(std::memory_order_acquire) ? messages_.erase(it) : std::next(it);
+  }
+  if (check) {
+    messages_checked_ = Clock::now();
   }
   return moved;
 }
 
 void Engine::drive_lane() {
-  Backoff backoff(idle_, waiting_);
+  Backoff backoff(idle_, options_.waiting);
   bool check = false;
   while (!stopping_.load()) {
     const bool accepted = accept_jobs();
-    if (advance_jobs(check) || accepted) {
+    const bool lines_moved = advance_lines(check);
+    if (advance_messages(check) || lines_moved || accepted) {
       backoff.reset();
       check = false;
     } else if (!has_incoming_.load()) {
@@ -207,7 +246,12 @@ void Engine::drive_lane() {
   (void)accept_jobs();
   const auto left = std::make_exception_ptr(
       Error(ErrorKind::Usage, "the world ended before this operation was done"));
-  for (const std::shared_ptr<Job>& job : jobs_) {
+  for (const auto& [key, line] : lines_) {
+    for (const std::shared_ptr<Job>& job : line) {
+      job->finish(left);
+    }
+  }
+  for (const std::shared_ptr<Job>& job : messages_) {
     job->finish(left);
   }
 }

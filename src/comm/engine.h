@@ -1,9 +1,10 @@
 // Engine: what drives operations. A blocking call is driven by the caller's own thread; what was
 // started is driven by the lane, a thread that exists once something has been started.
 //
-// Waiting goes in three stages: spin (a peer on another core answers in a fraction of a microsecond),
+// Waiting has three stages: spin (a peer on another core answers in a fraction of a microsecond),
 // yield (the peer may need this very core), sleep on the bell (an idle rank costs nothing). Where
-// ranks outnumber cores the first stage is short.
+// ranks outnumber cores the first stage is short. Every wait ends: an operation in which nothing moves for longer than
+// the engine's patience expires.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -73,7 +75,7 @@ class Backoff {
 struct Job {
   std::shared_ptr<void> keeps;  ///< what the operation refers to
   std::unique_ptr<Op> op;
-  const void* line = nullptr;  ///< jobs of one line are done one after the other; none: at once
+  const void* line = nullptr;  ///< jobs of one line run one after the other; none: at once
   std::chrono::steady_clock::time_point moved{};  ///< when it last did
   std::atomic<bool> done{false};
   std::exception_ptr error;  ///< set before done
@@ -85,15 +87,22 @@ struct Job {
   bool wait(std::chrono::nanoseconds at_most);
 };
 
+struct EngineOptions {
+  Waiting waiting{};
+  Seconds patience{};              ///< how long an operation may be stuck before it expires
+  std::function<bool()> progress;  ///< moves messages; true if something moved
+};
+
 class Engine {
  public:
-  Engine(Idle& idle, const Waiting& waiting);
+  Engine(Idle& idle, EngineOptions options);
   /// Ends the lane; jobs that are not done end with an error. Never throws.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Drives the operation to its end, on this thread. Throws what it throws.
+  /// Drives the operation to its end, on this thread. Throws what it throws. This and the lane are the only places
+  /// that wait for operations.
   void run(Op& op);
   /// Hands it to the lane.
   void submit(std::shared_ptr<Job> job);
@@ -101,19 +110,30 @@ class Engine {
   [[nodiscard]] bool is_busy(const void* line) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Line = std::deque<std::shared_ptr<Job>>;
+
   void drive_lane();
-  [[nodiscard]] bool advance_jobs(bool check);
   [[nodiscard]] bool accept_jobs();
+  [[nodiscard]] bool advance_lines(bool check);
+  [[nodiscard]] bool advance_messages(bool check);
+  [[nodiscard]] bool advance(Job& job, bool check);
+  void finish(Job& job, std::exception_ptr error);
+  void examine(Op& op, Seconds stuck) const;
 
   Idle& idle_;
-  Waiting waiting_;
+  EngineOptions options_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Job>> incoming_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_incoming_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<std::int64_t> unfinished_{0};
-  std::vector<const void*> lines_ TRIREME_GUARDED_BY(mutex_);  ///< of unfinished jobs
-  std::list<std::shared_ptr<Job>> jobs_;                       ///< the lane's own
+  std::map<const void*, std::int64_t> busy_
+      TRIREME_GUARDED_BY(mutex_);  ///< unfinished jobs by line
+  // The lane's own. Of a line only the first job runs; messages all do.
+  std::map<const void*, Line> lines_;
+  std::list<std::shared_ptr<Job>> messages_;
+  Clock::time_point messages_checked_{};
   std::thread lane_;
 };
 

@@ -69,7 +69,24 @@ const comm::Prepared& prepare(GroupCore& group, const Call& call) {
   try {
     return group.prepare(call);
   } catch (const Error& error) {
-    group.abandon(error.what());
+    group.abandon(call, error.what());
+    throw;
+  }
+}
+
+/// Does something of a call. An exception that is not a CommError is this rank's own, of its reduction for example: the
+/// others are told that this rank failed before it is thrown on.
+template <class Body>
+auto or_abandon(GroupCore& group, const Call& call, Body body) {
+  try {
+    return body();
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    group.abandon(call, error.what());
+    throw;
+  } catch (...) {
+    group.abandon(call, "an exception without a message");
     throw;
   }
 }
@@ -87,9 +104,10 @@ class CallOp : public comm::Op {
       group_.require_alive();  // a call before this one may have killed it
       begun_ = true;
     }
-    return op_->advance();
+    return or_abandon(group_, prepared_.call, [this] { return op_->advance(); });
   }
   void check(Seconds stuck) override { op_->check(stuck); }
+  void expire(Seconds stuck) override { op_->expire(stuck); }
 
  private:
   GroupCore& group_;
@@ -121,13 +139,13 @@ void Group::run(const Call& call) {
   const comm::Prepared& prepared = prepare(*core_, call);
   if (prepared.method.kind == Method::Kind::Direct) {
     comm::DirectOp op(*core_, call, prepared.geometry, prepared.record);
-    engine.run(op);
+    or_abandon(*core_, call, [&] { engine.run(op); });
     return;
   }
   core_->hearing().remember(prepared.record);
   const std::unique_ptr<comm::Op> op =
       comm::make_op(*core_, call, prepared.geometry, prepared.record);
-  engine.run(*op);
+  or_abandon(*core_, call, [&] { engine.run(*op); });
 }
 
 Pending Group::start(const Call& call) {

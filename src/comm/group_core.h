@@ -107,8 +107,10 @@ class GroupCore {
   /// Checks the call and gives it its number. The same call as last time (as in a training loop) is
   /// not checked again. Good until the next one. Throws Error(Usage).
   [[nodiscard]] const Prepared& prepare(const Call& call);
-  /// This rank cannot make its call: the others are told, and the group is dead.
-  void abandon(const std::string& why);
+  /// This rank cannot make its call, or its own reduction threw: the others are told, and the group is dead.
+  void abandon(const Call& call, const std::string& why);
+  /// This rank shrinks the group: a group that was alive is dead on all members, which must do the same.
+  void abandon_to_shrink();
   /// What the call will be done by; the same on all ranks if the calls are.
   [[nodiscard]] Method choose(const Call& call, const Geometry& geometry);
   /// A schedule of the catalogue, built once.
@@ -123,10 +125,13 @@ class GroupCore {
   /// A member gives the group up.
   void hear_failure(std::uint64_t code, const std::string& text);
 
-  /// Throws CommError if a member that `missing` says is needed has died, stopped or left, or if
-  /// `stuck` is longer than an operation waits. `what` names the operation for the message.
-  void check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
+  /// Throws CommError if a member has died or stopped, or one that `missing` says is needed has left, or if the group
+  /// has failed elsewhere. `what` names the operation for the message.
+  void check_members(const std::function<bool(Rank place)>& missing,
                      const std::function<std::string()>& what);
+  /// Fails the group because these members are alive but did not come to the operation in time.
+  [[noreturn]] void fail_late(const std::vector<Rank>& places, Seconds stuck,
+                              const std::string& what);
   /// Marks the group dead, tells the members, and throws. If it is dead already, throws what killed it.
   [[noreturn]] void fail(CommFault fault, std::vector<Rank> culprits, const std::string& message);
   /// Marks it dead, with the reason that later calls give.
@@ -184,7 +189,7 @@ class GroupCore {
   };
   std::optional<Notice> notice_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> subsets_;
-  /// Places whose rank has left, and when that was seen.
+  /// Ranks that have left, and when that was seen.
   Departures left_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::tuple<Operation, Algorithm, Rank, std::int64_t>, Schedule> schedules_
       TRIREME_GUARDED_BY(mutex_);

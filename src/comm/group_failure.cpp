@@ -85,7 +85,7 @@ bool GroupCore::tell_failure(CommFault fault, Rank culprit, const std::string& m
     std::memcpy(data.data(), &code, sizeof(code));
     std::memcpy(data.data() + sizeof(code), message.data(), message.size());
     for (const Rank member : members_) {
-      if (member != world_.rank() && !world_.trouble(member)) {
+      if (member != world_.rank() && !world_.failure(member)) {
         world_.post_control(member, ControlKind::Fail, context_, data);
       }
     }
@@ -101,9 +101,19 @@ void GroupCore::fail(CommFault fault, std::vector<Rank> culprits, const std::str
   throw CommError(fault, std::move(culprits), message);
 }
 
-void GroupCore::abandon(const std::string& why) {
+void GroupCore::abandon(const Call& call, const std::string& why) {
+  const std::string reduction =
+      call.options.user == nullptr
+          ? ""
+          : fmt::format(" with the reduction '{}'", call.options.user->name);
   tell_failure(CommFault::Mismatch, world_.rank(),
-               fmt::format("rank {} could not make its call: {}", world_.rank(), why));
+               fmt::format("rank {} failed in its own call of {}{}: {}", world_.rank(),
+                           name(call.operation), reduction, why));
+}
+
+void GroupCore::abandon_to_shrink() {
+  tell_failure(CommFault::Dead, -1,
+               fmt::format("rank {} called shrink() on the group", world_.rank()));
 }
 
 void GroupCore::await_release(std::uint64_t sequence) const {
@@ -115,8 +125,7 @@ void GroupCore::await_release(std::uint64_t sequence) const {
     const Rank rank = members_[static_cast<std::size_t>(place)];
     const auto is_clear = [&] {
       return place == me_ || area(place).failed.load() != 0 ||
-             area(place).finished.load() >= sequence || world_.trouble(rank).has_value() ||
-             world_.page(rank)->presence.load() == Presence::Left;
+             area(place).finished.load() >= sequence || world_.failure(rank).has_value();
     };
     while (!is_clear() && !passed(give_up)) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -190,26 +199,32 @@ void GroupCore::check_failures() {
 
 bool GroupCore::is_final(Rank place) {
   const Rank rank = members_[static_cast<std::size_t>(place)];
-  const bool coming = world_.mailbox().is_in_the_middle(rank);
   MutexLock lock(mutex_);
-  return left_.is_final(rank, coming);
+  return world_.is_final(rank, left_);
 }
 
-void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Seconds stuck,
+void GroupCore::check_members(const std::function<bool(Rank place)>& missing,
                               const std::function<std::string()>& what) {
   if (!is_checked()) {
     return;
   }
   for (Rank place = 0; place < size(); ++place) {
     const Rank rank = members_[static_cast<std::size_t>(place)];
-    const RankPage* page = place == me_ ? nullptr : world_.page(rank);
-    const auto trouble = world_.has_trouble() ? world_.trouble(rank) : std::nullopt;
-    if (trouble && trouble->fault != CommFault::Left) {
-      fail_for(place, trouble->fault, trouble->text, what());
+    const std::optional<Failure> failure = world_.failure(rank);
+    if (!failure) {
+      continue;
     }
-    const bool left = trouble || (page != nullptr &&
-                                  page->presence.load(std::memory_order_acquire) == Presence::Left);
-    if (left && missing(place) && is_final(place)) {
+    if (failure->standing == Standing::GaveUpOnUs) {
+      fail(
+          CommFault::Stopped, {world_.rank()},
+          fmt::format("{}: rank {} gave rank {} up, which gave no sign of life for longer than the "
+                      "deadline of {}",
+                      what(), rank, world_.rank(), to_text(world_.options().deadline)));
+    }
+    if (failure->fault != CommFault::Left) {
+      fail_for(place, failure->fault, failure->text, what());
+    }
+    if (missing(place) && is_final(place)) {
       fail_for(place, CommFault::Left, "", what());
     }
   }
@@ -217,21 +232,19 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing, Se
   if (const auto verdict = hearing_.verdict()) {
     fail(CommFault::Mismatch, verdict->culprits, verdict->text);
   }
-  if (stuck > world_.patience()) {
-    std::vector<Rank> late;
-    std::string names;
-    std::string seen;
-    for (Rank place = 0; place < size(); ++place) {
-      if (place != me_ && missing(place)) {
-        late.push_back(members_[static_cast<std::size_t>(place)]);
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", late.back());
-        seen = seen.empty() ? last_seen(place) : seen;
-      }
-    }
-    fail(CommFault::Late, late,
-         fmt::format("{}: rank {} waited {:.1f} s for rank {}, which lives but did not come{}",
-                     what(), world_.rank(), stuck.count, names, seen));
+}
+
+void GroupCore::fail_late(const std::vector<Rank>& places, Seconds stuck, const std::string& what) {
+  std::vector<Rank> late;
+  std::string names;
+  for (const Rank place : places) {
+    late.push_back(members_[static_cast<std::size_t>(place)]);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", late.back());
   }
+  const std::string seen = places.empty() ? "" : last_seen(places.front());
+  fail(CommFault::Late, late,
+       fmt::format("{}: rank {} waited {:.1f} s for rank {}, which is alive but did not come{}",
+                   what, world_.rank(), stuck.count, names, seen));
 }
 
 }  // namespace trireme::comm

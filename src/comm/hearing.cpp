@@ -20,7 +20,10 @@ constexpr std::chrono::milliseconds kPatience{200};
 }  // namespace
 
 Hearing::Hearing(std::vector<Rank> members, Rank me, Send send)
-    : members_(std::move(members)), me_(static_cast<std::size_t>(me)), send_(std::move(send)) {}
+    : members_(std::move(members)),
+      me_(static_cast<std::size_t>(me)),
+      send_(std::move(send)),
+      reached_(members_.size()) {}
 
 void Hearing::remember(const Record& record) {
   if (!is_checked()) {
@@ -47,7 +50,11 @@ void Hearing::ask(const Record& record) const {
 }
 
 void Hearing::inquire(const Record& record, Seconds stuck) {
-  if (stuck > kAskAfter && asked_.exchange(record.sequence) != record.sequence) {
+  if (asked_.exchange(record.sequence) != record.sequence) {
+    ask_after_.store(kAskAfter.count);
+  }
+  if (stuck.count > ask_after_.load()) {
+    ask_after_.store(2 * stuck.count);
     ask(record);
   }
 }
@@ -75,6 +82,8 @@ void Hearing::hear(Rank world_rank, const Record& record, bool is_question) {
   std::optional<Record> mine;
   {
     MutexLock lock(mutex_);
+    std::uint64_t& reached = reached_[static_cast<std::size_t>(place)];
+    reached = std::max(reached, record.sequence);
     if (remembered_.empty()) {
       return;
     }
@@ -97,6 +106,17 @@ void Hearing::hear(Rank world_rank, const Record& record, bool is_question) {
       inquire(*mine, Seconds{1});  // so that all hear all
     }
   }
+}
+
+std::vector<Rank> Hearing::silent_in(std::uint64_t sequence) {
+  MutexLock lock(mutex_);
+  std::vector<Rank> silent;
+  for (std::size_t place = 0; place < members_.size(); ++place) {
+    if (place != me_ && reached_[place] < sequence) {
+      silent.push_back(static_cast<Rank>(place));
+    }
+  }
+  return silent;
 }
 
 /// Nobody has said anything of this call yet.

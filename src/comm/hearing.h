@@ -28,12 +28,15 @@ class Hearing {
 
   /// What this rank calls.
   void remember(const Record& record);
-  /// Asks all members once, if the call has waited for long.
+  /// Asks all members if the call has waited for long; again each time that it has waited twice as long.
   void inquire(const Record& record, Seconds stuck);
   /// Asks all members now: a message showed that someone called something else.
   void dispute(const Record& record);
   /// What a member says of a call. `is_question`: it wants to hear what this rank called.
   void hear(Rank world_rank, const Record& record, bool is_question);
+
+  /// Places of members that have not been heard of in this call or a later one.
+  [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);
 
   struct Verdict {
     std::vector<Rank> culprits{};  ///< world ranks; none if it is too long ago to say
@@ -55,9 +58,12 @@ class Hearing {
   const std::size_t me_;
   const Send send_;
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
+  std::atomic<double> ask_after_{0};     ///< seconds that it is stuck before it asks again
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first
+  std::vector<std::uint64_t> reached_
+      TRIREME_GUARDED_BY(mutex_);                              ///< by place: the last call heard of
   std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
   std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
   Clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);

@@ -19,20 +19,23 @@ struct Card {
   std::string host;
   std::string shm;
   std::uint64_t area = 0;
+  std::string heartbeat;
   std::string network;
 };
 
 std::string to_text(const Card& card) {
-  return fmt::format("{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.network);
+  return fmt::format("{}\n{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.heartbeat,
+                     card.network);
 }
 
 Card parse_card(const std::string& text) {
   const auto lines = split(text, '\n');
-  if (lines.size() != 4) {
+  if (lines.size() != 5) {
     throw Error(ErrorKind::Peer, "a rank published an address of another version");
   }
   return {std::string(lines[0]), std::string(lines[1]),
-          static_cast<std::uint64_t>(parse_integer(lines[2]).value_or(0)), std::string(lines[3])};
+          static_cast<std::uint64_t>(parse_integer(lines[2]).value_or(0)), std::string(lines[3]),
+          std::string(lines[4])};
 }
 
 std::string link_text(const char* path) {
@@ -103,6 +106,17 @@ class Joining {
       world_.transports.push_back(parts_.options.transport == TransportKind::Ucx
                                       ? make_ucx_transport(parts)
                                       : make_tcp_transport(parts));
+      make_heartbeat();
+    }
+  }
+
+  /// Where datagrams cannot be had, signs of life travel over the connections alone.
+  void make_heartbeat() {
+    try {
+      world_.heartbeat =
+          std::make_unique<Heartbeat>(parts_.rank, parts_.options.bind, parts_.secret.value());
+    } catch (const Error&) {
+      world_.heartbeat.reset();
     }
   }
 
@@ -118,6 +132,7 @@ class Joining {
         card.network = transport->address();
       }
     }
+    card.heartbeat = world_.heartbeat ? world_.heartbeat->address() : "";
     if (parts_.rank == 0) {
       const auto& costs = parts_.options.costs;
       parts_.store.set(kCostsKey, costs ? to_text(*costs) : "");
@@ -172,6 +187,16 @@ class Joining {
     }
     if (uses_network()) {
       connect_far(far);
+      connect_heartbeat(far);
+    }
+  }
+
+  void connect_heartbeat(const std::vector<PeerAddress>& far) {
+    for (const PeerAddress& peer : far) {
+      const std::string& address = cards_[static_cast<std::size_t>(peer.rank)].heartbeat;
+      if (world_.heartbeat && !address.empty()) {
+        world_.heartbeat->connect(peer.rank, address);
+      }
     }
   }
 

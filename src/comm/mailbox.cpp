@@ -44,7 +44,7 @@ void Mailbox::receive(Incoming& message) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *peers_[static_cast<std::size_t>(message.from)];
   if (!try_stored(peer, message)) {
-    peer.waiting.push_back(&message);
+    peer.waiting.emplace(message.key, &message);
   }
 }
 
@@ -70,7 +70,11 @@ void Mailbox::cancel(Outgoing& message) {
 void Mailbox::cancel(Incoming& message) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *peers_[static_cast<std::size_t>(message.from)];
-  peer.waiting.remove(&message);
+  const auto [first, last] = peer.waiting.equal_range(message.key);
+  const auto is_it = [&](const auto& entry) { return entry.second == &message; };
+  if (const auto it = std::find_if(first, last, is_it); it != last) {
+    peer.waiting.erase(it);
+  }
   for (auto& [serial, under_way] : peer.under_way) {
     under_way.target = under_way.target == &message ? nullptr : under_way.target;
   }
@@ -98,10 +102,10 @@ void Mailbox::forget(std::uint64_t context) {
   const std::lock_guard lock(mutex_);
   forgotten_.insert(context);
   for (const auto& peer : peers_) {
-    std::erase_if(peer->kept, [&](const std::shared_ptr<Stored>& stored) {
-      const bool dead = stored->header.context == context;
+    std::erase_if(peer->kept, [&](const auto& entry) {
+      const bool dead = entry.first.context == context;
       if (dead) {
-        redirect(*peer, *stored, nullptr);
+        redirect(*peer, *entry.second, nullptr);
       }
       return dead;
     });
@@ -144,9 +148,9 @@ void Mailbox::progress_peer(Rank rank, Peer& peer, bool& moved) {
       handlers_.heard(rank);
     }
   } catch (const Closed& closed) {
-    break_peer(rank, peer, false, closed.what());
+    break_peer(rank, peer, LossKind::Closed, closed.what());
   } catch (const std::exception& error) {
-    break_peer(rank, peer, true, error.what());
+    break_peer(rank, peer, LossKind::Damaged, error.what());
   }
 }
 
@@ -172,19 +176,19 @@ void Mailbox::dispatch() {
       handlers_.control(message.from, message.header, message.data);
     }
     for (const Loss& loss : lost) {
-      handlers_.lost(loss.rank, loss.damaged, loss.why);
+      handlers_.lost(loss.rank, loss.kind, loss.why);
     }
   }
 }
 
-void Mailbox::break_peer(Rank from, Peer& peer, bool damaged, const std::string& why) {
+void Mailbox::break_peer(Rank from, Peer& peer, LossKind kind, const std::string& why) {
   peer.broken = true;
-  tell_lost(from, peer, damaged, why);
+  tell_lost(from, peer, kind, why);
 }
 
-void Mailbox::tell_lost(Rank from, Peer& peer, bool damaged, const std::string& why) {
+void Mailbox::tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why) {
   if (!std::exchange(peer.told, true)) {
-    lost_.push_back({from, damaged, why});  // told after the messages that came before the end
+    lost_.push_back({from, kind, why});  // told after the messages that came before the end
   }
 }
 

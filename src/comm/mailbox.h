@@ -11,9 +11,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
@@ -38,7 +40,7 @@ struct Key {
   std::uint64_t context = 0;  ///< the group
   std::uint64_t number = 0;   ///< collective: sequence and step; message: tag
   Topic topic = Topic::Collective;
-  friend bool operator==(const Key&, const Key&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
 /// In front of every piece, as it travels. Little-endian, as all machines that we run on.
@@ -90,17 +92,25 @@ struct Incoming {
   /// What came instead of what was expected; then it is done too.
   enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
   std::uint64_t wrong_length = 0;
+  /// What the user's reduction threw; what came after that was not combined. Set before `done`.
+  std::exception_ptr thrown{};
+};
+
+/// How a peer was lost.
+enum class LossKind : std::uint8_t {
+  Closed,   ///< all its streams ended, as they do when its process does
+  Cut,      ///< one of several streams ended, or could not be read on
+  Damaged,  ///< what came last was wrong
 };
 
 class Mailbox {
  public:
   /// `control` gets every message of the control topic, on the thread that makes progress, which may
   /// call the mailbox. The others must not.
-  /// `lost` is told, once, that a peer's messages do not come any more, or not all, and why; `damaged`
-  /// says that what came last was wrong.
+  /// `lost` is told, once, that a peer's messages do not arrive any more, or not all, and why.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
-    std::function<void(Rank peer, bool damaged, const std::string& why)> lost;
+    std::function<void(Rank peer, LossKind kind, const std::string& why)> lost;
     std::function<void(Rank peer)> heard;  ///< bytes came
     std::function<void()> completed;       ///< something is done; other threads may wait for it
   };
@@ -161,8 +171,8 @@ class Mailbox {
   void land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const;
   void complete(Incoming& message);
   void watch_closing(Rank from, Peer& peer);
-  void break_peer(Rank from, Peer& peer, bool damaged, const std::string& why);
-  void tell_lost(Rank from, Peer& peer, bool damaged, const std::string& why);
+  void break_peer(Rank from, Peer& peer, LossKind kind, const std::string& why);
+  void tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why);
   void progress_peer(Rank rank, Peer& peer, bool& moved);
   void dispatch();
   bool try_stored(Peer& peer, Incoming& message);
@@ -180,7 +190,7 @@ class Mailbox {
   std::vector<ControlMessage> controls_;
   struct Loss {
     Rank rank = 0;
-    bool damaged = false;
+    LossKind kind = LossKind::Closed;
     std::string why{};
   };
   std::vector<Loss> lost_;

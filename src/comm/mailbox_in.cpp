@@ -86,7 +86,7 @@ void Mailbox::watch_closing(Rank from, Peer& peer) {
   const auto now = std::chrono::steady_clock::now();
   peer.closing = peer.closing.value_or(now);
   if (!peer.told && now - *peer.closing > kAllClose) {
-    tell_lost(from, peer, false,
+    tell_lost(from, peer, LossKind::Cut,
               fmt::format("one of its {} connections closed", peer.lines.size()));
   }
 }
@@ -171,10 +171,9 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
   const Key key{h.context, h.number, h.topic};
   const bool unwanted = forgotten_.contains(h.context);
   if (!unwanted) {
-    const auto it =
-        std::ranges::find_if(peer.waiting, [&](const Incoming* m) { return m->key == key; });
+    const auto it = peer.waiting.find(key);
     if (it != peer.waiting.end()) {
-      Incoming* message = *it;
+      Incoming* message = it->second;
       peer.waiting.erase(it);
       if (is_wrong(*message, h)) {
         complete(*message);
@@ -209,7 +208,8 @@ void Mailbox::keep(Peer& peer, Line& line) {
   line.stored = std::make_shared<Stored>();
   line.stored->header = line.in_header;
   if (line.in_header.topic != Topic::Control) {
-    peer.kept.push_back(line.stored);
+    const PieceHeader& h = line.in_header;
+    peer.kept.emplace(Key{h.context, h.number, h.topic}, line.stored);
   }
 }
 
@@ -280,6 +280,24 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   }
 }
 
+namespace {
+
+/// Combines bytes that came with what is at the landing. An exception of the user's reduction is this rank's own fault:
+/// it is kept for the operation, and says nothing of the sender.
+void combine_part(Incoming& message, const Landing& landing, const std::byte* data) {
+  const std::array<const std::byte*, 2> inputs{landing.base, data};
+  const std::array<std::byte*, 1> targets{landing.data};
+  const auto bytes = static_cast<std::int64_t>(landing.bytes);
+  try {
+    combine_many(*message.combine, inputs, targets, bytes / size_of(message.combine->dtype).count,
+                 Stores::Cached);
+  } catch (...) {
+    message.thrown = std::current_exception();
+  }
+}
+
+}  // namespace
+
 /// Copies or combines bytes of a message to where they belong. Combined bytes come in whole elements:
 /// pieces are cut at multiples of every element's size, and parts are whole elements.
 void Mailbox::land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const {
@@ -295,12 +313,8 @@ void Mailbox::land(Incoming& message, std::uint64_t offset, std::span<const std:
     }
     if (message.combine == nullptr) {
       std::memcpy(part.data + skip, data.data(), here);
-    } else {
-      const std::array<const std::byte*, 2> inputs{part.base + skip, data.data()};
-      const std::array<std::byte*, 1> targets{part.data + skip};
-      combine_many(*message.combine, inputs, targets,
-                   static_cast<std::int64_t>(here) / size_of(message.combine->dtype).count,
-                   Stores::Cached);
+    } else if (!message.thrown) {
+      combine_part(message, {part.data + skip, part.base + skip, here}, data.data());
     }
     data = data.subspan(here);
     skip = 0;
@@ -314,14 +328,11 @@ void Mailbox::complete(Incoming& message) {
 
 /// Looks among what was kept. What has not come yet of such a message goes straight to the receive.
 bool Mailbox::try_stored(Peer& peer, Incoming& message) {
-  const auto it = std::ranges::find_if(peer.kept, [&](const std::shared_ptr<Stored>& stored) {
-    const PieceHeader& h = stored->header;
-    return Key{h.context, h.number, h.topic} == message.key;
-  });
+  const auto it = peer.kept.find(message.key);
   if (it == peer.kept.end()) {
     return false;
   }
-  const std::shared_ptr<Stored> stored = *it;
+  const std::shared_ptr<Stored> stored = it->second;
   peer.kept.erase(it);
   if (is_wrong(message, stored->header)) {
     redirect(peer, *stored, nullptr);

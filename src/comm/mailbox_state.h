@@ -97,8 +97,8 @@ struct Mailbox::Peer {
   std::vector<std::unique_ptr<Line>> lines;
   std::deque<std::shared_ptr<Sending>> queue;
   std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning has gone
-  std::list<Incoming*> waiting;
-  std::list<std::shared_ptr<Stored>> kept;
+  std::multimap<Key, Incoming*> waiting;        ///< those of one key in order
+  std::multimap<Key, std::shared_ptr<Stored>> kept;
   /// Messages of several pieces that are under way, by serial.
   struct UnderWay {
     Incoming* target = nullptr;

@@ -58,6 +58,7 @@ class FixedOrderOp : public Op {
     return Progress::Moved;
   }
   void check(Seconds stuck) override { op_->check(stuck); }
+  void expire(Seconds stuck) override { op_->expire(stuck); }
 
  private:
   [[nodiscard]] std::vector<std::int64_t> block_counts() const {

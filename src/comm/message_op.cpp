@@ -33,20 +33,17 @@ SendOp::SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, R
   message_.key = key_of(group, tag);
   message_.fingerprint = fingerprint_of(dtype);
   message_.parts.push_back(data);
+  group.world().count_message(static_cast<std::int64_t>(data.size()));
+  group.world().mailbox().send(message_);
 }
 
 SendOp::~SendOp() {
-  if (posted_ && !message_.done.load()) {
+  if (!message_.done.load()) {
     group_.world().mailbox().cancel(message_);
   }
 }
 
 Progress SendOp::advance() {
-  if (!posted_) {
-    group_.world().count_message(static_cast<std::int64_t>(message_.parts.front().size()));
-    group_.world().mailbox().send(message_);
-    posted_ = true;
-  }
   if (!message_.done.load(std::memory_order_acquire)) {
     group_.world().progress();
   }
@@ -56,12 +53,17 @@ Progress SendOp::advance() {
   return moved_since(message_.moved, seen_);
 }
 
-void SendOp::check(Seconds stuck) {
-  group_.check_members([this](Rank place) { return place == to_; }, stuck,
-                       [this] {
-                         return fmt::format("send of {} bytes to rank {}, tag {}",
-                                            message_.parts[0].size(), message_.to, tag_);
-                       });
+void SendOp::check(Seconds /*stuck*/) {
+  group_.check_members([this](Rank place) { return place == to_; }, [this] { return text(); });
+}
+
+void SendOp::expire(Seconds stuck) {
+  group_.fail_late({to_}, stuck, text());
+}
+
+std::string SendOp::text() const {
+  return fmt::format("send of {} bytes to rank {}, tag {}", message_.parts[0].size(), message_.to,
+                     tag_);
 }
 
 ReceiveOp::ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from,
@@ -71,19 +73,16 @@ ReceiveOp::ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, R
   message_.key = key_of(group, tag);
   message_.fingerprint = fingerprint_of(dtype);
   message_.parts.push_back({data.data(), nullptr, data.size()});
+  group.world().mailbox().receive(message_);
 }
 
 ReceiveOp::~ReceiveOp() {
-  if (posted_ && !message_.done.load()) {
+  if (!message_.done.load()) {
     group_.world().mailbox().cancel(message_);
   }
 }
 
 Progress ReceiveOp::advance() {
-  if (!posted_) {
-    group_.world().mailbox().receive(message_);
-    posted_ = true;
-  }
   if (!message_.done.load(std::memory_order_acquire)) {
     group_.world().progress();
   }
@@ -101,12 +100,16 @@ Progress ReceiveOp::advance() {
   return Progress::Done;
 }
 
-void ReceiveOp::check(Seconds stuck) {
-  group_.check_members([this](Rank place) { return place == from_; }, stuck,
-                       [this] {
-                         return fmt::format("receive of {} bytes from rank {}, tag {}", bytes_,
-                                            message_.from, tag_);
-                       });
+void ReceiveOp::check(Seconds /*stuck*/) {
+  group_.check_members([this](Rank place) { return place == from_; }, [this] { return text(); });
+}
+
+void ReceiveOp::expire(Seconds stuck) {
+  group_.fail_late({from_}, stuck, text());
+}
+
+std::string ReceiveOp::text() const {
+  return fmt::format("receive of {} bytes from rank {}, tag {}", bytes_, message_.from, tag_);
 }
 
 }  // namespace trireme::comm

@@ -383,6 +383,9 @@ bool ScheduledOp::step_done() {
     if (!arrival.posted || !arrival.message.done.load(std::memory_order_acquire)) {
       return false;
     }
+    if (arrival.message.thrown) {
+      std::rethrow_exception(arrival.message.thrown);
+    }
     if (arrival.message.wrong == Incoming::Wrong::Call) {
       group_.hearing().dispute(record_);
       return false;
@@ -459,29 +462,49 @@ void ScheduledOp::finish_block(Block block) {
   }
 }
 
+/// Whether a message from this member, or to it, is not done.
+bool ScheduledOp::is_missing(Rank place) const {
+  const Rank world_rank = group_.members()[static_cast<std::size_t>(place)];
+  return std::ranges::any_of(receives_,
+                             [&](const Arrival& arrival) {
+                               return arrival.message.from == world_rank &&
+                                      !arrival.message.done.load();
+                             }) ||
+         std::ranges::any_of(sends_, [&](const Outgoing& send) {
+           return send.to == world_rank && !send.done.load();
+         });
+}
+
+std::string ScheduledOp::text() const {
+  return fmt::format("call #{}, {}, step {} of {}", record_.sequence, to_text(record_), step_ + 1,
+                     schedule_.steps.size());
+}
+
 void ScheduledOp::check(Seconds stuck) {
   if (handshake_) {
     handshake_->check(stuck);
     return;
   }
-  group_.check_members(
-      [this](Rank place) {
-        const Rank world_rank = group_.members()[static_cast<std::size_t>(place)];
-        const bool waited_for = std::ranges::any_of(receives_, [&](const Arrival& arrival) {
-          return arrival.message.from == world_rank && !arrival.message.done.load();
-        });
-        return waited_for || std::ranges::any_of(sends_, [&](const Outgoing& send) {
-                 return send.to == world_rank && !send.done.load();
-               });
-      },
-      stuck,
-      [this] {
-        return fmt::format("call #{}, {}, step {} of {}", record_.sequence, to_text(record_),
-                           step_ + 1, schedule_.steps.size());
-      });
+  group_.check_members([this](Rank place) { return is_missing(place); }, [this] { return text(); });
   if (!group_.sees_memory()) {  // else the handshake found out
     group_.hearing().inquire(record_, stuck);
   }
+}
+
+/// A member that this rank waits for may itself wait for another: those that nobody has heard of in this call are late.
+void ScheduledOp::expire(Seconds stuck) {
+  if (handshake_) {
+    handshake_->expire(stuck);
+    return;
+  }
+  std::vector<Rank> late =
+      group_.sees_memory() ? std::vector<Rank>{} : group_.hearing().silent_in(record_.sequence);
+  for (Rank place = 0; late.empty() && place < group_.size(); ++place) {
+    if (place != me_ && is_missing(place)) {
+      late.push_back(place);
+    }
+  }
+  group_.fail_late(late, stuck, text());
 }
 
 }  // namespace trireme::comm

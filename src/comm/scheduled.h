@@ -36,6 +36,7 @@ class ScheduledOp : public Op {
 
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
 
  private:
   /// A receive and the one before it in the step that touches the same block, if any.
@@ -59,6 +60,9 @@ class ScheduledOp : public Op {
   void finish();
   void finish_block(Block block);
   void cancel_all();
+
+  [[nodiscard]] bool is_missing(Rank place) const;
+  [[nodiscard]] std::string text() const;
 
   [[nodiscard]] Key key() const;
   [[nodiscard]] Extent extent(Block block) const;

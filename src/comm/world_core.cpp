@@ -25,6 +25,18 @@ Waiting waiting_for(std::size_t ranks_here, bool network) {
   return crowded ? Waiting{.spins = 10, .yields = 400} : Waiting{.spins = 4000, .yields = 200};
 }
 
+std::int64_t nanoseconds_now() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+std::int64_t nanoseconds(Seconds seconds) {
+  return static_cast<std::int64_t>(seconds.count * 1e9);
+}
+
+/// How long a process may stand still, as a part of the deadline, before its peers may have given it up: somewhat less
+/// than the whole, as they count from its last heartbeat.
+constexpr double kStoodStill = 0.75;
+
 }  // namespace
 
 /// Sleeping: on the rank's bell; where there is a network, in the transport that polls it.
@@ -71,18 +83,17 @@ WorldCore::WorldCore(WorldParts parts)
                     [this](Rank from, const PieceHeader& header, std::span<const std::byte> data) {
                       handle_control(from, header, data);
                     },
-                .lost =
-                    [this](Rank peer, bool damaged, const std::string& why) {
-                      report(peer, damaged ? CommFault::Corrupt : CommFault::Died, why);
-                    },
-                .heard =
-                    [this](Rank peer) {
-                      heard_[static_cast<std::size_t>(peer)].store(
-                          std::chrono::steady_clock::now().time_since_epoch().count());
-                    },
+                .lost = [this](Rank peer, LossKind kind,
+                               const std::string& why) { report_loss(peer, kind, why); },
+                .heard = [this](Rank peer) { hear(peer); },
                 .completed = [this] { idle_->wake(); }}),
-      troubles_(static_cast<std::size_t>(parts_.size)),
+      agreements_([this](Rank to, std::uint64_t context, std::span<const std::byte> data) {
+        post_control(to, ControlKind::Agreement, context, data);
+      }),
+      failures_(static_cast<std::size_t>(parts_.size)),
       heard_(static_cast<std::size_t>(parts_.size)),
+      beaten_(static_cast<std::size_t>(parts_.size)),
+      doubted_until_(static_cast<std::size_t>(parts_.size)),
       farewells_(static_cast<std::size_t>(parts_.size)) {
   std::map<std::string, std::vector<Rank>> hosts;
   for (Rank r = 0; r < parts_.size; ++r) {
@@ -103,7 +114,10 @@ WorldCore::WorldCore(WorldParts parts)
   const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
   idle_ = std::make_unique<WorldIdle>(mine == nullptr ? *own_bell_ : mine->bell, network_, mailbox_,
                                       mine != nullptr && here.size() > 1);
-  engine_ = std::make_unique<Engine>(*idle_, waiting_for(here.size(), network_ != nullptr));
+  engine_ = std::make_unique<Engine>(
+      *idle_, EngineOptions{.waiting = waiting_for(here.size(), network_ != nullptr),
+                            .patience = patience(),
+                            .progress = [this] { return progress(); }});
   std::vector<Watched> watched;
   for (Rank r = 0; r < size(); ++r) {
     if (r == rank()) {
@@ -117,6 +131,11 @@ WorldCore::WorldCore(WorldParts parts)
                           options().checksums == WorldOptions::Checksums::Network));
     watched.push_back({r, page(r), transport.death_watch(r)});
   }
+  last_tick_.store(nanoseconds_now());
+  for (std::size_t peer = 0; peer < heard_.size(); ++peer) {
+    heard_[peer].store(last_tick_);
+    beaten_[peer].store(last_tick_);
+  }
   make_all_group();
   if (mine != nullptr) {
     mine->presence.store(Presence::Here);
@@ -125,9 +144,12 @@ WorldCore::WorldCore(WorldParts parts)
   if (!alone && size() > 1) {
     watch_ = std::make_unique<Watch>(
         mine, std::move(watched), options().deadline,
-        Watch::Handlers{.report = [this](Rank r, CommFault fault,
-                                         const std::string& text) { report(r, fault, text); },
-                        .tick = [this] { tick(); }});
+        Watch::Handlers{
+            .report =
+                [this](Rank r, CommFault fault, const std::string& text) {
+                  report(r, {fault, text, Standing::Dead});  // it sees the verdict itself
+                },
+            .tick = [this] { tick(); }});
   }
 }
 
@@ -148,7 +170,7 @@ void WorldCore::say_goodbye() {
     }
     if (RankPage* theirs = page(r); theirs != nullptr) {
       theirs->bell.ring_loudly();
-    } else if (!trouble(r)) {
+    } else if (!failure(r)) {
       post_control(r, ControlKind::Goodbye, 0, {});
     }
   }
@@ -161,7 +183,7 @@ void WorldCore::await_farewells() {
   const auto give_up = deadline_in(options().deadline);
   for (Rank r = 0; r < size(); ++r) {
     const bool network = r != rank() && page(r) == nullptr;
-    while (network && !farewells_[static_cast<std::size_t>(r)].load() && !trouble(r) &&
+    while (network && !farewells_[static_cast<std::size_t>(r)].load() && !failure(r) &&
            !passed(give_up)) {
       if (!progress()) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -220,22 +242,78 @@ bool WorldCore::progress() {
   return mailbox_.progress();
 }
 
-void WorldCore::report(Rank rank, CommFault fault, const std::string& text) {
+// Failures of ranks.
+
+void WorldCore::report(Rank rank, const Failure& failure) {
   {
     MutexLock lock(mutex_);
-    std::optional<Trouble>& trouble = troubles_[static_cast<std::size_t>(rank)];
-    if (trouble) {
+    std::optional<Failure>& first = failures_[static_cast<std::size_t>(rank)];
+    if (first) {
       return;
     }
-    trouble = Trouble{fault, text};
+    first = failure;
   }
-  troubles_seen_.store(true, std::memory_order_release);
+  has_failures_.store(true, std::memory_order_release);
   idle_->wake();
 }
 
-std::optional<Trouble> WorldCore::trouble(Rank rank) const {
-  MutexLock lock(mutex_);
-  return troubles_[static_cast<std::size_t>(rank)];
+std::optional<Failure> WorldCore::failure(Rank rank) {
+  if (has_failures()) {
+    MutexLock lock(mutex_);
+    if (const auto& failure = failures_[static_cast<std::size_t>(rank)]) {
+      return failure;
+    }
+  }
+  const RankPage* theirs = page(rank);
+  if (rank != this->rank() && theirs != nullptr &&
+      theirs->presence.load(std::memory_order_acquire) == Presence::Left) {
+    return Failure{CommFault::Left, "", Standing::Dead};
+  }
+  return std::nullopt;
+}
+
+void WorldCore::give_up(Rank rank, const std::string& why) {
+  if (RankPage* theirs = page(rank); theirs != nullptr) {
+    std::uint32_t none = 0;
+    theirs->verdict.compare_exchange_strong(none,
+                                            static_cast<std::uint32_t>(CommFault::Stopped) + 1);
+    report(rank, {CommFault::Stopped, why, Standing::Dead});
+  } else {
+    post_control(rank, ControlKind::GivenUp, 0, {});
+    report(rank, {CommFault::Stopped, why, Standing::Silent});
+  }
+}
+
+bool WorldCore::is_final(Rank rank, Departures& departures) {
+  const std::optional<Failure> known = failure(rank);
+  const bool arriving = known && known->fault == CommFault::Left && mailbox_.is_in_the_middle(rank);
+  return departures.is_final(rank, arriving, options().deadline);
+}
+
+/// A peer whose connections all closed is dead, unless this rank stood still for so long that the peer may have given
+/// it up and left since.
+void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
+  const bool dead = kind == LossKind::Closed && !may_have_been_given_up(rank);
+  report(rank, {kind == LossKind::Damaged ? CommFault::Corrupt : CommFault::Died, why,
+                dead ? Standing::Dead : Standing::Silent});
+}
+
+bool WorldCore::may_have_been_given_up(Rank by) const {
+  const auto stood_still =
+      static_cast<std::int64_t>(kStoodStill * static_cast<double>(nanoseconds(options().deadline)));
+  return doubted_until_[static_cast<std::size_t>(by)].load() != 0 ||
+         nanoseconds_now() - last_tick_.load() > stood_still;
+}
+
+/// Bytes came from a peer. Those that come a deadline after this process stood still were sent since: a peer that had
+/// given this rank up would have fallen silent.
+void WorldCore::hear(Rank rank) {
+  const std::int64_t now = nanoseconds_now();
+  const auto peer = static_cast<std::size_t>(rank);
+  heard_[peer].store(now);
+  if (const std::int64_t until = doubted_until_[peer].load(); until != 0 && now > until) {
+    doubted_until_[peer].store(0);
+  }
 }
 
 Area* WorldCore::take_area() {
@@ -274,26 +352,52 @@ std::shared_ptr<GroupCore> WorldCore::make_group(std::uint64_t context, std::vec
 
 /// Every heartbeat: peers behind a network hear that this rank lives, and are listened to.
 void WorldCore::tick() {
-  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-  const auto deadline = static_cast<std::int64_t>(options().deadline.count * 1e9);
-  const bool was_away = now - last_tick_ > deadline / 2;  // or it is the first time
-  last_tick_ = now;
+  const std::int64_t now = nanoseconds_now();
+  const std::int64_t deadline = nanoseconds(options().deadline);
+  const std::int64_t still = now - last_tick_.exchange(now);
+  if (parts_.heartbeat) {
+    parts_.heartbeat->receive([&](Rank r) { beaten_[static_cast<std::size_t>(r)].store(now); });
+  }
   for (Rank r = 0; r < size(); ++r) {
-    if (r == rank() || page(r) != nullptr || trouble(r)) {
+    const auto peer = static_cast<std::size_t>(r);
+    if (r == rank() || page(r) != nullptr || failure(r)) {
       continue;
     }
-    mailbox_.post(r, {0, static_cast<std::uint64_t>(ControlKind::Beat), Topic::Control}, {},
-                  Mailbox::Urgency::Urgent);
-    std::atomic<std::int64_t>& heard = heard_[static_cast<std::size_t>(r)];
-    if (was_away) {
-      heard.store(now);
-    } else if (now - heard.load() > deadline) {
-      report(r, CommFault::Stopped,
-             fmt::format("no sign of life for {:.1f} s",
-                         static_cast<double>(now - heard.load()) * 1e-9));
+    if (static_cast<double>(still) > kStoodStill * static_cast<double>(deadline)) {
+      doubted_until_[peer].store(now + deadline);
     }
+    if (still > deadline / 2) {  // it was this process that stood still
+      heard_[peer].store(now);
+      beaten_[peer].store(now);
+    }
+    look_at(r, now);
   }
   progress();
+}
+
+/// Tells a peer that this rank lives, and gives it up if it has been silent for too long. A peer whose heartbeats come
+/// while its connections carry nothing has time to recover them: after a short interruption they take as long again.
+void WorldCore::look_at(Rank rank, std::int64_t now) {
+  constexpr std::int64_t kToRecover = 3;  // deadlines
+  const auto peer = static_cast<std::size_t>(rank);
+  const std::int64_t deadline = nanoseconds(options().deadline);
+  const std::int64_t silent = now - heard_[peer].load();
+  const std::int64_t lifeless = std::min(silent, now - beaten_[peer].load());
+  if (lifeless > deadline) {
+    give_up(rank,
+            fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
+    return;
+  }
+  if (silent > kToRecover * deadline) {
+    give_up(rank, fmt::format("it is alive, but nothing came over its connections for {:.1f} s",
+                              static_cast<double>(silent) * 1e-9));
+    return;
+  }
+  mailbox_.post(rank, {0, static_cast<std::uint64_t>(ControlKind::Beat), Topic::Control}, {},
+                Mailbox::Urgency::Urgent);
+  if (parts_.heartbeat) {
+    parts_.heartbeat->beat(rank);
+  }
 }
 
 void WorldCore::handle_control(Rank from, const PieceHeader& header,
@@ -325,16 +429,17 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       }
       break;
     case ControlKind::Exchange:
-      if (data.size() >= sizeof(std::uint64_t)) {
-        std::uint64_t round = 0;
-        std::memcpy(&round, data.data(), sizeof(round));
-        const auto rest = data.subspan(sizeof(round));
-        exchanges_.put(header.context, round, from, {rest.begin(), rest.end()});
-      }
+      exchanges_.put(header.context, from, {data.begin(), data.end()});
+      break;
+    case ControlKind::GivenUp:
+      report(from, {CommFault::Stopped, "it gave this rank up", Standing::GaveUpOnUs});
+      break;
+    case ControlKind::Agreement:
+      agreements_.receive(header.context, from, data);
       break;
     case ControlKind::Goodbye:
       post_control(from, ControlKind::Farewell, 0, {});
-      report(from, CommFault::Left, "");
+      report(from, {CommFault::Left, "", Standing::Dead});
       break;
     case ControlKind::Farewell:
       farewells_[static_cast<std::size_t>(from)].store(true);

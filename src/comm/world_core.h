@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "comm/agreements.h"
 #include "comm/area.h"
 #include "comm/control.h"
 #include "comm/engine.h"
 #include "comm/group_core.h"
+#include "comm/heartbeat.h"
 #include "comm/mailbox.h"
 #include "comm/memory.h"
 #include "comm/scratch.h"
@@ -27,9 +29,10 @@
 namespace trireme::comm {
 
 /// What is wrong with a rank.
-struct Trouble {
+struct Failure {
   CommFault fault = CommFault::Died;
   std::string text{};
+  Standing standing = Standing::Silent;  ///< how it counts when the others agree on who is left
 };
 
 /// What a world is built from.
@@ -40,6 +43,7 @@ struct WorldParts {
   std::vector<std::string> hosts{};  ///< by rank: the name of its host
   std::vector<Transport*> reach{};   ///< by rank: the transport to it; this rank: any
   std::vector<std::unique_ptr<Transport>> transports{};
+  std::unique_ptr<Heartbeat> heartbeat{};    ///< where there are peers on other hosts
   Area* first_area = nullptr;                ///< for the group of all, where all are on one host
   std::vector<std::uint64_t> area_places{};  ///< of all ranks' first areas
 };
@@ -90,10 +94,15 @@ class WorldCore {
   }
   [[nodiscard]] SentBytes bytes_sent() const;
 
-  // Trouble: found by the watch or by a broken stream; read by whoever waits.
-  void report(Rank rank, CommFault fault, const std::string& text);
-  [[nodiscard]] std::optional<Trouble> trouble(Rank rank) const;
-  [[nodiscard]] bool has_trouble() const { return troubles_seen_.load(std::memory_order_acquire); }
+  // Failures: found by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
+  void report(Rank rank, const Failure& failure);
+  /// Also that a rank of this host has left.
+  [[nodiscard]] std::optional<Failure> failure(Rank rank);
+  [[nodiscard]] bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
+  /// This rank no longer talks to that one, and lets it know.
+  void give_up(Rank rank, const std::string& why);
+  /// Whether nothing more is expected of a rank that left or failed.
+  [[nodiscard]] bool is_final(Rank rank, Departures& departures);
 
   /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
   /// sign of life.
@@ -113,6 +122,7 @@ class WorldCore {
                                                       std::vector<Area*> areas,
                                                       std::uint64_t first_sequence);
   [[nodiscard]] Exchanges& exchanges() { return exchanges_; }
+  [[nodiscard]] Agreements& agreements() { return agreements_; }
   void post_control(Rank to, ControlKind kind, std::uint64_t context,
                     std::span<const std::byte> data);
 
@@ -127,6 +137,10 @@ class WorldCore {
   void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
   void make_all_group();
   void tick();
+  void look_at(Rank rank, std::int64_t now);
+  void hear(Rank rank);
+  [[nodiscard]] bool may_have_been_given_up(Rank by) const;
+  void report_loss(Rank rank, LossKind kind, const std::string& why);
   [[noreturn]] void throw_given_up() const;
   void say_goodbye();
   void await_farewells();
@@ -142,16 +156,20 @@ class WorldCore {
   ScratchPool scratch_;
   std::unique_ptr<Engine> engine_;
   Exchanges exchanges_;
+  Agreements agreements_;
 
   std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1> sent_{};  ///< last: messages
   mutable Mutex mutex_;
-  std::vector<std::optional<Trouble>> troubles_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<GroupCore>> groups_ TRIREME_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
-  std::atomic<bool> troubles_seen_{false};
-  /// When each peer behind a network was last heard of, in nanoseconds of the steady clock.
-  std::vector<std::atomic<std::int64_t>> heard_;
-  std::int64_t last_tick_ = 0;
+  std::atomic<bool> has_failures_{false};
+  // Of peers behind a network, by rank, in nanoseconds of the steady clock.
+  std::vector<std::atomic<std::int64_t>> heard_;   ///< when bytes of its last came
+  std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat came as a datagram
+  /// Once this process stood still: the peer may have given this rank up, unless it is heard after this time.
+  std::vector<std::atomic<std::int64_t>> doubted_until_;
+  std::atomic<std::int64_t> last_tick_{0};
   std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
 
   std::unique_ptr<Group> all_;

@@ -343,43 +343,6 @@ TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
   }
 }
 
-/// A rank that was given up and wakes later may not write into others' memory.
-TEST(Groups, RankThatWakesAfterItWasGivenUpIsTold) {
-  WorldOptions options{.deadline = {0.2}};
-  run_ranks(
-      TransportKind::SharedMemory, 3,
-      [](World& world) {
-        SharedSpan<float> data = world.allocate<float>(100000);
-        world.all().run(allreduce<float>(data.span()));
-        const pid_t me = getpid();
-        std::vector<std::int64_t> pids(3);
-        const std::vector<std::int64_t> mine{me};
-        world.all().run(allgather<std::int64_t>(mine, pids));
-        if (world.rank() == 2) {
-          raise(SIGSTOP);
-          require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
-                      CommFault::Stopped,
-                  "it is told");
-          require(fault_of([&] { (void)world.all().shrink(); }) == CommFault::Stopped,
-                  "it makes no group of its own");
-          return;
-        }
-        require(
-            fault_of([&] { world.all().run(allreduce<float>(data.span())); }) == CommFault::Stopped,
-            "the others know");
-        Group rest = world.all().shrink();
-        std::ranges::fill(data.span(), 3.0F);
-        rest.barrier();
-        if (world.rank() == 0) {
-          kill(static_cast<pid_t>(pids[2]), SIGCONT);
-        }
-        sleep_for(0.3);
-        require(std::ranges::all_of(data.span(), [](float x) { return x == 3.0F; }),
-                "memory of the others is theirs");
-      },
-      options);
-}
-
 std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
   std::string text(name(param.param));
   std::ranges::replace(text, '-', '_');

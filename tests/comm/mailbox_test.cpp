@@ -80,7 +80,7 @@ class Mailboxes : public testing::Test {
 
   static Mailbox::Handlers handlers() {
     return {.control = [](Rank, const PieceHeader&, std::span<const std::byte>) {},
-            .lost = [](Rank, bool, const std::string& why) { FAIL() << why; },
+            .lost = [](Rank, LossKind, const std::string& why) { FAIL() << why; },
             .heard = [](Rank) {},
             .completed = [] {}};
   }

@@ -42,6 +42,12 @@ inline std::vector<TransportKind> transports() {
   std::erase_if(all, [](TransportKind kind) { return !is_built(kind); });
   return all;
 }
+/// Those of them whose ranks are processes.
+inline std::vector<TransportKind> process_transports() {
+  std::vector<TransportKind> all = transports();
+  std::erase(all, TransportKind::InProcess);
+  return all;
+}
 /// Those of them that send bytes through the system.
 inline std::vector<TransportKind> networks() {
   std::vector<TransportKind> all{TransportKind::Tcp, TransportKind::Ucx};

@@ -1,0 +1,265 @@
+// Who survives a failure, and who is blamed for it.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "comm/netns.h"
+#include "comm/run_ranks.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using test::require;
+using test::run_ranks;
+
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+/// The fault of what `body` throws.
+CommFault fault_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CommError& error) {
+    return error.fault();
+  }
+  throw std::runtime_error("no CommError was thrown");
+}
+
+class Survivors : public testing::TestWithParam<TransportKind> {};
+
+/// A rank that was given up and wakes later may not write into others' memory, nor continue by itself. The others are
+/// through with everything, or still there, when it wakes.
+class GivenUp : public testing::TestWithParam<TransportKind> {
+ protected:
+  static constexpr Rank kRanks = 3;
+
+  /// `others` run after the survivors shrank; `wake` lets the stopped rank run again.
+  static void stop_last_rank(
+      const std::function<void(Group& rest, const std::function<void()>& wake)>& others) {
+    run_ranks(GetParam(), kRanks,
+              [&](World& world) {
+                std::vector<std::int64_t> pids(kRanks);
+                const std::vector<std::int64_t> mine{getpid()};
+                world.all().run(allgather<std::int64_t>(mine, pids));
+                const auto run = [&] {
+                  std::vector<float> data(100000, 1.0F);
+                  world.all().run(allreduce<float>(std::span(data)));
+                };
+                if (world.rank() == kRanks - 1) {
+                  raise(SIGSTOP);
+                  const auto fault = fault_of(run);
+                  require(fault == CommFault::Stopped || fault == CommFault::Died, "it is told");
+                  require(fault_of([&] { (void)world.all().shrink(); }) == CommFault::Stopped,
+                          "it makes no group of its own");
+                  return;
+                }
+                require(fault_of(run) == CommFault::Stopped, "the others know");
+                Group rest = world.all().shrink();
+                require(rest.size() == kRanks - 1, "they continue");
+                others(rest, [&] { kill(static_cast<pid_t>(pids[kRanks - 1]), SIGCONT); });
+              },
+              {.deadline = {0.3}});
+  }
+};
+
+TEST_P(GivenUp, DoesNotContinueAloneWhenItWakes) {
+  stop_last_rank([](Group& rest, const std::function<void()>& wake) {
+    if (rest.rank() == 0) {
+      wake();
+    }
+    sleep_for(0.5);
+    rest.barrier();
+  });
+}
+
+TEST_P(GivenUp, DoesNotContinueAloneWhenAllOthersHaveLeft) {
+  stop_last_rank([](Group& rest, const std::function<void()>& wake) {
+    if (rest.rank() == 0 && fork() == 0) {  // outlives all ranks that know of it
+      sleep_for(0.5);
+      wake();
+      _exit(0);
+    }
+  });
+}
+
+/// The rank stops in the middle of a long message: nothing more of it comes, and nobody waits for the rest.
+TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
+  for (int run = 0; run < 3; ++run) {
+    run_ranks(GetParam(), 3,
+              [](World& world) {
+                constexpr std::size_t kLong = std::size_t{64} << 20;
+                std::vector<std::uint8_t> data(kLong);
+                std::vector<std::int64_t> pids(3);
+                const std::vector<std::int64_t> mine{getpid()};
+                world.all().run(allgather<std::int64_t>(mine, pids));
+                if (world.rank() == 2) {
+                  const Pending sending = world.all().start_send<std::uint8_t>(data, 0);
+                  sleep_for(0.005);
+                  raise(SIGSTOP);
+                } else {
+                  const CommFault fault = fault_of([&] {
+                    if (world.rank() == 0) {
+                      world.all().receive<std::uint8_t>(data, 2);
+                    }
+                    world.all().barrier();
+                  });
+                  require(fault == CommFault::Stopped, "the others know");
+                  const auto begin = std::chrono::steady_clock::now();
+                  Group rest = world.all().shrink();
+                  require(rest.size() == 2, "they continue");
+                  rest.barrier();
+                  const std::chrono::duration<double> took =
+                      std::chrono::steady_clock::now() - begin;
+                  require(took.count() < 6, fmt::format("shrink took {} s", took.count()));
+                  if (world.rank() == 0) {
+                    kill(static_cast<pid_t>(pids[2]), SIGCONT);
+                  }
+                }
+              },
+              {.deadline = {0.3}});
+  }
+}
+
+std::string process_transport_name(const testing::TestParamInfo<TransportKind>& param) {
+  return std::string(name(param.param));
+}
+INSTANTIATE_TEST_SUITE_P(Processes, GivenUp, testing::ValuesIn(test::process_transports()),
+                         process_transport_name);
+
+TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
+  run_ranks(TransportKind::SharedMemory, 3,
+            [](World& world) {
+              SharedSpan<float> data = world.allocate<float>(100000);
+              world.all().run(allreduce<float>(data.span()));
+              std::vector<std::int64_t> pids(3);
+              const std::vector<std::int64_t> mine{getpid()};
+              world.all().run(allgather<std::int64_t>(mine, pids));
+              if (world.rank() == 2) {
+                raise(SIGSTOP);
+                require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
+                            CommFault::Stopped,
+                        "it is told");
+                return;
+              }
+              require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
+                          CommFault::Stopped,
+                      "the others know");
+              Group rest = world.all().shrink();
+              std::ranges::fill(data.span(), 3.0F);
+              rest.barrier();
+              if (world.rank() == 0) {
+                kill(static_cast<pid_t>(pids[2]), SIGCONT);
+              }
+              sleep_for(0.3);
+              require(std::ranges::all_of(data.span(), [](float x) { return x == 3.0F; }),
+                      "memory of the others is theirs");
+            },
+            {.deadline = {0.2}});
+}
+
+// A user's reduction that throws.
+
+TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
+  for (const Method method : {Method{}, Method::scheduled(Algorithm::Ring)}) {
+    for (const Order order : {Order::Any, Order::Fixed}) {
+      run_ranks(GetParam(), 3, [&](World& world) {
+        const UserReduction user{"picky", [&](const void*, void*, std::int64_t) {
+                                   if (world.rank() == 1) {
+                                     throw std::runtime_error("I do not like these numbers");
+                                   }
+                                 }};
+        std::vector<std::int64_t> data(30000, 1);
+        const CallOptions options{.user = &user, .order = order, .method = method};
+        try {
+          world.all().run(allreduce<std::int64_t>(std::span(data), options));
+          world.all().barrier();
+          require(false, "nobody noticed");
+        } catch (const CommError& error) {
+          require(world.rank() != 1, "it gets its own exception");
+          require(error.culprits() == std::vector<Rank>{1},
+                  fmt::format("blames: {}", error.what()));
+          require(std::string(error.what()).find("picky") != std::string::npos, error.what());
+        } catch (const std::runtime_error& error) {
+          require(world.rank() == 1, error.what());
+          require(std::string(error.what()) == "I do not like these numbers", error.what());
+        }
+        Group rest = world.all().shrink();
+        require(rest.size() == 3, "nobody is expelled");
+        rest.barrier();
+      });
+    }
+  }
+}
+
+/// One rank calls shrink() on a group that works: the others learn of it at once.
+TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
+  const auto begin = std::chrono::steady_clock::now();
+  run_ranks(GetParam(), 3,
+            [](World& world) {
+              if (world.rank() != 0) {
+                (void)fault_of([&] { world.all().barrier(); });
+              }
+              Group rest = world.all().shrink();
+              require(rest.size() == 3, "all are left");
+              rest.barrier();
+            },
+            {.deadline = {5.0}});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(100));
+}
+
+/// Rank 2 comes too late; the others wait for one another, and must not be blamed. False if the machine was so busy that
+/// a rank counted as stopped.
+bool is_late_rank_named(TransportKind kind, Seconds deadline) {
+  const test::Shared<std::atomic<bool>> busy;
+  const Method method = test::is_network(kind) ? Method::scheduled(Algorithm::Ring) : Method{};
+  run_ranks(kind, 4,
+            [&](World& world) {
+              std::vector<std::int64_t> data(1000, 1);
+              if (world.rank() == 2) {
+                sleep_for(33 * deadline.count);
+                (void)fault_of([&] { world.all().barrier(); });
+                return;
+              }
+              try {
+                world.all().run(allreduce<std::int64_t>(std::span(data), {.method = method}));
+                require(false, "nobody noticed");
+              } catch (const CommError& error) {
+                *busy = *busy || error.fault() == CommFault::Stopped;
+                require(*busy || error.fault() == CommFault::Late, error.what());
+                require(*busy || error.culprits() == std::vector<Rank>{2}, error.what());
+              }
+            },
+            {.deadline = deadline});
+  return !*busy;
+}
+
+TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
+  for (const double deadline : {0.1, 0.2, 0.4, 0.8}) {
+    if (is_late_rank_named(GetParam(), {deadline})) {
+      return;
+    }
+  }
+  FAIL() << "the machine is too busy";
+}
+
+std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
+  std::string text(name(param.param));
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
+INSTANTIATE_TEST_SUITE_P(All, Survivors, testing::ValuesIn(test::transports()), transport_name);
+
+}  // namespace
+}  // namespace trireme
