@@ -8,15 +8,6 @@
 
 namespace trireme::comm {
 
-bool Departures::is_final(Rank rank, bool arriving, Seconds deadline) {
-  constexpr std::chrono::milliseconds kStillInFlight{50};
-  const auto now = Clock::now();
-  Departure& departure = departures_.emplace(rank, Departure{now, now}).first->second;
-  departure.quiet_since = arriving ? now : departure.quiet_since;
-  return now - departure.quiet_since > kStillInFlight ||
-         std::chrono::duration<double>(now - departure.seen).count() > deadline.count;
-}
-
 void Exchanges::put(std::uint64_t context, Rank from, Bytes data) {
   MutexLock lock(mutex_);
   data_[{context, from}] = std::move(data);
@@ -69,12 +60,14 @@ Progress ExchangeOp::listen() {
 }
 
 void ExchangeOp::check(Seconds /*stuck*/) {
-  (void)listen();  // what a rank said before it left or died counts
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     const Rank rank = options_.ranks[i];
     const std::optional<Failure> failure = world_.failure(rank);
-    if (heard_[i] || !failure ||
-        (failure->fault == CommFault::Left && !world_.is_final(rank, left_))) {
+    if (heard_[i] || !failure || !world_.is_final(rank, left_)) {
+      continue;
+    }
+    (void)listen();  // what it said before it ended counts
+    if (heard_[i]) {
       continue;
     }
     throw CommError(

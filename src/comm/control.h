@@ -31,20 +31,16 @@ enum class ControlKind : std::uint64_t {
   Beat,         ///< "I live"
 };
 
-/// Ranks that have left: what one sent before may still be in flight, or not have been read. One thread.
+/// When ranks were first known to have left or failed. What one sent before may still be arriving. One thread.
 class Departures {
  public:
-  /// Whether nothing more is expected of it: nothing was arriving for a while, or it left longer ago than the deadline.
-  /// `arriving`: a message of it is half here.
-  [[nodiscard]] bool is_final(Rank rank, bool arriving, Seconds deadline);
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] Clock::time_point first_seen(Rank rank) {
+    return seen_.emplace(rank, Clock::now()).first->second;
+  }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  struct Departure {
-    Clock::time_point seen;
-    Clock::time_point quiet_since;
-  };
-  std::map<Rank, Departure> departures_;
+  std::map<Rank, Clock::time_point> seen_;
 };
 
 /// Contributions that have arrived, until someone asks for them. Any thread.

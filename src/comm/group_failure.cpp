@@ -224,7 +224,8 @@ void GroupCore::check_members(const std::function<bool(Rank place)>& missing,
     if (failure->fault != CommFault::Left) {
       fail_for(place, failure->fault, failure->text, what());
     }
-    if (missing(place) && is_final(place)) {
+    // Asked again once all has arrived: what is missing may have been the last of it.
+    if (missing(place) && is_final(place) && missing(place)) {
       fail_for(place, CommFault::Left, "", what());
     }
   }

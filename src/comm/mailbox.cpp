@@ -91,11 +91,26 @@ void Mailbox::cancel(Incoming& message) {
   }
 }
 
-bool Mailbox::is_in_the_middle(Rank from) {
+void Mailbox::expect_end(Rank from, std::uint64_t pieces) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<std::size_t>(from)]->last_piece = pieces;
+}
+
+bool Mailbox::has_everything(Rank from) {
   const std::lock_guard lock(mutex_);
   const Peer& peer = *peers_[static_cast<std::size_t>(from)];
-  return !peer.broken &&
-         std::ranges::any_of(peer.under_way, [](const auto& one) { return one.second.comes; });
+  if (!controls_.empty() || in_dispatch_) {
+    return false;
+  }
+  if (peer.broken) {
+    return true;
+  }
+  if (peer.last_piece) {
+    return peer.pieces_in >= *peer.last_piece;
+  }
+  return std::ranges::all_of(peer.lines, [](const auto& line) {
+    return line->in_head_done == 0 && line->stream->is_drained();
+  });
 }
 
 void Mailbox::forget(std::uint64_t context) {
@@ -168,6 +183,7 @@ void Mailbox::dispatch() {
       const std::lock_guard lock(mutex_);
       controls = std::exchange(controls_, {});
       lost = std::exchange(lost_, {});
+      in_dispatch_ = !controls.empty();
     }
     if (controls.empty() && lost.empty()) {
       return;

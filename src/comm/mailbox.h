@@ -50,13 +50,15 @@ struct PieceHeader {
   std::uint16_t padding = 0;
   std::uint64_t context = 0;
   std::uint64_t number = 0;
-  std::uint64_t fingerprint = 0;  ///< of the call, so that a message of another call is found out
-  std::uint64_t total = 0;        ///< bytes of the message
-  std::uint64_t offset = 0;       ///< of this piece in it
-  std::uint32_t length = 0;       ///< of this piece
-  std::uint32_t serial = 0;       ///< of the message, among those of its sender to this rank
-  std::uint32_t data_sum = 0;     ///< checksum of the data; both are 0 if switched off
-  std::uint32_t head_sum = 0;     ///< of what is above; no header is believed before it agrees
+  /// Of the call, so that a message of another call is found out. Of a control message: how many pieces of others
+  /// its sender gave to the streams before it.
+  std::uint64_t fingerprint = 0;
+  std::uint64_t total = 0;     ///< bytes of the message
+  std::uint64_t offset = 0;    ///< of this piece in it
+  std::uint32_t length = 0;    ///< of this piece
+  std::uint32_t serial = 0;    ///< of the message, among those of its sender to this rank
+  std::uint32_t data_sum = 0;  ///< checksum of the data; both are 0 if switched off
+  std::uint32_t head_sum = 0;  ///< of what is above; no header is believed before it agrees
 };
 static_assert(sizeof(PieceHeader) == 64);
 
@@ -135,9 +137,11 @@ class Mailbox {
             Urgency urgency = Urgency::InTurn);
   /// Whether a message that nobody wants yet holds up a stream, or its impatient sender: then look again soon.
   [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
-  /// Whether a message of this peer has begun to come and is not complete, its sender not waiting to be asked.
-  /// What it said last may be heard before that, by another stream.
-  [[nodiscard]] bool is_in_the_middle(Rank from);
+  /// The peer sends nothing but control messages after so many pieces.
+  void expect_end(Rank from, std::uint64_t pieces);
+  /// Whether everything that a peer sent before it left or died has arrived: what it said last, on one stream, may be
+  /// heard before what it sent on others.
+  [[nodiscard]] bool has_everything(Rank from);
   /// Throws away what has come and will come for a group that is dead.
   void forget(std::uint64_t context);
 
@@ -194,7 +198,8 @@ class Mailbox {
     std::string why{};
   };
   std::vector<Loss> lost_;
-  std::mutex dispatching_;  ///< whoever has it brings control messages to their handler, in order
+  bool in_dispatch_ = false;  ///< control messages were taken out and are not all handled
+  std::mutex dispatching_;    ///< whoever has it brings control messages to their handler, in order
   std::atomic<bool> held_up_{false};
   std::chrono::steady_clock::time_point last_moved_{};  ///< anything, while a stream was held up
   bool completed_ = false;

@@ -243,6 +243,7 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
 /// last piece.
 void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   const PieceHeader h = line.in_header;
+  peer.pieces_in += h.topic == Topic::Control ? 0 : 1;
   const bool direct = line.target != nullptr && lands_directly(*line.target);
   const std::span<const std::byte> data =
       direct ? std::span<const std::byte>(line.target->parts[0].data + h.offset, h.length)

@@ -130,6 +130,11 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
   }
   line.sending = peer.queue.front();
   prepare_piece(line);
+  if (line.out_header.topic == Topic::Control) {
+    line.out_header.fingerprint = peer.pieces_out;
+  } else {
+    ++peer.pieces_out;
+  }
   if (peer.checksums) {
     line.out_header.data_sum = sum_of(line.out_body);
     line.out_header.head_sum = sum_of(line.out_header);

@@ -109,6 +109,9 @@ struct Mailbox::Peer {
   };
   std::map<std::uint32_t, UnderWay> under_way;
   std::uint32_t next_serial = 0;
+  std::uint64_t pieces_out = 0;             ///< given to the streams, of all but control messages
+  std::uint64_t pieces_in = 0;              ///< that arrived, likewise
+  std::optional<std::uint64_t> last_piece;  ///< how many arrive in all, once the peer has said so
   bool checksums = false;
   /// When the first of its streams closed.
   std::optional<std::chrono::steady_clock::time_point> closing;

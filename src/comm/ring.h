@@ -31,6 +31,10 @@ class RingStream : public Stream {
   [[nodiscard]] std::size_t write(std::span<const std::byte> head,
                                   std::span<const std::byte> body) override;
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override;
+  [[nodiscard]] bool is_drained() const override {
+    return incoming_.read.load(std::memory_order_relaxed) ==
+           incoming_.written.load(std::memory_order_acquire);
+  }
 
  private:
   Ring& outgoing_;

@@ -31,6 +31,8 @@ class Stream {
   /// Fills `into` with what has arrived; returns how many bytes that were. Throws Closed, or
   /// Error(Peer) if what comes cannot be right.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
+  /// False if something is known to wait to be read.
+  [[nodiscard]] virtual bool is_drained() const { return true; }
 };
 
 }  // namespace trireme::comm

@@ -284,10 +284,14 @@ void WorldCore::give_up(Rank rank, const std::string& why) {
   }
 }
 
+/// What a rank sent before it ended is waited for, until nothing of it has arrived for the deadline.
 bool WorldCore::is_final(Rank rank, Departures& departures) {
   const std::optional<Failure> known = failure(rank);
-  const bool arriving = known && known->fault == CommFault::Left && mailbox_.is_in_the_middle(rank);
-  return departures.is_final(rank, arriving, options().deadline);
+  const bool ended = known && (known->fault == CommFault::Left || known->fault == CommFault::Died);
+  const std::int64_t last = std::max(heard_[static_cast<std::size_t>(rank)].load(),
+                                     departures.first_seen(rank).time_since_epoch().count());
+  return !ended || mailbox_.has_everything(rank) ||
+         nanoseconds_now() - last > nanoseconds(options().deadline);
 }
 
 /// A peer whose connections all closed is dead, unless this rank stood still for so long that the peer may have given
@@ -438,6 +442,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       agreements_.receive(header.context, from, data);
       break;
     case ControlKind::Goodbye:
+      mailbox_.expect_end(from, header.fingerprint);
       post_control(from, ControlKind::Farewell, 0, {});
       report(from, {CommFault::Left, "", Standing::Dead});
       break;

@@ -282,34 +282,27 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
 
 // A rank that lives but does not come: 30 deadlines, heartbeats or not.
 TEST_P(OnEveryTransport, LateRankIsNamed) {
-  WorldOptions options{.deadline = {0.05}};
-  run_ranks(
-      GetParam(), 2,
-      [](World& world) {
-        if (world.rank() == 1) {
-          sleep_for(2.5);
-          return;
-        }
-        const auto begin = std::chrono::steady_clock::now();
-        require(fault_of([&] { world.all().barrier(); }) == CommFault::Late, "late");
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        require(took.count() > 1.4 && took.count() < 2.4, fmt::format("after {}", took.count()));
-      },
-      options);
+  test::run_ranks_with({0.05, 0.1, 0.4}, GetParam(), 2, [](World& world, double deadline) {
+    if (world.rank() == 1) {
+      sleep_for(50 * deadline);
+      return;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    require(fault_of([&] { world.all().barrier(); }) == CommFault::Late, "late");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    require(took.count() > 28 * deadline && took.count() < 48 * deadline,
+            fmt::format("after {}", took.count()));
+  });
 }
 
 // A lane that has been idle for long gives its next call all the time there is.
 TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
-  WorldOptions options{.deadline = {0.02}};
-  run_ranks(
-      GetParam(), 2,
-      [](World& world) {
-        std::vector<float> data(10);
-        world.all().start(allreduce<float>(std::span(data))).wait();
-        sleep_for(world.rank() == 0 ? 0.8 : 1.0);
-        world.all().start(allreduce<float>(std::span(data))).wait();
-      },
-      options);
+  test::run_ranks_with({0.02, 0.05, 0.2}, GetParam(), 2, [](World& world, double deadline) {
+    std::vector<float> data(10);
+    world.all().start(allreduce<float>(std::span(data))).wait();
+    sleep_for((world.rank() == 0 ? 40 : 50) * deadline);
+    world.all().start(allreduce<float>(std::span(data))).wait();
+  });
 }
 
 // What was sent arrives although its sender has left long ago.

@@ -20,19 +20,40 @@ inline void require(bool condition, const std::string& what) {
   }
 }
 
-/// Runs the body on every rank; fails the test if one throws.
-inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(World&)>& body,
-                      WorldOptions options = {}) {
+/// Runs the body on every rank; says what a rank threw, or nothing.
+inline std::string try_ranks(TransportKind kind, Rank ranks,
+                             const std::function<void(World&)>& body, WorldOptions options = {}) {
   options.transport = kind;
-  if (kind == TransportKind::InProcess) {
-    try {
+  try {
+    if (kind == TransportKind::InProcess) {
       run_threads(ranks, body, options);
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
+    } else if (launch(ranks, body, options) != 0) {
+      return "a rank failed";
     }
-    return;
+  } catch (const std::exception& error) {
+    return error.what();
   }
-  EXPECT_EQ(launch(ranks, body, options), 0) << name(kind) << ", " << ranks << " ranks";
+  return {};
+}
+
+/// The same; fails the test if one throws.
+inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(World&)>& body,
+                      const WorldOptions& options = {}) {
+  EXPECT_EQ(try_ranks(kind, ranks, body, options), "") << name(kind) << ", " << ranks << " ranks";
+}
+
+/// The same with deadlines that a busy machine may not keep, until one is kept.
+inline void run_ranks_with(const std::vector<double>& deadlines, TransportKind kind, Rank ranks,
+                           const std::function<void(World&, double deadline)>& body) {
+  std::string problem = "no deadline";
+  for (const double deadline : deadlines) {
+    problem = try_ranks(kind, ranks, [&](World& world) { body(world, deadline); },
+                        {.deadline = {deadline}});
+    if (problem.empty()) {
+      return;
+    }
+  }
+  ADD_FAILURE() << name(kind) << ", " << ranks << " ranks: " << problem;
 }
 
 /// Those that this build has.
