@@ -1,0 +1,21 @@
+// One rank of a run: does the workload until all agree to end; after a CommError it shrinks its group
+// and continues. Uses nothing of the library but its public headers.
+#pragma once
+
+#include "comm/fault_fuzz/journal.h"
+#include "comm/fault_fuzz/scenario.h"
+#include "trireme/comm.h"
+
+namespace trireme::fault_fuzz {
+
+struct RankPlace {
+  JoinOptions join;
+  std::string bind;
+};
+
+[[nodiscard]] WorldOptions world_options(const Scenario& scenario, const std::string& bind);
+
+/// Joins, works, leaves. Whatever happens is in the journal; never throws.
+void run_rank(const Scenario& scenario, const RankPlace& place, Journal& journal) noexcept;
+
+}  // namespace trireme::fault_fuzz
