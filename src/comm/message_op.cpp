@@ -54,7 +54,8 @@ Progress SendOp::advance() {
 }
 
 void SendOp::check(Seconds /*stuck*/) {
-  group_.check_members([this](Rank place) { return place == to_; }, [this] { return text(); });
+  group_.check_members([this](Rank place) { return place == to_ && awaits_mailbox(); },
+                       [this] { return text(); });
 }
 
 void SendOp::expire(Seconds stuck) {
@@ -101,7 +102,8 @@ Progress ReceiveOp::advance() {
 }
 
 void ReceiveOp::check(Seconds /*stuck*/) {
-  group_.check_members([this](Rank place) { return place == from_; }, [this] { return text(); });
+  group_.check_members([this](Rank place) { return place == from_ && awaits_mailbox(); },
+                       [this] { return text(); });
 }
 
 void ReceiveOp::expire(Seconds stuck) {

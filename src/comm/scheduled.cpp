@@ -462,12 +462,12 @@ void ScheduledOp::finish_block(Block block) {
   }
 }
 
-/// Whether a message from this member, or to it, is not done.
+/// Whether a message from this member, or to it, is not done. One that is not posted yet may have arrived already.
 bool ScheduledOp::is_missing(Rank place) const {
   const Rank world_rank = group_.members()[static_cast<std::size_t>(place)];
   return std::ranges::any_of(receives_,
                              [&](const Arrival& arrival) {
-                               return arrival.message.from == world_rank &&
+                               return arrival.message.from == world_rank && arrival.posted &&
                                       !arrival.message.done.load();
                              }) ||
          std::ranges::any_of(sends_, [&](const Outgoing& send) {
