@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "comm/roster.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -45,11 +46,9 @@ std::string link_text(const char* path) {
 /// stands for a host in tests), one set of process numbers. The machine's own name comes first, for
 /// people.
 std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}/{}/{}/{}", name.data(), boot, link_text("/proc/self/ns/net"),
+  return fmt::format("{}/{}/{}/{}", machine_name(), boot, link_text("/proc/self/ns/net"),
                      link_text("/proc/self/ns/pid"));
 }
 
@@ -74,6 +73,7 @@ class Joining {
       : parts_(parts), deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})) {}
 
   std::unique_ptr<WorldCore> run() {
+    claim_rank(parts_.store, parts_.rank);
     make_transports();
     publish();
     meet();

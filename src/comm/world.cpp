@@ -10,6 +10,7 @@
 #include "comm/rendezvous/memory_store.h"
 #include "comm/rendezvous/tcp_store.h"
 #include "comm/rendezvous/tcp_store_server.h"
+#include "comm/roster.h"
 #include "comm/world_core.h"
 #include "trireme/comm.h"
 
@@ -80,15 +81,46 @@ World meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
 
 namespace {
 
+/// Somebody else listens where this rank 0 is to serve the store. Returns if that is not another
+/// rank 0 of the same job.
+void check_for_other_rank_zero(const comm::Meeting& meeting, const WorldOptions& options) {
+  constexpr Seconds kPatience{5.0};
+  std::optional<comm::TcpStore> store;
+  try {
+    store.emplace(comm::TcpStoreOptions{.server = meeting.store,
+                                        .secret = meeting.secret,
+                                        .encryption = comm::encryption_of(options)},
+                  deadline_in(kPatience));
+  } catch (const Error&) {
+    return;
+  }
+  comm::report_rank_taken(*store, 0, deadline_in(kPatience));
+}
+
+std::unique_ptr<comm::MeetingHost> host_meeting(const comm::MeetingPlace& place,
+                                                const WorldOptions& options) {
+  try {
+    return std::make_unique<comm::MeetingHost>(place, comm::encryption_of(options));
+  } catch (const comm::MeetingTaken&) {
+    check_for_other_rank_zero(comm::await_meeting(place, deadline_in({1.0})), options);
+    throw;
+  }
+}
+
 /// The same, where rank 0 begins to serve the store here.
 World serve_and_meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
                      const WorldOptions& options) {
   std::unique_ptr<comm::TcpStoreServer> server;
-  if (launch.serves_store()) {
-    server = std::make_unique<comm::TcpStoreServer>(
-        comm::TcpStoreServerOptions{.listen = meeting.store,
-                                    .secret = meeting.secret,
-                                    .encryption = comm::encryption_of(options)});
+  try {
+    if (launch.serves_store()) {
+      server = std::make_unique<comm::TcpStoreServer>(
+          comm::TcpStoreServerOptions{.listen = meeting.store,
+                                      .secret = meeting.secret,
+                                      .encryption = comm::encryption_of(options)});
+    }
+  } catch (const comm::AddressInUse&) {
+    check_for_other_rank_zero(meeting, options);
+    throw;
   }
   return meet(launch, meeting, options);
 }
@@ -132,8 +164,8 @@ World join(const std::function<std::optional<std::string>(const std::string&)>& 
         comm::await_meeting(place, deadline_in({5 * options.deadline.count}));
     return meet(launch, meeting, options);
   }
-  const comm::MeetingHost host(place, comm::encryption_of(options));
-  return meet(launch, host.meeting(), options);
+  const std::unique_ptr<comm::MeetingHost> host = host_meeting(place, options);
+  return meet(launch, host->meeting(), options);
 }
 
 namespace {

@@ -168,10 +168,9 @@ Fd publish(const std::string& path, const std::string& text) {
 void check_place_is_free(const std::string& path, const std::string& job) {
   const Fd old = open_own_file(path);
   if (old.valid() && is_held(old)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("meeting file {} belongs to a job '{}' that is running; give this job "
-                            "another id",
-                            path, job));
+    throw MeetingTaken(fmt::format(
+        "meeting file {} belongs to a job '{}' that is running; give this job another id", path,
+        job));
   }
 }
 

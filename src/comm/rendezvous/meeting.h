@@ -14,6 +14,7 @@
 #include "comm/rendezvous/secret.h"
 #include "comm/rendezvous/socket.h"
 #include "comm/rendezvous/tcp_store_server.h"
+#include "trireme/error.h"
 
 namespace trireme::comm {
 
@@ -35,11 +36,18 @@ struct Meeting {
 /// A job id for ranks on one host whose launcher has none: their parent, by its process id.
 [[nodiscard]] std::string job_of_parent();
 
+/// A process that is running has the meeting file: another rank 0 of this job, or another job with the
+/// same id.
+class MeetingTaken : public Error {
+ public:
+  explicit MeetingTaken(const std::string& what) : Error(ErrorKind::Usage, what) {}
+};
+
 /// Rank 0's side: the store's server and the file, for as long as the object lives.
 class MeetingHost {
  public:
   /// Throws Error(System) if the file cannot be made, also when somebody else's is in the way, and
-  /// Error(Usage) if a live job has the same id.
+  /// MeetingTaken if a live job has the same id.
   explicit MeetingHost(MeetingPlace place, Encryption encryption = Encryption::None);
   /// Removes the file, if it is still this one, and stops the server.
   ~MeetingHost();

@@ -36,6 +36,17 @@ void TcpStore::set(const std::string& key, std::string value) {
   }
 }
 
+std::string TcpStore::insert(const std::string& key, std::string value) {
+  check_key(key);
+  check_value(key, value);
+  Request request{.what = Request::What::Insert, .key = key, .value = std::move(value)};
+  std::optional<std::string> present = ask(request, deadline_in(options_.patience));
+  if (!present) {
+    silent("insert", key);
+  }
+  return std::move(*present);
+}
+
 std::string TcpStore::get(const std::string& key, Deadline deadline) {
   check_key(key);
   const Clock::time_point begin = Clock::now();
