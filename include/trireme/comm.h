@@ -181,7 +181,8 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 /// Whether this build has it: ucx is left out where the library was not there.
 [[nodiscard]] bool is_built(TransportKind kind);
 
-/// The same on all ranks of a world, but for `bind` and `on_step`.
+/// The same on all ranks of a world; only `bind`, `on_step`, `costs` and `tuning` may differ. Ranks that
+/// were started with different options all get an Error that names the difference.
 struct WorldOptions {
   /// The one knob of patience: a rank that gives no sign of life for this long counts as stopped.
   /// Derived: heartbeats every eighth of it; an operation waits 30 times this long for a rank that

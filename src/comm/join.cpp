@@ -70,19 +70,32 @@ std::string key_of(Rank rank) {
 class Joining {
  public:
   explicit Joining(const JoinParts& parts)
-      : parts_(parts), deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})) {}
+      : parts_(parts),
+        deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})),
+        roster_(parts.store, {parts.rank, parts.size}, deadline_) {}
 
   std::unique_ptr<WorldCore> run() {
-    claim_rank(parts_.store, parts_.rank);
-    make_transports();
-    publish();
-    meet();
-    connect();
-    wait_for_all();
+    roster_.claim();
+    try {
+      meet_and_connect();
+    } catch (const std::exception& error) {
+      roster_.fail(error.what());
+      throw;
+    }
     return std::make_unique<WorldCore>(std::move(world_));
   }
 
  private:
+  void meet_and_connect() {
+    roster_.record(parts_.options);
+    make_transports();
+    publish();
+    roster_.await_all();
+    read_cards();
+    connect();
+    roster_.await_connected();  // nobody continues, and perhaps ends, before all are connected
+  }
+
   [[nodiscard]] bool uses_memory() const {
     return parts_.options.transport != TransportKind::Tcp &&
            parts_.options.transport != TransportKind::Ucx;
@@ -126,14 +139,9 @@ class Joining {
     parts_.store.set(key_of(parts_.rank), to_text(card));
   }
 
-  void meet() {
+  void read_cards() {
     for (Rank r = 0; r < parts_.size; ++r) {
-      try {
-        cards_.push_back(parse_card(parts_.store.get(key_of(r), deadline_)));
-      } catch (const Error& error) {
-        throw Error(error.kind(), fmt::format("rank {} of {} waits for rank {} to join: {}",
-                                              parts_.rank, parts_.size, r, error.what()));
-      }
+      cards_.push_back(parse_card(parts_.store.get(key_of(r), deadline_)));
     }
   }
 
@@ -198,28 +206,15 @@ class Joining {
     }
   }
 
-  /// Nobody goes on, and perhaps ends, before all are connected.
-  void wait_for_all() {
-    if (parts_.store.add("world/connected", 1) == parts_.size) {
-      parts_.store.set("world/complete", "yes");
-    }
-    try {
-      (void)parts_.store.get("world/complete", deadline_);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("rank {} of {} waits for all to connect: {}",
-                                            parts_.rank, parts_.size, error.what()));
-    }
-  }
-
   const JoinParts& parts_;
   Deadline deadline_;
+  Roster roster_;
   WorldParts world_;
   std::vector<Card> cards_;
 };
 
-}  // namespace
-
-std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+/// Throws Error(Usage) if this rank cannot join any world.
+void check(const JoinParts& parts) {
   const WorldOptions& options = parts.options;
   if (parts.house && options.transport != TransportKind::InProcess &&
       options.transport != TransportKind::Automatic) {
@@ -253,6 +248,17 @@ std::unique_ptr<WorldCore> join(const JoinParts& parts) {
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
                                               parts.size, parts.size - 1));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+  try {
+    check(parts);
+  } catch (const Error& error) {
+    Roster(parts.store, {parts.rank, parts.size}, Clock::now()).fail(error.what());
+    throw;
   }
   return Joining(parts).run();
 }

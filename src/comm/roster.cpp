@@ -1,6 +1,17 @@
+// What the store holds:
+//   world/claim/R    which process is rank R
+//   world/options    what the rank that came first was started with
+//   world/problem    why the ranks do not fit together; "" once all have come and they do
+//   world/here/R     1 once rank R has come
+//   world/here       how many have come
+//   world/met        the verdict when all have come: "", or the kind and text of the error for all
+//   world/connected  how many have connected to all others
+//   world/complete   the verdict when all have
 #include "comm/roster.h"
 
 #include <array>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +23,10 @@
 
 namespace trireme::comm {
 namespace {
+
+constexpr const char* kMet = "world/met";
+constexpr const char* kComplete = "world/complete";
+constexpr const char* kProblem = "world/problem";
 
 std::string claim_key(Rank rank) {
   return fmt::format("world/claim/{}", rank);
@@ -28,10 +43,58 @@ std::string process_of(const std::string& claim) {
   return std::string(split(claim, '\n').front());
 }
 
-[[noreturn]] void throw_taken(Rank rank, const std::string& first, const std::string& second) {
-  throw Error(ErrorKind::Usage,
-              fmt::format("rank {} joined twice: {} and {}; give every process its own rank", rank,
-                          process_of(first), process_of(second)));
+std::string taken_text(Rank rank, const std::string& first, const std::string& second) {
+  return fmt::format("rank {} joined twice: {} and {}; give every process its own rank", rank,
+                     process_of(first), process_of(second));
+}
+
+std::string_view name(WorldOptions::Checksums checksums) {
+  switch (checksums) {
+    case WorldOptions::Checksums::Off:
+      return "off";
+    case WorldOptions::Checksums::Network:
+      return "network";
+    case WorldOptions::Checksums::All:
+      return "all";
+  }
+  return "?";
+}
+
+/// What must be the same on all ranks, a line each, after a line with the rank.
+std::string record_text(RosterPlace place, const WorldOptions& options) {
+  return fmt::format(
+      "{}\nsize = {}\ntransport = {}\nencrypt = {}\nchecksums = {}\nconnections = {}\n"
+      "deadline = {} s",
+      place.rank, place.size, trireme::name(options.transport), options.encrypt ? "on" : "off",
+      name(options.checksums), options.connections, options.deadline.count);
+}
+
+/// The first difference between two records, as a sentence; "" if there is none.
+std::string difference(const std::string& own, const std::string& other) {
+  const auto mine = split(own, '\n');
+  const auto theirs = split(other, '\n');
+  if (mine.size() != theirs.size()) {
+    return "the ranks run different versions of Trireme; run the same one on every rank";
+  }
+  for (std::size_t i = 1; i < mine.size(); ++i) {
+    if (mine[i] != theirs[i]) {
+      return fmt::format(
+          "rank {} was started with {}, rank {} with {}: give all ranks the same "
+          "options",
+          mine[0], mine[i], theirs[0], theirs[i].substr(theirs[i].find("= ") + 2));
+    }
+  }
+  return "";
+}
+
+/// A verdict: "", or the first letter of the error's kind and its text.
+std::string verdict_text(ErrorKind kind, const std::string& text) {
+  return (kind == ErrorKind::Usage ? "U" : "P") + text;
+}
+void throw_if_bad(const std::string& verdict) {
+  if (!verdict.empty()) {
+    throw Error(verdict.front() == 'U' ? ErrorKind::Usage : ErrorKind::Peer, verdict.substr(1));
+  }
 }
 
 }  // namespace
@@ -42,16 +105,68 @@ std::string machine_name() {
   return name.data();
 }
 
-void claim_rank(Store& store, Rank rank) {
+void report_rank_taken(Store& store, Rank rank, Deadline deadline) {
+  throw RankTaken(taken_text(rank, store.get(claim_key(rank), deadline), make_claim()));
+}
+
+Roster::Roster(Store& store, RosterPlace place, Deadline deadline)
+    : store_(store), place_(place), deadline_(deadline), expected_(place.size) {}
+
+void Roster::claim() {
   const std::string own = make_claim();
-  const std::string holder = store.insert(claim_key(rank), own);
+  const std::string holder = store_.insert(claim_key(place_.rank), own);
   if (holder != own) {
-    throw_taken(rank, holder, own);
+    throw RankTaken(taken_text(place_.rank, holder, own));
   }
 }
 
-void report_rank_taken(Store& store, Rank rank, Deadline deadline) {
-  throw_taken(rank, store.get(claim_key(rank), deadline), make_claim());
+void Roster::record(const WorldOptions& options) {
+  const std::string own = record_text(place_, options);
+  const std::string first = store_.insert("world/options", own);
+  if (const std::string text = difference(own, first); !text.empty()) {
+    store_.insert(kProblem, verdict_text(ErrorKind::Usage, text));
+    const std::string_view size = split(first, '\n').at(1);
+    expected_ =
+        static_cast<Rank>(parse_integer(size.substr(size.rfind(' ') + 1)).value_or(place_.size));
+  }
+}
+
+void Roster::await_all() {
+  store_.set(fmt::format("world/here/{}", place_.rank), "1");
+  if (store_.add("world/here", 1) == expected_) {
+    // Whoever found a problem recorded it before it counted itself.
+    store_.insert(kMet, store_.insert(kProblem, ""));
+  }
+  await_verdict(kMet);
+}
+
+void Roster::await_connected() {
+  if (store_.add("world/connected", 1) == place_.size) {
+    store_.insert(kComplete, "");
+  }
+  await_verdict(kComplete);
+}
+
+void Roster::fail(const std::string& why) noexcept {
+  try {
+    const std::string verdict =
+        verdict_text(ErrorKind::Peer, fmt::format("rank {} could not join: {}", place_.rank, why));
+    store_.insert(kMet, verdict);  // nothing happens if there is one
+    store_.insert(kComplete, verdict);
+  } catch (const std::exception&) {  // the store is gone; the others notice that by themselves
+  }
+}
+
+void Roster::await_verdict(const std::string& stage) {
+  std::string verdict;
+  try {
+    verdict = store_.get(stage, deadline_);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("rank {} of {} waits for all to {}: {}", place_.rank, place_.size,
+                            stage == kMet ? "join" : "connect", error.what()));
+  }
+  throw_if_bad(verdict);
 }
 
 }  // namespace trireme::comm

@@ -1,4 +1,5 @@
 // The public World, and ranks as threads.
+#include <algorithm>
 #include <exception>
 #include <thread>
 
@@ -58,28 +59,61 @@ namespace {
 
 using comm::deadline_in;
 
-/// A world whose ranks meet in a store that rank 0 serves.
-World meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
-           const WorldOptions& options) {
-  comm::TcpStore store({.server = meeting.store,
-                        .secret = meeting.secret,
-                        .encryption = comm::encryption_of(options)},
-                       deadline_in({5 * options.deadline.count}));
-  std::unique_ptr<comm::WorldCore> core =
-      comm::join({launch.rank, launch.size, options, store, nullptr, meeting.secret});
-  // The store is needed until all have left it: the last thing each does there is to count itself.
+/// The last thing a rank does in the store is to count itself out. Rank 0, which serves it, waits for
+/// all others.
+void leave_store(comm::Store& store, const comm::LaunchInfo& launch, comm::Deadline deadline) {
   if (store.add("world/done", 1) == launch.size) {
     store.set("world/over", "yes");
   }
   if (launch.serves_store()) {
-    (void)store.get("world/over", deadline_in({5 * options.deadline.count}));
+    (void)store.get("world/over", deadline);
   }
-  return World(std::move(core));
 }
 
-}  // namespace
+/// The same after a failure: the others still have to hear of it, but not for long.
+void leave_failed_store(comm::Store& store, const comm::LaunchInfo& launch,
+                        comm::Deadline deadline) noexcept {
+  constexpr Seconds kPatience{5.0};
+  try {
+    leave_store(store, launch, std::min(deadline, deadline_in(kPatience)));
+  } catch (const std::exception&) {  // what failed before counts
+  }
+}
 
-namespace {
+/// Connects to the store, which rank 0 serves.
+std::unique_ptr<comm::TcpStore> enter_store(const comm::LaunchInfo& launch,
+                                            const comm::Meeting& meeting,
+                                            const WorldOptions& options, comm::Deadline deadline) {
+  try {
+    return std::make_unique<comm::TcpStore>(
+        comm::TcpStoreOptions{.server = meeting.store,
+                              .secret = meeting.secret,
+                              .encryption = comm::encryption_of(options)},
+        deadline);
+  } catch (const comm::Disagreement& error) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("rank {} was started with encrypt = {}, rank 0 with {}: {}", launch.rank,
+                    options.encrypt ? "on" : "off", options.encrypt ? "off" : "on", error.what()));
+  }
+}
+
+/// A world whose ranks meet in a store that rank 0 serves.
+World meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
+           const WorldOptions& options) {
+  const comm::Deadline deadline = deadline_in({5 * options.deadline.count});
+  const std::unique_ptr<comm::TcpStore> store = enter_store(launch, meeting, options, deadline);
+  try {
+    World world(comm::join({launch.rank, launch.size, options, *store, nullptr, meeting.secret}));
+    leave_store(*store, launch, deadline);
+    return world;
+  } catch (const comm::RankTaken&) {
+    throw;
+  } catch (const std::exception&) {
+    leave_failed_store(*store, launch, deadline);
+    throw;
+  }
+}
 
 /// Somebody else listens where this rank 0 is to serve the store. Returns if that is not another
 /// rank 0 of the same job.

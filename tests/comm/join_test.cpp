@@ -1,5 +1,7 @@
 // Joining: what ranks that do not fit together are told.
 #include <array>
+#include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,10 @@ struct Way {
   std::string name;
   WorldOptions options;
 };
+
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
 
 std::vector<Way> ways() {
   std::vector<Way> all{
@@ -103,6 +109,114 @@ TEST_P(JoinedTwice, NamesASecondRankZero) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(ways()),
                          [](const auto& param) { return param.param.name; });
+
+// Options that differ.
+
+struct Difference {
+  std::string name;
+  WorldOptions zero;
+  WorldOptions one;
+  std::string told;  ///< how rank 1 was started, and how rank 0
+};
+
+void PrintTo(const Difference& difference, std::ostream* out) {
+  *out << difference.name;
+}
+
+std::vector<Difference> differences() {
+  std::vector<Difference> all;
+  for (const Way& way : ways()) {
+    const auto add = [&](const std::string& name, WorldOptions one, const std::string& values) {
+      all.push_back({way.name + "_" + name, way.options, std::move(one), values});
+    };
+    WorldOptions one = way.options;
+    one.connections = 4;
+    add("connections", one, "connections = 4|2");
+    one = way.options;
+    one.checksums = WorldOptions::Checksums::All;
+    add("checksums", one, "checksums = all|network");
+    one = way.options;
+    one.deadline = {0.25};
+    add("deadline", one, "deadline = 0.25 s|2 s");
+    one = way.options;
+    one.transport = TransportKind::Automatic;
+    add("transport", one,
+        fmt::format("transport = automatic|{}", trireme::name(way.options.transport)));
+  }
+  return all;
+}
+
+class OptionsThatDiffer : public testing::TestWithParam<Difference> {};
+
+TEST_P(OptionsThatDiffer, AreNamedToAllRanks) {
+  const Place place;
+  Process zero = place.start(0, 3, GetParam().zero);
+  Process one = place.start(1, 3, GetParam().one);
+  Process two = place.start(2, 3, GetParam().zero);
+  const std::size_t bar = GetParam().told.find('|');
+  const std::string ones = GetParam().told.substr(0, bar);
+  const std::string option = ones.substr(0, ones.find(" ="));
+  const std::string zeros = option + " = " + GetParam().told.substr(bar + 1);
+  const std::string fix = ": give all ranks the same options";
+  const auto values = [](const std::string& text) { return text.substr(text.find("= ") + 2); };
+  // The rank that comes first is the one that others are compared with.
+  std::set<std::string> expected;
+  for (const int other : {0, 2}) {
+    expected.insert(fmt::format("rank 1 was started with {}, rank {} with {}{}", ones, other,
+                                values(zeros), fix));
+    expected.insert(fmt::format("rank {} was started with {}, rank 1 with {}{}", other, zeros,
+                                values(ones), fix));
+  }
+  const std::string text = zero.result();
+  EXPECT_TRUE(expected.contains(text)) << text;
+  EXPECT_EQ(one.result(), text);
+  EXPECT_EQ(two.result(), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatDiffer, testing::ValuesIn(differences()),
+                         [](const auto& param) { return param.param.name; });
+
+class OptionsThatMayDiffer : public testing::TestWithParam<Way> {};
+
+TEST_P(OptionsThatMayDiffer, DoNotKeepRanksApart) {
+  const Place place;
+  WorldOptions other = GetParam().options;
+  other.bind = "127.0.0.2";
+  other.on_step = [](Operation, std::size_t) {};
+  if (GetParam().name == "ucx") {
+    other.bind = "127.0.0.1";  // the interface has one address
+  }
+  Process zero = place.start(0, 2, GetParam().options);
+  Process one = place.start(1, 2, other);
+  EXPECT_EQ(zero.result(), "sum 3");
+  EXPECT_EQ(one.result(), "sum 3");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatMayDiffer, testing::ValuesIn(ways()),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(Join, ComparesTheSize) {
+  const Place place;
+  Process zero = place.start(0, 2, {});
+  Process one = place.start(1, 3, {});
+  const std::string text = zero.result();
+  EXPECT_TRUE(text.starts_with("rank 0 was started with size = 2, rank 1 with 3") ||
+              text.starts_with("rank 1 was started with size = 3, rank 0 with 2"))
+      << text;
+  EXPECT_EQ(one.result(), text);
+}
+
+/// A rank that cannot join says so to those who would wait for it.
+TEST(Join, TellsTheOthersWhyARankCannot) {
+  const Place place;
+  Process zero = place.start(0, 3, {});
+  Process one = place.start(1, 3, {});
+  Process two = place.start(2, 3, {.connections = 0});
+  const std::string reason = two.result();
+  EXPECT_NE(reason.find("0 connections"), std::string::npos) << reason;
+  EXPECT_EQ(zero.result(), "rank 2 could not join: " + reason);
+  EXPECT_EQ(one.result(), "rank 2 could not join: " + reason);
+}
 
 }  // namespace
 }  // namespace trireme

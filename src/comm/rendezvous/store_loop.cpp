@@ -53,6 +53,7 @@ void StoreLoop::run() noexcept {
   } catch (const std::exception& error) {  // the store is gone; its clients will say so
     note(fmt::format("the store stopped: {}", error.what()));
   }
+  flush_all();
   clients_.clear();
   listener_.socket.reset();
 }
@@ -278,6 +279,18 @@ bool StoreLoop::Client::flush() {
   out = {};
   out_sent = 0;
   return true;
+}
+
+/// What has been answered gets out, as far as that needs no waiting: it may be why the job ends.
+void StoreLoop::flush_all() noexcept {
+  for (auto& [name, client] : clients_) {
+    try {
+      if (client.channel.is_open()) {
+        (void)client.flush();
+      }
+    } catch (const std::exception&) {  // it has left
+    }
+  }
 }
 
 void StoreLoop::forget(std::uint64_t name) {

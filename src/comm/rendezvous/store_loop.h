@@ -60,6 +60,7 @@ class StoreLoop {
   void deliver(std::uint64_t asker, const std::vector<Answer>& answers);
   void watch_for_more(std::uint64_t name, Client& client);
 
+  void flush_all() noexcept;
   void forget(std::uint64_t name);
   void refuse(std::uint64_t name, Client& client, const std::string& why);
   void refuse_all(const std::string& why);
