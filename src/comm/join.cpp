@@ -71,8 +71,8 @@ class Joining {
  public:
   explicit Joining(const JoinParts& parts)
       : parts_(parts),
-        deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})),
-        roster_(parts.store, {parts.rank, parts.size}, deadline_) {}
+        roster_(parts.store, {parts.rank, parts.size, parts.options.join_timeout}, parts.deadline) {
+  }
 
   std::unique_ptr<WorldCore> run() {
     roster_.claim();
@@ -141,7 +141,7 @@ class Joining {
 
   void read_cards() {
     for (Rank r = 0; r < parts_.size; ++r) {
-      cards_.push_back(parse_card(parts_.store.get(key_of(r), deadline_)));
+      cards_.push_back(parse_card(parts_.store.get(key_of(r), parts_.deadline)));
     }
   }
 
@@ -176,7 +176,7 @@ class Joining {
           is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
     }
     if (!near.empty()) {
-      world_.transports.front()->connect(near, deadline_);
+      world_.transports.front()->connect(near, parts_.deadline);
     }
     if (uses_network()) {
       connect_far(far);
@@ -186,15 +186,15 @@ class Joining {
   /// Ranks that choose by different numbers would choose differently: all take those of rank 0, which
   /// were there before its card.
   void adopt_choices() {
-    const std::string costs = parts_.store.get(kCostsKey, deadline_);
-    const std::string tuning = parts_.store.get(kTuningKey, deadline_);
+    const std::string costs = parts_.store.get(kCostsKey, parts_.deadline);
+    const std::string tuning = parts_.store.get(kTuningKey, parts_.deadline);
     world_.options.costs = costs.empty() ? std::nullopt : std::optional(parse_host_costs(costs));
     world_.options.tuning = tuning.empty() ? Tuning{} : parse_tuning(tuning);
   }
 
   void connect_far(const std::vector<PeerAddress>& far) {
     try {
-      world_.transports.back()->connect(far, deadline_);
+      world_.transports.back()->connect(far, parts_.deadline);
     } catch (const Error& error) {
       const bool hidden = parts_.options.bind == WorldOptions{}.bind;
       throw Error(
@@ -207,7 +207,6 @@ class Joining {
   }
 
   const JoinParts& parts_;
-  Deadline deadline_;
   Roster roster_;
   WorldParts world_;
   std::vector<Card> cards_;
@@ -226,10 +225,13 @@ void check(const JoinParts& parts) {
     throw Error(ErrorKind::Usage,
                 "what goes by ucx cannot be encrypted; use the transport tcp, or no encryption");
   }
-  if (!(options.deadline.count > 0) || options.connections < 1) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("a deadline of {} and {} connections; both must be more than 0",
-                            to_text(options.deadline), options.connections));
+  if (!(options.deadline.count > 0) || !(options.join_timeout.count > 0) ||
+      options.connections < 1) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("a deadline of {}, a join_timeout of {} and {} connections; each must be "
+                    "more than 0",
+                    to_text(options.deadline), to_text(options.join_timeout), options.connections));
   }
   if (options.bind.empty() || options.bind == "0.0.0.0" || options.bind == "::") {
     throw Error(

@@ -71,11 +71,12 @@ int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
               const WorldOptions& options, const comm::Secret& secret, const Fd& address) {
   try {
     const std::string store_address = read_line(address);
+    const comm::Deadline deadline = comm::deadline_in(options.join_timeout);
     comm::TcpStore store({.server = comm::parse_address(store_address),
                           .secret = secret,
                           .encryption = comm::encryption_of(options)},
-                         comm::deadline_in({5 * options.deadline.count}));
-    World world(comm::join({rank, ranks, options, store, nullptr, secret}));
+                         deadline);
+    World world(comm::join({rank, ranks, options, store, nullptr, secret, deadline}));
     body(world);
     return 0;
   } catch (const std::exception& error) {

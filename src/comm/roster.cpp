@@ -2,6 +2,7 @@
 //   world/claim/R    which process is rank R
 //   world/options    what the rank that came first was started with
 //   world/problem    why the ranks do not fit together; "" once all have come and they do
+//   world/remark     a rank number that was used twice, for those who miss another rank
 //   world/here/R     1 once rank R has come
 //   world/here       how many have come
 //   world/met        the verdict when all have come: "", or the kind and text of the error for all
@@ -9,8 +10,9 @@
 //   world/complete   the verdict when all have
 #include "comm/roster.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ namespace {
 constexpr const char* kMet = "world/met";
 constexpr const char* kComplete = "world/complete";
 constexpr const char* kProblem = "world/problem";
+constexpr const char* kRemark = "world/remark";
 
 std::string claim_key(Rank rank) {
   return fmt::format("world/claim/{}", rank);
@@ -87,6 +90,14 @@ std::string difference(const std::string& own, const std::string& other) {
   return "";
 }
 
+/// "2, 3"; of many the first.
+std::string list(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kMost = 16;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMost));
+  const std::string text = fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + shown, ", "));
+  return ranks.size() <= kMost ? text : fmt::format("{} and {} more", text, ranks.size() - kMost);
+}
+
 /// A verdict: "", or the first letter of the error's kind and its text.
 std::string verdict_text(ErrorKind kind, const std::string& text) {
   return (kind == ErrorKind::Usage ? "U" : "P") + text;
@@ -116,7 +127,9 @@ void Roster::claim() {
   const std::string own = make_claim();
   const std::string holder = store_.insert(claim_key(place_.rank), own);
   if (holder != own) {
-    throw RankTaken(taken_text(place_.rank, holder, own));
+    const std::string text = taken_text(place_.rank, holder, own);
+    store_.insert(kRemark, text);  // maybe why another rank is missing
+    throw RankTaken(text);
   }
 }
 
@@ -132,7 +145,7 @@ void Roster::record(const WorldOptions& options) {
 }
 
 void Roster::await_all() {
-  store_.set(fmt::format("world/here/{}", place_.rank), "1");
+  store_.add(fmt::format("world/here/{}", place_.rank), 1);
   if (store_.add("world/here", 1) == expected_) {
     // Whoever found a problem recorded it before it counted itself.
     store_.insert(kMet, store_.insert(kProblem, ""));
@@ -162,11 +175,44 @@ void Roster::await_verdict(const std::string& stage) {
   try {
     verdict = store_.get(stage, deadline_);
   } catch (const Error& error) {
-    throw Error(error.kind(),
-                fmt::format("rank {} of {} waits for all to {}: {}", place_.rank, place_.size,
-                            stage == kMet ? "join" : "connect", error.what()));
+    if (!passed(deadline_)) {  // the store is gone
+      throw Error(error.kind(), fmt::format("rank {} of {} waits for the others: {}", place_.rank,
+                                            place_.size, error.what()));
+    }
+    const std::string problem = stage == kMet ? store_.insert(kProblem, "") : "";
+    verdict = store_.insert(
+        stage, problem.empty() ? verdict_text(ErrorKind::Peer, timeout_text(stage)) : problem);
   }
   throw_if_bad(verdict);
+}
+
+std::string Roster::timeout_text(const std::string& stage) {
+  const std::string waited =
+      fmt::format("rank {} waited {}; ", place_.rank, trireme::to_text(place_.patience));
+  if (stage != kMet) {
+    return fmt::format("{}{} of {} ranks have connected to all others", waited,
+                       store_.add("world/connected", 0), place_.size);
+  }
+  const std::vector<Rank> missing = missing_ranks();
+  if (missing.empty()) {
+    return waited + "the last rank came too late: raise WorldOptions::join_timeout";
+  }
+  const std::string remark = store_.insert(kRemark, "");
+  return fmt::format(
+      "{}rank{} {} of {} {} not joined: start {}, or raise WorldOptions::join_timeout{}{}", waited,
+      missing.size() == 1 ? "" : "s", list(missing), place_.size,
+      missing.size() == 1 ? "has" : "have", missing.size() == 1 ? "it" : "them",
+      remark.empty() ? "" : "; ", remark);
+}
+
+std::vector<Rank> Roster::missing_ranks() {
+  std::vector<Rank> missing;
+  for (Rank r = 0; r < place_.size; ++r) {
+    if (store_.add(fmt::format("world/here/{}", r), 0) == 0) {
+      missing.push_back(r);
+    }
+  }
+  return missing;
 }
 
 }  // namespace trireme::comm

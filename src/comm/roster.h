@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/rendezvous/store.h"
 #include "trireme/comm.h"
@@ -28,6 +29,7 @@ class RankTaken : public Error {
 struct RosterPlace {
   Rank rank = 0;
   Rank size = 1;
+  Seconds patience{};  ///< how long it waits in all, for messages
 };
 
 class Roster {
@@ -45,7 +47,7 @@ class Roster {
   void record(const WorldOptions& options);
 
   /// This rank is there. Waits until all are. Throws Error(Usage) if ranks were started with different
-  /// options, Error(Peer) at the deadline, and what another rank told by fail().
+  /// options, Error(Peer) that names the missing ranks, and what another rank told by fail().
   void await_all();
 
   /// This rank has connected to all others. Waits until all have. Throws Error(Peer).
@@ -57,6 +59,9 @@ class Roster {
  private:
   /// Waits until somebody, perhaps this rank, has decided how the stage ended; throws if not well.
   void await_verdict(const std::string& stage);
+  /// Why the wait for a stage ended without verdict; the others are told the same.
+  [[nodiscard]] std::string timeout_text(const std::string& stage);
+  [[nodiscard]] std::vector<Rank> missing_ranks();
 
   Store& store_;
   RosterPlace place_;

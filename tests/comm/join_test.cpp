@@ -1,8 +1,10 @@
 // Joining: what ranks that do not fit together are told.
 #include <array>
+#include <chrono>
 #include <ostream>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include "comm/processes.h"
 #include "comm/rendezvous/secret.h"
 #include "comm/rendezvous/socket.h"
+#include "comm/rendezvous_helpers.h"
 #include "trireme/comm.h"
 
 namespace trireme {
@@ -216,6 +219,63 @@ TEST(Join, TellsTheOthersWhyARankCannot) {
   EXPECT_NE(reason.find("0 connections"), std::string::npos) << reason;
   EXPECT_EQ(zero.result(), "rank 2 could not join: " + reason);
   EXPECT_EQ(one.result(), "rank 2 could not join: " + reason);
+}
+
+// Ranks that do not come.
+
+TEST(JoinTimeout, NamesTheMissingRanks) {
+  std::vector<Process> ranks;
+  for (const Way& way : ways()) {
+    const Place place;
+    WorldOptions options = way.options;
+    options.join_timeout = {3.0};
+    ranks.push_back(place.start(0, 4, options));
+    ranks.push_back(place.start(1, 4, options));
+  }
+  for (Process& rank : ranks) {
+    const std::string text = rank.result();
+    EXPECT_NE(text.find(" waited 3 s; ranks 2, 3 of 4 have not joined: start them, or raise "
+                        "WorldOptions::join_timeout"),
+              std::string::npos)
+        << text;
+  }
+}
+
+TEST(JoinTimeout, NamesRankZeroThatServesTheStore) {
+  const Place place;
+  Process one = place.start(1, 2, {.join_timeout = {0.3}});
+  const std::string text = one.result();
+  EXPECT_TRUE(text.starts_with("rank 1 waited 300 ms; rank 0 of 2 has not joined: cannot connect"))
+      << text;
+}
+
+TEST(JoinTimeout, MentionsARankThatJoinedTwice) {
+  const Place place;
+  Process zero = place.start(0, 3, {.join_timeout = {3.0}});
+  std::vector<Process> twins;
+  twins.push_back(place.start(1, 3, {.join_timeout = {3.0}}));
+  twins.push_back(place.start(1, 3, {.join_timeout = {3.0}}));
+  const std::string text = zero.result();
+  EXPECT_NE(text.find("rank 2 of 3 has not joined"), std::string::npos) << text;
+  EXPECT_NE(text.find("; rank 1 joined twice: host"), std::string::npos) << text;
+}
+
+/// Joining has nothing to do with how soon a silent rank counts as stopped.
+TEST(JoinTimeout, IsNotTiedToTheDeadline) {
+  const Place place;
+  Process one = place.start(1, 2, {.deadline = {0.1}});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  Process zero = place.start(0, 2, {.deadline = {0.1}});
+  for (Process* rank : {&zero, &one}) {
+    const std::string text = rank->result();
+    EXPECT_EQ(text.find("connect"), std::string::npos) << text;
+    EXPECT_EQ(text.find("join"), std::string::npos) << text;
+  }
+}
+
+TEST(JoinTimeout, MustBePositive) {
+  comm::expect_error(ErrorKind::Usage, {"a join_timeout of 0 s"},
+                     [] { run_threads(2, [](World&) {}, {.join_timeout = {0.0}}); });
 }
 
 }  // namespace
