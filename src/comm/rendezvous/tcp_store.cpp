@@ -18,14 +18,13 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 
 TcpStore::TcpStore(TcpStoreOptions options, Deadline deadline)
     : options_(std::move(options)),
-      channel_(connect_to(options_.server, deadline),
-               {.side = Side::Client,
-                .purpose = Purpose::Store,
-                .secret = options_.secret,
-                .encryption = options_.encryption,
-                .peer = "store " + to_text(options_.server)}) {
-  open(channel_, deadline);
-}
+      channel_(connect_channel(options_.server,
+                               {.side = Side::Client,
+                                .purpose = Purpose::Store,
+                                .secret = options_.secret,
+                                .encryption = options_.encryption,
+                                .peer = "store " + to_text(options_.server)},
+                               deadline)) {}
 
 void TcpStore::set(const std::string& key, std::string value) {
   check_key(key);
