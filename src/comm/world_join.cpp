@@ -143,14 +143,15 @@ std::unique_ptr<comm::MeetingHost> host_meeting(const Newcomer& self,
 }
 
 /// Where rank 0 writes the store's address to a meeting file.
-World meet_by_file(const Newcomer& self, const comm::MeetingPlace& place) {
+World meet_by_file(const Newcomer& self, const comm::MeetingSearch& search) {
   if (self.launch.serves_store()) {
-    const std::unique_ptr<comm::MeetingHost> host = host_meeting(self, place);
+    const std::unique_ptr<comm::MeetingHost> host =
+        host_meeting(self, {comm::make_meeting_folder(search.folders), search.job});
     return meet(self, host->meeting());
   }
   const comm::Meeting meeting = [&] {
     try {
-      return comm::await_meeting(place, self.deadline);
+      return comm::await_meeting(search, self.deadline);
     } catch (const Error& error) {
       throw_not_reached(self, error);
     }
@@ -190,9 +191,9 @@ World join(const std::function<std::optional<std::string>(const std::string&)>& 
   if (launch.store) {
     return meet_at({launch, options}, {*launch.store, *launch.secret});
   }
-  const comm::MeetingPlace place{.directory = "/tmp",
-                                 .job = launch.job.empty() ? comm::job_of_parent() : launch.job};
-  return meet_by_file({launch, options}, place);
+  return meet_by_file({launch, options},
+                      {.folders = {.runtime = variable("XDG_RUNTIME_DIR").value_or("")},
+                       .job = launch.job.empty() ? comm::job_of_parent() : launch.job});
 }
 
 }  // namespace trireme

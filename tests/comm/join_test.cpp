@@ -1,6 +1,9 @@
 // Joining: what ranks that do not fit together are told.
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
@@ -9,12 +12,15 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm/processes.h"
 #include "comm/rendezvous/secret.h"
 #include "comm/rendezvous/socket.h"
 #include "comm/rendezvous_helpers.h"
+#include "comm/run_ranks.h"
 #include "trireme/comm.h"
 
 namespace trireme {
@@ -112,6 +118,57 @@ TEST_P(JoinedTwice, NamesASecondRankZero) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(ways()),
                          [](const auto& param) { return param.param.name; });
+
+/// Joins by variables alone, as ranks of one host do.
+Process start_by_variables(Rank rank, Rank size, uid_t user = geteuid()) {
+  const std::map<std::string, std::string> variables{{"TRIREME_RANK", std::to_string(rank)},
+                                                     {"TRIREME_SIZE", std::to_string(size)}};
+  return Process([=] {
+    if (user != geteuid()) {
+      test::require(setresuid(user, user, user) == 0, "cannot become another user");
+      prctl(PR_SET_DUMPABLE, 1);  // which shared memory needs
+    }
+    World world = join([&](const std::string& name) -> std::optional<std::string> {
+      const auto at = variables.find(name);
+      return at == variables.end() ? std::nullopt : std::optional(at->second);
+    });
+    return sum_ranks(world);
+  });
+}
+
+TEST(JoinByFile, NamesASecondRankZero) {
+  std::vector<Process> twins;
+  twins.push_back(start_by_variables(0, 2));
+  twins.push_back(start_by_variables(0, 2));
+  const int refused = test::first_done(twins);
+  ASSERT_GE(refused, 0);
+  Process one = start_by_variables(1, 2);
+  expect_joined_twice(twins[static_cast<std::size_t>(refused)].result(), 0, twins[0].pid(),
+                      twins[1].pid());
+  EXPECT_EQ(twins[static_cast<std::size_t>(1 - refused)].result(), "sum 3");
+  EXPECT_EQ(one.result(), "sum 3");
+}
+
+/// Another user has put something at every name that could be foreseen.
+TEST(JoinByFile, WorksThoughAnotherUserWasThereFirst) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "needs root to be two users";
+  }
+  constexpr uid_t kUser = 54321;
+  const std::string folder = fmt::format("/tmp/trireme-{}", kUser);
+  const std::string file = fmt::format("{}-parent-{}.meet", folder, getpid());
+  ASSERT_EQ(mkdir(folder.c_str(), 0777), 0);
+  ASSERT_EQ(mkdir(file.c_str(), 0777), 0);
+  Process zero = start_by_variables(0, 2, kUser);
+  Process one = start_by_variables(1, 2, kUser);
+  EXPECT_EQ(zero.result(), "sum 3");
+  EXPECT_EQ(one.result(), "sum 3");
+  for (const auto& entry : std::filesystem::directory_iterator("/tmp")) {
+    if (entry.path().string().starts_with(folder)) {
+      std::filesystem::remove_all(entry.path());
+    }
+  }
+}
 
 // Options that differ.
 
