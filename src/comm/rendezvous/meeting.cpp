@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "comm/rendezvous/file_size.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -133,10 +134,11 @@ std::variant<Meeting, NotYet> try_meeting(const std::string& path) {
 }
 
 void write_text(const Fd& file, std::string_view text, const std::string& path) {
+  const FileSizeGuard guard;
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written < 0 && errno != EINTR) {
-      throw_system(fmt::format("cannot write {}", path), errno);
+      throw_file_system(fmt::format("cannot write {}", path), errno);
     }
     text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
   }

@@ -22,6 +22,7 @@
 
 #include "base/text.h"
 #include "comm/rendezvous/fd.h"
+#include "comm/rendezvous/file_size.h"
 #include "comm/ring.h"
 #include "trireme/error.h"
 
@@ -82,8 +83,7 @@ struct HeapHead {
 
 class Heap : public HostMemory {
  public:
-  Heap(Rank rank, Rank ranks)
-      : fd_(memfd_create("trireme", MFD_CLOEXEC)), own_(map_heap(fd_.get())), rank_(rank) {
+  Heap(Rank rank, Rank ranks) : fd_(memfd_create("trireme", MFD_CLOEXEC)), own_(map_heap(fd_.get())), rank_(rank) {
     const auto head = static_cast<std::int64_t>(sizeof(HeapHead)) +
                       static_cast<std::int64_t>(sizeof(Ring)) * ranks;
     top_ = round_up(head, kPage);
@@ -230,10 +230,13 @@ class Heap : public HostMemory {
     if (needed <= length_) {
       return;
     }
-    length_ = round_up(needed, kGrowth);
-    if (ftruncate(fd_.get(), length_) != 0) {
-      throw_system("cannot make shared memory larger", errno);
+    const std::int64_t length = round_up(needed, kGrowth);
+    const FileSizeGuard guard;
+    if (ftruncate(fd_.get(), length) != 0) {
+      throw_file_system(fmt::format("cannot make shared memory {} large", to_text(Bytes{length})),
+                        errno);
     }
+    length_ = length;
   }
 
   Fd fd_;
