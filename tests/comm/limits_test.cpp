@@ -1,12 +1,14 @@
-// Files that comm makes: what a limit on their size does.
+// Files that comm makes: what a limit on their size does, and who may open them.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "comm/processes.h"
 #include "comm/rendezvous/meeting.h"
@@ -103,6 +105,22 @@ TEST(FileSizeLimit, IsAnErrorOfWritingTheMeetingFile) {
   EXPECT_TRUE(text.starts_with("cannot write /")) << text;
   EXPECT_TRUE(text.ends_with("files are limited to 0 B; raise the limit (ulimit -f unlimited)"))
       << text;
+}
+
+TEST(SharedMemoryFile, IsForThisUserOnly) {
+  Process rank([]() -> std::string {
+    const World world = world_of_one(TransportKind::SharedMemory);
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code ignored;
+      const std::string target = std::filesystem::read_symlink(entry.path(), ignored);
+      struct stat status {};
+      if (target.starts_with("/memfd:trireme") && stat(entry.path().c_str(), &status) == 0) {
+        return fmt::format("mode {:o}", status.st_mode & 07777);
+      }
+    }
+    return "no memfd";
+  });
+  EXPECT_EQ(rank.result(), "mode 600");
 }
 
 }  // namespace
