@@ -1,10 +1,12 @@
 // Joining a world that something else started: how the ranks find the store that rank 0 serves.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -72,11 +74,22 @@ void leave_store(const Newcomer& self, comm::Store& store, comm::Deadline deadli
   }
 }
 
-/// The same after a failure: the others still have to hear of it, but not for long.
+/// How many ranks have to hear of a failure: all, or where some did not come in time those that did.
+std::int64_t ranks_to_hear(const Newcomer& self, comm::Store& store) {
+  return comm::passed(self.deadline) ? store.add("world/entered", 0) : self.launch.size;
+}
+
+/// The same after a failure. Rank 0 waits for the others to hear of it, but not for long.
 void leave_failed_store(const Newcomer& self, comm::Store& store) noexcept {
   constexpr Seconds kPatience{5.0};
+  constexpr std::chrono::milliseconds kPause(5);
   try {
-    leave_store(self, store, std::min(self.deadline, deadline_in(kPatience)));
+    const comm::Deadline give_up = deadline_in(kPatience);
+    store.add("world/done", 1);
+    while (self.launch.serves_store() && !comm::passed(give_up) &&
+           store.add("world/done", 0) < ranks_to_hear(self, store)) {
+      std::this_thread::sleep_for(kPause);
+    }
   } catch (const std::exception&) {  // what failed before counts
   }
 }
@@ -84,12 +97,14 @@ void leave_failed_store(const Newcomer& self, comm::Store& store) noexcept {
 /// A world whose ranks meet in a store that rank 0 serves.
 World meet(const Newcomer& self, const comm::Meeting& meeting) {
   const std::unique_ptr<comm::TcpStore> store = enter_store(self, meeting);
+  store->add("world/entered", 1);
   try {
     World world(comm::join({self.launch.rank, self.launch.size, self.options, *store, nullptr,
                             meeting.secret, self.deadline}));
     leave_store(self, *store, deadline_in(self.options.join_timeout));
     return world;
   } catch (const comm::RankTaken&) {
+    store->add("world/entered", -1);
     throw;
   } catch (const std::exception&) {
     leave_failed_store(self, *store);
