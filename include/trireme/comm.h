@@ -185,12 +185,14 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 /// Whether this build has it: ucx is left out where the library was not there.
 [[nodiscard]] bool is_built(TransportKind kind);
 
-/// The same on all ranks of a world, but for `bind` and `on_step`.
+/// The same on all ranks of a world; only `join_timeout`, `bind`, `on_step`, `costs` and `tuning` may
+/// differ. Ranks that were started with different options all get an Error that names the difference.
 struct WorldOptions {
-  /// The one knob of patience: a rank that gives no sign of life for this long counts as stopped.
-  /// Derived: heartbeats every eighth of it; an operation waits 30 times this long for a rank that
-  /// is alive but does not come; connecting takes at most 5 times this long.
+  /// A rank that gives no sign of life for this long counts as stopped. Derived: heartbeats every
+  /// eighth of it; an operation waits 30 times this long for a rank that is alive but does not come.
   Seconds deadline{2.0};
+  /// How long to wait for all ranks to join.
+  Seconds join_timeout{60.0};
   /// Automatic: shared memory inside a host, TCP between hosts.
   TransportKind transport = TransportKind::Automatic;
   /// Whether what goes over TCP (to the store and between ranks) is encrypted and protected against
@@ -275,8 +277,8 @@ struct JoinOptions {
   /// 64 hexadecimal digits, the same on all ranks; who does not have them is not let in.
   std::string secret{};
 };
-/// Returns when all ranks have joined. Throws Error(System) or Error(Peer) if that takes longer than
-/// five deadlines.
+/// Returns when all ranks have joined. Throws Error(Peer) that names the missing ranks, or Error(System),
+/// if that takes longer than WorldOptions::join_timeout.
 [[nodiscard]] World join(const JoinOptions& where, const WorldOptions& options = {});
 /// Joins by the variables of torchrun, mpirun (Open MPI, MPICH), srun, or TRIREME_RANK, TRIREME_SIZE,
 /// TRIREME_STORE and TRIREME_SECRET; alone if there are none. `variable` looks one up: libraries do not

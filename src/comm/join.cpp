@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "comm/roster.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -48,11 +49,9 @@ std::string link_text(const char* path) {
 /// stands for a host in tests), one set of process numbers. The machine's own name comes first, for
 /// people.
 std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}/{}/{}/{}", name.data(), boot, link_text("/proc/self/ns/net"),
+  return fmt::format("{}/{}/{}/{}", machine_name(), boot, link_text("/proc/self/ns/net"),
                      link_text("/proc/self/ns/pid"));
 }
 
@@ -74,18 +73,32 @@ std::string key_of(Rank rank) {
 class Joining {
  public:
   explicit Joining(const JoinParts& parts)
-      : parts_(parts), deadline_(deadline_in({5 * std::max(parts.options.deadline.count, 1.0)})) {}
+      : parts_(parts),
+        roster_(parts.store, {parts.rank, parts.size, parts.options.join_timeout}, parts.deadline) {
+  }
 
   std::unique_ptr<WorldCore> run() {
-    make_transports();
-    publish();
-    meet();
-    connect();
-    wait_for_all();
+    roster_.claim();
+    try {
+      meet_and_connect();
+    } catch (const std::exception& error) {
+      roster_.fail(error.what());
+      throw;
+    }
     return std::make_unique<WorldCore>(std::move(world_));
   }
 
  private:
+  void meet_and_connect() {
+    roster_.record(parts_.options);
+    make_transports();
+    publish();
+    roster_.await_all();
+    read_cards();
+    connect();
+    roster_.await_connected();  // nobody continues, and perhaps ends, before all are connected
+  }
+
   [[nodiscard]] bool uses_memory() const {
     return parts_.options.transport != TransportKind::Tcp &&
            parts_.options.transport != TransportKind::Ucx;
@@ -141,14 +154,9 @@ class Joining {
     parts_.store.set(key_of(parts_.rank), to_text(card));
   }
 
-  void meet() {
+  void read_cards() {
     for (Rank r = 0; r < parts_.size; ++r) {
-      try {
-        cards_.push_back(parse_card(parts_.store.get(key_of(r), deadline_)));
-      } catch (const Error& error) {
-        throw Error(error.kind(), fmt::format("rank {} of {} waits for rank {} to join: {}",
-                                              parts_.rank, parts_.size, r, error.what()));
-      }
+      cards_.push_back(parse_card(parts_.store.get(key_of(r), parts_.deadline)));
     }
   }
 
@@ -183,7 +191,7 @@ class Joining {
           is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
     }
     if (!near.empty()) {
-      world_.transports.front()->connect(near, deadline_);
+      world_.transports.front()->connect(near, parts_.deadline);
     }
     if (uses_network()) {
       connect_far(far);
@@ -203,15 +211,15 @@ class Joining {
   /// Ranks that choose by different numbers would choose differently: all take those of rank 0, which
   /// were there before its card.
   void adopt_choices() {
-    const std::string costs = parts_.store.get(kCostsKey, deadline_);
-    const std::string tuning = parts_.store.get(kTuningKey, deadline_);
+    const std::string costs = parts_.store.get(kCostsKey, parts_.deadline);
+    const std::string tuning = parts_.store.get(kTuningKey, parts_.deadline);
     world_.options.costs = costs.empty() ? std::nullopt : std::optional(parse_host_costs(costs));
     world_.options.tuning = tuning.empty() ? Tuning{} : parse_tuning(tuning);
   }
 
   void connect_far(const std::vector<PeerAddress>& far) {
     try {
-      world_.transports.back()->connect(far, deadline_);
+      world_.transports.back()->connect(far, parts_.deadline);
     } catch (const Error& error) {
       const bool hidden = parts_.options.bind == WorldOptions{}.bind;
       throw Error(
@@ -223,28 +231,14 @@ class Joining {
     }
   }
 
-  /// Nobody goes on, and perhaps ends, before all are connected.
-  void wait_for_all() {
-    if (parts_.store.add("world/connected", 1) == parts_.size) {
-      parts_.store.set("world/complete", "yes");
-    }
-    try {
-      (void)parts_.store.get("world/complete", deadline_);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("rank {} of {} waits for all to connect: {}",
-                                            parts_.rank, parts_.size, error.what()));
-    }
-  }
-
   const JoinParts& parts_;
-  Deadline deadline_;
+  Roster roster_;
   WorldParts world_;
   std::vector<Card> cards_;
 };
 
-}  // namespace
-
-std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+/// Throws Error(Usage) if this rank cannot join any world.
+void check(const JoinParts& parts) {
   const WorldOptions& options = parts.options;
   if (parts.house && options.transport != TransportKind::InProcess &&
       options.transport != TransportKind::Automatic) {
@@ -256,10 +250,13 @@ std::unique_ptr<WorldCore> join(const JoinParts& parts) {
     throw Error(ErrorKind::Usage,
                 "what goes by ucx cannot be encrypted; use the transport tcp, or no encryption");
   }
-  if (!(options.deadline.count > 0) || options.connections < 1) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("a deadline of {} and {} connections; both must be more than 0",
-                            to_text(options.deadline), options.connections));
+  if (!(options.deadline.count > 0) || !(options.join_timeout.count > 0) ||
+      options.connections < 1) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("a deadline of {}, a join_timeout of {} and {} connections; each must be "
+                    "more than 0",
+                    to_text(options.deadline), to_text(options.join_timeout), options.connections));
   }
   if (options.bind.empty() || options.bind == "0.0.0.0" || options.bind == "::") {
     throw Error(
@@ -278,6 +275,17 @@ std::unique_ptr<WorldCore> join(const JoinParts& parts) {
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
                                               parts.size, parts.size - 1));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+  try {
+    check(parts);
+  } catch (const Error& error) {
+    Roster(parts.store, {parts.rank, parts.size}, Clock::now()).fail(error.what());
+    throw;
   }
   return Joining(parts).run();
 }

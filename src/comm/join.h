@@ -21,10 +21,12 @@ struct JoinParts {
   std::shared_ptr<House> house{};
   /// What connections between hosts are authenticated with.
   std::optional<Secret> secret{};
+  /// When to stop waiting for other ranks.
+  Deadline deadline = deadline_in(options.join_timeout);
 };
 
-/// Returns when all ranks are there and connected. Throws Error(System) or Error(Peer) naming the
-/// rank that did not come.
+/// Returns when all ranks are there and connected. Throws Error(System), or Error(Peer) naming the
+/// ranks that did not come.
 [[nodiscard]] std::unique_ptr<WorldCore> join(const JoinParts& parts);
 
 }  // namespace trireme::comm

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
-#include <optional>
 #include <vector>
 
 #include <fcntl.h>
@@ -51,15 +51,32 @@ std::string read_line(const Fd& fd) {
   return line;
 }
 
+/// What a rank writes to its line when its body has returned. Proves that it succeeded where its exit
+/// status is lost: SIGCHLD may be ignored, or other code may wait for all children.
+constexpr char kSucceeded = 'S';
+
+bool has_succeeded(const Fd& line) {
+  char said = 0;
+  return recv(line.get(), &said, 1, MSG_DONTWAIT) == 1 && said == kSucceeded;
+}
+
+/// "SIGXFSZ (File size limit exceeded)".
+std::string signal_text(int number) {
+  const char* name = sigabbrev_np(number);
+  return name == nullptr ? fmt::format("signal {}", number)
+                         : fmt::format("SIG{} ({})", name, sigdescr_np(number));
+}
+
 int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
               const WorldOptions& options, const comm::Secret& secret, const Fd& address) {
   try {
     const std::string store_address = read_line(address);
+    const comm::Deadline deadline = comm::deadline_in(options.join_timeout);
     comm::TcpStore store({.server = comm::parse_address(store_address),
                           .secret = secret,
                           .encryption = comm::encryption_of(options)},
-                         comm::deadline_in({5 * options.deadline.count}));
-    World world(comm::join({rank, ranks, options, store, nullptr, secret}));
+                         deadline);
+    World world(comm::join({rank, ranks, options, store, nullptr, secret, deadline}));
     body(world);
     return 0;
   } catch (const std::exception& error) {
@@ -85,6 +102,9 @@ pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body
     line.parent.reset();
     const int code = run_child(rank, ranks, body, options, secret, line.child);
     std::fflush(nullptr);
+    if (code == 0) {
+      (void)send(line.child.get(), &kSucceeded, 1, MSG_NOSIGNAL);
+    }
     _exit(code);
   }
   line.child.reset();
@@ -94,30 +114,38 @@ pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body
 /// The ranks that were started. Looks only after its own: the program may have other children.
 class Children {
  public:
-  void add(Rank rank, pid_t child) {
-    children_.push_back({rank, child, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
+  /// `line` is the parent's end of the child's line, and outlives this.
+  void add(Rank rank, pid_t child, const Fd& line) {
+    children_.push_back(
+        {rank, child, &line, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
   }
 
   void kill_all() {
     killed_ = true;
     for (const Child& child : children_) {
-      kill(child.pid, SIGKILL);
+      // By its descriptor: where SIGCHLD is ignored the number may be another process's by now.
+      if (child.end.valid()) {
+        syscall(SYS_pidfd_send_signal, child.end.get(), SIGKILL, nullptr, 0);
+      } else {
+        kill(child.pid, SIGKILL);
+      }
     }
   }
 
   /// Waits for all. Once one has failed, or all that are left are stopped, the others get `grace` to
   /// end by themselves. 0 if all ended well.
   int wait(Seconds grace) {
-    std::optional<comm::Deadline> give_up;
+    constexpr comm::Deadline kNever = comm::Deadline::max();
+    comm::Deadline give_up = kNever;
     while (!children_.empty()) {
       await_change();
       look();
-      if (give_up && comm::passed(*give_up)) {
+      if (comm::passed(give_up)) {
         kill_all();
-      } else if (!give_up && (failed_ || all_stopped())) {
+      } else if (!failed_ && !all_stopped()) {
+        give_up = kNever;
+      } else if (give_up == kNever) {
         give_up = comm::deadline_in(grace);
-      } else if (give_up && !failed_ && !all_stopped()) {
-        give_up.reset();
       }
     }
     return failed_ ? 1 : 0;
@@ -127,6 +155,7 @@ class Children {
   struct Child {
     Rank rank = 0;
     pid_t pid = 0;
+    const Fd* line = nullptr;
     Fd end;  ///< readable when it has ended
     bool stopped = false;
   };
@@ -146,23 +175,46 @@ class Children {
   }
 
   void look() {
-    for (auto it = children_.begin(); it != children_.end();) {
-      int status = 0;
-      const pid_t changed = waitpid(it->pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
-      if (changed == it->pid && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
-        it->stopped = WIFSTOPPED(status);
-      } else if (changed == it->pid) {
-        failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-        if (WIFSIGNALED(status) && !killed_) {
-          fmt::print(stderr, "rank {}: ended by signal {}\n", it->rank, WTERMSIG(status));
-        }
-        it = children_.erase(it);
-        continue;
-      } else if (changed < 0 && errno == ECHILD) {  // someone else saw its end
-        it = children_.erase(it);
-        continue;
-      }
-      ++it;
+    std::erase_if(children_, [this](Child& child) { return has_ended(child); });
+  }
+
+  [[nodiscard]] bool has_ended(Child& child) {
+    int status = 0;
+    const pid_t changed = waitpid(child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (changed < 0 && errno == ECHILD) {
+      note_lost_status(child);
+      return true;
+    }
+    if (changed != child.pid) {
+      return false;
+    }
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      child.stopped = WIFSTOPPED(status);
+      return false;
+    }
+    note_status(child, status);
+    return true;
+  }
+
+  void note_status(const Child& child, int status) {
+    failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    const bool by_us = killed_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (WIFSIGNALED(status) && !by_us) {
+      fmt::print(stderr, "rank {} was killed by {}\n", child.rank, signal_text(WTERMSIG(status)));
+    }
+  }
+
+  /// It has ended, but the system does not say how.
+  void note_lost_status(const Child& child) {
+    if (has_succeeded(*child.line)) {
+      return;
+    }
+    failed_ = true;
+    if (!killed_) {
+      fmt::print(stderr,
+                 "rank {} ended without success; its exit status is lost (SIGCHLD is ignored, or "
+                 "other code waits for all children)\n",
+                 child.rank);
     }
   }
 
@@ -183,12 +235,12 @@ int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptio
   std::fflush(nullptr);
   const comm::Secret secret = comm::Secret::random();
   std::vector<Line> lines(static_cast<std::size_t>(ranks));
-  Children children;
+  Children children;  // after `lines`, which it refers to
   try {
     for (Rank r = 0; r < ranks; ++r) {
       Line& line = lines[static_cast<std::size_t>(r)];
       line = make_line();
-      children.add(r, start_child(r, ranks, body, options, secret, line));
+      children.add(r, start_child(r, ranks, body, options, secret, line), line.parent);
     }
     const comm::TcpStoreServer server(
         {.listen = {}, .secret = secret, .encryption = comm::encryption_of(options)});

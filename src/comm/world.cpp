@@ -5,11 +5,7 @@
 #include <fmt/format.h>
 
 #include "comm/join.h"
-#include "comm/rendezvous/launch_variables.h"
-#include "comm/rendezvous/meeting.h"
 #include "comm/rendezvous/memory_store.h"
-#include "comm/rendezvous/tcp_store.h"
-#include "comm/rendezvous/tcp_store_server.h"
 #include "comm/world_core.h"
 #include "trireme/comm.h"
 
@@ -51,89 +47,6 @@ void* World::allocate_bytes(std::int64_t bytes) {
 
 std::function<void(void*)> World::releaser() {
   return [memory = &core_->memory()](void* data) { memory->release(data); };
-}
-
-namespace {
-
-using comm::deadline_in;
-
-/// A world whose ranks meet in a store that rank 0 serves.
-World meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
-           const WorldOptions& options) {
-  comm::TcpStore store({.server = meeting.store,
-                        .secret = meeting.secret,
-                        .encryption = comm::encryption_of(options)},
-                       deadline_in({5 * options.deadline.count}));
-  std::unique_ptr<comm::WorldCore> core =
-      comm::join({launch.rank, launch.size, options, store, nullptr, meeting.secret});
-  // The store is needed until all have left it: the last thing each does there is to count itself.
-  if (store.add("world/done", 1) == launch.size) {
-    store.set("world/over", "yes");
-  }
-  if (launch.serves_store()) {
-    (void)store.get("world/over", deadline_in({5 * options.deadline.count}));
-  }
-  return World(std::move(core));
-}
-
-}  // namespace
-
-namespace {
-
-/// The same, where rank 0 begins to serve the store here.
-World serve_and_meet(const comm::LaunchInfo& launch, const comm::Meeting& meeting,
-                     const WorldOptions& options) {
-  std::unique_ptr<comm::TcpStoreServer> server;
-  if (launch.serves_store()) {
-    server = std::make_unique<comm::TcpStoreServer>(
-        comm::TcpStoreServerOptions{.listen = meeting.store,
-                                    .secret = meeting.secret,
-                                    .encryption = comm::encryption_of(options)});
-  }
-  return meet(launch, meeting, options);
-}
-
-}  // namespace
-
-World join(const JoinOptions& where, const WorldOptions& options) {
-  if (where.secret.empty()) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("no secret to {} connections with: set JoinOptions::secret to 64 "
-                            "hexadecimal digits, the same on all ranks (openssl rand -hex 32)",
-                            options.encrypt ? "encrypt" : "authenticate"));
-  }
-  comm::LaunchInfo launch;
-  launch.rank = where.rank;
-  launch.size = where.size;
-  return serve_and_meet(
-      launch, {comm::parse_address(where.store), comm::Secret::from_hex(where.secret)}, options);
-}
-
-World join(const std::function<std::optional<std::string>(const std::string&)>& variable,
-           const WorldOptions& options) {
-  const comm::LaunchInfo launch = comm::find_launch(variable);
-  if (launch.size == 1) {
-    comm::MemoryStore store;
-    return World(comm::join({0, 1, options, store, nullptr, comm::Secret::random()}));
-  }
-  if (launch.store && !launch.secret) {
-    throw Error(
-        ErrorKind::Usage,
-        "the job has a meeting point but no secret: give all ranks the same TRIREME_SECRET, 64 "
-        "hexadecimal digits (openssl rand -hex 32)");
-  }
-  if (launch.store) {
-    return serve_and_meet(launch, {*launch.store, *launch.secret}, options);
-  }
-  const comm::MeetingPlace place{.directory = "/tmp",
-                                 .job = launch.job.empty() ? comm::job_of_parent() : launch.job};
-  if (launch.rank != 0) {
-    const comm::Meeting meeting =
-        comm::await_meeting(place, deadline_in({5 * options.deadline.count}));
-    return meet(launch, meeting, options);
-  }
-  const comm::MeetingHost host(place, comm::encryption_of(options));
-  return meet(launch, host.meeting(), options);
 }
 
 namespace {

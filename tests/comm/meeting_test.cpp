@@ -1,6 +1,7 @@
 #include "comm/rendezvous/meeting.h"
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -190,6 +191,130 @@ TEST_F(MeetingFile, NeedsADirectoryThatOthersCannotChange) {
   const MeetingHost host(place());
   expect_error(ErrorKind::System, {"/nowhere/at/all", "No such file"},
                [] { const MeetingHost nowhere({.directory = "/nowhere/at/all", .job = "job"}); });
+}
+
+// The folder that meeting files are in.
+
+class MeetingFolder : public MeetingFile {
+ public:
+  MeetingFolder() { fs::permissions(directory_, fs::perms::all | fs::perms::sticky_bit); }
+
+ protected:
+  /// As /tmp, without a runtime directory.
+  [[nodiscard]] MeetingFolderOptions shared() const {
+    return {.runtime = "", .shared = directory_.string()};
+  }
+  [[nodiscard]] std::string first() const {
+    return directory_.string() + "/trireme-" + std::to_string(::geteuid());
+  }
+  /// A meeting works, in whatever folder.
+  void expect_meeting() const {
+    const std::string folder = make_meeting_folder(shared());
+    struct stat status {};
+    ASSERT_EQ(::lstat(folder.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0700U);
+    EXPECT_EQ(status.st_uid, ::geteuid());
+    const MeetingHost host({.directory = folder, .job = "job"});
+    const MeetingSearch search{.folders = shared(), .job = "job"};
+    EXPECT_EQ(await_meeting(search, soon()).store, host.meeting().store);
+  }
+};
+
+TEST_F(MeetingFolder, IsForThisUserOnly) {
+  expect_meeting();
+  EXPECT_EQ(make_meeting_folder(shared()), first());
+  EXPECT_EQ(entries(directory_.c_str()), 1);
+}
+
+TEST_F(MeetingFolder, IsTheRuntimeDirectoryIfThatCanBeTrusted) {
+  const std::string runtime = directory_.string() + "/runtime";
+  const MeetingFolderOptions options{.runtime = runtime, .shared = directory_.string()};
+  EXPECT_EQ(first_meeting_folder(options), first());  // it is not there
+  fs::create_directory(runtime);
+  fs::permissions(runtime, fs::perms::owner_all | fs::perms::others_exec);
+  EXPECT_EQ(first_meeting_folder(options), first());
+  fs::permissions(runtime, fs::perms::owner_all);
+  EXPECT_EQ(make_meeting_folder(options), runtime + "/trireme");
+  EXPECT_EQ(find_meeting_folders(options), std::vector{runtime + "/trireme"});
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(runtime.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(first_meeting_folder(options), first());
+  }
+}
+
+TEST_F(MeetingFolder, IsAnotherOneIfSomebodyElseMadeItFirst) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root to make another user's folder";
+  }
+  fs::create_directory(first());
+  ASSERT_EQ(::chown(first().c_str(), 12345, 12345), 0);
+  EXPECT_TRUE(find_meeting_folders(shared()).empty());
+  expect_meeting();
+  expect_meeting();  // in the same one as before
+  EXPECT_EQ(entries(directory_.c_str()), 2);
+  EXPECT_EQ(entries(first().c_str()), 0);
+}
+
+TEST_F(MeetingFolder, IsNoLinkNorOpenToOthersNorAFile) {
+  fs::create_directory(directory_ / "elsewhere");
+  fs::permissions(directory_ / "elsewhere", fs::perms::owner_all);
+  fs::create_directory_symlink(directory_ / "elsewhere", first());
+  expect_meeting();
+  EXPECT_EQ(entries((directory_ / "elsewhere").c_str()), 0);
+  fs::remove(first());
+  fs::create_directory(first());
+  fs::permissions(first(), fs::perms::all);
+  expect_meeting();
+  EXPECT_EQ(entries(first().c_str()), 0);
+  fs::remove(first());
+  std::ofstream(first()) << "";
+  expect_meeting();
+}
+
+TEST_F(MeetingFolder, NamesTheOwnerOfWhatIsInTheWay) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root to become another user";
+  }
+  fs::permissions(directory_, static_cast<fs::perms>(0755));
+  fs::create_directory(directory_ / "trireme-12345");
+  const pid_t child = in_child([&] {
+    if (::setresuid(12345, 12345, 12345) != 0) {
+      return false;
+    }
+    expect_error(ErrorKind::System,
+                 {directory_.string() + "/trireme-12345: it belongs to user 0, not to user 12345",
+                  "remove it, set XDG_RUNTIME_DIR"},
+                 [&] { (void)make_meeting_folder(shared()); });
+    return !testing::Test::HasFailure();
+  });
+  EXPECT_TRUE(ended_well(child));
+}
+
+/// Two processes take the same place at the same moment: one gets it.
+TEST_F(MeetingFile, OfTwoAtOnceHasOneOwner) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> hosts = 0;
+    std::atomic<int> taken = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        try {
+          const MeetingHost host(place());
+          ++hosts;
+          while (hosts + taken < 4) {
+            std::this_thread::yield();
+          }
+        } catch (const MeetingTaken&) {
+          ++taken;
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(hosts, 1);
+    EXPECT_EQ(taken, 3);
+  }
 }
 
 }  // namespace

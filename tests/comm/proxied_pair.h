@@ -43,6 +43,9 @@ class DetourStore final : public Store {
     }
     inner_.set(key, std::move(value));
   }
+  std::string insert(const std::string& key, std::string value) override {
+    return inner_.insert(key, std::move(value));
+  }
   [[nodiscard]] std::string get(const std::string& key, Deadline deadline) override {
     return inner_.get(key, deadline);
   }

@@ -113,6 +113,41 @@ TEST_P(AnyStore, AddCountsAndRefusesWhatIsNoNumber) {
   EXPECT_EQ(store->add("count", 0), -2);
 }
 
+TEST_P(AnyStore, InsertKeepsTheFirstValue) {
+  const auto store = enter();
+  EXPECT_EQ(store->insert("key", ""), "");
+  EXPECT_EQ(store->insert("key", "second"), "");
+  store->set("other", "set");
+  EXPECT_EQ(store->insert("other", "inserted"), "set");
+  EXPECT_EQ(store->get("other", soon()), "set");
+  expect_error(ErrorKind::Usage, {"a key of 0 bytes"}, [&] { store->insert("", "value"); });
+  std::thread waiter([&] { EXPECT_EQ(enter()->get("late", soon()), "here"); });
+  EXPECT_EQ(store->insert("late", "here"), "here");
+  waiter.join();
+}
+
+/// Of many that insert at the same moment one wins, and all see the same winner.
+TEST_P(AnyStore, InsertHasOneWinner) {
+  constexpr int kClients = 8;
+  std::atomic<int> winners = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      const auto store = enter();
+      for (int round = 0; round < 50; ++round) {
+        const std::string key = "round " + std::to_string(round);
+        const std::string present = store->insert(key, std::to_string(i));
+        winners += present == std::to_string(i);
+        EXPECT_EQ(present, store->get(key, soon()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(winners, 50);
+}
+
 TEST_P(AnyStore, ServesManyAtOnce) {
   constexpr int kClients = 24;
   constexpr int kRounds = 20;

@@ -21,10 +21,10 @@ std::string rest_of(const std::string& frame) {
 
 TEST(StoreWire, RequestsReadBack) {
   const std::string bytes("a\0b\n\xff", 5);
-  for (const auto what :
-       {Request::What::Set, Request::What::Get, Request::What::Add, Request::What::Cancel}) {
+  for (const auto what : {Request::What::Set, Request::What::Get, Request::What::Add,
+                          Request::What::Cancel, Request::What::Insert}) {
     Request request{.id = 70000, .what = what, .key = bytes, .value = {}};
-    request.value = what == Request::What::Set ? bytes : "";
+    request.value = what == Request::What::Set || what == Request::What::Insert ? bytes : "";
     request.delta = what == Request::What::Add ? std::numeric_limits<std::int64_t>::min() : 0;
     const Request read = decode_request(rest_of(encode(request)));
     EXPECT_EQ(read.id, 70000U);

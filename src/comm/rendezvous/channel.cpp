@@ -1,6 +1,8 @@
 #include "comm/rendezvous/channel.h"
 
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
@@ -54,8 +56,7 @@ bool Channel::advance() {
     if (received.outcome == Outcome::Closed) {
       const std::size_t taken = handshake_->taken();
       socket_.reset();
-      throw Error(
-          ErrorKind::Peer,
+      throw ClosedInHandshake(
           fmt::format("{} closed the connection in the handshake, after {} bytes", peer_, taken));
     }
     handshake_->take(std::span(bytes).first(received.bytes));
@@ -127,6 +128,23 @@ void open(Channel& channel, Deadline deadline) {
                   fmt::format("{} did not finish the handshake within {}; is it a Trireme peer?",
                               channel.peer(), trireme::to_text(since(begin))));
     }
+  }
+}
+
+Channel connect_channel(const Address& address, const HandshakeOptions& options,
+                        Deadline deadline) {
+  constexpr std::chrono::milliseconds kPause(20);
+  for (;;) {
+    Channel channel(connect_to(address, deadline), options);
+    try {
+      open(channel, deadline);
+      return channel;
+    } catch (const ClosedInHandshake&) {
+      if (Clock::now() + kPause >= deadline) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
   }
 }
 

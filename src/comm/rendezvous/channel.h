@@ -21,6 +21,13 @@ class Disagreement : public Error {
   explicit Disagreement(const std::string& what) : Error(ErrorKind::Peer, what) {}
 };
 
+/// The other side closed the connection before the handshake was over. It may have been short of
+/// descriptors; another attempt may do.
+class ClosedInHandshake : public Error {
+ public:
+  explicit ClosedInHandshake(const std::string& what) : Error(ErrorKind::Peer, what) {}
+};
+
 class Channel {
  public:
   /// On a connected socket. `options.peer` may be empty: it is then asked of the socket.
@@ -33,8 +40,9 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// Goes on with the handshake as far as possible without waiting; true once it is done. Throws
-  /// Error(Peer) with the reason if either side refuses or the other closes, Disagreement if only one
-  /// of the two encrypts; a refusal has then been sent and the socket is closed. Reads at most 122 bytes, whatever the other side sends.
+  /// Error(Peer) with the reason if either side refuses, Disagreement if only one of the two encrypts,
+  /// ClosedInHandshake if the other closes; a refusal has then been sent and the socket is closed.
+  /// Reads at most 122 bytes, whatever the other side sends.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool is_open() const noexcept { return !handshake_; }
 
@@ -74,6 +82,10 @@ class Channel {
 
 /// Waits until the handshake is done. Throws Error(Peer) at the deadline, or as advance() does.
 void open(Channel& channel, Deadline deadline);
+/// Connects and opens; tries again if the server closes in the handshake, as one does that is short of
+/// descriptors. Throws as connect_to() and advance(), or Error(Peer) at the deadline.
+[[nodiscard]] Channel connect_channel(const Address& address, const HandshakeOptions& options,
+                                      Deadline deadline);
 /// Waits until all is sent. Throws Error(System) at the deadline or if the other side is gone.
 void send_all(Channel& channel, std::span<const std::byte> data, Deadline deadline);
 /// Waits until at least a byte has come; how many, 0 at the deadline. Throws Error(System) if the

@@ -11,12 +11,15 @@ namespace trireme::comm {
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
+/// As the clock counts it.
+[[nodiscard]] inline Clock::duration duration(Seconds seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds.count));
+}
+
 /// That long from now; a century at most, so that "for ever" may be written as infinity.
 [[nodiscard]] inline Deadline deadline_in(Seconds patience) {
   constexpr double kCentury = 3.2e9;
-  const double seconds = std::clamp(patience.count, 0.0, kCentury);
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return Clock::now() + duration({std::clamp(patience.count, 0.0, kCentury)});
 }
 
 [[nodiscard]] inline bool passed(Deadline deadline) {

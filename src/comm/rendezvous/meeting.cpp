@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "comm/rendezvous/file_size.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -132,13 +134,31 @@ std::variant<Meeting, NotYet> try_meeting(const std::string& path) {
 }
 
 void write_text(const Fd& file, std::string_view text, const std::string& path) {
+  const FileSizeGuard guard;
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written < 0 && errno != EINTR) {
-      throw_system(fmt::format("cannot write {}", path), errno);
+      throw_file_system(fmt::format("cannot write {}", path), errno);
     }
     text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
   }
+}
+
+/// Keeps two processes of this user from taking the same place at the same moment; until the
+/// descriptor is closed.
+Fd lock_directory(const std::string& directory) {
+  const Deadline deadline = deadline_in({5.0});
+  Fd locked(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  while (locked.valid() && ::flock(locked.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || passed(deadline)) {
+      throw_system(fmt::format("cannot lock meeting directory {}", directory), errno);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (!locked.valid()) {
+    throw_system(fmt::format("meeting directory {}", directory), errno);
+  }
+  return locked;
 }
 
 /// Makes the file under another name, locks it, and gives it its name when it is whole.
@@ -168,10 +188,9 @@ Fd publish(const std::string& path, const std::string& text) {
 void check_place_is_free(const std::string& path, const std::string& job) {
   const Fd old = open_own_file(path);
   if (old.valid() && is_held(old)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("meeting file {} belongs to a job '{}' that is running; give this job "
-                            "another id",
-                            path, job));
+    throw MeetingTaken(fmt::format(
+        "meeting file {} belongs to a job '{}' that is running; give this job another id", path,
+        job));
   }
 }
 
@@ -191,6 +210,7 @@ MeetingHost::MeetingHost(MeetingPlace place, Encryption encryption)
       meeting_{.store = server_.address(), .secret = secret_} {
   const std::string path = place_.path();
   check_directory(place_.directory);
+  const Fd lock = lock_directory(place_.directory);
   check_place_is_free(path, place_.job);
   std::string text =
       fmt::format("{}\n{}\n{}\n", kTitle, to_text(meeting_.store), meeting_.secret.hex());
@@ -208,22 +228,52 @@ MeetingHost::~MeetingHost() {
   }
 }
 
-Meeting await_meeting(const MeetingPlace& place, Deadline deadline) {
+namespace {
+
+/// The meeting of a live rank 0 in one of the directories, or what is wrong with the last of them.
+std::variant<Meeting, NotYet> try_directories(const std::vector<std::string>& directories,
+                                              const std::string& job) {
+  std::variant<Meeting, NotYet> found = "it is not there";
+  for (const std::string& directory : directories) {
+    check_directory(directory);
+    found = try_meeting(MeetingPlace{directory, job}.path());
+    if (std::holds_alternative<Meeting>(found)) {
+      break;
+    }
+  }
+  return found;
+}
+
+using FindDirectories = std::function<std::vector<std::string>()>;
+
+/// `first` is the place for messages.
+Meeting await_meeting_in(const FindDirectories& find, const MeetingPlace& first,
+                         Deadline deadline) {
   constexpr std::chrono::milliseconds kLongestPause(20);
   const Clock::time_point begin = Clock::now();
-  const std::string path = place.path();
-  check_directory(place.directory);
   for (std::chrono::milliseconds pause(1);; pause = std::min(pause * 2, kLongestPause)) {
-    std::variant<Meeting, NotYet> found = try_meeting(path);
+    std::variant<Meeting, NotYet> found = try_directories(find(), first.job);
     if (Meeting* meeting = std::get_if<Meeting>(&found)) {
       return std::move(*meeting);
     }
     if (Clock::now() + pause >= deadline) {
-      refuse(path, fmt::format("{}, after {}; is rank 0 running on this host, with job id '{}'?",
-                               std::get<NotYet>(found), trireme::to_text(since(begin)), place.job));
+      refuse(first.path(),
+             fmt::format("{}, after {}; is rank 0 running on this host, with job id '{}'?",
+                         std::get<NotYet>(found), trireme::to_text(since(begin)), first.job));
     }
     std::this_thread::sleep_for(pause);
   }
+}
+
+}  // namespace
+
+Meeting await_meeting(const MeetingPlace& place, Deadline deadline) {
+  return await_meeting_in([&] { return std::vector{place.directory}; }, place, deadline);
+}
+
+Meeting await_meeting(const MeetingSearch& search, Deadline deadline) {
+  return await_meeting_in([&] { return find_meeting_folders(search.folders); },
+                          {first_meeting_folder(search.folders), search.job}, deadline);
 }
 
 }  // namespace trireme::comm

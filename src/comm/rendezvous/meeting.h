@@ -2,28 +2,37 @@
 // 0 serves the store on loopback and writes its address and a fresh secret to a file that only this
 // user can read; the others wait for the file. Functions may be called from any thread.
 //
-// The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600. It appears whole (written elsewhere, then
-// renamed), and rank 0 holds a lock on it that ends with its process: a file without the lock is
-// left over from a dead job, is not believed and may be replaced. In a directory that others can
-// write to, such as /tmp, a file or link that somebody else put there is refused.
+// The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600, in a folder that only this user can change
+// (meeting_folder.h). It appears whole (written elsewhere, then renamed), and rank 0 holds a lock on it
+// that ends with its process: a file without the lock is left over from a dead job, is not believed
+// and may be replaced. In a directory that others can write to a file or link that somebody else put
+// there is refused.
 #pragma once
 
 #include <string>
 
 #include "comm/rendezvous/deadline.h"
+#include "comm/rendezvous/meeting_folder.h"
 #include "comm/rendezvous/secret.h"
 #include "comm/rendezvous/socket.h"
 #include "comm/rendezvous/tcp_store_server.h"
+#include "trireme/error.h"
 
 namespace trireme::comm {
 
 struct MeetingPlace {
-  std::string directory = "/tmp";
+  std::string directory;
   /// The same on all ranks and of no other job of this user now; see LaunchInfo::job. Any bytes.
   std::string job;
 
-  /// "/tmp/trireme-1000-4711.0.meet".
+  /// "/tmp/trireme-1000/trireme-1000-4711.0.meet".
   [[nodiscard]] std::string path() const;
+};
+
+/// Where the other ranks look for rank 0's file.
+struct MeetingSearch {
+  MeetingFolderOptions folders{};
+  std::string job;  ///< as in MeetingPlace
 };
 
 /// What a rank has to know to reach the store.
@@ -35,11 +44,18 @@ struct Meeting {
 /// A job id for ranks on one host whose launcher has none: their parent, by its process id.
 [[nodiscard]] std::string job_of_parent();
 
+/// A process that is running has the meeting file: another rank 0 of this job, or another job with the
+/// same id.
+class MeetingTaken : public Error {
+ public:
+  explicit MeetingTaken(const std::string& what) : Error(ErrorKind::Usage, what) {}
+};
+
 /// Rank 0's side: the store's server and the file, for as long as the object lives.
 class MeetingHost {
  public:
   /// Throws Error(System) if the file cannot be made, also when somebody else's is in the way, and
-  /// Error(Usage) if a live job has the same id.
+  /// MeetingTaken if a live job has the same id.
   explicit MeetingHost(MeetingPlace place, Encryption encryption = Encryption::None);
   /// Removes the file, if it is still this one, and stops the server.
   ~MeetingHost();
@@ -60,5 +76,6 @@ class MeetingHost {
 /// The other ranks' side: waits for the file of a live rank 0. Throws Error(System) at the deadline,
 /// and at once if the file is not this user's own or not what MeetingHost writes.
 [[nodiscard]] Meeting await_meeting(const MeetingPlace& place, Deadline deadline);
+[[nodiscard]] Meeting await_meeting(const MeetingSearch& search, Deadline deadline);
 
 }  // namespace trireme::comm

@@ -15,6 +15,13 @@ void MemoryStore::set(const std::string& key, std::string value) {
   changed_.notify_all();
 }
 
+std::string MemoryStore::insert(const std::string& key, std::string value) {
+  const MutexLock lock(mutex_);
+  std::string present = table_.insert(key, std::move(value));
+  changed_.notify_all();
+  return present;
+}
+
 std::string MemoryStore::get(const std::string& key, Deadline deadline) {
   check_key(key);
   const Clock::time_point begin = Clock::now();

@@ -13,6 +13,7 @@ namespace trireme::comm {
 class MemoryStore final : public Store {
  public:
   void set(const std::string& key, std::string value) override;
+  std::string insert(const std::string& key, std::string value) override;
   [[nodiscard]] std::string get(const std::string& key, Deadline deadline) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
 

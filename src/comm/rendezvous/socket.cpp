@@ -147,6 +147,9 @@ Listener listen_on(const Address& address) {
   set_option(socket, SOL_SOCKET, SO_REUSEADDR);
   if (::bind(socket.get(), endpoint.get(), endpoint.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE) {
+      throw AddressInUse(fmt::format("{}: {}", what, error_text(errno)));
+    }
     throw_system(what, errno);
   }
   Address real = address;

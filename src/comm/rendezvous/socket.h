@@ -12,6 +12,7 @@
 
 #include "comm/rendezvous/deadline.h"
 #include "comm/rendezvous/fd.h"
+#include "trireme/error.h"
 
 namespace trireme::comm {
 
@@ -33,8 +34,14 @@ struct Listener {
   Address address;
 };
 
+/// Another socket listens at the address.
+class AddressInUse : public Error {
+ public:
+  explicit AddressInUse(const std::string& what) : Error(ErrorKind::System, what) {}
+};
+
 /// Listens on the first address that the host's name stands for. A port that was in use a moment
-/// ago can be had again, one that is in use cannot. Throws Error(System).
+/// ago can be had again, one that is in use cannot: AddressInUse. Throws Error(System).
 [[nodiscard]] Listener listen_on(const Address& address = {});
 
 /// Connects; tries again until the deadline while nobody listens there or the name is unknown, as a

@@ -53,6 +53,7 @@ void StoreLoop::run() noexcept {
   } catch (const std::exception& error) {  // the store is gone; its clients will say so
     note(fmt::format("the store stopped: {}", error.what()));
   }
+  flush_all();
   clients_.clear();
   listener_.socket.reset();
 }
@@ -80,7 +81,7 @@ void StoreLoop::watch(int operation, const Fd& fd, std::uint64_t about, std::uin
 Deadline StoreLoop::next_deadline() const {
   Deadline next = listening_ ? deadline_in({3600.0}) : listen_again_;
   if (!strangers_.empty()) {
-    next = std::min(next, clients_.at(strangers_.front()).handshake_by);
+    next = std::min(next, oldest_stranger() + duration(options_.handshake_patience));
   }
   return next;
 }
@@ -109,20 +110,47 @@ bool StoreLoop::serve_events() {
 
 void StoreLoop::accept_clients() {
   try {
-    while (std::optional<Fd> socket = accept_now(listener_.socket)) {
+    while (has_room()) {
+      std::optional<Fd> socket = accept_now(listener_.socket);
+      if (!socket) {
+        return;
+      }
       add_client(std::move(*socket));
     }
+    // Until the oldest stranger may be dropped; one that finishes before that makes room, too.
+    waits_for_room_ = true;
+    rest_until(oldest_stranger() + duration(kLeastHandshakeTime));
   } catch (const Error& error) {
-    // Descriptors ran out. Whoever holds one without having shown the secret goes first; without
-    // any, the listener rests, or epoll would report it over and over.
+    // Descriptors ran out. Whoever holds one without having shown the secret goes first.
     note(error.what());
     if (!strangers_.empty()) {
       return drop(strangers_.front(), "was dropped in the handshake, to make room");
     }
-    watch(EPOLL_CTL_MOD, listener_.socket, kListener, 0);
-    listening_ = false;
-    listen_again_ = deadline_in({0.1});
+    rest_until(deadline_in({0.1}));
   }
+}
+
+/// Whether one more stranger may come in; the oldest has to go for it if it has had its time.
+bool StoreLoop::has_room() {
+  if (strangers_.size() < most_strangers_) {
+    return true;
+  }
+  if (!passed(oldest_stranger() + duration(kLeastHandshakeTime))) {
+    return false;
+  }
+  drop(strangers_.front(), "was dropped in the handshake, to make room");
+  return true;
+}
+
+/// The listener rests, or epoll would report it over and over.
+void StoreLoop::rest_until(Deadline deadline) {
+  watch(EPOLL_CTL_MOD, listener_.socket, kListener, 0);
+  listening_ = false;
+  listen_again_ = deadline;
+}
+
+Clock::time_point StoreLoop::oldest_stranger() const {
+  return clients_.at(strangers_.front()).since;
 }
 
 void StoreLoop::add_client(Fd socket) {
@@ -134,7 +162,7 @@ void StoreLoop::add_client(Fd socket) {
                                       .peer = {}});
   watch(EPOLL_CTL_ADD, channel.socket(), name, EPOLLIN);
   clients_.emplace(name, Client{.channel = std::move(channel),
-                                .handshake_by = deadline_in(options_.handshake_patience),
+                                .since = Clock::now(),
                                 .reader = {},
                                 .out = {},
                                 .watched = EPOLLIN});
@@ -143,12 +171,14 @@ void StoreLoop::add_client(Fd socket) {
 }
 
 void StoreLoop::drop_late_clients() {
-  if (!listening_ && passed(listen_again_)) {
+  const bool has_room_again = waits_for_room_ && strangers_.size() < most_strangers_;
+  if (!listening_ && (passed(listen_again_) || has_room_again)) {
     watch(EPOLL_CTL_MOD, listener_.socket, kListener, EPOLLIN);
     listening_ = true;
+    waits_for_room_ = false;
   }
   // In the order in which they came, which is that of their deadlines.
-  while (!strangers_.empty() && passed(clients_.at(strangers_.front()).handshake_by)) {
+  while (!strangers_.empty() && passed(oldest_stranger() + duration(options_.handshake_patience))) {
     drop(strangers_.front(),
          fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
                      trireme::to_text(options_.handshake_patience)));
@@ -278,6 +308,18 @@ bool StoreLoop::Client::flush() {
   out = {};
   out_sent = 0;
   return true;
+}
+
+/// What has been answered gets out, as far as that needs no waiting: it may be why the job ends.
+void StoreLoop::flush_all() noexcept {
+  for (auto& [name, client] : clients_) {
+    try {
+      if (client.channel.is_open()) {
+        (void)client.flush();
+      }
+    } catch (const std::exception&) {  // it has left
+    }
+  }
 }
 
 void StoreLoop::forget(std::uint64_t name) {

@@ -33,7 +33,7 @@ class StoreLoop {
  private:
   struct Client {
     Channel channel;
-    Deadline handshake_by;
+    Clock::time_point since;
     FrameReader reader;
     std::string out;
     std::size_t out_sent = 0;
@@ -50,6 +50,10 @@ class StoreLoop {
   [[nodiscard]] bool serve_events();
 
   void accept_clients();
+  [[nodiscard]] bool has_room();
+  /// When the oldest client connected that is still in the handshake. There is one.
+  [[nodiscard]] Clock::time_point oldest_stranger() const;
+  void rest_until(Deadline deadline);
   void add_client(Fd socket);
   void drop_late_clients();
 
@@ -60,6 +64,7 @@ class StoreLoop {
   void deliver(std::uint64_t asker, const std::vector<Answer>& answers);
   void watch_for_more(std::uint64_t name, Client& client);
 
+  void flush_all() noexcept;
   void forget(std::uint64_t name);
   void refuse(std::uint64_t name, Client& client, const std::string& why);
   void refuse_all(const std::string& why);
@@ -71,7 +76,9 @@ class StoreLoop {
   Fd epoll_;
   Fd stop_;
   bool listening_ = true;
-  Deadline listen_again_{};  ///< if not listening_
+  Deadline listen_again_{};      ///< if not listening_
+  bool waits_for_room_ = false;  ///< not listening_ because of strangers
+  std::size_t most_strangers_ = most_unauthenticated();
   std::vector<std::byte> chunk_;
   std::uint64_t next_name_;
   std::map<std::uint64_t, Client> clients_;

@@ -18,6 +18,9 @@ std::vector<Answer> StoreService::handle(std::uint64_t client, Request request) 
         table_.set(request.key, std::move(request.value));
         say(Reply::Status::Done, "");
         break;
+      case What::Insert:
+        say(Reply::Status::Done, table_.insert(request.key, std::move(request.value)));
+        break;
       case What::Add:
         say(Reply::Status::Done, encode_number(table_.add(request.key, request.delta)));
         break;

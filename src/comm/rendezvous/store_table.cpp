@@ -31,6 +31,14 @@ void StoreTable::set(const std::string& key, std::string value) {
   values_[key] = std::make_shared<const std::string>(std::move(value));
 }
 
+std::string StoreTable::insert(const std::string& key, std::string value) {
+  if (const Value old = find(key)) {
+    return *old;
+  }
+  set(key, value);
+  return value;
+}
+
 std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
   check_key(key);
   const Value old = find(key);

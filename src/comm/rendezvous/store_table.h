@@ -22,6 +22,7 @@ class StoreTable {
 
   // As in Store.
   void set(const std::string& key, std::string value);
+  std::string insert(const std::string& key, std::string value);
   std::int64_t add(const std::string& key, std::int64_t delta);
   /// nullptr if there is none.
   [[nodiscard]] Value find(const std::string& key) const;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kRequestHead = 9;
 constexpr std::size_t kReplyHead = 5;
-/// A Set; replies are shorter.
+/// A Set or an Insert; replies are shorter.
 constexpr std::size_t kLongestFrame = kRequestHead + kLongestKey + kLongestValue;
 
 [[noreturn]] void malformed(const std::string& what) {
@@ -111,15 +111,15 @@ Request decode_request(std::string_view rest) {
   if (request.id == 0) {
     malformed("a request with id 0");
   }
-  if (what < 1 || what > 4) {
-    malformed(fmt::format("a request of kind {}; known are 1 to 4", what));
+  if (what < 1 || what > 5) {
+    malformed(fmt::format("a request of kind {}; known are 1 to 5", what));
   }
   if (key_length < 1 || key_length > kLongestKey) {
     malformed(fmt::format("a key of {} bytes; it must have 1 to {}", key_length, kLongestKey));
   }
   request.what = static_cast<Request::What>(what);
   request.key = cursor.take(key_length, "the key");
-  if (request.what == Request::What::Set) {
+  if (request.what == Request::What::Set || request.what == Request::What::Insert) {
     request.value = cursor.rest();
   } else if (request.what == Request::What::Add) {
     request.delta = decode_number(cursor.rest());

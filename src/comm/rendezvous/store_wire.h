@@ -19,11 +19,11 @@
 namespace trireme::comm {
 
 struct Request {
-  enum class What : std::uint8_t { Set = 1, Get = 2, Add = 3, Cancel = 4 };
+  enum class What : std::uint8_t { Set = 1, Get = 2, Add = 3, Cancel = 4, Insert = 5 };
   std::uint32_t id = 0;  ///< chosen by the client, not 0; of a Cancel: the Get that is given up
   What what = What::Get;
   std::string key;
-  std::string value;       ///< of a Set
+  std::string value;       ///< of a Set or an Insert
   std::int64_t delta = 0;  ///< of an Add
 };
 

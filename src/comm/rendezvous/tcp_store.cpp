@@ -18,14 +18,13 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 
 TcpStore::TcpStore(TcpStoreOptions options, Deadline deadline)
     : options_(std::move(options)),
-      channel_(connect_to(options_.server, deadline),
-               {.side = Side::Client,
-                .purpose = Purpose::Store,
-                .secret = options_.secret,
-                .encryption = options_.encryption,
-                .peer = "store " + to_text(options_.server)}) {
-  open(channel_, deadline);
-}
+      channel_(connect_channel(options_.server,
+                               {.side = Side::Client,
+                                .purpose = Purpose::Store,
+                                .secret = options_.secret,
+                                .encryption = options_.encryption,
+                                .peer = "store " + to_text(options_.server)},
+                               deadline)) {}
 
 void TcpStore::set(const std::string& key, std::string value) {
   check_key(key);
@@ -34,6 +33,17 @@ void TcpStore::set(const std::string& key, std::string value) {
   if (!ask(request, deadline_in(options_.patience))) {
     silent("set", key);
   }
+}
+
+std::string TcpStore::insert(const std::string& key, std::string value) {
+  check_key(key);
+  check_value(key, value);
+  Request request{.what = Request::What::Insert, .key = key, .value = std::move(value)};
+  std::optional<std::string> present = ask(request, deadline_in(options_.patience));
+  if (!present) {
+    silent("insert", key);
+  }
+  return std::move(*present);
 }
 
 std::string TcpStore::get(const std::string& key, Deadline deadline) {

@@ -17,7 +17,7 @@ struct TcpStoreOptions {
   Address server;
   Secret secret;
   Encryption encryption = Encryption::None;
-  /// How long set() and add() wait for the server's answer.
+  /// How long set(), insert() and add() wait for the server's answer.
   Seconds patience{30.0};
 };
 
@@ -31,6 +31,7 @@ class TcpStore final : public Store {
   // and so does every later call: there is no second connection. A get needs the time of a round
   // trip; with a deadline that has passed it finds nothing.
   void set(const std::string& key, std::string value) override;
+  std::string insert(const std::string& key, std::string value) override;
   [[nodiscard]] std::string get(const std::string& key, Deadline deadline) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
 

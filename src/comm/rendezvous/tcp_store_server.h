@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/rendezvous/admission.h"
 #include "comm/rendezvous/handshake.h"
 #include "comm/rendezvous/socket.h"
 
@@ -21,7 +22,7 @@ struct TcpStoreServerOptions {
   Secret secret;
   Encryption encryption = Encryption::None;
   /// How long a client may take for the handshake before it is dropped.
-  Seconds handshake_patience{5.0};
+  Seconds handshake_patience = kMostHandshakeTime;
 };
 
 class TcpStoreServer {

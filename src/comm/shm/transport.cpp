@@ -16,12 +16,14 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "comm/rendezvous/fd.h"
+#include "comm/rendezvous/file_size.h"
 #include "comm/ring.h"
 #include "trireme/error.h"
 
@@ -37,6 +39,15 @@ constexpr std::int64_t kGrowth = std::int64_t{16} << 20;
 
 std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
+}
+
+/// For this user alone, like what others find through /proc/PID/fd.
+Fd make_heap_file() {
+  Fd file(memfd_create("trireme", MFD_CLOEXEC));
+  if (!file.valid() || fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) {
+    throw_system("cannot make a file for shared memory", errno);
+  }
+  return file;
 }
 
 std::byte* map_heap(int fd) {
@@ -82,8 +93,7 @@ struct HeapHead {
 
 class Heap : public HostMemory {
  public:
-  Heap(Rank rank, Rank ranks)
-      : fd_(memfd_create("trireme", MFD_CLOEXEC)), own_(map_heap(fd_.get())), rank_(rank) {
+  Heap(Rank rank, Rank ranks) : fd_(make_heap_file()), own_(map_heap(fd_.get())), rank_(rank) {
     const auto head = static_cast<std::int64_t>(sizeof(HeapHead)) +
                       static_cast<std::int64_t>(sizeof(Ring)) * ranks;
     top_ = round_up(head, kPage);
@@ -230,10 +240,13 @@ class Heap : public HostMemory {
     if (needed <= length_) {
       return;
     }
-    length_ = round_up(needed, kGrowth);
-    if (ftruncate(fd_.get(), length_) != 0) {
-      throw_system("cannot make shared memory larger", errno);
+    const std::int64_t length = round_up(needed, kGrowth);
+    const FileSizeGuard guard;
+    if (ftruncate(fd_.get(), length) != 0) {
+      throw_file_system(fmt::format("cannot make shared memory {} large", to_text(Bytes{length})),
+                        errno);
     }
+    length_ = length;
   }
 
   Fd fd_;

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -19,6 +20,7 @@
 
 #include "comm/rendezvous/channel.h"
 #include "comm/rendezvous/socket.h"
+#include "comm/tcp/callers.h"
 #include "comm/tcp/connection.h"
 #include "comm/tcp/tls_stream.h"
 #include "trireme/error.h"
@@ -29,15 +31,9 @@ namespace {
 /// What is read at once of what comes next: many short messages, little of a long one, as it is copied twice.
 constexpr std::size_t kReadAhead = std::size_t{16} << 10;
 
-/// Sent first on a new connection, after the handshake: who calls, and which of its connections.
-struct Introduction {
-  std::int32_t rank = 0;
-  std::int32_t connection = 0;
-};
-
 /// A peer that this rank calls, as far as it got.
 struct OwnCall {
-  Rank peer = 0;
+  PeerAddress peer;
   Channel channel;
   Introduction me{};
   std::size_t said = 0;  ///< bytes of the introduction
@@ -54,13 +50,6 @@ struct OwnCall {
     }
     return said == bytes.size();
   }
-};
-
-/// Somebody who called, as far as it got.
-struct Answer {
-  Channel channel;
-  Introduction who{};
-  std::size_t heard = 0;  ///< bytes of the introduction
 };
 
 class TcpStream : public Stream {
@@ -224,29 +213,12 @@ class TcpTransport : public Transport {
         continue;
       }
       for (int k = 0; k < parts_.options.connections; ++k) {
-        Channel channel(
-            connect_to(parse_address(peer.address), deadline),
-            options_for(Side::Client, fmt::format("rank {} at {}", peer.rank, peer.address)));
-        calls.push_back({peer.rank, std::move(channel), {parts_.rank, k}});
+        calls.push_back({peer, dial(peer, deadline), {parts_.rank, k}});
       }
     }
-    // Answering and calling take turns, as two ranks may be waiting for each other's answer.
-    std::vector<Answer> answers;
-    std::size_t introduced = 0;
-    std::size_t open_calls = 0;
-    while (introduced < expected || open_calls < calls.size()) {
-      open_calls = static_cast<std::size_t>(
-          std::ranges::count_if(calls, [](OwnCall& call) { return call.advance(); }));
-      introduced += answer(answers);
-      if (passed(deadline)) {
-        throw Error(ErrorKind::Peer,
-                    fmt::format("rank {}: {} of {} connections to other ranks were made in time",
-                                parts_.rank, introduced + open_calls, expected + calls.size()));
-      }
-      (void)wait_for(listener_.socket, Ready::Read, std::min(deadline, deadline_in({0.001})));
-    }
+    exchange(calls, expected, deadline);
     for (OwnCall& call : calls) {
-      add(call.peer, call.me.connection, std::move(call.channel));
+      add(call.peer.rank, call.me.connection, std::move(call.channel));
     }
     listener_.socket.reset();
   }
@@ -287,43 +259,60 @@ class TcpTransport : public Transport {
     }
   }
 
-  /// Goes on with those who called; how many of them said who they are. One who cannot prove that it
-  /// belongs to the job is dropped; one who belongs to it and is set otherwise ends the connecting.
-  std::size_t answer(std::vector<Answer>& answers) {
-    while (auto socket = accept_now(listener_.socket)) {
-      answers.push_back({Channel(std::move(*socket), options_for(Side::Server))});
-    }
+  [[nodiscard]] Channel dial(const PeerAddress& peer, Deadline deadline) const {
+    return {connect_to(parse_address(peer.address), deadline),
+            options_for(Side::Client, fmt::format("rank {} at {}", peer.rank, peer.address))};
+  }
+
+  /// Answering and calling take turns, as two ranks may be waiting for each other's answer.
+  void exchange(std::vector<OwnCall>& calls, std::size_t expected, Deadline deadline) {
+    Callers callers(listener_.socket, options_for(Side::Server));
     std::size_t introduced = 0;
-    for (std::size_t i = 0; i < answers.size();) {
-      bool drop = false;
-      try {
-        Answer& caller = answers[i];
-        if (!caller.channel.is_open() && !caller.channel.advance()) {
-          ++i;
-          continue;
-        }
-        const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&caller.who, 1));
-        const Transfer got = caller.channel.read(bytes.subspan(caller.heard));
-        caller.heard += got.bytes;
-        if (got.outcome != Transfer::Outcome::Closed && caller.heard < bytes.size()) {
-          ++i;
-          continue;
-        }
-        drop = true;
-        if (caller.heard == bytes.size() && caller.who.rank >= 0 && caller.who.rank < parts_.rank) {
-          add(caller.who.rank, caller.who.connection, std::move(caller.channel));
-          ++introduced;
-        }
-      } catch (const Disagreement&) {
-        throw;
-      } catch (const Error&) {
-        drop = true;  // refused; the others go on
+    std::size_t open_calls = 0;
+    while (introduced < expected || open_calls < calls.size()) {
+      open_calls = static_cast<std::size_t>(
+          std::ranges::count_if(calls, [&](OwnCall& call) { return advance(call, deadline); }));
+      for (Caller& caller : callers.advance()) {
+        introduced += accept(std::move(caller)) ? 1 : 0;
       }
-      if (drop) {
-        answers.erase(answers.begin() + static_cast<std::ptrdiff_t>(i));
+      if (passed(deadline)) {
+        throw Error(ErrorKind::Peer,
+                    fmt::format("rank {}: {} of {} connections to other ranks were made in time",
+                                parts_.rank, introduced + open_calls, expected + calls.size()));
+      }
+      constexpr Seconds kPause{0.001};
+      if (callers.is_full()) {  // whoever waits makes the listener readable
+        std::this_thread::sleep_for(duration(kPause));
+      } else {
+        (void)wait_for(listener_.socket, Ready::Read, std::min(deadline, deadline_in(kPause)));
       }
     }
-    return introduced;
+  }
+
+  /// Continues with a call; true once the peer knows who calls. A peer that is short of descriptors
+  /// may drop it in the handshake: then it is made again.
+  [[nodiscard]] bool advance(OwnCall& call, Deadline deadline) const {
+    try {
+      return call.advance();
+    } catch (const ClosedInHandshake&) {
+      if (passed(deadline)) {
+        throw;
+      }
+      call.channel = dial(call.peer, deadline);
+      return false;
+    }
+  }
+
+  /// False if this rank does not expect such a connection.
+  [[nodiscard]] bool accept(Caller caller) {
+    const Introduction who = caller.who;
+    if (who.rank < 0 || who.rank >= parts_.rank || who.connection < 0 ||
+        who.connection >= parts_.options.connections ||
+        connections_[who.rank].contains(who.connection)) {
+      return false;
+    }
+    add(who.rank, who.connection, std::move(caller.channel));
+    return true;
   }
 
   NetworkParts parts_;

@@ -1,0 +1,104 @@
+#include "comm/rendezvous/meeting_folder.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/rendezvous/fd.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "" if the path is a directory, no link, that only this user can enter; else what is wrong with it.
+std::string problem_with(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    return error_text(errno);
+  }
+  if (status.st_uid != ::geteuid()) {
+    return fmt::format("it belongs to user {}, not to user {}", status.st_uid, ::geteuid());
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return S_ISLNK(status.st_mode) ? "it is a symbolic link" : "it is not a directory";
+  }
+  if ((status.st_mode & 0777) != 0700) {
+    return fmt::format("it has mode {:o}, not 700", status.st_mode & 0777);
+  }
+  return "";
+}
+
+/// A runtime directory that can be trusted, or "".
+std::string trusted_runtime(const MeetingFolderOptions& options) {
+  const bool absolute = options.runtime.starts_with('/');
+  return absolute && problem_with(options.runtime).empty() ? options.runtime : "";
+}
+
+/// The folder at this path, made if there is nothing. "", or what is wrong with it.
+std::string try_make(const std::string& path) {
+  const int failed = ::mkdir(path.c_str(), 0700) == 0 ? 0 : errno;
+  struct stat status {};
+  const bool exists = ::lstat(path.c_str(), &status) == 0;
+  return failed != 0 && !exists ? error_text(failed) : problem_with(path);
+}
+
+/// Folders of random names that this user made, in the shared directory.
+std::vector<std::string> find_random(const std::string& first) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  const fs::path path(first);
+  for (fs::directory_iterator it(path.parent_path(), ignored), end; it != end;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(path.filename().string() + "-") && problem_with(it->path()).empty()) {
+      found.push_back(it->path());
+    }
+  }
+  return found;
+}
+
+/// One that is left over from an earlier job, or a new one; "" if none can be made.
+std::string take_random(const std::string& first) {
+  for (const std::string& old : find_random(first)) {
+    return old;
+  }
+  std::string name = first + "-XXXXXX";
+  return ::mkdtemp(name.data()) != nullptr && problem_with(name).empty() ? name : "";
+}
+
+}  // namespace
+
+std::string first_meeting_folder(const MeetingFolderOptions& options) {
+  const std::string runtime = trusted_runtime(options);
+  return runtime.empty() ? fmt::format("{}/trireme-{}", options.shared, ::geteuid())
+                         : runtime + "/trireme";
+}
+
+std::string make_meeting_folder(const MeetingFolderOptions& options) {
+  const std::string first = first_meeting_folder(options);
+  const std::string problem = try_make(first);
+  if (problem.empty()) {
+    return first;
+  }
+  if (const std::string random = take_random(first); !random.empty()) {
+    return random;
+  }
+  throw Error(
+      ErrorKind::System,
+      fmt::format("meeting folder {}: {}; remove it, set XDG_RUNTIME_DIR to a directory of yours "
+                  "with mode 700, or give the ranks TRIREME_STORE and TRIREME_SECRET",
+                  first, problem));
+}
+
+std::vector<std::string> find_meeting_folders(const MeetingFolderOptions& options) {
+  const std::string first = first_meeting_folder(options);
+  return problem_with(first).empty() ? std::vector{first} : find_random(first);
+}
+
+}  // namespace trireme::comm
