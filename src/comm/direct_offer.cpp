@@ -99,10 +99,11 @@ void DirectOp::offer_copy(Slot& mine) {
       copy_bytes(copy + begin, call_.input.data() + begin, end - begin, group_.shots());
     }
   };
-  mine.input_offer = Offer::Copy;
   if (call_.operation == Operation::Reduce && me_ == call_.root) {
-    return;  // nobody reads it
+    mine.input_offer = Offer::Withheld;
+    return;
   }
+  mine.input_offer = Offer::Copy;
   if (has_block_for_each() && call_.input.size() > kInlineBytes) {
     const Extent own = geometry_.block(me_);
     put(0, static_cast<std::size_t>(own.offset * geometry_.element_bytes));
@@ -148,6 +149,7 @@ bool DirectOp::all_here() {
 void DirectOp::survey() {
   bool all_offered = true;
   bool all_copies = true;
+  bool all_readable = true;
   bool all_outputs = true;
   const std::uint64_t fingerprint = compared(record_);
   for (Rank r = 0; r < ranks_; ++r) {
@@ -160,7 +162,8 @@ void DirectOp::survey() {
     }
     const Offer offer = s.input_offer;
     all_offered = all_offered && (offer != Offer::Nothing || !offers(r));
-    all_copies = all_copies && (offer == Offer::Copy || early_);
+    all_copies = all_copies && (offer == Offer::Copy || offer == Offer::Withheld || early_);
+    all_readable = all_readable && offer != Offer::Withheld;
     someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
     all_outputs = all_outputs && (s.output_offer == Offer::Buffer || !gets_result(r));
   }
@@ -170,7 +173,8 @@ void DirectOp::survey() {
   if (is_checked() && !geometry_.received.empty()) {
     check_tables();
   }
-  if (is_combined_vector() && !all_copies) {
+  // The root of a reduce that keeps its input to itself combines alone, whatever the others offer.
+  if (is_combined_vector() && !all_copies && all_readable) {
     way_ = all_offered && all_outputs ? Way::Share : Way::Chunked;
   } else if (!is_combined_vector() && may_be_shared() && all_outputs && is_source_seen()) {
     way_ = Way::Share;
