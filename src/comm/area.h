@@ -49,6 +49,9 @@ enum class Offer : std::uint8_t {
   Copy,     ///< a copy, made for them; the owner does not wait for its readers
   Buffer,   ///< the caller's own buffer; the owner waits
   Address,  ///< the same, where peers cannot see it but can fetch from it, or put to it
+  /// An input of which the owner made no copy, as it alone combines it: the root of a reduce. Peers
+  /// must not read it.
+  Withheld,
 };
 
 /// What a rank says at the beginning of an operation. There are two, used in turn: a rank begins operation

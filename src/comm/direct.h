@@ -1,11 +1,11 @@
-// Direct: collectives of ranks that see one another's memory. No messages: each rank says where its
-// buffers are, waits until all have said so, and reads (or writes) its peers' memory itself.
+// Direct: collectives of ranks that see one another's memory. No messages: each rank announces where its
+// buffers are, waits until all have done so, and reads (or writes) its peers' memory itself.
 //
 // Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
 // else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
-// where one reader each takes a part of middling size, its address to fetch from. Of two ranks, one of which gives, the
+// where each part of a medium-sized input has one reader, its address to fetch from. Of two ranks, one of which gives, the
 // giver puts a part of it into the other's output meanwhile; in a gather all put theirs.
-// Then, by what was offered (n is the vector, p the ranks):
+// Then, depending on what was offered, all take one of three paths (n is the vector, p the ranks):
 //
 //   read      Every rank takes what it needs from all offers; for a small combination it combines all p
 //             inputs itself. One wait; a second one for those who offered their own buffer.
@@ -18,19 +18,28 @@
 //             chunks of all, takes results that others made. Each byte crosses memory as often as
 //             above; the extra copies hit the cache. Two chunks are under way at a time.
 //
-// Every way begins with all ranks seeing all others' records, so a disagreement is found before any
+// Every path begins with all ranks seeing all others' records, so a disagreement is found before any
 // data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
 //
-// The exception are short operations with a root, where that would cost most: a rank waits for those alone whose
+// The exception is a short operation with a root, where that would cost most: a rank waits only for those whose
 // data it takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather)
-// returns at once, if all have finished the call before the last. What it did not see then it sees in the next
-// call, as what ranks compare stands for all calls before it, too.
+// returns at once, if all have finished the call before the last. A disagreement that it missed shows in the next
+// call, as the value that ranks compare covers all calls before it, too.
+//
+// The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (what comes next),
+// direct_windows.h and direct_moves.h (which bytes go where). DirectOp does what they say, in real memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "comm/area.h"
+#include "comm/direct_moves.h"
+#include "comm/direct_protocol.h"
+#include "comm/direct_steps.h"
+#include "comm/direct_windows.h"
 #include "comm/geometry.h"
 #include "comm/group_core.h"
 #include "comm/kernels.h"
@@ -38,6 +47,36 @@
 #include "trireme/comm_call.h"
 
 namespace trireme::comm {
+
+/// What a rank sees of its peers in one call: their slots and clocks.
+class DirectPeers {
+ public:
+  DirectPeers(GroupCore& group, std::uint64_t sequence) : group_(group), sequence_(sequence) {}
+
+  [[nodiscard]] bool may_begin() const { return group_.may_begin(sequence_); }
+  [[nodiscard]] bool has_stamped(Rank rank) const {
+    return slot(rank).stamp.load(std::memory_order_acquire) == sequence_;
+  }
+  [[nodiscard]] bool has_reached(Rank rank, Stage stage, std::int64_t chunks) const {
+    return chunks <= 0 || group_.area(rank).clocks[static_cast<std::size_t>(stage)].load(
+                              std::memory_order_acquire) >= clock_at(chunks);
+  }
+  [[nodiscard]] Offers offers(Rank rank) const {
+    const Slot& theirs = slot(rank);
+    return {.input = theirs.input_offer, .output = theirs.output_offer};
+  }
+  [[nodiscard]] Extent sends(Rank from, Rank to) const {
+    return group_.area(from).sends(sequence_)[to];
+  }
+  [[nodiscard]] Slot& slot(Rank rank) const { return group_.area(rank).slots[sequence_ % 2]; }
+  [[nodiscard]] std::uint64_t clock_at(std::int64_t chunks) const {
+    return (sequence_ << kChunkBits) + static_cast<std::uint64_t>(chunks);
+  }
+
+ private:
+  GroupCore& group_;
+  std::uint64_t sequence_;
+};
 
 class DirectOp : public Op {
  public:
@@ -49,113 +88,66 @@ class DirectOp : public Op {
   void expire(Seconds stuck) override;
 
  private:
-  enum class Way : std::uint8_t { Read, Share, Chunked };
-  enum class State : std::uint8_t { Begin, Gathering, Pipeline, Leaving };
-
-  /// A range of the operation's unit: elements of the vector, or of each block.
-  struct Window {
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
-    std::int64_t number = 0;  ///< which chunk
-    [[nodiscard]] std::int64_t length() const { return end - begin; }
-  };
-
-  [[nodiscard]] Progress go_on();
+  [[nodiscard]] Progress run_steps();
+  /// A step was done: peers that wait for it are told.
+  void record(DirectStep step) {
+    if (const Tick tick = complete(step, progress_); tick.chunks > 0) {
+      tell(tick);
+    }
+  }
+  [[nodiscard]] Progress await_begin() const;
   void withdraw() noexcept;
   [[nodiscard]] bool is_missing(Rank rank) const;
   [[nodiscard]] std::uint64_t progress_of(Rank rank) const;
   [[nodiscard]] std::string text() const;
 
-  // Beginning.
+  // Offers and the path.
   void announce();
-  [[nodiscard]] Stores way_to_share();
-  void offer_input(Slot& slot);
-  void offer_copy(Slot& slot);
-  [[nodiscard]] bool should_be_fetched() const;
-  [[nodiscard]] std::int64_t longest_block() const;
-  void offer_output(Slot& slot);
-  void offer_address(Slot& slot);
-  [[nodiscard]] bool awaits(Rank rank) const;
-  [[nodiscard]] bool all_here();
-  void survey();
+  [[nodiscard]] Visibility publish_buffers(Slot& mine) const;
+  void propose_stores(Slot& mine);
+  [[nodiscard]] Stores stores_for_sharing();
+  void choose_path();
+  void prepare_work();
   [[noreturn]] void fail_mismatch();
   [[nodiscard]] std::vector<Witness> witnesses_of_this() const;
   [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
-  void cut_windows();
-  void place_chunks();
-  [[nodiscard]] Progress begin_work();
-  [[nodiscard]] Progress advance_pipeline();
-  void lead_passing();
-  [[nodiscard]] Progress leave();
-  [[nodiscard]] bool may_leave() const;
-
-  // Who depends on whom.
-  [[nodiscard]] bool offers(Rank rank) const;
-  [[nodiscard]] bool reads(Rank reader, Rank source) const;
-  [[nodiscard]] bool gets_result(Rank rank) const;
-  [[nodiscard]] bool may_be_shared() const;
-  [[nodiscard]] bool is_source_seen() const;
-  [[nodiscard]] bool is_put_to(Rank rank) const;
-  [[nodiscard]] bool is_combined_vector() const;
-  [[nodiscard]] bool has_block_for_each() const;
-  [[nodiscard]] bool lends_input() const;
 
   // The work on one window.
+  void copy_input();
   void stage(const Window& window);
   void work(const Window& window);
   void take(const Window& window);
-  void take_inputs(const Window& window, std::int64_t within = 0);
-  void combine_whole();
-  void combine_share(const Window& window);
-  void copy_share(const Window& window);
-  void combine_staged_share(const Window& window);
-  void combine_blocks(const Window& window);
-  void pull(const Window& window);
-  void pull_block(const Window& window, Rank from, Extent into);
-  void push();
-  [[nodiscard]] std::int64_t fetched_of(Rank from, Rank to, std::int64_t length) const;
-  void fetch(Rank from, std::int64_t element, std::byte* to, std::int64_t elements);
+  void combine(const Window& window);
+  void combine_chunk(const Combine& how, std::int64_t count);
+  void copy(const Move& move);
+  void fetch(const Move& move);
+  void put(const Move& move);
   void copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how);
-  void combine(std::int64_t count, Stores stores);
-  void copy(std::byte* to, const std::byte* from, std::int64_t elements) const;
+  void tell(Tick tick);
+  void lead_passing();
+  void end_passing();
 
-  [[nodiscard]] Window window(std::int64_t number) const;
-  [[nodiscard]] std::int64_t place_of(std::int64_t window) const;
-  [[nodiscard]] Extent share_of(const Window& window, Rank rank) const;
-  [[nodiscard]] const std::byte* source(Rank from, const Window& window) const;
-  [[nodiscard]] std::int64_t offered_offset(Rank from) const;
-  [[nodiscard]] std::byte* output_at(std::int64_t element) const;
-  void aim_at_results(std::int64_t element);
-  [[nodiscard]] const std::byte* input_at(std::int64_t element) const;
-  [[nodiscard]] Slot& slot(Rank rank) const {
-    return group_.area(rank).slots[record_.sequence % 2];
+  // Spots in real memory.
+  [[nodiscard]] const std::byte* source_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* target_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* staging_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* view(Rank rank, std::uint64_t place) const;
+
+  [[nodiscard]] Slot& slot(Rank rank) const { return peers_.slot(rank); }
+  [[nodiscard]] DirectSteps<DirectPeers> steps() const { return {direct_, peers_}; }
+  [[nodiscard]] DirectMoves<DirectPeers> moves() const {
+    return {direct_, progress_.path, windows_, peers_};
   }
-  [[nodiscard]] bool reached(Rank peer, Stage stage, std::int64_t chunks) const;
-  [[nodiscard]] bool readers_reached(Stage stage, std::int64_t chunks) const;
-  [[nodiscard]] bool sources_reached(Stage stage, std::int64_t chunks) const;
-  void tell(Stage stage, std::int64_t chunks);
 
   GroupCore& group_;
   const Call& call_;
-  const Geometry& geometry_;
   const Record& record_;
-  const Rank me_;
-  const Rank ranks_;
-  const bool early_;  ///< short, and with a root
-  State state_ = State::Begin;
-  Way way_ = Way::Read;
+  const DirectCall direct_;
+  const DirectPeers peers_;
+  DirectProgress progress_;
+  Windows windows_;
   Stores stores_ = Stores::Cached;
-  bool someone_waits_ = false;  ///< a rank offered its own buffer
-  Rank seen_ = 0;               ///< ranks below this one are here
-  std::int64_t unit_ = 0;       ///< elements of the vector, or of the longest block
-  std::int64_t window_length_ = 0;
-  std::int64_t windows_ = 0;
-  std::int64_t chunk_bytes_ = 0;  ///< of staging memory, for a window
-  std::int64_t first_place_ = 0;  ///< of a chunk, there
-  std::int64_t staged_ = 0;
-  std::int64_t worked_ = 0;
-  std::int64_t taken_ = 0;
 };
 
 }  // namespace trireme::comm

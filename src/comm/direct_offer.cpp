@@ -1,4 +1,4 @@
-// DirectOp's beginning: a rank says what it called and where its data is, and sees what the others say.
+// DirectOp's beginning: a rank announces its call and where its data is, and reads what the others announced.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,178 +11,118 @@
 namespace trireme::comm {
 
 void DirectOp::announce() {
-  Slot& mine = slot(me_);
+  Slot& mine = slot(direct_.me);
   if (is_checked()) {
     std::uint64_t& written = group_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
       // Else it is there from last time, but for the number, which the stamp has.
-      copy_record(record_, group_.area(me_).records[record_.sequence % 2]);
+      copy_record(record_, group_.area(direct_.me).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
     mine.fingerprint = compared(record_);
   }
-  mine.input_offer = Offer::Nothing;
-  mine.output_offer = Offer::Nothing;
-  if (offers(me_)) {
-    offer_input(mine);
+  Visibility visibility;
+  if (direct_.may_lend()) {
+    visibility = publish_buffers(mine);
+    propose_stores(mine);
   }
-  if (may_be_shared() && gets_result(me_)) {
-    offer_output(mine);
+  progress_.mine = direct_.offers(visibility);
+  mine.input_offer = progress_.mine.input;
+  mine.output_offer = progress_.mine.output;
+  if (progress_.mine.input == Offer::Copy) {
+    copy_input();
   }
-  if (is_put_to(me_) && should_be_fetched()) {
-    offer_address(mine);
-  }
-  // Where every pair has its own size, what this rank has stands for all.
-  const std::int64_t bytes =
-      std::max(geometry_.bytes(), static_cast<std::int64_t>(call_.input.size()));
-  if (me_ == 0 && bytes > kCombineAlone) {
-    mine.staging.store(group_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
-    mine.sharing = way_to_share();
-  }
-  if (!geometry_.received.empty()) {
-    std::ranges::copy(geometry_.listed, group_.area(me_).sends(record_.sequence));
-    std::ranges::copy(geometry_.received, group_.area(me_).receives(record_.sequence));
+  if (!direct_.geometry->received.empty()) {
+    Area& area = group_.area(direct_.me);
+    std::ranges::copy(direct_.geometry->listed, area.sends(record_.sequence));
+    std::ranges::copy(direct_.geometry->received, area.receives(record_.sequence));
   }
   mine.stamp.store(record_.sequence, std::memory_order_seq_cst);
   group_.ring_members();
 }
 
-/// How all ranks shall write to outputs that all see. Results that were combined from all inputs just now had best stay in
-/// the caches; whether a copy had, depends on where the cores are.
-Stores DirectOp::way_to_share() {
-  if (geometry_.bytes() > kStreamAbove) {
+/// Notes where this rank's buffers are, if peers may use them: where all see them, or at which address.
+Visibility DirectOp::publish_buffers(Slot& mine) const {
+  Visibility visibility{.can_fetch = group_.fetches()};
+  const HostMemory& memory = group_.world().memory();
+  if (direct_.may_lend_input()) {
+    const auto place = memory.place_of(call_.input.data(), call_.input.size());
+    visibility.input = place.has_value();
+    mine.input = place.value_or(reinterpret_cast<std::uint64_t>(call_.input.data()));
+  }
+  if (direct_.may_lend_output(visibility)) {
+    const auto place = memory.place_of(call_.output.data(), call_.output.size());
+    visibility.output = place.has_value();
+    mine.output = place.value_or(reinterpret_cast<std::uint64_t>(call_.output.data()));
+  }
+  return visibility;
+}
+
+/// Rank 0 decides for all how to write to staging memory and to peers' outputs.
+void DirectOp::propose_stores(Slot& mine) {
+  // Where every pair has its own size, what this rank has stands for all.
+  const std::int64_t bytes = std::max(direct_.geometry->bytes(), direct_.input_bytes);
+  if (direct_.me == 0 && bytes > kCombineAlone) {
+    mine.staging.store(group_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
+    mine.sharing = stores_for_sharing();
+  }
+}
+
+/// Results just combined from all inputs are best kept in the caches; whether a copy is, depends on
+/// where the cores are.
+Stores DirectOp::stores_for_sharing() {
+  const std::int64_t bytes = direct_.geometry->bytes();
+  if (bytes > kStreamAbove) {
     return Stores::Streaming;
   }
-  return is_combined_vector() ? Stores::Cached
-                              : group_.sharing().propose(call_.operation, geometry_.bytes());
+  return direct_.combines_vector() ? Stores::Cached
+                                   : group_.sharing().propose(call_.operation, bytes);
 }
 
-void DirectOp::offer_input(Slot& mine) {
-  const auto bytes = static_cast<std::int64_t>(call_.input.size());
-  // Peers read what this rank would overwrite: an all-to-all in place needs a copy first.
-  const bool clobbers =
-      call_.operation == Operation::Alltoall && call_.input.data() == call_.output.data();
-  if (bytes > kCopyAnyway && !clobbers) {
-    const auto place = group_.world().memory().place_of(call_.input.data(), call_.input.size());
-    if (place && !(is_combined_vector() && bytes <= kCombineAlone)) {
-      mine.input = *place;
-      mine.input_offer = Offer::Buffer;
-      return;
-    }
-  }
-  if (bytes >= kFetchFrom && !clobbers && should_be_fetched()) {
-    mine.input = reinterpret_cast<std::uint64_t>(call_.input.data());
-    mine.input_offer = Offer::Address;
-  } else if (is_staged_whole(call_.operation, ranks_, bytes)) {
-    offer_copy(mine);
-  }
-}
-
-/// Where what a rank has, or each part of it, goes to one reader: then a copy helps only that one, and costs more than
-/// the system's way of reading another process does, up to a length.
-bool DirectOp::should_be_fetched() const {
-  return group_.fetches() && is_fetched(call_.operation, ranks_, longest_block());
-}
-
-/// In bytes.
-std::int64_t DirectOp::longest_block() const {
-  return geometry_.form == Form::Vector ? geometry_.bytes()
-                                        : geometry_.longest_block(ranks_) * geometry_.element_bytes;
-}
-
-void DirectOp::offer_copy(Slot& mine) {
-  static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
-  std::byte* copy = call_.input.size() <= kInlineBytes ? mine.data.data()
-                                                       : group_.area(me_).shot(record_.sequence);
-  const auto put = [&](std::size_t begin, std::size_t end) {
-    if (begin < end) {
-      copy_bytes(copy + begin, call_.input.data() + begin, end - begin, group_.shots());
-    }
-  };
-  mine.input_offer = Offer::Copy;
-  if (call_.operation == Operation::Reduce && me_ == call_.root) {
-    return;  // nobody reads it
-  }
-  if (has_block_for_each() && call_.input.size() > kInlineBytes) {
-    const Extent own = geometry_.block(me_);
-    put(0, static_cast<std::size_t>(own.offset * geometry_.element_bytes));
-    put(static_cast<std::size_t>((own.offset + own.length) * geometry_.element_bytes),
-        call_.input.size());
-  } else {
-    put(0, call_.input.size());
-  }
-}
-
-void DirectOp::offer_output(Slot& mine) {
-  const auto place = group_.world().memory().place_of(call_.output.data(), call_.output.size());
-  if (place) {
-    mine.output = *place;
-    mine.output_offer = Offer::Buffer;
-  }
-}
-
-/// Of the output, if peers cannot see it.
-void DirectOp::offer_address(Slot& mine) {
-  if (!group_.world().memory().place_of(call_.output.data(), call_.output.size())) {
-    mine.output = reinterpret_cast<std::uint64_t>(call_.output.data());
-    mine.output_offer = Offer::Address;
-  }
-}
-
-bool DirectOp::all_here() {
-  for (; seen_ < ranks_; ++seen_) {
-    if (seen_ != me_ && awaits(seen_) &&
-        slot(seen_).stamp.load(std::memory_order_acquire) != record_.sequence) {
-      return false;
-    }
-  }
-  survey();
-  if (!early_) {
-    group_.saw_all_begin(record_.sequence);
-  }
-  return true;
-}
-
-/// What all have said: throws if a rank called something else, and decides which way to go. Every rank
-/// comes to the same decision, as all look at the same slots.
-void DirectOp::survey() {
-  bool all_offered = true;
-  bool all_copies = true;
-  bool all_outputs = true;
+/// All who are awaited have come. Throws if one of them called something else.
+void DirectOp::choose_path() {
+  PathChoice choice(direct_);
   const std::uint64_t fingerprint = compared(record_);
-  for (Rank r = 0; r < ranks_; ++r) {
-    if (!awaits(r)) {
-      continue;
+  for (Rank r = 0; r < direct_.ranks; ++r) {
+    if (direct_.awaits(r)) {
+      if (is_checked() && slot(r).fingerprint != fingerprint) {
+        fail_mismatch();
+      }
+      choice.add(r, peers_.offers(r));
     }
-    const Slot& s = slot(r);
-    if (is_checked() && s.fingerprint != fingerprint) {
-      fail_mismatch();
-    }
-    const Offer offer = s.input_offer;
-    all_offered = all_offered && (offer != Offer::Nothing || !offers(r));
-    all_copies = all_copies && (offer == Offer::Copy || early_);
-    someone_waits_ = someone_waits_ || offer == Offer::Buffer || offer == Offer::Address;
-    all_outputs = all_outputs && (s.output_offer == Offer::Buffer || !gets_result(r));
   }
   if (is_checked()) {
     group_.world().require_not_given_up();
   }
-  if (is_checked() && !geometry_.received.empty()) {
+  if (is_checked() && !direct_.geometry->received.empty()) {
     check_tables();
   }
-  if (is_combined_vector() && !all_copies) {
-    way_ = all_offered && all_outputs ? Way::Share : Way::Chunked;
-  } else if (!is_combined_vector() && may_be_shared() && all_outputs && is_source_seen()) {
-    way_ = Way::Share;
-    someone_waits_ = true;
-  } else {
-    way_ = all_offered ? Way::Read : Way::Chunked;
+  if (!direct_.is_early) {
+    group_.saw_all_begin(record_.sequence);
   }
+  progress_.choose(choice);
+  prepare_work();
 }
 
-/// Whether each rank sees what it is to copy into others' outputs.
-bool DirectOp::is_source_seen() const {
-  return call_.operation != Operation::Broadcast || slot(call_.root).input_offer == Offer::Buffer;
+void DirectOp::prepare_work() {
+  windows_ = make_windows(direct_, progress_.path, longest_block_of_all(direct_, peers_));
+  progress_.windows = windows_.count;
+  const auto longest = static_cast<std::int64_t>(std::max(call_.input.size(), call_.output.size()));
+  stores_ = longest > kStreamAbove ? Stores::Streaming : Stores::Cached;
+  if (progress_.path == Path::Chunked) {
+    group_.sharing().drop();
+    group_.map_staging();
+    group_.chunks_to() = windows_.place_after(group_.chunks_to());
+    group_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
+    return;
+  }
+  group_.staging().drop();
+  if (progress_.path == Path::Share) {
+    group_.sharing().begin(slot(0).sharing);
+    stores_ = slot(0).sharing;
+  } else {
+    group_.sharing().drop();
+  }
 }
 
 void DirectOp::fail_mismatch() {
@@ -211,9 +151,10 @@ void DirectOp::fail_mismatch() {
 /// Who has come, and what they called.
 std::vector<Witness> DirectOp::witnesses_of_this() const {
   std::vector<Witness> witnesses;
-  witnesses.reserve(static_cast<std::size_t>(ranks_));
-  for (Rank r = 0; r < ranks_; ++r) {
-    const bool here = r == me_ || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
+  witnesses.reserve(static_cast<std::size_t>(direct_.ranks));
+  for (Rank r = 0; r < direct_.ranks; ++r) {
+    const bool here =
+        r == direct_.me || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
     witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], here,
                          here ? group_.area(r).records[record_.sequence % 2] : Record{}});
   }
@@ -223,7 +164,7 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
 /// What those who have come to this call had called in one before, if they left that early.
 std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
   std::vector<Witness> witnesses = witnesses_of_this();
-  for (Rank r = 0; r < ranks_; ++r) {
+  for (Rank r = 0; r < direct_.ranks; ++r) {
     Witness& witness = witnesses[static_cast<std::size_t>(r)];
     if (witness.known) {
       witness.record = group_.area(r).early[sequence % kEarly];
@@ -236,8 +177,8 @@ std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) cons
 /// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
 void DirectOp::check_tables() const {
   const auto world = [&](Rank r) { return group_.members()[static_cast<std::size_t>(r)]; };
-  for (Rank from = 0; from < ranks_; ++from) {
-    for (Rank to = 0; to < ranks_; ++to) {
+  for (Rank from = 0; from < direct_.ranks; ++from) {
+    for (Rank to = 0; to < direct_.ranks; ++to) {
       const std::int64_t sent = group_.area(from).sends(record_.sequence)[to].length;
       const std::int64_t expected = group_.area(to).receives(record_.sequence)[from].length;
       if (sent != expected) {
