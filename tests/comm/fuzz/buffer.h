@@ -17,7 +17,7 @@ namespace trireme::fuzz {
 class Buffer {
  public:
   Buffer() = default;  ///< no elements, no memory
-  /// Fills everything with the guard pattern.
+  /// Throws what World::allocate throws.
   Buffer(World& world, const Location& where, DType dtype, std::int64_t elements) {
     if (where.memory == Memory::None) {
       return;
@@ -26,8 +26,11 @@ class Buffer {
     begin_ = kGuard + static_cast<std::size_t>(where.offset * element);
     size_ = static_cast<std::size_t>(elements * element);
     allocate(world, where.memory, begin_ + size_ + kGuard);
-    std::ranges::fill(memory_, kPattern);
+    reset();
   }
+
+  /// Fills everything with the guard pattern.
+  void reset() { std::ranges::fill(memory_, kPattern); }
 
   [[nodiscard]] std::span<std::byte> data() const { return memory_.subspan(begin_, size_); }
   /// Whether the bytes around the data are as they were made.

@@ -27,11 +27,16 @@ class Generator {
         {WorldOptions::Checksums::Network, WorldOptions::Checksums::Network,
          WorldOptions::Checksums::Off, WorldOptions::Checksums::All});
     sequence_.connections = pick<int>({2, 2, 1, 3});
-    for (Rank r = 0; r < sequence_.ranks; ++r) {
-      groups_[0].push_back(r);
-    }
+    sequence_.costs = pick<Sequence::Costs>({Sequence::Costs::None, Sequence::Costs::None,
+                                             Sequence::Costs::Plain, Sequence::Costs::Chatty});
+    sequence_.skew = chance(0.3) ? Sequence::Skew::Pauses : Sequence::Skew::None;
+    const auto end = chance(0.5) ? Sequence::End::Alone : Sequence::End::Together;
+    sequence_.end = options.end.value_or(end);
+    choose_hosts();
+    groups_ = world_group(sequence_.ranks);
     started_ = pick<double>({0, 0.2, 0.5, 0.9});
-    shared_ = pick<double>({0, 0.5, 0.5, 0.9});
+    // A world without shared memory refuses World::allocate.
+    shared_ = shares_memory(options.transport) ? pick<double>({0, 0.5, 0.5, 0.9}) : 0;
   }
 
   Sequence generate() {
@@ -64,6 +69,16 @@ class Generator {
     return chance(0.07) ? between(6, 9) : pick<Rank>({1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5});
   }
 
+  /// In order and equally many on each, or any.
+  void choose_hosts() {
+    const int hosts = has_hosts(sequence_.transport) ? between(1, 3) : 1;
+    const bool in_order = chance(0.6);
+    sequence_.hosts.clear();
+    for (Rank r = 0; r < sequence_.ranks; ++r) {
+      sequence_.hosts.push_back(in_order ? r * hosts / sequence_.ranks : between(0, hosts - 1));
+    }
+  }
+
   /// A number of bytes: mostly just around a threshold.
   std::int64_t choose_bytes(std::int64_t element) {
     if (chance(0.08)) {
@@ -87,14 +102,16 @@ class Generator {
     }
     return chance(0.2) ? 1000 : between(0, 6);
   }
+  /// In a world without shared memory everything is private.
   Location choose_location() {
     return {chance(shared_) ? Memory::Shared : Memory::Private, choose_offset()};
   }
 
   // Steps.
 
-  void add(std::variant<Collective, Message, NewGroups> action) {
+  void add(Action action) {
     sequence_.steps.push_back({++key_, std::move(action)});
+    update_groups(groups_, sequence_.steps.back());
   }
 
   int choose_group() {
@@ -107,6 +124,9 @@ class Generator {
   void add_step() {
     if (groups_.size() < 7 && chance(0.06)) {
       add_new_groups();
+    } else if (groups_.size() > 1 && chance(0.02)) {
+      add(Release{
+          std::next(groups_.begin(), between(1, static_cast<int>(groups_.size()) - 1))->first});
     } else if (chance(0.3)) {
       add_messages();
     } else {
@@ -141,7 +161,6 @@ class Generator {
         made.parts.push_back({next_group_++, {places.begin(), places.begin() + cut}});
       }
     }
-    add_groups(groups_, made);
     add(std::move(made));
   }
 
@@ -179,9 +198,13 @@ class Generator {
     choose_reduction(call);
     choose_counts(call, ranks);
     choose_method(call, ranks);
+    if (chance(0.1)) {
+      call.repeat = between(2, 6);
+    }
     const bool all_block = chance(0.3);
     for (Rank r = 0; r < ranks; ++r) {
-      call.sides.push_back(choose_side(call, all_block));
+      call.sides.push_back(choose_side(call));
+      call.sides.back().lag = all_block ? kBlocking : choose_lag();
     }
     add(std::move(call));
   }
@@ -235,7 +258,7 @@ class Generator {
     if (chance(0.5)) {
       return;
     }
-    if (shares_memory(sequence_.transport) && chance(0.3)) {
+    if (is_direct_legal(sequence_, groups_.at(call.group)) && chance(0.3)) {
       call.method = Method::direct();
       return;
     }
@@ -246,9 +269,8 @@ class Generator {
     }
   }
 
-  Side choose_side(const Collective& call, bool all_block) {
+  Side choose_side(const Collective& call) {
     Side side{.input = choose_location(), .output = choose_location()};
-    side.lag = all_block ? kBlocking : choose_lag();
     const bool pairs_with_counts = call.operation == Operation::Alltoall && !call.counts.empty();
     if (call.operation == Operation::Broadcast || (!pairs_with_counts && chance(0.25))) {
       side.layout = Side::Layout::InPlace;

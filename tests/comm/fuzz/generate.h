@@ -10,7 +10,9 @@ namespace trireme::fuzz {
 
 struct GenerateOptions {
   Transport transport = Transport::InProcess;
-  std::optional<Rank> ranks{};  ///< absent: the seed decides
+  // Absent: the seed decides.
+  std::optional<Rank> ranks{};
+  std::optional<Sequence::End> end{};
 };
 
 [[nodiscard]] Sequence generate(std::uint64_t seed, const GenerateOptions& options);

@@ -31,11 +31,14 @@ A sequence that fails (wrong result, crash or hang) is shrunk and printed.
   --seed N           the first seed (default 1); sequence i has seed N + i
   --sequences N      how many sequences (default 100, or no limit with --seconds)
   --seconds S        start no sequence after this long
-  --transport NAME   in-process, shm, tcp, tls, ucx, or all, which takes turns (default all)
+  --transport NAME   in-process, shm, tcp, tls, ucx, mixed, mixed-tls, or all, which
+                     takes turns (default all)
   --ranks P          ranks of every sequence (default: the seed decides)
+  --end HOW          ranks leave alone or together, after a barrier (default: the seed decides)
   --timeout S        a sequence that takes longer hangs (default 60)
   --shrink-seconds S how long to shrink (default 240)
-  --replay FILE      run the sequence in this file; - is standard input
+  --replay FILE      run the sequence in this file, - is standard input, ten times or
+                     --sequences times, until it fails
   --list             print the sequences and run nothing
   -h, --help         this text
 
@@ -46,8 +49,9 @@ struct Options {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> sequences{};
   std::optional<double> seconds{};
-  std::vector<Transport> transports = built_transports();
+  std::vector<Transport> transports = available_transports();
   std::optional<Rank> ranks{};
+  std::optional<Sequence::End> end{};
   Seconds timeout{60};
   Seconds shrink_time{240};
   std::string replay{};
@@ -65,7 +69,14 @@ Number to_number(const std::string& option, const std::string& text) {
 }
 
 std::vector<Transport> to_transports(const std::string& text) {
-  return text == "all" ? built_transports() : std::vector{parse_fuzz_transport(text)};
+  return text == "all" ? available_transports() : std::vector{parse_fuzz_transport(text)};
+}
+
+Sequence::End to_end(const std::string& text) {
+  if (text != "alone" && text != "together") {
+    throw Error(ErrorKind::Usage, fmt::format("--end expects alone or together, got '{}'", text));
+  }
+  return text == "alone" ? Sequence::End::Alone : Sequence::End::Together;
 }
 
 void set_option(const std::string& option, const std::string& value, Options& options) {
@@ -79,6 +90,8 @@ void set_option(const std::string& option, const std::string& value, Options& op
     options.transports = to_transports(value);
   } else if (option == "--ranks") {
     options.ranks = std::max(to_number<Rank>(option, value), 1);
+  } else if (option == "--end") {
+    options.end = to_end(value);
   } else if (option == "--timeout") {
     options.timeout = Seconds{to_number<double>(option, value)};
   } else if (option == "--shrink-seconds") {
@@ -117,35 +130,49 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// How often to run a candidate, so that one which fails now and then is seen to: five runs of the
-/// failing sequence say how often that is.
-int tries_for(const Sequence& failing, Seconds timeout) {
-  constexpr int kRuns = 5;
+/// How often the sequence fails.
+int count_failures(const Sequence& sequence, int runs, Seconds timeout) {
   int failures = 0;
-  for (int i = 0; i < kRuns; ++i) {
-    failures += run_apart(failing, timeout).passed() ? 0 : 1;
+  for (int i = 0; i < runs; ++i) {
+    failures += run_apart(sequence, timeout).passed() ? 0 : 1;
   }
-  fmt::print("fails in {} of {} runs\n", failures, kRuns);
-  return failures == kRuns ? 2 : failures >= 3 ? 5 : 15;
+  return failures;
 }
 
-Sequence shrink_by_running(const Sequence& failing, const Options& options) {
+/// Runs the sequence until it fails, at most so many times.
+Outcome run_until_failure(const Sequence& sequence, std::int64_t runs, Seconds timeout) {
+  Outcome outcome;
+  for (std::int64_t i = 0; i < runs && outcome.passed(); ++i) {
+    outcome = run_apart(sequence, timeout);
+  }
+  return outcome;
+}
+
+struct Shrunk {
+  Sequence sequence;
+  Outcome outcome;
+};
+
+/// One that fails now and then is run more often, so that it is seen to.
+Shrunk shrink_by_running(const Sequence& failing, const Outcome& outcome, const Options& options) {
+  constexpr int kRuns = 5;
   const Stopwatch watch;
-  const int tries = tries_for(failing, options.timeout);
+  const int failures = count_failures(failing, kRuns, options.timeout);
+  const int tries = failures == kRuns ? 2 : failures >= 3 ? 5 : 15;
+  fmt::print("fails in {} of {} runs; shrinking\n", failures, kRuns);
+  std::fflush(stdout);
+  Shrunk smallest{failing, outcome};
   int candidates = 0;
   const Fails fails = [&](const Sequence& candidate) {
     ++candidates;
-    for (int i = 0; i < tries; ++i) {
-      if (!run_apart(candidate, options.timeout).passed()) {
-        return true;
-      }
-    }
-    return false;
+    const Outcome result = run_until_failure(candidate, tries, options.timeout);
+    smallest.outcome = result.passed() ? smallest.outcome : result;
+    return !result.passed();
   };
-  Sequence smallest =
+  smallest.sequence =
       shrink(failing, fails, [&] { return watch.seconds() < options.shrink_time.count; });
   fmt::print("shrunk {} steps to {}: {} candidates in {:.0f} s\n", failing.steps.size(),
-             smallest.steps.size(), candidates, watch.seconds());
+             smallest.sequence.steps.size(), candidates, watch.seconds());
   return smallest;
 }
 
@@ -163,11 +190,10 @@ void report(const Sequence& failing, const Outcome& outcome, std::uint64_t seed,
   fmt::print("seed {} on {}: {} after {:.1f} s: {}\n", seed, name(failing.transport),
              name(outcome.kind), outcome.took.count, outcome.details);
   print_sequence("the sequence", failing, file + ".full");
-  const Sequence smallest = shrink_by_running(failing, options);
-  const Outcome again = run_apart(smallest, options.timeout);
-  fmt::print("the smallest {}: {}\n", name(again.kind), again.details);
+  const Shrunk smallest = shrink_by_running(failing, outcome, options);
   print_sequence(fmt::format("smallest sequence for seed {} on {}", seed, name(failing.transport)),
-                 smallest, file + ".min");
+                 smallest.sequence, file + ".min");
+  fmt::print("{}: {}\n", name(smallest.outcome.kind), smallest.outcome.details);
 }
 
 bool goes_on(const Options& options, std::int64_t done, const Stopwatch& watch) {
@@ -186,8 +212,8 @@ int fuzz(const Options& options) {
   for (; goes_on(options, done, watch); ++done) {
     const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(done);
     const auto turn = static_cast<std::size_t>(done) % options.transports.size();
-    const Sequence sequence =
-        generate(seed, {.transport = options.transports[turn], .ranks = options.ranks});
+    const Sequence sequence = generate(
+        seed, {.transport = options.transports[turn], .ranks = options.ranks, .end = options.end});
     if (options.mode == Options::Mode::List) {
       fmt::print("# seed {}\n{}\n", seed, to_text(sequence));
       continue;
@@ -220,7 +246,9 @@ std::string read_all(const std::string& path) {
 
 int replay(const Options& options) {
   const Sequence sequence = parse_sequence(read_all(options.replay));
-  const Outcome outcome = run_apart(sequence, options.timeout);
+  constexpr std::int64_t kRuns = 10;
+  const Outcome outcome =
+      run_until_failure(sequence, options.sequences.value_or(kRuns), options.timeout);
   fmt::print("{} after {:.1f} s, {} steps, {} operations{}{}\n", name(outcome.kind),
              outcome.took.count, sequence.steps.size(), count_checks(sequence),
              outcome.passed() ? "" : ": ", outcome.details);
@@ -231,6 +259,12 @@ int run(const Options& options) {
   if (options.mode == Options::Mode::Help) {
     fmt::print("{}", kHelp);
     return 0;
+  }
+  for (const Transport transport : options.transports) {
+    if (!is_available(transport)) {
+      fmt::print("skipped: {} is not available here\n", name(transport));
+      return 0;
+    }
   }
   return options.replay.empty() ? fuzz(options) : replay(options);
 }

@@ -4,10 +4,11 @@
 //
 // The text form has one step per line; parse_sequence(to_text(s)) == s.
 //
-//   world transport=shm ranks=2 checksums=network connections=2
+//   world transport=shm ranks=2 hosts=0.0 checksums=network connections=2 costs=none skew=none end=alone
 //   1 split parent=0 parts=1:0,2:1
 //   2 reduce group=0 dtype=f32 reduction=sum order=any method=automatic values=exact root=0 count=9 sides=p0s0,s0n0
 //   3 message group=0 from=0 to=1 tag=0 dtype=u8 count=10 send=p0+2 receive=s1
+//   4 release group=1
 //
 // The number at the beginning of a line is the step's key, from which its values are generated. A
 // side is the memory of the input and of the output, p(rivate), s(hared) or n(one), each with its
@@ -28,15 +29,19 @@
 
 namespace trireme::fuzz {
 
-/// Tls is Tcp with WorldOptions::encrypt.
-enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx };
+/// Tls is Tcp with WorldOptions::encrypt. Mixed is shared memory inside hosts and Tcp between them,
+/// MixedTls the same with encryption.
+enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx, Mixed, MixedTls };
 [[nodiscard]] std::string_view name(Transport transport);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] Transport parse_fuzz_transport(std::string_view text);
-/// Those that this build has.
-[[nodiscard]] std::vector<Transport> built_transports();
-/// Whether ranks read one another's memory, so that Method::direct() is legal.
+/// Whether this build and this machine have it: ucx needs a library, mixed worlds need root.
+[[nodiscard]] bool is_available(Transport transport);
+[[nodiscard]] std::vector<Transport> available_transports();
+/// Whether World::allocate is legal.
 [[nodiscard]] bool shares_memory(Transport transport);
+/// Whether ranks are on the hosts that the sequence names; otherwise on one.
+[[nodiscard]] bool has_hosts(Transport transport);
 
 enum class Memory : char { Private = 'p', Shared = 's', None = 'n' };
 
@@ -73,6 +78,7 @@ struct Collective {
   std::int64_t count = 0;  ///< elements of the vector, or of each block
   /// Elements of each block, by place; for an all-to-all by source, then destination. Empty: equal.
   std::vector<std::int64_t> counts{};
+  int repeat = 1;             ///< calls one after the other with the same buffers, new values
   std::vector<Side> sides{};  ///< by place
   friend bool operator==(const Collective&, const Collective&) = default;
 };
@@ -102,9 +108,17 @@ struct NewGroups {
   friend bool operator==(const NewGroups&, const NewGroups&) = default;
 };
 
+/// Destroys the Group on all its ranks. What was started on it goes on.
+struct Release {
+  int group = 1;
+  friend bool operator==(const Release&, const Release&) = default;
+};
+
+using Action = std::variant<Collective, Message, NewGroups, Release>;
+
 struct Step {
   std::uint64_t key = 0;
-  std::variant<Collective, Message, NewGroups> action;
+  Action action;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -113,13 +127,26 @@ struct Sequence {
   Rank ranks = 1;
   WorldOptions::Checksums checksums = WorldOptions::Checksums::Network;
   int connections = 2;
+  /// WorldOptions::costs: absent, such that direct operations win, or such that messages do.
+  enum class Costs { None, Plain, Chatty } costs = Costs::None;
+  /// Whether ranks pause now and then, so that they do not come to calls together.
+  enum class Skew { None, Pauses } skew = Skew::None;
+  /// Whether ranks leave the world when they are done, or after a barrier.
+  enum class End { Alone, Together } end = End::Alone;
+  std::vector<int> hosts{0};  ///< of each rank
   std::vector<Step> steps;
   friend bool operator==(const Sequence&, const Sequence&) = default;
 };
 
 /// World ranks of each group, by id; group 0 is the world.
 using Groups = std::map<int, std::vector<Rank>>;
-void add_groups(Groups& groups, const NewGroups& made);
+[[nodiscard]] Groups world_group(Rank ranks);
+/// Follows a step that makes or releases groups.
+void update_groups(Groups& groups, const Step& step);
+/// The group that a step is about.
+[[nodiscard]] int group_of(const Step& step);
+/// Whether all ranks of a group are on one host and share memory, so that Method::direct() is legal.
+[[nodiscard]] bool is_direct_legal(const Sequence& sequence, const std::vector<Rank>& members);
 
 /// What makes the sequence illegal, in one line, or "".
 [[nodiscard]] std::string find_illegal(const Sequence& sequence);

@@ -44,7 +44,7 @@ std::string to_text(const Collective& call) {
   if (!call.counts.empty()) {
     text += fmt::format(" counts={}", fmt::join(call.counts, "."));
   }
-  return text + " sides=" + sides_text(call.sides);
+  return text + fmt::format(" repeat={} sides={}", call.repeat, sides_text(call.sides));
 }
 
 std::string to_text(const Message& message) {
@@ -64,16 +64,31 @@ std::string to_text(const NewGroups& made) {
                      made.kind == NewGroups::Kind::Split ? "split" : "subset", made.parent, parts);
 }
 
-std::string_view checksums_text(WorldOptions::Checksums checksums) {
-  switch (checksums) {
-    case WorldOptions::Checksums::Off:
-      return "off";
-    case WorldOptions::Checksums::Network:
-      return "network";
-    case WorldOptions::Checksums::All:
-      return "all";
-  }
-  return "?";
+std::string to_text(const Release& release) {
+  return fmt::format("release group={}", release.group);
+}
+
+// The words for enums, in their order.
+using Words = std::vector<std::string>;
+const Words& checksum_words() {
+  static const Words words{"off", "network", "all"};
+  return words;
+}
+const Words& cost_words() {
+  static const Words words{"none", "plain", "chatty"};
+  return words;
+}
+const Words& skew_words() {
+  static const Words words{"none", "pauses"};
+  return words;
+}
+const Words& end_words() {
+  static const Words words{"alone", "together"};
+  return words;
+}
+template <class Enum>
+const std::string& word_of(const Words& words, Enum value) {
+  return words.at(static_cast<std::size_t>(value));
 }
 
 // Parsing. Every function throws Error(Input); parse_sequence adds the line.
@@ -200,7 +215,8 @@ Collective parse_collective(Operation operation, const Fields& fields) {
                   .operation = operation,
                   .dtype = parse_dtype(fields.text("dtype")),
                   .root = fields.number<Rank>("root"),
-                  .count = fields.number<std::int64_t>("count")};
+                  .count = fields.number<std::int64_t>("count"),
+                  .repeat = fields.number<int>("repeat")};
   if (fields.text("reduction") == "user") {
     call.combiner = Collective::Combiner::User;
   } else {
@@ -249,15 +265,22 @@ Step parse_step(std::uint64_t key, const std::string& what, const Fields& fields
     const auto kind = what == "split" ? NewGroups::Kind::Split : NewGroups::Kind::Subset;
     return {key, parse_groups(kind, fields)};
   }
+  if (what == "release") {
+    return {key, Release{fields.number<int>("group")}};
+  }
   return {key, parse_collective(parse_operation(what), fields)};
 }
 
 void parse_world(const Fields& fields, Sequence& sequence) {
   sequence.transport = parse_fuzz_transport(fields.text("transport"));
   sequence.ranks = fields.number<Rank>("ranks");
+  sequence.hosts = to_numbers<int>(fields.text("hosts"));
   sequence.checksums =
-      static_cast<WorldOptions::Checksums>(fields.choice("checksums", {"off", "network", "all"}));
+      static_cast<WorldOptions::Checksums>(fields.choice("checksums", checksum_words()));
   sequence.connections = fields.number<int>("connections");
+  sequence.costs = static_cast<Sequence::Costs>(fields.choice("costs", cost_words()));
+  sequence.skew = static_cast<Sequence::Skew>(fields.choice("skew", skew_words()));
+  sequence.end = static_cast<Sequence::End>(fields.choice("end", end_words()));
 }
 
 void parse_line(const std::string& line, Sequence& sequence) {
@@ -283,9 +306,12 @@ std::string to_text(const Step& step) {
 }
 
 std::string to_text(const Sequence& sequence) {
-  std::string text = fmt::format("world transport={} ranks={} checksums={} connections={}\n",
-                                 name(sequence.transport), sequence.ranks,
-                                 checksums_text(sequence.checksums), sequence.connections);
+  std::string text = fmt::format(
+      "world transport={} ranks={} hosts={} checksums={} connections={} costs={} skew={} end={}\n",
+      name(sequence.transport), sequence.ranks, fmt::join(sequence.hosts, "."),
+      word_of(checksum_words(), sequence.checksums), sequence.connections,
+      word_of(cost_words(), sequence.costs), word_of(skew_words(), sequence.skew),
+      word_of(end_words(), sequence.end));
   for (const Step& step : sequence.steps) {
     text += to_text(step) + "\n";
   }

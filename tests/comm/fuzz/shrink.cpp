@@ -1,34 +1,19 @@
 #include "shrink.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace trireme::fuzz {
 namespace {
 
-int group_of(const Step& step) {
-  if (const auto* call = std::get_if<Collective>(&step.action)) {
-    return call->group;
-  }
-  if (const auto* message = std::get_if<Message>(&step.action)) {
-    return message->group;
-  }
-  return std::get<NewGroups>(step.action).parent;
-}
-
 /// Without steps on groups that no longer are.
 Sequence without_orphans(Sequence sequence) {
-  std::set<int> groups{0};
+  Groups groups = world_group(sequence.ranks);
   std::erase_if(sequence.steps, [&](const Step& step) {
     if (!groups.contains(group_of(step))) {
       return true;
     }
-    if (const auto* made = std::get_if<NewGroups>(&step.action)) {
-      for (const NewGroups::Part& part : made->parts) {
-        groups.insert(part.id);
-      }
-    }
+    update_groups(groups, step);
     return false;
   });
   return sequence;
@@ -97,26 +82,25 @@ bool keep_without(Step& step, const Groups& groups, Rank rank) {
     drop_place(*call, gone);
     return true;
   }
-  drop_place(std::get<NewGroups>(step.action), gone);
-  return !std::get<NewGroups>(step.action).parts.empty();
+  if (auto* made = std::get_if<NewGroups>(&step.action)) {
+    drop_place(*made, gone);
+    return !made->parts.empty();
+  }
+  return true;
 }
 
 Sequence without_rank(const Sequence& sequence, Rank rank) {
   Sequence out = sequence;
   out.steps.clear();
   --out.ranks;
-  Groups groups;
-  for (Rank r = 0; r < sequence.ranks; ++r) {
-    groups[0].push_back(r);
-  }
+  erase_at(out.hosts, rank);
+  Groups groups = world_group(sequence.ranks);
   for (const Step& step : sequence.steps) {
     Step kept = step;
     if (keep_without(kept, groups, rank)) {
       out.steps.push_back(std::move(kept));
     }
-    if (const auto* made = std::get_if<NewGroups>(&step.action)) {
-      add_groups(groups, *made);
-    }
+    update_groups(groups, step);
   }
   return without_orphans(std::move(out));
 }
@@ -189,6 +173,10 @@ void vary_collective(const Step& step, Variants& out) {
       step, [](Collective& c) { c.sides.assign(c.sides.size(), Side{}); }, out);
   vary_count<Collective>(step, out);
   vary_counts(step, out);
+  vary<Collective>(
+      step, [](Collective& c) { c.repeat = 1; }, out);
+  vary<Collective>(
+      step, [](Collective& c) { c.repeat = std::min(c.repeat, 2); }, out);
   vary<Collective>(
       step, [](Collective& c) { c.method = {}; }, out);
   vary<Collective>(
@@ -281,11 +269,19 @@ class Shrinker {
     return any;
   }
 
-  bool simplify_world() {
+  template <class Change>
+  bool try_change(const Change& change) {
     Sequence candidate = best_;
-    candidate.checksums = WorldOptions::Checksums::Network;
-    candidate.connections = 2;
+    change(candidate);
     return accept(candidate);
+  }
+
+  bool simplify_world() {
+    bool any = try_change([](Sequence& s) { s.checksums = WorldOptions::Checksums::Network; });
+    any = try_change([](Sequence& s) { s.connections = 2; }) || any;
+    any = try_change([](Sequence& s) { s.costs = Sequence::Costs::None; }) || any;
+    any = try_change([](Sequence& s) { s.end = Sequence::End::Together; }) || any;
+    return try_change([](Sequence& s) { s.skew = Sequence::Skew::None; }) || any;
   }
 
   bool simplify_steps() {
