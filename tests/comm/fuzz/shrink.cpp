@@ -141,38 +141,12 @@ void vary_side(const Step& step, const Find& find, Variants& out) {
       step, [&](Action& a) { find(a).output.offset = 0; }, out);
 }
 
-template <class Action>
-void vary_count(const Step& step, Variants& out) {
-  const std::int64_t count = std::get<Action>(step.action).count;
-  for (const std::int64_t smaller : {std::int64_t{0}, std::int64_t{1}, count / 8, count / 2,
-                                     count - count / 4, count - count / 16, count - 1}) {
-    if (smaller >= 0 && smaller < count) {
-      vary<Action>(
-          step, [&](Action& a) { a.count = smaller; }, out);
-    }
-  }
-}
-
-void vary_counts(const Step& step, Variants& out) {
-  const std::vector<std::int64_t>& counts = std::get<Collective>(step.action).counts;
-  vary<Collective>(
-      step, [&](Collective& c) { c.counts.clear(); }, out);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    for (const std::int64_t smaller : {std::int64_t{0}, counts[i] / 2, counts[i] - 1}) {
-      if (smaller >= 0 && smaller < counts[i]) {
-        vary<Collective>(
-            step, [&](Collective& c) { c.counts[i] = smaller; }, out);
-      }
-    }
-  }
-}
-
 void vary_collective(const Step& step, Variants& out) {
   const auto& call = std::get<Collective>(step.action);
   vary<Collective>(
       step, [](Collective& c) { c.sides.assign(c.sides.size(), Side{}); }, out);
-  vary_count<Collective>(step, out);
-  vary_counts(step, out);
+  vary<Collective>(
+      step, [](Collective& c) { c.counts.clear(); }, out);
   vary<Collective>(
       step, [](Collective& c) { c.repeat = 1; }, out);
   vary<Collective>(
@@ -198,7 +172,6 @@ void vary_collective(const Step& step, Variants& out) {
 }
 
 void vary_message(const Step& step, Variants& out) {
-  vary_count<Message>(step, out);
   vary<Message>(
       step, [](Message& m) { m.tag = 0; }, out);
   vary<Message>(
@@ -287,20 +260,62 @@ class Shrinker {
   bool simplify_steps() {
     bool any = false;
     for (std::size_t i = 0; i < best_.steps.size(); ++i) {
-      while (simplify_step(i)) {
+      any = simplify_step(i) || any;
+      any = lower_counts(i) || any;
+    }
+    return any;
+  }
+
+  /// Goes through the variants once. Those of a variant that was accepted take the place of the others.
+  bool simplify_step(std::size_t index) {
+    bool any = false;
+    Variants variants = plainer(best_.steps[index]);
+    for (std::size_t k = 0; k < variants.size();) {
+      if (try_change([&](Sequence& s) { s.steps[index] = variants[k]; })) {
         any = true;
+        variants = plainer(best_.steps[index]);
+      } else {
+        ++k;
       }
     }
     return any;
   }
 
-  bool simplify_step(std::size_t index) {
-    const Variants variants = plainer(best_.steps[index]);
-    return std::ranges::any_of(variants, [&](const Step& variant) {
-      Sequence candidate = best_;
-      candidate.steps[index] = variant;
-      return accept(candidate);
+  bool lower_counts(std::size_t index) {
+    const Step step = best_.steps[index];
+    if (std::holds_alternative<Message>(step.action)) {
+      return lower([index](Sequence& s) -> std::int64_t& {
+        return std::get<Message>(s.steps[index].action).count;
+      });
+    }
+    if (!std::holds_alternative<Collective>(step.action)) {
+      return false;
+    }
+    bool any = lower([index](Sequence& s) -> std::int64_t& {
+      return std::get<Collective>(s.steps[index].action).count;
     });
+    for (std::size_t k = 0; k < std::get<Collective>(step.action).counts.size(); ++k) {
+      any = lower([index, k](Sequence& s) -> std::int64_t& {
+              return std::get<Collective>(s.steps[index].action).counts[k];
+            }) ||
+            any;
+    }
+    return any;
+  }
+
+  /// Halves the range in which a number can be lowered until it is as low as it can be.
+  template <class Find>
+  bool lower(const Find& find) {
+    const std::int64_t before = find(best_);
+    std::int64_t passing = -1;
+    while (find(best_) - passing > 1 && goes_on_()) {
+      // 0 and 1 first: most steps that are left do not need their data.
+      const std::int64_t middle = passing < 1 ? passing + 1 : passing + (find(best_) - passing) / 2;
+      if (!try_change([&](Sequence& s) { find(s) = middle; })) {
+        passing = middle;
+      }
+    }
+    return find(best_) != before;
   }
 
   Sequence best_;
