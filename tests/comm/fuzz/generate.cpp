@@ -192,7 +192,8 @@ class Generator {
   void add_collective() {
     Collective call{.group = choose_group()};
     const Rank ranks = size_of_group(call.group);
-    call.operation = all_operations()[random_() % all_operations().size()];
+    call.operation =
+        chance(0.15) ? Operation::Allreduce : all_operations()[random_() % all_operations().size()];
     call.dtype = chance(0.4) ? DType::F32 : kDTypes[random_() % kDTypes.size()];
     call.root = has_root(call.operation) ? between(0, ranks - 1) : 0;
     choose_reduction(call);
@@ -222,7 +223,7 @@ class Generator {
     if (chance(0.1)) {
       call.combiner = Collective::Combiner::User;
       call.reduction = Reduction::Sum;
-    } else if (is_float(call.dtype) && chance(0.3)) {
+    } else if (is_float(call.dtype) && chance(0.45)) {
       call.values = Collective::Values::Random;
     }
     call.order = chance(0.3) ? Order::Fixed : Order::Any;
