@@ -88,6 +88,16 @@ void execute(const Sequence& sequence, Board& board) {
   board.compare_hashes(sequence);
 }
 
+bool is_available(Transport transport) {
+  return has_hosts(transport) ? can_make_hosts() : is_built(kind_of(transport));
+}
+
+std::vector<Transport> available_transports() {
+  std::vector<Transport> available = all_transports();
+  std::erase_if(available, [](Transport transport) { return !is_available(transport); });
+  return available;
+}
+
 std::int64_t count_checks(const Sequence& sequence) {
   std::int64_t checks = 0;
   for (const Step& step : sequence.steps) {

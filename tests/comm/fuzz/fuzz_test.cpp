@@ -30,7 +30,7 @@ Sequence with_long_reduce() {
 }
 
 TEST(CommFuzzSequence, IsLegalAndReadsBack) {
-  for (const Transport transport : available_transports()) {
+  for (const Transport transport : all_transports()) {
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       const Sequence sequence = generate(seed, {.transport = transport});
       EXPECT_EQ(find_illegal(sequence), "") << to_text(sequence);

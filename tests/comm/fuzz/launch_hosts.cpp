@@ -52,6 +52,14 @@ pid_t start_rank(const std::function<int()>& body) {
   return child;
 }
 
+/// The wait status.
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 /// An address of the loopback that no other process of this machine uses: it is made of this one's id.
 std::string store_address() {
   const auto pid = static_cast<std::uint32_t>(getpid());
@@ -69,6 +77,18 @@ std::string random_secret() {
 
 }  // namespace
 
+bool can_make_hosts() {
+  const pid_t child = start_rank([] {
+    try {
+      move_to_host(0);
+      return 0;
+    } catch (const Error&) {
+      return 1;
+    }
+  });
+  return wait_for(child) == 0;
+}
+
 int launch_on_hosts(const std::vector<int>& hosts, const std::function<void(World&)>& body,
                     const WorldOptions& options) {
   JoinOptions where{
@@ -80,9 +100,7 @@ int launch_on_hosts(const std::vector<int>& hosts, const std::function<void(Worl
   }
   int code = 0;
   for (const pid_t child : children) {
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    const int status = wait_for(child);
     if (WIFSIGNALED(status)) {
       fmt::print(stderr, "a rank was ended by signal {}\n", WTERMSIG(status));
     }

@@ -35,9 +35,7 @@ enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx, Mixed, MixedTls }
 [[nodiscard]] std::string_view name(Transport transport);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] Transport parse_fuzz_transport(std::string_view text);
-/// Whether this build and this machine have it: ucx needs a library, mixed worlds need root.
-[[nodiscard]] bool is_available(Transport transport);
-[[nodiscard]] std::vector<Transport> available_transports();
+[[nodiscard]] std::vector<Transport> all_transports();
 /// Whether World::allocate is legal.
 [[nodiscard]] bool shares_memory(Transport transport);
 /// Whether ranks are on the hosts that the sequence names; otherwise on one.
