@@ -1,6 +1,8 @@
 #include "compare.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -41,9 +43,16 @@ bool is_open_order(const Collective& call) {
          call.order == Order::Any;
 }
 
+/// Not ==: zeros of both signs differ, and a NaN is equal to itself.
+template <class T>
+bool same_bits(T a, T b) {
+  using Bits = std::array<std::byte, sizeof(T)>;
+  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
+}
+
 template <class T>
 bool is_right(const CallView& view, T got, T expected) {
-  if (std::memcmp(&got, &expected, sizeof(T)) == 0) {
+  if (same_bits(got, expected)) {
     return true;
   }
   if (!is_open_order(view.call)) {

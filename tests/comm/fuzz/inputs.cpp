@@ -78,12 +78,13 @@ double extreme(std::uint64_t random, double real) {
 double number_in(Domain domain, std::uint64_t random, Rank ranks) {
   constexpr std::array<double, 4> kPowers{1, 2, -1, 0.5};
   const auto small = static_cast<int>((random >> 32) % 9) - 4;
+  const int smaller = small / 2;
   const double fraction = static_cast<double>(random >> 40) / static_cast<double>(1 << 24);
   switch (domain) {
     case Domain::Powers:
       return kPowers[random >> 62];
     case Domain::Multiples:
-      return static_cast<double>(small / 2 * ranks);
+      return static_cast<double>(smaller * ranks);
     case Domain::Reals:
       return fraction * 4 - 2;
     case Domain::PositiveReals:

@@ -81,9 +81,11 @@ void set_counts(const CallView& view, Rank place, Call& out) {
   }
   std::vector<std::int64_t> sent;
   std::vector<std::int64_t> received;
-  for (Rank r = 0; r < view.ranks; ++r) {
-    sent.push_back(counts[static_cast<std::size_t>(place * view.ranks + r)]);
-    received.push_back(counts[static_cast<std::size_t>(r * view.ranks + place)]);
+  const auto ranks = static_cast<std::size_t>(view.ranks);
+  const auto me = static_cast<std::size_t>(place);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    sent.push_back(counts[me * ranks + r]);
+    received.push_back(counts[r * ranks + me]);
   }
   out = with_counts(std::move(out), std::move(sent), std::move(received));
 }

@@ -11,10 +11,16 @@
 namespace trireme::fuzz {
 namespace {
 
+/// To calculate without overflow: what is above the bits of the type is dropped in the end.
+template <class Integer>
+std::uint64_t unsigned_of(Integer value) {
+  return static_cast<std::make_unsigned_t<Integer>>(value);
+}
+
 template <class W>
 W wrapping(Reduction reduction, W a, W b) {
-  const auto x = static_cast<std::uint64_t>(a);
-  const auto y = static_cast<std::uint64_t>(b);
+  const auto x = unsigned_of(a);
+  const auto y = unsigned_of(b);
   return static_cast<W>(reduction == Reduction::Product ? x * y : x + y);
 }
 
@@ -74,8 +80,8 @@ W combine_two(Reduction reduction, W a, W b) {
 template <class T>
 WideOf<T> combine_user(WideOf<T> a, WideOf<T> b) {
   if constexpr (std::is_integral_v<T>) {
-    const auto x = static_cast<std::uint64_t>(a);
-    const auto y = static_cast<std::uint64_t>(b);
+    const auto x = unsigned_of(a);
+    const auto y = unsigned_of(b);
     return static_cast<T>((1 + x) * (1 + y) - 1);
   } else {
     return a + b;
