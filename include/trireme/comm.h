@@ -252,7 +252,7 @@ class World {
   /// Since it joined.
   [[nodiscard]] SentBytes bytes_sent() const;
 
-  /// Throws Error(System) if memory is short.
+  /// Throws Error(System) if memory is short, Error(Usage) in a world whose ranks share none (transports tcp and ucx).
   template <class T>
   [[nodiscard]] SharedSpan<T> allocate(std::size_t count) {
     if (count > std::size_t{1} << 48) {

@@ -241,7 +241,7 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
 }
 
 Method GroupModel::choose(const Query& query) {
-  if (shape_.sees_memory && !costs_) {
+  if (shape_.sees_memory && (!costs_ || shape_.ranks < 2)) {  // nothing to predict, or to predict by
     return Method::direct();
   }
   const Method messages = query.operation == Operation::Alltoall

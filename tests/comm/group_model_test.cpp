@@ -131,6 +131,10 @@ TEST(GroupModel, ChoosesTheFastest) {
   EXPECT_NE(network.choose(allreduce_of(1 << 26)), Method::scheduled(Algorithm::RecursiveDoubling));
 }
 
+TEST(GroupModel, IsDirectWhereThereIsOneRank) {
+  EXPECT_EQ(model(chatty_host(), 1).choose(allreduce_of(1 << 20)), Method::direct());
+}
+
 TEST(GroupModel, MovesTheCrossoverWithTheCosts) {
   HostCosts slow = plain_host();
   slow.messages[1].alpha = {1.0};  // then even a long vector goes in few messages
