@@ -1,5 +1,5 @@
-// Strict reading of JSON text forms, and the pieces of writing JSON by hand. For .cpp files: it
-// brings in nlohmann/json. Any thread.
+// Strict reading of JSON text forms. For .cpp files: it brings in nlohmann/json, which takes seconds
+// to compile; json_text.h is enough for writing. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
 
 namespace trireme {
 
@@ -59,21 +61,5 @@ class JsonObject {
 /// Throws Error(Input) with where and why a parser of nlohmann stopped, on one line of bearable
 /// length.
 [[noreturn]] void throw_json_error(std::string_view what, const nlohmann::json::exception& error);
-
-/// The text in single quotes for a message: cut if long, without line breaks or other control
-/// characters.
-[[nodiscard]] std::string in_quotes(std::string_view text);
-
-/// Appends `text` in quotes, escaped. Bytes that are not UTF-8 become U+FFFD.
-void append_json_string(std::string& out, std::string_view text);
-
-/// Appends the shortest text that reads back as this very double and not as an integer: "5.0",
-/// "1e-09". Requires a finite number.
-void append_json_number(std::string& out, double number);
-
-/// How long the UTF-8 character at the start of `text` is, or 0 if there is none.
-[[nodiscard]] std::size_t utf8_length(std::string_view text);
-
-[[nodiscard]] bool is_utf8(std::string_view text);
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <numeric>
 
+#include <fmt/format.h>
+
 namespace trireme {
 
 std::vector<std::string_view> split_words(std::string_view text) {
@@ -51,7 +53,7 @@ std::string list_words(const std::vector<std::string>& words, std::string_view l
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i > 0) {
-      out += i + 1 == words.size() ? std::string(" ") + std::string(last_joint) + " " : ", ";
+      out += i + 1 == words.size() ? fmt::format(" {} ", last_joint) : ", ";
     }
     out += words[i];
   }

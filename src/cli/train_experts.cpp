@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/train_settings.h"
 #include "trireme/error.h"

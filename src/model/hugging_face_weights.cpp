@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "model/weight_copy.h"
 #include "model/weight_names.h"
 #include "trireme/error.h"

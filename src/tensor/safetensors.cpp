@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "tensor/safetensors_header.h"
 #include "trireme/error.h"

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/disk.h"
-#include "base/json.h"
+#include "base/json_text.h"
 #include "tensor/safetensors_names.h"
 #include "trireme/error.h"
 #include "trireme/safetensors.h"

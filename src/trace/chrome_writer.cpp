@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "trace/chrome_format.h"
 #include "trace/chrome_time.h"
 #include "trireme/error.h"

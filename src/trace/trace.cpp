@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "train/tokenizer_file.h"
 #include "train/words.h"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "trireme/error.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "base/text.h"
 #include "train/checkpoint.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "train/unicode.h"
 
 namespace trireme::train {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/json.h"
+#include "base/json_text.h"
 
 namespace trireme::cli::svg {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {

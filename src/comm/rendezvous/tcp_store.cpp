@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "comm/rendezvous/store_table.h"
 #include "trireme/error.h"
 
