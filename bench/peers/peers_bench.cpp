@@ -65,7 +65,7 @@ std::vector<Library> available(const std::vector<Library>& libraries) {
   for (const Library& library : libraries) {
     if (std::filesystem::exists(program_of(library))) {
       result.push_back(library);
-    } else {
+    } else if (!library.program.ends_with("_before")) {
       fmt::print(stderr, "peers_bench: without {}: it was not built\n", library.name);
     }
   }
@@ -105,7 +105,9 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option(
          "--libraries", options.libraries,
-         "libraries: openmpi, mpich, gloo, openmpi-tcp, trireme, trireme-shared, trireme-tcp")
+         "libraries: openmpi, mpich, gloo, openmpi-tcp, trireme, trireme-shared, trireme-tcp; before, "
+         "before-shared, before-tcp: an earlier peer_trireme, put beside this program as "
+         "peer_trireme_before")
       ->delimiter(',');
   app.add_option("--rounds", options.grid.rounds, "how often each cell goes round the libraries")
       ->check(CLI::PositiveNumber)

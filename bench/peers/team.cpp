@@ -76,9 +76,12 @@ std::vector<std::string> command_of(const Library& library, int ranks, const fs:
   if (library.program == "peer_mpich") {
     return mpich(library, ranks, page);
   }
-  return {
-      program_of(library), page, std::to_string(ranks),
-      library.side == Library::Side::Ours ? std::string(library.name) : (files / "store").string()};
+  if (library.program == "peer_gloo") {
+    return {program_of(library), page, std::to_string(ranks), files / "store"};
+  }
+  const std::size_t variant = std::min(library.name.find('-'), library.name.size());
+  return {program_of(library), page, std::to_string(ranks),
+          fmt::format("trireme{}", library.name.substr(variant))};
 }
 
 void make_page(const fs::path& path) {
@@ -132,6 +135,9 @@ const std::vector<Library>& all_libraries() {
       {"mpich", "peer_mpich", Side::Peer, Wire::Memory},
       {"gloo", "peer_gloo", Side::Peer, Wire::Tcp},
       {"openmpi-tcp", "peer_openmpi", Side::Peer, Wire::Tcp},
+      {"before", "peer_trireme_before", Side::Peer, Wire::Memory},
+      {"before-shared", "peer_trireme_before", Side::Peer, Wire::Memory},
+      {"before-tcp", "peer_trireme_before", Side::Peer, Wire::Tcp},
       {"trireme", "peer_trireme", Side::Ours, Wire::Memory},
       {"trireme-shared", "peer_trireme", Side::Ours, Wire::Memory},
       {"trireme-tcp", "peer_trireme", Side::Ours, Wire::Tcp},
