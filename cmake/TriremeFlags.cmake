@@ -22,5 +22,6 @@ endif()
 # ccache where there is one: a second build of the same tree takes seconds.
 find_program(TRIREME_CCACHE ccache)
 if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${TRIREME_CCACHE}")
+  # Without the sloppiness ccache caches nothing that uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${TRIREME_CCACHE}")
 endif()

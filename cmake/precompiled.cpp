@@ -1,0 +1,2 @@
+// A target must compile something to own a precompiled header.
+int main() { return 0; }
