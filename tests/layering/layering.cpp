@@ -3,85 +3,23 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <optional>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "layering/source_files.h"
 
 namespace trireme::layering {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A word of a file and where it stands.
-struct Word {
-  std::string text;
-  int line = 0;
-};
-
 struct File {
   std::string name;    // relative to the root: "src/trace/x.cpp"
   std::string folder;  // "trace"
 };
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-/// All files below root/top, relative to root, sorted; none if there is no such folder.
-std::vector<std::string> files_below(const fs::path& root, const char* top) {
-  std::vector<std::string> files;
-  if (!fs::exists(root / top)) {
-    return files;
-  }
-  for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-    if (entry.is_regular_file()) {
-      files.push_back(entry.path().lexically_relative(root).generic_string());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-bool is_cpp(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kEndings = {".h", ".cpp", ".cu", ".cuh", ".h.in"};
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
-}
-
-/// What `#include "x"` or `#include <x>` names, or nothing if the line is no include.
-std::optional<std::string> included_name(std::string_view line) {
-  line = trim(line);
-  if (!line.starts_with('#') || !trim(line.substr(1)).starts_with("include")) {
-    return std::nullopt;
-  }
-  const std::size_t open = line.find_first_of("\"<");
-  if (open == std::string_view::npos) {
-    return std::nullopt;
-  }
-  const std::size_t close = line.find_first_of("\">", open + 1);
-  return std::string(line.substr(open + 1, close - open - 1));
-}
-
-std::vector<Word> includes_of(std::string_view text) {
-  std::vector<Word> includes;
-  int number = 0;
-  for (std::string_view line : split(text, '\n')) {
-    ++number;
-    if (std::optional<std::string> name = included_name(line)) {
-      includes.push_back({*name, number});
-    }
-  }
-  return includes;
-}
 
 /// The words of a CMakeLists.txt, comments left out; a parenthesis is a word of its own.
 std::vector<Word> cmake_words(std::string_view text) {
