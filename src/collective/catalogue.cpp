@@ -393,4 +393,12 @@ Schedule build(Operation operation, Algorithm algorithm, const BuildOptions& opt
   return schedule;
 }
 
+Formula formula(Operation operation, Algorithm algorithm, const BuildOptions& options) {
+  return find_row(operation, algorithm).formula(checked_options(operation, algorithm, options));
+}
+
+std::string_view formula_text(Operation operation, Algorithm algorithm) {
+  return find_row(operation, algorithm).text;
+}
+
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "collective/formulas.h"
 
 #include "collective/algorithms.h"
-#include "collective/catalogue.h"
 
 namespace trireme {
 
@@ -13,14 +12,6 @@ Seconds Terms::at(double bytes, const LinkLevel& link, Seconds gamma_per_byte) c
 Seconds Formula::at(double bytes, const CostModel& costs) const {
   return {inner.at(bytes, costs.levels.front(), costs.gamma).count +
           outer.at(bytes, costs.levels.back(), costs.gamma).count};
-}
-
-Formula formula(Operation operation, Algorithm algorithm, const BuildOptions& options) {
-  return find_row(operation, algorithm).formula(checked_options(operation, algorithm, options));
-}
-
-std::string_view formula_text(Operation operation, Algorithm algorithm) {
-  return find_row(operation, algorithm).text;
 }
 
 Terms lower_bound(Operation operation, Rank ranks) {
