@@ -19,7 +19,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/kernels.h"
+#include "comm/kernels/kernels.h"
 #include "comm/kernels/loops.h"
 
 namespace trireme::comm {

@@ -11,9 +11,9 @@
 
 #include "cli/bench_measure.h"
 #include "cli/bench_page.h"
-#include "comm/area.h"
-#include "comm/direct_limits.h"
-#include "comm/kernels.h"
+#include "comm/direct/area.h"
+#include "comm/direct/direct_limits.h"
+#include "comm/kernels/kernels.h"
 #include "trireme/comm.h"
 
 namespace trireme::cli {

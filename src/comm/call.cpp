@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
 #include "trireme/error.h"

@@ -1,5 +1,5 @@
 // Agreement: whatever happens to members and messages, nobody disagrees about who continues.
-#include "comm/agreement.h"
+#include "comm/world/agreement.h"
 
 #include <algorithm>
 #include <deque>

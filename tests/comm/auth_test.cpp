@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/rendezvous/handshake.h"
-#include "comm/rendezvous/secret.h"
+#include "comm/net/handshake.h"
+#include "comm/net/secret.h"
 #include "comm/rendezvous_helpers.h"
 
 namespace trireme::comm {

@@ -1,4 +1,4 @@
-#include "comm/rendezvous/channel.h"
+#include "comm/net/channel.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/rendezvous/tls.h"
+#include "comm/net/tls.h"
 #include "comm/rendezvous_helpers.h"
 
 namespace trireme::comm {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "comm/direct_limits.h"
+#include "comm/direct/direct_limits.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"
 

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/direct_moves.h"
-#include "comm/direct_protocol.h"
-#include "comm/direct_steps.h"
-#include "comm/geometry.h"
+#include "comm/direct/direct_moves.h"
+#include "comm/direct/direct_protocol.h"
+#include "comm/direct/direct_steps.h"
+#include "comm/wire/geometry.h"
 
 namespace trireme::test {
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "comm/direct_limits.h"
+#include "comm/direct/direct_limits.h"
 #include "comm/direct_model.h"
 #include "trireme/schedule.h"
 

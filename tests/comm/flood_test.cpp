@@ -8,10 +8,10 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
+#include "comm/net/socket.h"
 #include "comm/processes.h"
-#include "comm/rendezvous/socket.h"
 #include "comm/rendezvous_helpers.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include "trireme/comm.h"
 
 namespace trireme::comm {

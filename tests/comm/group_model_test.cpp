@@ -1,4 +1,4 @@
-#include "comm/group_model.h"
+#include "comm/group/group_model.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // How ranks that disagree find out by messages: their hearings by themselves, with messages that arrive at once.
-#include "comm/hearing.h"
+#include "comm/scheduled/hearing.h"
 
 #include <chrono>
 #include <memory>

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "comm/net/secret.h"
+#include "comm/net/socket.h"
 #include "comm/processes.h"
-#include "comm/rendezvous/secret.h"
-#include "comm/rendezvous/socket.h"
 #include "comm/rendezvous_helpers.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"

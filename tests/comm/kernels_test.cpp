@@ -1,5 +1,5 @@
 // The loops of every instruction set that this machine has, against a plain reference, bit for bit.
-#include "comm/kernels.h"
+#include "comm/kernels/kernels.h"
 
 #include <algorithm>
 #include <array>

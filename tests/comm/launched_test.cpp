@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include "comm/rendezvous/secret.h"
-#include "comm/rendezvous/socket.h"
+#include "comm/net/secret.h"
+#include "comm/net/socket.h"
 
 namespace trireme {
 namespace {

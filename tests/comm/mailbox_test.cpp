@@ -1,6 +1,6 @@
 // Messages over streams: those that nobody waits for yet, and what becomes of them when somebody does,
 // or does not any more, in the middle of their way.
-#include "comm/mailbox.h"
+#include "comm/wire/mailbox.h"
 
 #include <algorithm>
 #include <array>

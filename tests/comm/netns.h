@@ -29,8 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/rendezvous/fd.h"
-#include "comm/rendezvous/secret.h"
+#include "comm/net/fd.h"
+#include "comm/net/secret.h"
 #include "trireme/comm.h"
 
 namespace trireme::test {

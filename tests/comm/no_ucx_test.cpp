@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/rendezvous_helpers.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

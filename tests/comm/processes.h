@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/rendezvous/fd.h"
+#include "comm/net/fd.h"
 
 namespace trireme::test {
 

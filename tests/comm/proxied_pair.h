@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 #include "comm/proxy.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/rendezvous_helpers.h"

@@ -8,7 +8,7 @@
 
 #include <poll.h>
 
-#include "comm/rendezvous/deadline.h"
+#include "comm/net/deadline.h"
 #include "trireme/error.h"
 
 namespace trireme::test {

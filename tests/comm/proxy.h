@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/rendezvous/socket.h"
+#include "comm/net/socket.h"
 #include "trireme/units.h"
 
 namespace trireme::test {

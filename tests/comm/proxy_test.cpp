@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 #include "comm/proxied_pair.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/rendezvous/tcp_store.h"

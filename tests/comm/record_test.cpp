@@ -1,4 +1,4 @@
-#include "comm/record.h"
+#include "comm/wire/record.h"
 
 #include <set>
 #include <string>

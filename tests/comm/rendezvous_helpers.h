@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/rendezvous/channel.h"
-#include "comm/rendezvous/handshake.h"
-#include "comm/rendezvous/socket.h"
+#include "comm/net/channel.h"
+#include "comm/net/handshake.h"
+#include "comm/net/socket.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {

@@ -1,4 +1,4 @@
-#include "comm/rendezvous/socket.h"
+#include "comm/net/socket.h"
 
 #include <array>
 #include <thread>
@@ -10,7 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "comm/rendezvous/secret.h"
+#include "comm/net/secret.h"
 #include "comm/rendezvous_helpers.h"
 
 namespace trireme::comm {

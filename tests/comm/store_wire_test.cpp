@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/rendezvous/secret.h"
+#include "comm/net/secret.h"
 #include "comm/rendezvous/store.h"
 #include "comm/rendezvous/store_service.h"
 #include "comm/rendezvous_helpers.h"

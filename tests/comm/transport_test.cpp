@@ -1,6 +1,6 @@
 // The transports over a network by themselves: two ranks in this process. What worlds do with them is in
 // the tests that run on every transport.
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 
 #include <array>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/net/secret.h"
 #include "comm/numbered_bytes.h"
-#include "comm/rendezvous/secret.h"
 #include "comm/rendezvous_helpers.h"
 
 namespace trireme::comm {

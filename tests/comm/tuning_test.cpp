@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/join.h"
+#include "comm/join/join.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "comm/kernels.h"
+#include "comm/kernels/kernels.h"
 
 namespace trireme::comm {
 

@@ -25,8 +25,8 @@
 #include <string>
 #include <string_view>
 
-#include "comm/rendezvous/secret.h"
-#include "comm/rendezvous/socket.h"
+#include "comm/net/secret.h"
+#include "comm/net/socket.h"
 #include "trireme/schedule.h"
 
 namespace trireme::comm {

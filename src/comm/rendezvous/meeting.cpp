@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "comm/rendezvous/file_size.h"
+#include "comm/net/file_size.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {

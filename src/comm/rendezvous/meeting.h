@@ -11,10 +11,10 @@
 
 #include <string>
 
-#include "comm/rendezvous/deadline.h"
+#include "comm/net/deadline.h"
+#include "comm/net/secret.h"
+#include "comm/net/socket.h"
 #include "comm/rendezvous/meeting_folder.h"
-#include "comm/rendezvous/secret.h"
-#include "comm/rendezvous/socket.h"
 #include "comm/rendezvous/tcp_store_server.h"
 #include "trireme/error.h"
 

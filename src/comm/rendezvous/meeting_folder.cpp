@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/rendezvous/fd.h"
+#include "comm/net/fd.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/rendezvous/deadline.h"
+#include "comm/net/deadline.h"
 
 namespace trireme::comm {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "comm/rendezvous/channel.h"
+#include "comm/net/channel.h"
 #include "comm/rendezvous/store_service.h"
 #include "comm/rendezvous/store_wire.h"
 #include "comm/rendezvous/tcp_store_server.h"

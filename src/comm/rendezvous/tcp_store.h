@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/rendezvous/channel.h"
+#include "comm/net/channel.h"
 #include "comm/rendezvous/store.h"
 #include "comm/rendezvous/store_wire.h"
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/rendezvous/admission.h"
-#include "comm/rendezvous/handshake.h"
-#include "comm/rendezvous/socket.h"
+#include "comm/net/admission.h"
+#include "comm/net/handshake.h"
+#include "comm/net/socket.h"
 
 namespace trireme::comm {
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/rendezvous/fd.h"
+#include "comm/net/fd.h"
 
 namespace trireme::fault_fuzz {
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "comm/fault_fuzz/canary.h"
 #include "comm/fault_fuzz/hosts_of_run.h"
 #include "comm/fault_fuzz/rank.h"
-#include "comm/rendezvous/secret.h"
+#include "comm/net/secret.h"
 
 namespace trireme::fault_fuzz {
 namespace {

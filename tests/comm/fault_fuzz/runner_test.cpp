@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/fault_fuzz/judge.h"
-#include "comm/rendezvous/fd.h"
+#include "comm/net/fd.h"
 
 namespace trireme::fault_fuzz {
 namespace {

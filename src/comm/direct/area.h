@@ -1,0 +1,127 @@
+// What ranks of one host keep in memory that all of them see: a page for each rank, and an area for
+// each rank in each group. Only the owner writes, but for the bell and the verdict.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "comm/kernels/kernels.h"
+#include "comm/transport/bell.h"
+#include "comm/wire/record.h"
+
+namespace trireme::comm {
+
+/// Whether a rank is there.
+enum class Presence : std::uint32_t { Joining, Here, Left };
+
+/// One for each rank; at the start of its heap.
+struct RankPage {
+  Bell bell;
+  alignas(64) std::atomic<std::uint64_t> beats{0};  ///< goes up while the process runs
+  std::atomic<Presence> presence{Presence::Joining};
+  /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a
+  /// rank that wakes up later learns that it has been given up.
+  std::atomic<std::uint32_t> verdict{0};
+  /// Whether this rank can fetch from all others of its host. Final before the world is complete.
+  std::atomic<bool> fetches{false};
+};
+
+/// Bytes that travel in the slot itself, on the cache line of the stamp.
+inline constexpr std::size_t kInlineBytes = 40;
+/// Staging memory of a rank in a group. A shot holds a whole small input; there are two, used in turn
+/// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go round in a part of its own, and what
+/// was combined of them in another. A round is as long as a core's own cache is: by the time that memory is
+/// written again its lines have left the cache of who read it, and need not be taken from there.
+inline constexpr std::size_t kShotBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kTableBytes = std::size_t{16} << 10;
+inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
+inline constexpr std::size_t kRoundBytes = 2 * kChunkBytes;
+
+/// Ranks of a group that direct operations can have: what fits the tables.
+inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
+
+/// What peers find at a slot's input or output.
+enum class Offer : std::uint8_t {
+  Nothing,  ///< peers cannot see it, or it is not for them
+  Copy,     ///< a copy, made for them; the owner does not wait for its readers
+  Buffer,   ///< the caller's own buffer; the owner waits
+  Address,  ///< the same, where peers cannot see it but can fetch from it, or put to it
+  /// An input of which the owner made no copy, as it alone combines it: the root of a reduce. Peers
+  /// must not read it.
+  Withheld,
+};
+
+/// What a rank says at the beginning of an operation. There are two, used in turn: a rank begins operation
+/// n + 2 only when everyone is done with n. Mostly it has seen everyone begin n + 1; after an operation that it
+/// left without waiting for the others it looks at what they have finished.
+struct Slot {
+  alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
+  std::uint64_t fingerprint = 0;                    ///< compared(record)
+  Offer input_offer = Offer::Nothing;
+  Offer output_offer = Offer::Nothing;
+  /// How all shall write what is for others, if the first rank says so (passing.h): to staging memory, to outputs.
+  std::atomic<Stores> staging{Stores::Streaming};  ///< may change while chunks pass
+  Stores sharing = Stores::Cached;
+  alignas(8) std::array<std::byte, kInlineBytes> data{};
+  alignas(64) std::uint64_t input = 0;  ///< from here on only read where there is need
+  std::uint64_t output = 0;
+  alignas(64) std::array<std::byte, 128> apart{};  ///< from the next: see Area::records
+};
+static_assert(offsetof(Slot, input) == 64, "a small operation moves one line from rank to rank");
+
+/// How far a rank is in an operation, in chunks: (sequence << kChunkBits) + chunks done. An operation
+/// has up to three stages for each chunk.
+enum class Stage : std::uint8_t { Staged, Worked, Taken };
+inline constexpr std::size_t kStages = 3;
+inline constexpr unsigned kChunkBits = 24;
+
+/// How many of its last calls that it left early a rank keeps, for the table of a disagreement. The older half is
+/// still there while the others are in the call after them: nobody is more than a call ahead.
+inline constexpr std::size_t kEarly = 8;
+
+/// One for each rank in each group; its staging memory follows.
+struct Area {
+  std::array<Slot, 2> slots;
+  alignas(64) std::array<std::atomic<std::uint64_t>, kStages> clocks{};
+  /// The last operation that this rank is through with: it reads no peer's area for it any more.
+  std::atomic<std::uint64_t> finished{0};
+  /// Set when this rank gives the group up, after the reason: culprit << 8 | CommFault + 1.
+  std::atomic<std::uint64_t> failed{0};
+  alignas(64) std::array<char, 2048> why{};  ///< ends with 0
+  /// Of the slots. Apart from them, as the slots are from one another: a peer that looks at a stamp gets the lines beside
+  /// it too, and each would have to be taken back from it before it is written.
+  std::array<Record, 2> records;
+  /// The last calls that this rank left without having seen what the others called, by number; each is there before
+  /// the stamp of the call after it.
+  std::array<Record, kEarly> early;
+
+  [[nodiscard]] std::byte* shot(std::uint64_t sequence) {
+    return memory() + (sequence % 2) * (kShotBytes + kTableBytes);
+  }
+  /// What this rank sends to each, and what it expects of each, where every pair has its own size.
+  [[nodiscard]] Extent* sends(std::uint64_t sequence) {
+    return reinterpret_cast<Extent*>(shot(sequence) + kShotBytes);
+  }
+  [[nodiscard]] Extent* receives(std::uint64_t sequence) {
+    return sends(sequence) + kMostDirectRanks;
+  }
+  [[nodiscard]] std::byte* chunk(std::int64_t offset) {
+    return memory() + 2 * (kShotBytes + kTableBytes) + offset;
+  }
+  [[nodiscard]] std::byte* result(std::int64_t offset) {
+    return chunk(static_cast<std::int64_t>(kRoundBytes) + offset);
+  }
+
+ private:
+  [[nodiscard]] std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+inline constexpr std::size_t kAreaBytes =
+    sizeof(Area) + 2 * (kShotBytes + kTableBytes) + 2 * kRoundBytes;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::is_trivially_copyable_v<Record>);
+
+}  // namespace trireme::comm

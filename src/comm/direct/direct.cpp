@@ -1,0 +1,181 @@
+#include "comm/direct/direct.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/direct/direct_limits.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+DirectOp::DirectOp(GroupCore& group, const Call& call, const Geometry& geometry,
+                   const Record& record)
+    : group_(group),
+      call_(call),
+      record_(record),
+      direct_(make_direct_call(call, geometry, group.rank(), group.size())),
+      peers_(group, record.sequence) {}
+
+Progress DirectOp::advance() {
+  try {
+    const Progress progress = run_steps();
+    if (progress == Progress::Done && direct_.is_early) {
+      group_.finish_early(record_);
+    } else if (progress == Progress::Done) {
+      group_.finish(record_.sequence);
+    }
+    return progress;
+  } catch (const std::exception& error) {
+    group_.abandon(call_, error.what());  // a user's reduction that threw; else all know already
+    withdraw();
+    throw;
+  }
+}
+
+/// The call ends with an error: waits for peers that still read or write this rank's buffers, as the
+/// caller may free them.
+void DirectOp::withdraw() noexcept {
+  if (progress_.phase != Phase::Begin && progress_.mine.lends()) {
+    group_.await_release(record_.sequence);
+  }
+}
+
+Progress DirectOp::run_steps() {
+  for (;;) {
+    switch (steps().next(progress_)) {
+      case DirectStep::Wait:
+        return progress_.phase == Phase::Begin ? await_begin() : Progress::Stuck;
+      case DirectStep::Announce:
+        announce();
+        record(DirectStep::Announce);
+        break;
+      case DirectStep::Choose:
+        choose_path();
+        break;
+      case DirectStep::Stage:
+        stage(windows_.at(progress_.staged));
+        record(DirectStep::Stage);
+        return Progress::Moved;
+      case DirectStep::Work:
+        if (windows_.count > 0) {
+          work(windows_.at(progress_.worked));
+        }
+        record(DirectStep::Work);
+        if (progress_.phase == Phase::Pipeline) {
+          lead_passing();
+          return Progress::Moved;
+        }
+        break;
+      case DirectStep::Take:
+        take(windows_.at(progress_.taken));
+        record(DirectStep::Take);
+        return Progress::Moved;
+      case DirectStep::Finish:
+        end_passing();
+        return Progress::Done;
+    }
+  }
+}
+
+/// This call takes the slot of the call before the last, which a peer has not finished.
+Progress DirectOp::await_begin() const {
+  if (!group_.has_seen_all_begin(record_.sequence - 2)) {
+    return Progress::Stuck;
+  }
+  // Peers that saw all begin that call do not ring when they finish it, which will be in a moment.
+  std::this_thread::yield();
+  return Progress::Moved;
+}
+
+void DirectOp::tell(Tick tick) {
+  group_.area(direct_.me)
+      .clocks[static_cast<std::size_t>(tick.stage)]
+      .store(peers_.clock_at(tick.chunks), std::memory_order_seq_cst);
+  group_.ring_members();
+}
+
+/// Rank 0 decides how all write the next part of a long call. The last part has what is left over.
+void DirectOp::lead_passing() {
+  if (direct_.me != 0) {
+    return;
+  }
+  const std::int64_t worked = progress_.worked;
+  const bool is_part = worked % kPartWindows == 0 && windows_.count - worked >= kPartWindows;
+  const double share =
+      static_cast<double>(kPartWindows * windows_.length) / static_cast<double>(windows_.unit);
+  const Stores stores = group_.staging().next_part(is_part ? share : 0);
+  if (stores != slot(0).staging.load(std::memory_order_relaxed)) {
+    slot(0).staging.store(stores, std::memory_order_relaxed);
+  }
+}
+
+void DirectOp::end_passing() {
+  if (progress_.path == Path::Chunked) {
+    group_.staging().end();
+  } else if (progress_.path == Path::Share) {
+    group_.sharing().end();
+  }
+}
+
+/// Whether this rank waits for something that the other has not done.
+bool DirectOp::is_missing(Rank r) const {
+  if (r == direct_.me) {
+    return false;
+  }
+  if (progress_.phase == Phase::Begin) {
+    return group_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
+  }
+  return steps().is_missing(progress_, r);
+}
+
+/// How far a rank is in its group: those that wait for another are ahead of it.
+std::uint64_t DirectOp::progress_of(Rank rank) const {
+  const Area& area = group_.area(rank);
+  std::uint64_t sum = area.finished.load(std::memory_order_acquire);
+  for (const Slot& slot : area.slots) {
+    sum += slot.stamp.load(std::memory_order_acquire);
+  }
+  for (const auto& clock : area.clocks) {
+    sum += clock.load(std::memory_order_acquire);
+  }
+  return sum;
+}
+
+std::string DirectOp::text() const {
+  return fmt::format("call #{}, {}", record_.sequence, to_text(record_));
+}
+
+void DirectOp::check(Seconds /*stuck*/) {
+  group_.world().progress();  // what was posted before must go out, also while this waits
+  try {
+    group_.check_members([this](Rank r) { return is_missing(r); }, [this] { return text(); });
+  } catch (const CommError&) {
+    withdraw();
+    throw;
+  }
+}
+
+/// Of those that are missing, the ones furthest behind: the others may be waiting for them.
+void DirectOp::expire(Seconds stuck) {
+  std::vector<Rank> late;
+  for (Rank r = 0; r < group_.size(); ++r) {
+    if (!is_missing(r) || (!late.empty() && progress_of(r) > progress_of(late.front()))) {
+      continue;
+    }
+    if (!late.empty() && progress_of(r) < progress_of(late.front())) {
+      late.clear();
+    }
+    late.push_back(r);
+  }
+  try {
+    group_.fail_late(late, stuck, text());
+  } catch (const CommError&) {
+    withdraw();
+    throw;
+  }
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,153 @@
+// Direct: collectives of ranks that see one another's memory. No messages: each rank announces where its
+// buffers are, waits until all have done so, and reads (or writes) its peers' memory itself.
+//
+// Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
+// else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
+// where each part of a medium-sized input has one reader, its address to fetch from. Of two ranks, one of which gives, the
+// giver puts a part of it into the other's output meanwhile; in a gather all put theirs.
+// Then, depending on what was offered, all take one of three paths (n is the vector, p the ranks):
+//
+//   read      Every rank takes what it needs from all offers; for a small combination it combines all p
+//             inputs itself. One wait; a second one for those who offered their own buffer.
+//   share     Long buffers that all can see: each rank makes 1/p of the result (combines it, or copies it:
+//             of a gather, its own block) and writes it into all outputs. Two waits. Memory sees each
+//             input read once and each output written once, 2pn bytes for an all-reduce: with these
+//             buffers none can do with less.
+//   chunked   Buffers that peers cannot see, longer than a copy. In chunks that pass through staging
+//             memory small enough to stay in the cache: each rank stages a chunk, works on the staged
+//             chunks of all, takes results that others made. Each byte crosses memory as often as
+//             above; the extra copies hit the cache. Two chunks are under way at a time.
+//
+// Every path begins with all ranks seeing all others' records, so a disagreement is found before any
+// data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
+//
+// The exception is a short operation with a root, where that would cost most: a rank waits only for those whose
+// data it takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather)
+// returns at once, if all have finished the call before the last. A disagreement that it missed shows in the next
+// call, as the value that ranks compare covers all calls before it, too.
+//
+// The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (what comes next),
+// direct_windows.h and direct_moves.h (which bytes go where). DirectOp does what they say, in real memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "comm/direct/area.h"
+#include "comm/direct/direct_moves.h"
+#include "comm/direct/direct_protocol.h"
+#include "comm/direct/direct_steps.h"
+#include "comm/direct/direct_windows.h"
+#include "comm/group/group_core.h"
+#include "comm/kernels/kernels.h"
+#include "comm/op/op.h"
+#include "comm/wire/geometry.h"
+#include "trireme/comm_call.h"
+
+namespace trireme::comm {
+
+/// What a rank sees of its peers in one call: their slots and clocks.
+class DirectPeers {
+ public:
+  DirectPeers(GroupCore& group, std::uint64_t sequence) : group_(group), sequence_(sequence) {}
+
+  [[nodiscard]] bool may_begin() const { return group_.may_begin(sequence_); }
+  [[nodiscard]] bool has_stamped(Rank rank) const {
+    return slot(rank).stamp.load(std::memory_order_acquire) == sequence_;
+  }
+  [[nodiscard]] bool has_reached(Rank rank, Stage stage, std::int64_t chunks) const {
+    return chunks <= 0 || group_.area(rank).clocks[static_cast<std::size_t>(stage)].load(
+                              std::memory_order_acquire) >= clock_at(chunks);
+  }
+  [[nodiscard]] Offers offers(Rank rank) const {
+    const Slot& theirs = slot(rank);
+    return {.input = theirs.input_offer, .output = theirs.output_offer};
+  }
+  [[nodiscard]] Extent sends(Rank from, Rank to) const {
+    return group_.area(from).sends(sequence_)[to];
+  }
+  [[nodiscard]] Slot& slot(Rank rank) const { return group_.area(rank).slots[sequence_ % 2]; }
+  [[nodiscard]] std::uint64_t clock_at(std::int64_t chunks) const {
+    return (sequence_ << kChunkBits) + static_cast<std::uint64_t>(chunks);
+  }
+
+ private:
+  GroupCore& group_;
+  std::uint64_t sequence_;
+};
+
+class DirectOp : public Op {
+ public:
+  /// The group, the call and its buffers must live until it is done.
+  DirectOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record);
+
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
+
+ private:
+  [[nodiscard]] Progress run_steps();
+  /// A step was done: peers that wait for it are told.
+  void record(DirectStep step) {
+    if (const Tick tick = complete(step, progress_); tick.chunks > 0) {
+      tell(tick);
+    }
+  }
+  [[nodiscard]] Progress await_begin() const;
+  void withdraw() noexcept;
+  [[nodiscard]] bool is_missing(Rank rank) const;
+  [[nodiscard]] std::uint64_t progress_of(Rank rank) const;
+  [[nodiscard]] std::string text() const;
+
+  // Offers and the path.
+  void announce();
+  [[nodiscard]] Visibility publish_buffers(Slot& mine) const;
+  void propose_stores(Slot& mine);
+  [[nodiscard]] Stores stores_for_sharing();
+  void choose_path();
+  void prepare_work();
+  [[noreturn]] void fail_mismatch();
+  [[nodiscard]] std::vector<Witness> witnesses_of_this() const;
+  [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
+  void check_tables() const;
+
+  // The work on one window.
+  void copy_input();
+  void stage(const Window& window);
+  void work(const Window& window);
+  void take(const Window& window);
+  void combine(const Window& window);
+  void combine_chunk(const Combine& how, std::int64_t count);
+  void copy(const Move& move);
+  void fetch(const Move& move);
+  void put(const Move& move);
+  void copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how);
+  void tell(Tick tick);
+  void lead_passing();
+  void end_passing();
+
+  // Spots in real memory.
+  [[nodiscard]] const std::byte* source_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* target_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* staging_at(const Spot& spot) const;
+  [[nodiscard]] std::byte* view(Rank rank, std::uint64_t place) const;
+
+  [[nodiscard]] Slot& slot(Rank rank) const { return peers_.slot(rank); }
+  [[nodiscard]] DirectSteps<DirectPeers> steps() const { return {direct_, peers_}; }
+  [[nodiscard]] DirectMoves<DirectPeers> moves() const {
+    return {direct_, progress_.path, windows_, peers_};
+  }
+
+  GroupCore& group_;
+  const Call& call_;
+  const Record& record_;
+  const DirectCall direct_;
+  const DirectPeers peers_;
+  DirectProgress progress_;
+  Windows windows_;
+  Stores stores_ = Stores::Cached;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,194 @@
+// DirectOp's beginning: a rank announces its call and where its data is, and reads what the others announced.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "comm/checks.h"
+#include "comm/direct/direct.h"
+#include "comm/direct/direct_limits.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+void DirectOp::announce() {
+  Slot& mine = slot(direct_.me);
+  if (is_checked()) {
+    std::uint64_t& written = group_.written(record_.sequence);
+    if (written != record_.fingerprint || record_.site[0] != '\0') {
+      // Else it is there from last time, but for the number, which the stamp has.
+      copy_record(record_, group_.area(direct_.me).records[record_.sequence % 2]);
+      written = record_.fingerprint;
+    }
+    mine.fingerprint = compared(record_);
+  }
+  Visibility visibility;
+  if (direct_.may_lend()) {
+    visibility = publish_buffers(mine);
+    propose_stores(mine);
+  }
+  progress_.mine = direct_.offers(visibility);
+  mine.input_offer = progress_.mine.input;
+  mine.output_offer = progress_.mine.output;
+  if (progress_.mine.input == Offer::Copy) {
+    copy_input();
+  }
+  if (!direct_.geometry->received.empty()) {
+    Area& area = group_.area(direct_.me);
+    std::ranges::copy(direct_.geometry->listed, area.sends(record_.sequence));
+    std::ranges::copy(direct_.geometry->received, area.receives(record_.sequence));
+  }
+  mine.stamp.store(record_.sequence, std::memory_order_seq_cst);
+  group_.ring_members();
+}
+
+/// Notes where this rank's buffers are, if peers may use them: where all see them, or at which address.
+Visibility DirectOp::publish_buffers(Slot& mine) const {
+  Visibility visibility{.can_fetch = group_.fetches()};
+  const HostMemory& memory = group_.world().memory();
+  if (direct_.may_lend_input()) {
+    const auto place = memory.place_of(call_.input.data(), call_.input.size());
+    visibility.input = place.has_value();
+    mine.input = place.value_or(reinterpret_cast<std::uint64_t>(call_.input.data()));
+  }
+  if (direct_.may_lend_output(visibility)) {
+    const auto place = memory.place_of(call_.output.data(), call_.output.size());
+    visibility.output = place.has_value();
+    mine.output = place.value_or(reinterpret_cast<std::uint64_t>(call_.output.data()));
+  }
+  return visibility;
+}
+
+/// Rank 0 decides for all how to write to staging memory and to peers' outputs.
+void DirectOp::propose_stores(Slot& mine) {
+  // Where every pair has its own size, what this rank has stands for all.
+  const std::int64_t bytes = std::max(direct_.geometry->bytes(), direct_.input_bytes);
+  if (direct_.me == 0 && bytes > kCombineAlone) {
+    mine.staging.store(group_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
+    mine.sharing = stores_for_sharing();
+  }
+}
+
+/// Results just combined from all inputs are best kept in the caches; whether a copy is, depends on
+/// where the cores are.
+Stores DirectOp::stores_for_sharing() {
+  const std::int64_t bytes = direct_.geometry->bytes();
+  if (bytes > kStreamAbove) {
+    return Stores::Streaming;
+  }
+  return direct_.combines_vector() ? Stores::Cached
+                                   : group_.sharing().propose(call_.operation, bytes);
+}
+
+/// All who are awaited have come. Throws if one of them called something else.
+void DirectOp::choose_path() {
+  PathChoice choice(direct_);
+  const std::uint64_t fingerprint = compared(record_);
+  for (Rank r = 0; r < direct_.ranks; ++r) {
+    if (direct_.awaits(r)) {
+      if (is_checked() && slot(r).fingerprint != fingerprint) {
+        fail_mismatch();
+      }
+      choice.add(r, peers_.offers(r));
+    }
+  }
+  if (is_checked()) {
+    group_.world().require_not_given_up();
+  }
+  if (is_checked() && !direct_.geometry->received.empty()) {
+    check_tables();
+  }
+  if (!direct_.is_early) {
+    group_.saw_all_begin(record_.sequence);
+  }
+  progress_.choose(choice);
+  prepare_work();
+}
+
+void DirectOp::prepare_work() {
+  windows_ = make_windows(direct_, progress_.path, longest_block_of_all(direct_, peers_));
+  progress_.windows = windows_.count;
+  const auto longest = static_cast<std::int64_t>(std::max(call_.input.size(), call_.output.size()));
+  stores_ = longest > kStreamAbove ? Stores::Streaming : Stores::Cached;
+  if (progress_.path == Path::Chunked) {
+    group_.sharing().drop();
+    group_.map_staging();
+    group_.chunks_to() = windows_.place_after(group_.chunks_to());
+    group_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
+    return;
+  }
+  group_.staging().drop();
+  if (progress_.path == Path::Share) {
+    group_.sharing().begin(slot(0).sharing);
+    stores_ = slot(0).sharing;
+  } else {
+    group_.sharing().drop();
+  }
+}
+
+void DirectOp::fail_mismatch() {
+  const auto differ = [](const std::vector<Witness>& witnesses) {
+    return !mismatch_culprits(witnesses).empty();
+  };
+  std::vector<Witness> witnesses = witnesses_of_this();
+  std::uint64_t sequence = record_.sequence;
+  // If all agree on this call, one before it was another on each side, and nobody looked at both.
+  for (std::uint64_t back = kEarly / 2; back > 0 && !differ(witnesses); --back) {
+    if (record_.sequence > back) {
+      sequence = record_.sequence - back;
+      witnesses = witnesses_of_earlier(sequence);
+    }
+  }
+  if (!differ(witnesses)) {
+    group_.fail(CommFault::Mismatch, {},
+                fmt::format("call #{}, {}: the ranks disagree on a call before it, of those that a "
+                            "rank may leave before the others come",
+                            record_.sequence, to_text(record_)));
+  }
+  group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
+              mismatch_text(sequence, witnesses));
+}
+
+/// Who has come, and what they called.
+std::vector<Witness> DirectOp::witnesses_of_this() const {
+  std::vector<Witness> witnesses;
+  witnesses.reserve(static_cast<std::size_t>(direct_.ranks));
+  for (Rank r = 0; r < direct_.ranks; ++r) {
+    const bool here =
+        r == direct_.me || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
+    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], here,
+                         here ? group_.area(r).records[record_.sequence % 2] : Record{}});
+  }
+  return witnesses;
+}
+
+/// What those who have come to this call had called in one before, if they left that early.
+std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
+  std::vector<Witness> witnesses = witnesses_of_this();
+  for (Rank r = 0; r < direct_.ranks; ++r) {
+    Witness& witness = witnesses[static_cast<std::size_t>(r)];
+    if (witness.known) {
+      witness.record = group_.area(r).early[sequence % kEarly];
+      witness.known = witness.record.sequence == sequence;
+    }
+  }
+  return witnesses;
+}
+
+/// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
+void DirectOp::check_tables() const {
+  const auto world = [&](Rank r) { return group_.members()[static_cast<std::size_t>(r)]; };
+  for (Rank from = 0; from < direct_.ranks; ++from) {
+    for (Rank to = 0; to < direct_.ranks; ++to) {
+      const std::int64_t sent = group_.area(from).sends(record_.sequence)[to].length;
+      const std::int64_t expected = group_.area(to).receives(record_.sequence)[from].length;
+      if (sent != expected) {
+        group_.fail(CommFault::Mismatch, {world(from), world(to)},
+                    fmt::format("call #{}: alltoall: rank {} sends {} elements to rank {}, which "
+                                "expects {}",
+                                record_.sequence, world(from), sent, world(to), expected));
+      }
+    }
+  }
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,173 @@
+// What direct operations do with data: the copying and combining that direct_moves.h says, in real memory.
+#include <fmt/format.h>
+
+#include "comm/direct/direct.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+// Where data is.
+
+std::byte* DirectOp::view(Rank rank, std::uint64_t place) const {
+  const Rank world_rank = group_.members()[static_cast<std::size_t>(rank)];
+  return group_.world().memory().view(world_rank, place);
+}
+
+inline std::byte* DirectOp::staging_at(const Spot& spot) const {
+  Area& area = group_.area(spot.rank);
+  switch (spot.place) {
+    case Place::Inline:
+      return slot(spot.rank).data.data() + spot.offset;
+    case Place::Copy:
+      return area.shot(record_.sequence) + spot.offset;
+    case Place::Chunk:
+      return area.chunk(spot.offset);
+    default:
+      return area.result(spot.offset);
+  }
+}
+
+inline const std::byte* DirectOp::source_at(const Spot& spot) const {
+  if (spot.place != Place::Input) {
+    return staging_at(spot);
+  }
+  const std::byte* input =
+      spot.rank == direct_.me ? call_.input.data() : view(spot.rank, slot(spot.rank).input);
+  return input + spot.offset;
+}
+
+inline std::byte* DirectOp::target_at(const Spot& spot) const {
+  if (spot.place != Place::Output) {
+    return staging_at(spot);
+  }
+  std::byte* output =
+      spot.rank == direct_.me ? call_.output.data() : view(spot.rank, slot(spot.rank).output);
+  return output + spot.offset;
+}
+
+// The work.
+
+/// For peers, before they know of the call.
+void DirectOp::copy_input() {
+  static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
+  each_copied(direct_, [this](const Move& move) {
+    copy_bytes(target_at(move.to), source_at(move.from), static_cast<std::size_t>(move.bytes),
+               group_.shots());
+  });
+}
+
+void DirectOp::stage(const Window& window) {
+  if (direct_.me != 0) {
+    group_.staging().follow(slot(0).staging.load(std::memory_order_relaxed));
+  }
+  moves().each_staged(window, [this](const Move& move) {
+    group_.staging().copy(target_at(move.to), source_at(move.from),
+                          static_cast<std::size_t>(move.bytes));
+  });
+}
+
+void DirectOp::work(const Window& window) {
+  if (moves().combines()) {
+    combine(window);
+    return;
+  }
+  moves().each_pushed([this](const Move& move) { put(move); });
+  moves().each_pulled(window, [this](const Move& move) { copy(move); });
+}
+
+/// Results that others made, from their staging memory.
+void DirectOp::take(const Window& window) {
+  moves().each_taken(window, [this](const Move& move) { copy(move); });
+}
+
+void DirectOp::combine(const Window& window) {
+  const DirectMoves<DirectPeers> moves = this->moves();
+  const Extent part = moves.combined(window);
+  group_.inputs.clear();
+  group_.targets.clear();
+  if (part.length == 0) {
+    return;
+  }
+  moves.each_source(window, part,
+                    [this](const Spot& spot) { group_.inputs.push_back(source_at(spot)); });
+  moves.each_target(window, part,
+                    [this](const Spot& spot) { group_.targets.push_back(target_at(spot)); });
+  Combine how{.dtype = call_.dtype};
+  if (direct_.combines_inputs()) {
+    how.reduction = call_.options.reduction;
+    how.user = call_.options.user;
+    how.order = call_.options.order;
+    how.divide_by = divisor(call_.options, direct_.ranks);
+  }
+  if (progress_.path == Path::Chunked && direct_.combines_vector()) {
+    combine_chunk(how, part.length);
+  } else if (!group_.targets.empty()) {
+    combine_many(how, group_.inputs, group_.targets, part.length, stores_);
+  }
+}
+
+/// To the output, if this rank gets the result, and to where peers take it from.
+void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
+  const Stores staging = group_.staging().way();
+  if (group_.targets.size() == 1) {
+    const Stores stores = direct_.gets_result(direct_.me) ? stores_ : staging;
+    combine_many(how, group_.inputs, group_.targets, count, stores);
+  } else if (staging == stores_) {
+    combine_many(how, group_.inputs, group_.targets, count, stores_);
+  } else {
+    // First the one that the cache keeps, from which the other is copied.
+    const bool keeps_output = stores_ == Stores::Cached;
+    std::byte* kept = group_.targets[keeps_output ? 0 : 1];
+    std::byte* other = group_.targets[keeps_output ? 1 : 0];
+    group_.targets.assign(1, kept);
+    combine_many(how, group_.inputs, group_.targets, count, Stores::Cached);
+    copy_bytes(other, kept, static_cast<std::size_t>(count * direct_.geometry->element_bytes),
+               Stores::Streaming);
+  }
+}
+
+/// To this rank's output.
+void DirectOp::copy(const Move& move) {
+  if (move.from.place == Place::RemoteInput) {
+    fetch(move);
+    return;
+  }
+  std::byte* to = target_at(move.to);
+  const std::byte* from = source_at(move.from);
+  if (to != from) {
+    copy_bytes(to, from, static_cast<std::size_t>(move.bytes), stores_);
+  }
+}
+
+/// From a peer's input that it does not share.
+void DirectOp::fetch(const Move& move) {
+  const std::uint64_t address =
+      slot(move.from.rank).input + static_cast<std::uint64_t>(move.from.offset);
+  copy_by_system(move.from.rank, [&](Rank world_rank) {
+    group_.world().memory().fetch(world_rank, address,
+                                  {target_at(move.to), static_cast<std::size_t>(move.bytes)});
+  });
+}
+
+/// Into a peer's output that it does not share.
+void DirectOp::put(const Move& move) {
+  group_.world().require_not_given_up();  // else that memory may be something else by now
+  const std::uint64_t address =
+      slot(move.to.rank).output + static_cast<std::uint64_t>(move.to.offset);
+  copy_by_system(move.to.rank, [&](Rank world_rank) {
+    group_.world().memory().put(world_rank, address,
+                                {source_at(move.from), static_cast<std::size_t>(move.bytes)});
+  });
+}
+
+void DirectOp::copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how) {
+  const Rank world_rank = group_.members()[static_cast<std::size_t>(peer)];
+  try {
+    how(world_rank);
+  } catch (const Error& error) {
+    group_.fail(CommFault::Died, {world_rank},
+                fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
+  }
+}
+
+}  // namespace trireme::comm

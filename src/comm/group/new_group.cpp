@@ -1,0 +1,135 @@
+// Making groups from groups: split and subset.
+#include "comm/group/new_group.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace comm {
+
+GroupEntry read_entry(std::span<const std::byte> bytes) {
+  std::array<std::byte, sizeof(GroupEntry)> raw{};
+  std::ranges::copy(bytes.first(raw.size()), raw.begin());
+  return std::bit_cast<GroupEntry>(raw);
+}
+
+std::uint64_t mix_context(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kOdd = 0xD6E8FEB86659FD93;
+  a = (a ^ b) * kOdd;
+  return (a ^ (a >> 32)) | (std::uint64_t{1} << 63);  // never the group of all
+}
+
+NewArea::NewArea(WorldCore& world) : world_(world) {
+  if (world.has_memory()) {
+    area_ = world.take_area();
+  }
+}
+
+GroupEntry NewArea::entry(std::int64_t color, std::int64_t key) const {
+  if (area_ == nullptr) {
+    return {color, key, 0, 0};
+  }
+  return {color, key, *world_.memory().place_of(area_, sizeof(Area)), area_->finished.load()};
+}
+
+Area* NewArea::take() {
+  return std::exchange(area_, nullptr);
+}
+
+Group make_group(WorldCore& world, const NewGroup& group, NewArea& own) {
+  std::vector<Area*> areas;
+  std::uint64_t last = 0;
+  if (world.share_memory(group.members) && group.members.size() <= kMostDirectRanks) {
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      const Rank member = group.members[i];
+      const GroupEntry& entry = group.entries[i];
+      areas.push_back(member == world.rank()
+                          ? own.take()
+                          : reinterpret_cast<Area*>(world.memory().view(member, entry.place)));
+      last = std::max(last, entry.last);
+    }
+  }
+  return Group(world.make_group(group.context, group.members, std::move(areas), last));
+}
+
+}  // namespace comm
+
+using comm::ExchangeOp;
+using comm::GroupEntry;
+using comm::mix_context;
+using comm::NewArea;
+using comm::NewGroup;
+using comm::read_entry;
+using comm::WorldCore;
+
+Group Group::split(std::int64_t color, std::int64_t key) {
+  constexpr std::size_t kWords = sizeof(GroupEntry) / sizeof(std::int64_t);
+  core_->require_alive();
+  WorldCore& world = core_->world();
+  NewArea own(world);
+  const GroupEntry mine = own.entry(color, key);
+  std::vector<std::int64_t> sent(kWords);
+  std::memcpy(sent.data(), &mine, sizeof(mine));
+  std::vector<std::int64_t> heard(kWords * core_->members().size());
+  run(allgather<std::int64_t>(sent, heard));
+  std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and place here
+  for (Rank place = 0; place < size(); ++place) {
+    const GroupEntry entry = read_entry(
+        std::as_bytes(std::span(heard).subspan(static_cast<std::size_t>(place) * kWords, kWords)));
+    if (entry.color == color) {
+      chosen.emplace_back(entry, place);
+    }
+  }
+  std::ranges::stable_sort(chosen, {}, [](const auto& c) { return c.first.key; });
+  NewGroup group;
+  for (const auto& [entry, place] : chosen) {
+    group.members.push_back(core_->members()[static_cast<std::size_t>(place)]);
+    group.entries.push_back(entry);
+  }
+  group.context = mix_context(mix_context(core_->context(), core_->sequence()),
+                              static_cast<std::uint64_t>(color));
+  return make_group(world, group, own);
+}
+
+Group Group::subset(const std::vector<Rank>& places) {
+  core_->require_alive();
+  WorldCore& world = core_->world();
+  NewGroup group;
+  std::vector<Rank>& members = group.members;
+  std::uint64_t context = core_->context();
+  for (const Rank place : places) {
+    if (place < 0 || place >= size()) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("subset: {} is no place of a group of {}", place, size()));
+    }
+    members.push_back(core_->members()[static_cast<std::size_t>(place)]);
+    context = mix_context(context, static_cast<std::uint64_t>(place) + 1);
+  }
+  std::vector<Rank> sorted = members;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) {
+    throw Error(ErrorKind::Usage, "subset: a place is listed twice");
+  }
+  if (std::ranges::find(members, world.rank()) == members.end()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("subset: rank {} calls it without being in it", world.rank()));
+  }
+  context = mix_context(context, core_->count_subset(context));
+  NewArea own(world);
+  const GroupEntry mine = own.entry(0, 0);
+  ExchangeOp exchange(
+      world, {.context = context, .ranks = members, .mine = std::as_bytes(std::span(&mine, 1))});
+  world.engine().run(exchange);
+  for (const auto& heard : exchange.heard()) {
+    group.entries.push_back(read_entry(*heard));
+  }
+  group.context = context;
+  return make_group(world, group, own);
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+// What a new group is made from: split, subset and shrink bring the members' entries together, each in its own way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/direct/area.h"
+#include "comm/world/world_core.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+
+/// What a rank brings to a new group: where its area is, and the last number used in it.
+struct GroupEntry {
+  std::int64_t color = 0;
+  std::int64_t key = 0;
+  std::uint64_t place = 0;
+  std::uint64_t last = 0;
+};
+/// Requires that there are as many bytes.
+[[nodiscard]] GroupEntry read_entry(std::span<const std::byte> bytes);
+
+/// A context for a group that follows from another's.
+[[nodiscard]] std::uint64_t mix_context(std::uint64_t a, std::uint64_t b);
+
+/// An area of this rank's for a new group. If the group is not made after all it is left alone: others
+/// may have been told of it.
+class NewArea {
+ public:
+  explicit NewArea(WorldCore& world);
+  [[nodiscard]] GroupEntry entry(std::int64_t color, std::int64_t key) const;
+  [[nodiscard]] Area* take();
+
+ private:
+  WorldCore& world_;
+  Area* area_ = nullptr;
+};
+
+struct NewGroup {
+  std::uint64_t context = 0;
+  std::vector<Rank> members{};        ///< world ranks, with this one
+  std::vector<GroupEntry> entries{};  ///< theirs
+};
+[[nodiscard]] Group make_group(WorldCore& world, const NewGroup& group, NewArea& own);
+
+}  // namespace trireme::comm

@@ -1,0 +1,293 @@
+#include "comm/join/join.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "comm/rendezvous/roster.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+namespace {
+
+/// What a rank publishes.
+struct Card {
+  std::string host;
+  std::string shm;
+  std::uint64_t area = 0;
+  std::string heartbeat;
+  std::string network;
+};
+
+std::string to_text(const Card& card) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}", card.host, card.shm, card.area, card.heartbeat,
+                     card.network);
+}
+
+Card parse_card(const std::string& text) {
+  const auto lines = split(text, '\n');
+  if (lines.size() != 5) {
+    throw Error(ErrorKind::Peer, "a rank published an address of another version");
+  }
+  return {std::string(lines[0]), std::string(lines[1]),
+          static_cast<std::uint64_t>(parse_integer(lines[2]).value_or(0)), std::string(lines[3]),
+          std::string(lines[4])};
+}
+
+std::string link_text(const char* path) {
+  std::array<char, 256> buffer{};
+  const ssize_t length = readlink(path, buffer.data(), buffer.size());
+  return length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "?";
+}
+
+/// Ranks with equal names can share memory: one boot of one machine, one network namespace (which
+/// stands for a host in tests), one set of process numbers. The machine's own name comes first, for
+/// people.
+std::string host_name() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{}/{}/{}/{}", machine_name(), boot, link_text("/proc/self/ns/net"),
+                     link_text("/proc/self/ns/pid"));
+}
+
+constexpr const char* kCostsKey = "world/costs";
+constexpr const char* kTuningKey = "world/tuning";
+
+/// Without the evidence, which no rank needs.
+std::string bare_text(Tuning tuning) {
+  for (TuningRow& row : tuning.rows) {
+    row.candidates.clear();
+  }
+  return tuning.rows.empty() ? "" : to_text(tuning);
+}
+
+std::string key_of(Rank rank) {
+  return fmt::format("world/rank/{}", rank);
+}
+
+class Joining {
+ public:
+  explicit Joining(const JoinParts& parts)
+      : parts_(parts),
+        roster_(parts.store, {parts.rank, parts.size, parts.options.join_timeout}, parts.deadline) {
+  }
+
+  std::unique_ptr<WorldCore> run() {
+    roster_.claim();
+    try {
+      meet_and_connect();
+    } catch (const std::exception& error) {
+      roster_.fail(error.what());
+      throw;
+    }
+    return std::make_unique<WorldCore>(std::move(world_));
+  }
+
+ private:
+  void meet_and_connect() {
+    roster_.record(parts_.options);
+    make_transports();
+    publish();
+    roster_.await_all();
+    read_cards();
+    connect();
+    roster_.await_connected();  // nobody continues, and perhaps ends, before all are connected
+  }
+
+  [[nodiscard]] bool uses_memory() const {
+    return parts_.options.transport != TransportKind::Tcp &&
+           parts_.options.transport != TransportKind::Ucx;
+  }
+  [[nodiscard]] bool uses_network() const {
+    return !parts_.house && parts_.options.transport != TransportKind::SharedMemory &&
+           (parts_.size > 1 || !uses_memory());
+  }
+
+  void make_transports() {
+    if (parts_.house) {
+      world_.transports.push_back(make_inprocess_transport(parts_.house, parts_.rank));
+    } else if (uses_memory()) {
+      world_.transports.push_back(make_shm_transport(parts_.rank, parts_.size));
+    }
+    if (uses_network()) {
+      const NetworkParts parts{parts_.rank, parts_.size, parts_.options, parts_.secret};
+      world_.transports.push_back(parts_.options.transport == TransportKind::Ucx
+                                      ? make_ucx_transport(parts)
+                                      : make_tcp_transport(parts));
+      make_heartbeat();
+    }
+  }
+
+  /// Where datagrams cannot be had, signs of life travel over the connections alone.
+  void make_heartbeat() {
+    try {
+      world_.heartbeat =
+          std::make_unique<Heartbeat>(parts_.rank, parts_.options.bind, parts_.secret.value());
+    } catch (const Error&) {
+      world_.heartbeat.reset();
+    }
+  }
+
+  void publish() {
+    Card card;
+    card.host = parts_.house ? "this process" : host_name();
+    for (const auto& transport : world_.transports) {
+      if (HostMemory* memory = transport->memory(); memory != nullptr) {
+        card.shm = transport->address();
+        world_.first_area = new (memory->allocate(static_cast<std::int64_t>(kAreaBytes))) Area();
+        card.area = *memory->place_of(world_.first_area, sizeof(Area));
+      } else {
+        card.network = transport->address();
+      }
+    }
+    card.heartbeat = world_.heartbeat ? world_.heartbeat->address() : "";
+    if (parts_.rank == 0) {
+      const auto& costs = parts_.options.costs;
+      parts_.store.set(kCostsKey, costs ? to_text(*costs) : "");
+      parts_.store.set(kTuningKey, bare_text(parts_.options.tuning));
+    }
+    parts_.store.set(key_of(parts_.rank), to_text(card));
+  }
+
+  void read_cards() {
+    for (Rank r = 0; r < parts_.size; ++r) {
+      cards_.push_back(parse_card(parts_.store.get(key_of(r), parts_.deadline)));
+    }
+  }
+
+  [[nodiscard]] bool is_neighbour(Rank r) const {
+    return uses_memory() && cards_[static_cast<std::size_t>(r)].host ==
+                                cards_[static_cast<std::size_t>(parts_.rank)].host;
+  }
+
+  void connect() {
+    world_.rank = parts_.rank;
+    world_.size = parts_.size;
+    world_.options = parts_.options;
+    adopt_choices();
+    world_.reach.assign(static_cast<std::size_t>(parts_.size), world_.transports.front().get());
+    std::vector<PeerAddress> near;
+    std::vector<PeerAddress> far;
+    for (Rank r = 0; r < parts_.size; ++r) {
+      const Card& card = cards_[static_cast<std::size_t>(r)];
+      world_.hosts.push_back(card.host);
+      world_.area_places.push_back(card.area);
+      if (r == parts_.rank) {
+        continue;
+      }
+      if (!is_neighbour(r) && card.network.empty()) {
+        throw Error(ErrorKind::Usage,
+                    fmt::format("rank {} is on another host than rank {}, but only shared memory "
+                                "was asked for",
+                                r, parts_.rank));
+      }
+      (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.network});
+      world_.reach[static_cast<std::size_t>(r)] =
+          is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
+    }
+    if (!near.empty()) {
+      world_.transports.front()->connect(near, parts_.deadline);
+    }
+    if (uses_network()) {
+      connect_far(far);
+      connect_heartbeat(far);
+    }
+  }
+
+  void connect_heartbeat(const std::vector<PeerAddress>& far) {
+    for (const PeerAddress& peer : far) {
+      const std::string& address = cards_[static_cast<std::size_t>(peer.rank)].heartbeat;
+      if (world_.heartbeat && !address.empty()) {
+        world_.heartbeat->connect(peer.rank, address);
+      }
+    }
+  }
+
+  /// Ranks that choose by different numbers would choose differently: all take those of rank 0, which
+  /// were there before its card.
+  void adopt_choices() {
+    const std::string costs = parts_.store.get(kCostsKey, parts_.deadline);
+    const std::string tuning = parts_.store.get(kTuningKey, parts_.deadline);
+    world_.options.costs = costs.empty() ? std::nullopt : std::optional(parse_host_costs(costs));
+    world_.options.tuning = tuning.empty() ? Tuning{} : parse_tuning(tuning);
+  }
+
+  void connect_far(const std::vector<PeerAddress>& far) {
+    try {
+      world_.transports.back()->connect(far, parts_.deadline);
+    } catch (const Error& error) {
+      const bool hidden = parts_.options.bind == WorldOptions{}.bind;
+      throw Error(
+          error.kind(),
+          fmt::format("{}{}", error.what(),
+                      hidden ? " (ranks listen on 127.0.0.1 only, unless WorldOptions::bind "
+                               "names an address that other hosts reach)"
+                             : ""));
+    }
+  }
+
+  const JoinParts& parts_;
+  Roster roster_;
+  WorldParts world_;
+  std::vector<Card> cards_;
+};
+
+/// Throws Error(Usage) if this rank cannot join any world.
+void check(const JoinParts& parts) {
+  const WorldOptions& options = parts.options;
+  if (parts.house && options.transport != TransportKind::InProcess &&
+      options.transport != TransportKind::Automatic) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("ranks that are threads use the transport in-process, not {}",
+                            name(options.transport)));
+  }
+  if (options.encrypt && options.transport == TransportKind::Ucx) {
+    throw Error(ErrorKind::Usage,
+                "what goes by ucx cannot be encrypted; use the transport tcp, or no encryption");
+  }
+  if (!(options.deadline.count > 0) || !(options.join_timeout.count > 0) ||
+      options.connections < 1) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("a deadline of {}, a join_timeout of {} and {} connections; each must be "
+                    "more than 0",
+                    to_text(options.deadline), to_text(options.join_timeout), options.connections));
+  }
+  if (options.bind.empty() || options.bind == "0.0.0.0" || options.bind == "::") {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("WorldOptions::bind is '{}'; it must be one address of this machine, at "
+                    "which ranks on other hosts reach it",
+                    options.bind));
+  }
+  for (const std::vector<std::string>& problems :
+       {options.costs ? options.costs->verify() : std::vector<std::string>{},
+        options.tuning.verify()}) {
+    if (!problems.empty()) {
+      throw Error(ErrorKind::Usage, "costs or tuning of the world: " + problems.front());
+    }
+  }
+  if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
+    throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
+                                              parts.size, parts.size - 1));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<WorldCore> join(const JoinParts& parts) {
+  try {
+    check(parts);
+  } catch (const Error& error) {
+    Roster(parts.store, {parts.rank, parts.size}, Clock::now()).fail(error.what());
+    throw;
+  }
+  return Joining(parts).run();
+}
+
+}  // namespace trireme::comm

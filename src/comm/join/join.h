@@ -1,0 +1,32 @@
+// Joining a world: every rank publishes where it can be reached, finds all others, and connects.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "comm/net/secret.h"
+#include "comm/rendezvous/store.h"
+#include "comm/transport/transport.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+struct JoinParts {
+  Rank rank = 0;
+  Rank size = 1;
+  WorldOptions options{};
+  /// Where the ranks meet. Used only until join() returns.
+  Store& store;
+  /// Where ranks are threads.
+  std::shared_ptr<House> house{};
+  /// What connections between hosts are authenticated with.
+  std::optional<Secret> secret{};
+  /// When to stop waiting for other ranks.
+  Deadline deadline = deadline_in(options.join_timeout);
+};
+
+/// Returns when all ranks are there and connected. Throws Error(System), or Error(Peer) naming the
+/// ranks that did not come.
+[[nodiscard]] std::unique_ptr<WorldCore> join(const JoinParts& parts);
+
+}  // namespace trireme::comm

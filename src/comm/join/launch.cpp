@@ -1,0 +1,259 @@
+// Ranks as processes forked from this one.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/join/join.h"
+#include "comm/rendezvous/tcp_store.h"
+#include "comm/rendezvous/tcp_store_server.h"
+#include "trireme/comm.h"
+
+namespace trireme {
+namespace {
+
+using comm::Fd;
+
+/// Two ends that talk to each other. Writing to one whose other end is gone is no signal.
+struct Line {
+  Fd child;
+  Fd parent;
+};
+
+Line make_line() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    comm::throw_system("cannot make a socket pair", errno);
+  }
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+/// The line that the parent writes once its store listens.
+std::string read_line(const Fd& fd) {
+  std::string line;
+  char letter = 0;
+  while (read(fd.get(), &letter, 1) == 1 && letter != '\n') {
+    line += letter;
+  }
+  return line;
+}
+
+/// What a rank writes to its line when its body has returned. Proves that it succeeded where its exit
+/// status is lost: SIGCHLD may be ignored, or other code may wait for all children.
+constexpr char kSucceeded = 'S';
+
+bool has_succeeded(const Fd& line) {
+  char said = 0;
+  return recv(line.get(), &said, 1, MSG_DONTWAIT) == 1 && said == kSucceeded;
+}
+
+/// "SIGXFSZ (File size limit exceeded)".
+std::string signal_text(int number) {
+  const char* name = sigabbrev_np(number);
+  return name == nullptr ? fmt::format("signal {}", number)
+                         : fmt::format("SIG{} ({})", name, sigdescr_np(number));
+}
+
+int run_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
+              const WorldOptions& options, const comm::Secret& secret, const Fd& address) {
+  try {
+    const std::string store_address = read_line(address);
+    const comm::Deadline deadline = comm::deadline_in(options.join_timeout);
+    comm::TcpStore store({.server = comm::parse_address(store_address),
+                          .secret = secret,
+                          .encryption = comm::encryption_of(options)},
+                         deadline);
+    World world(comm::join({rank, ranks, options, store, nullptr, secret, deadline}));
+    body(world);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "rank {}: {}\n", rank, error.what());
+    return 1;
+  }
+}
+
+/// Forks; never returns in the child.
+pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body,
+                  const WorldOptions& options, const comm::Secret& secret, Line& line) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    comm::throw_system(fmt::format("cannot start rank {}", rank), errno);
+  }
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+      _exit(1);
+    }
+    line.parent.reset();
+    const int code = run_child(rank, ranks, body, options, secret, line.child);
+    std::fflush(nullptr);
+    if (code == 0) {
+      (void)send(line.child.get(), &kSucceeded, 1, MSG_NOSIGNAL);
+    }
+    _exit(code);
+  }
+  line.child.reset();
+  return child;
+}
+
+/// The ranks that were started. Looks only after its own: the program may have other children.
+class Children {
+ public:
+  /// `line` is the parent's end of the child's line, and outlives this.
+  void add(Rank rank, pid_t child, const Fd& line) {
+    children_.push_back(
+        {rank, child, &line, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
+  }
+
+  void kill_all() {
+    killed_ = true;
+    for (const Child& child : children_) {
+      // By its descriptor: where SIGCHLD is ignored the number may be another process's by now.
+      if (child.end.valid()) {
+        syscall(SYS_pidfd_send_signal, child.end.get(), SIGKILL, nullptr, 0);
+      } else {
+        kill(child.pid, SIGKILL);
+      }
+    }
+  }
+
+  /// Waits for all. Once one has failed, or all that are left are stopped, the others get `grace` to
+  /// end by themselves. 0 if all ended well.
+  int wait(Seconds grace) {
+    constexpr comm::Deadline kNever = comm::Deadline::max();
+    comm::Deadline give_up = kNever;
+    while (!children_.empty()) {
+      await_change();
+      look();
+      if (comm::passed(give_up)) {
+        kill_all();
+      } else if (!failed_ && !all_stopped()) {
+        give_up = kNever;
+      } else if (give_up == kNever) {
+        give_up = comm::deadline_in(grace);
+      }
+    }
+    return failed_ ? 1 : 0;
+  }
+
+ private:
+  struct Child {
+    Rank rank = 0;
+    pid_t pid = 0;
+    const Fd* line = nullptr;
+    Fd end;  ///< readable when it has ended
+    bool stopped = false;
+  };
+
+  [[nodiscard]] bool all_stopped() const {
+    return std::ranges::all_of(children_, [](const Child& child) { return child.stopped; });
+  }
+
+  /// Until one ends; a stop is only seen by looking now and then.
+  void await_change() const {
+    constexpr int kLookMilliseconds = 50;
+    std::vector<pollfd> ends;
+    for (const Child& child : children_) {
+      ends.push_back({child.end.get(), POLLIN, 0});
+    }
+    poll(ends.data(), ends.size(), kLookMilliseconds);
+  }
+
+  void look() {
+    std::erase_if(children_, [this](Child& child) { return has_ended(child); });
+  }
+
+  [[nodiscard]] bool has_ended(Child& child) {
+    int status = 0;
+    const pid_t changed = waitpid(child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (changed < 0 && errno == ECHILD) {
+      note_lost_status(child);
+      return true;
+    }
+    if (changed != child.pid) {
+      return false;
+    }
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      child.stopped = WIFSTOPPED(status);
+      return false;
+    }
+    note_status(child, status);
+    return true;
+  }
+
+  void note_status(const Child& child, int status) {
+    failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    const bool by_us = killed_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (WIFSIGNALED(status) && !by_us) {
+      fmt::print(stderr, "rank {} was killed by {}\n", child.rank, signal_text(WTERMSIG(status)));
+    }
+  }
+
+  /// It has ended, but the system does not say how.
+  void note_lost_status(const Child& child) {
+    if (has_succeeded(*child.line)) {
+      return;
+    }
+    failed_ = true;
+    if (!killed_) {
+      fmt::print(stderr,
+                 "rank {} ended without success; its exit status is lost (SIGCHLD is ignored, or "
+                 "other code waits for all children)\n",
+                 child.rank);
+    }
+  }
+
+  std::vector<Child> children_;
+  bool failed_ = false;
+  bool killed_ = false;  ///< by this process
+};
+
+}  // namespace
+
+int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
+  if (ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("{} ranks; there must be at least one", ranks));
+  }
+  if (options.transport == TransportKind::InProcess) {
+    throw Error(ErrorKind::Usage, "launch() starts processes; run_threads() is for in-process");
+  }
+  std::fflush(nullptr);
+  const comm::Secret secret = comm::Secret::random();
+  std::vector<Line> lines(static_cast<std::size_t>(ranks));
+  Children children;  // after `lines`, which it refers to
+  try {
+    for (Rank r = 0; r < ranks; ++r) {
+      Line& line = lines[static_cast<std::size_t>(r)];
+      line = make_line();
+      children.add(r, start_child(r, ranks, body, options, secret, line), line.parent);
+    }
+    const comm::TcpStoreServer server(
+        {.listen = {}, .secret = secret, .encryption = comm::encryption_of(options)});
+    const std::string text = to_text(server.address()) + "\n";
+    for (const Line& line : lines) {
+      (void)send(line.parent.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    }
+    return children.wait({4 * options.deadline.count});
+  } catch (...) {
+    children.kill_all();
+    (void)children.wait({0});
+    throw;
+  }
+}
+
+}  // namespace trireme

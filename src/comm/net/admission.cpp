@@ -1,0 +1,20 @@
+#include "comm/net/admission.h"
+
+#include <algorithm>
+
+#include <sys/resource.h>
+
+namespace trireme::comm {
+
+std::size_t most_unauthenticated() {
+  constexpr std::size_t kShare = 8;
+  constexpr std::size_t kFewest = 8;
+  constexpr std::size_t kMost = 1024;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return kFewest;
+  }
+  return std::clamp(static_cast<std::size_t>(limit.rlim_cur) / kShare, kFewest, kMost);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,96 @@
+// Channel: a connection on which each side has shown that it knows the job's secret, encrypted or
+// not. Never blocks, so it can live in an event loop; functions for those who wait are below. One
+// thread at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "comm/net/handshake.h"
+#include "comm/net/socket.h"
+#include "comm/net/tls.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+
+/// The other side belongs to the job, but is set otherwise than this one. No later attempt will do.
+class Disagreement : public Error {
+ public:
+  explicit Disagreement(const std::string& what) : Error(ErrorKind::Peer, what) {}
+};
+
+/// The other side closed the connection before the handshake was over. It may have been short of
+/// descriptors; another attempt may do.
+class ClosedInHandshake : public Error {
+ public:
+  explicit ClosedInHandshake(const std::string& what) : Error(ErrorKind::Peer, what) {}
+};
+
+class Channel {
+ public:
+  /// On a connected socket. `options.peer` may be empty: it is then asked of the socket.
+  Channel(Fd socket, HandshakeOptions options);
+  /// Tells the other side that no more comes, without waiting.
+  ~Channel();
+  Channel(Channel&&) noexcept;
+  Channel& operator=(Channel&&) noexcept;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// Goes on with the handshake as far as possible without waiting; true once it is done. Throws
+  /// Error(Peer) with the reason if either side refuses, Disagreement if only one of the two encrypts,
+  /// ClosedInHandshake if the other closes; a refusal has then been sent and the socket is closed.
+  /// Reads at most 122 bytes, whatever the other side sends.
+  [[nodiscard]] bool advance();
+  [[nodiscard]] bool is_open() const noexcept { return !handshake_; }
+
+  /// Each requires is_open(). After a write that has to wait, the next one begins with the same
+  /// bytes (there may be more of them).
+  [[nodiscard]] Transfer read(std::span<std::byte> into);
+  [[nodiscard]] Transfer write(std::span<const std::byte> data);
+
+  /// Whether the last call waits until the socket can be written to. That it can be read from is
+  /// always worth knowing.
+  [[nodiscard]] bool wants_write() const noexcept;
+
+  /// Whether bytes have come that were neither read nor can be waited for: read() them first.
+  [[nodiscard]] bool has_buffered() const noexcept { return tls_ && tls_->has_buffered(); }
+
+  /// Ends the connection so that what was written last still arrives, if that needs no waiting.
+  /// Unlike the destructor, it ends it for a forked process that has it too.
+  void close() noexcept;
+
+  [[nodiscard]] const Fd& socket() const noexcept { return socket_; }
+  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  /// Takes the socket out of an open channel without TLS, for those who read and write it
+  /// themselves.
+  [[nodiscard]] Fd release() &&;
+
+ private:
+  [[nodiscard]] bool flush_handshake();
+  void finish_handshake();
+
+  Fd socket_;
+  std::string peer_;
+  std::unique_ptr<Handshake> handshake_;  ///< until it is done
+  std::unique_ptr<Tls> tls_;
+  bool reader_waits_to_write_ = false;
+  bool writer_waits_to_write_ = false;
+};
+
+/// Waits until the handshake is done. Throws Error(Peer) at the deadline, or as advance() does.
+void open(Channel& channel, Deadline deadline);
+/// Connects and opens; tries again if the server closes in the handshake, as one does that is short of
+/// descriptors. Throws as connect_to() and advance(), or Error(Peer) at the deadline.
+[[nodiscard]] Channel connect_channel(const Address& address, const HandshakeOptions& options,
+                                      Deadline deadline);
+/// Waits until all is sent. Throws Error(System) at the deadline or if the other side is gone.
+void send_all(Channel& channel, std::span<const std::byte> data, Deadline deadline);
+/// Waits until at least a byte has come; how many, 0 at the deadline. Throws Error(System) if the
+/// other side is gone.
+[[nodiscard]] std::size_t receive_some(Channel& channel, std::span<std::byte> into,
+                                       Deadline deadline);
+
+}  // namespace trireme::comm

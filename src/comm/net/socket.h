@@ -1,0 +1,88 @@
+// TCP sockets: addresses as people write them, and one throwing wrapper per system call. All
+// sockets are non-blocking, close on exec and send without delay or SIGPIPE. Functions may be called
+// from any thread; a socket is used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "comm/net/deadline.h"
+#include "comm/net/fd.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+
+/// Where a server listens.
+struct Address {
+  std::string host = "127.0.0.1";  ///< a name, or an IPv4 or IPv6 literal without brackets
+  std::uint16_t port = 0;          ///< 0 only when listening: any that is free
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+/// Reads "host:port", "10.0.0.1:4000" or "[::1]:4000"; the port is 1 to 65535. Throws Error(Usage).
+[[nodiscard]] Address parse_address(std::string_view text);
+/// "node1:4000", "[::1]:4000".
+[[nodiscard]] std::string to_text(const Address& address);
+
+/// A socket that listens. `address` has the port that it really got.
+struct Listener {
+  Fd socket;
+  Address address;
+};
+
+/// Another socket listens at the address.
+class AddressInUse : public Error {
+ public:
+  explicit AddressInUse(const std::string& what) : Error(ErrorKind::System, what) {}
+};
+
+/// Listens on the first address that the host's name stands for. A port that was in use a moment
+/// ago can be had again, one that is in use cannot: AddressInUse. Throws Error(System).
+[[nodiscard]] Listener listen_on(const Address& address = {});
+
+/// Connects; tries again until the deadline while nobody listens there or the name is unknown, as a
+/// server that is not up yet would show. At least one attempt is made. A name is looked up by the
+/// system's resolver, whose own patience is not cut short. Throws Error(System) with the last reason.
+[[nodiscard]] Fd connect_to(const Address& address, Deadline deadline);
+
+/// Waits for a connection. Throws Error(System) if none came in time.
+[[nodiscard]] Fd accept_one(const Fd& listener, Deadline deadline);
+/// A connection that is waiting, or nothing. Throws Error(System), also if descriptors run out.
+[[nodiscard]] std::optional<Fd> accept_now(const Fd& listener);
+
+/// The other end as "127.0.0.1:51234", or "an unknown peer" once the connection is gone.
+[[nodiscard]] std::string peer_of(const Fd& socket);
+
+/// Waits until the socket can be read from (or written to, or is gone); false at the deadline.
+enum class Ready : std::uint8_t { Read, Write };
+[[nodiscard]] bool wait_for(const Fd& socket, Ready what, Deadline deadline);
+
+/// Outcome of one non-blocking attempt.
+struct Transfer {
+  enum class Outcome : std::uint8_t {
+    Moved,      ///< `bytes` of them, at least 1 (or 0 if 0 were asked for)
+    WaitRead,   ///< try again when the socket can be read from
+    WaitWrite,  ///< try again when the socket can be written to
+    Closed,     ///< the other side has gone, orderly or not
+  };
+  Outcome outcome = Outcome::Moved;
+  std::size_t bytes = 0;
+};
+/// Throws Error(System) only if the socket itself is unusable.
+[[nodiscard]] Transfer send_some(const Fd& socket, std::span<const std::byte> data);
+[[nodiscard]] Transfer receive_some(const Fd& socket, std::span<std::byte> into);
+
+/// Moves all the bytes, or throws Error(System) that says how many were moved when the deadline
+/// passed or the other side closed.
+void send_all(const Fd& socket, std::span<const std::byte> data, Deadline deadline);
+void receive_all(const Fd& socket, std::span<std::byte> into, Deadline deadline);
+
+/// Closes so that what was sent last still arrives: bytes that nobody read would make the system
+/// answer with a reset that overtakes it. Does not block; discards at most 64 KiB.
+void close_politely(Fd& socket) noexcept;
+
+}  // namespace trireme::comm

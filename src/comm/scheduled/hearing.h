@@ -1,0 +1,72 @@
+// Hearing: how ranks that do not see one another's memory find out that they called different things.
+//
+// Each remembers what it called. One that waits long, or gets a message of another call, asks the others
+// what they called; when all have said so, or enough time has passed, there is a verdict. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/net/deadline.h"
+#include "comm/wire/record.h"
+#include "comm/world/control.h"
+
+namespace trireme::comm {
+
+class Hearing {
+ public:
+  /// How a record is sent to another member, as an inquiry or an answer. Does not wait.
+  using Send = std::function<void(Rank world_rank, ControlKind kind, const Record& record)>;
+
+  /// `members` are world ranks by place, `me` is the place of this one.
+  Hearing(std::vector<Rank> members, Rank me, Send send);
+
+  /// What this rank calls.
+  void remember(const Record& record);
+  /// Asks all members if the call has waited for long; again each time that it has waited twice as long.
+  void inquire(const Record& record, Seconds stuck);
+  /// Asks all members now: a message showed that someone called something else.
+  void dispute(const Record& record);
+  /// What a member says of a call. `is_question`: it wants to hear what this rank called.
+  void hear(Rank world_rank, const Record& record, bool is_question);
+
+  /// Places of members that have not been heard of in this call or a later one.
+  [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);
+
+  struct Verdict {
+    std::vector<Rank> culprits{};  ///< world ranks; none if it is too long ago to say
+    std::string text{};
+  };
+  /// Nothing while there is no dispute, or members may still be heard.
+  [[nodiscard]] std::optional<Verdict> verdict();
+
+ private:
+  void ask(const Record& record) const;
+  void open(std::uint64_t sequence) TRIREME_REQUIRES(mutex_);
+  void forget_witnesses(std::uint64_t sequence) TRIREME_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Record> recall(std::uint64_t sequence) const TRIREME_REQUIRES(mutex_);
+  [[nodiscard]] bool look_further_back(std::uint64_t sequence);
+
+  static constexpr std::size_t kRemembered = 1024;
+
+  const std::vector<Rank> members_;
+  const std::size_t me_;
+  const Send send_;
+  std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
+  std::atomic<double> ask_after_{0};     ///< seconds that it is stuck before it asks again
+  std::atomic<bool> has_dispute_{false};
+  Mutex mutex_;
+  std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first
+  std::vector<std::uint64_t> reached_
+      TRIREME_GUARDED_BY(mutex_);                              ///< by place: the last call heard of
+  std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
+  std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
+  Clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
+};
+
+}  // namespace trireme::comm

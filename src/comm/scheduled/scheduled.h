@@ -1,0 +1,106 @@
+// Scheduled: a collective done by the messages of a Schedule, over any transport.
+//
+// The executor gives every block a place in this rank's memory: where it is at first (the input),
+// and where it lands (the output, or scratch for blocks that only pass through). What arrives to be
+// combined is combined with the block's present value straight into where it lands, so the input is
+// never copied first. A rank enters a step when its own messages of the step before are done.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/direct/direct.h"
+#include "comm/group/group_core.h"
+#include "comm/kernels/kernels.h"
+#include "comm/op/op.h"
+#include "comm/op/scratch.h"
+#include "comm/wire/geometry.h"
+#include "comm/wire/mailbox.h"
+
+namespace trireme::comm {
+
+class ScheduledOp : public Op {
+ public:
+  /// The group, the call and its buffers, and the schedule must live until it is done. `part` tells
+  /// the messages of one operation's parts from one another.
+  ScheduledOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record,
+              const Schedule& schedule, std::uint64_t part = 0);
+  ~ScheduledOp() override;
+  ScheduledOp(const ScheduledOp&) = delete;
+  ScheduledOp& operator=(const ScheduledOp&) = delete;
+
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
+
+ private:
+  /// A receive and the one before it in the step that touches the same block, if any.
+  struct Arrival {
+    Incoming message;
+    std::vector<Block> blocks;
+    const Incoming* after = nullptr;
+    bool posted = false;
+  };
+
+  void prepare();
+  void widen();
+  void narrow();
+  void begin_step();
+  void add_send(const Message& message);
+  void add_receive(const Message& message);
+  [[nodiscard]] bool post_receives();
+  [[nodiscard]] bool step_done();
+  [[nodiscard]] std::uint64_t bytes_moved() const;
+  [[nodiscard]] bool place_own();
+  void finish();
+  void finish_block(Block block);
+  void cancel_all();
+
+  [[nodiscard]] bool is_missing(Rank place) const;
+  [[nodiscard]] std::string text() const;
+
+  [[nodiscard]] Key key() const;
+  [[nodiscard]] Extent extent(Block block) const;
+  [[nodiscard]] const std::byte* first_place(Block block) const;
+  [[nodiscard]] std::byte* landing_place(Block block);
+  [[nodiscard]] std::byte* result_place(Block block);
+  [[nodiscard]] bool is_mine(Block block) const;
+  [[nodiscard]] std::byte* passing_place(Block block);
+
+  GroupCore& group_;
+  const Call& call_;
+  const Geometry& geometry_;
+  const Record& record_;
+  const Schedule& schedule_;
+  const Rank me_;
+  const std::uint64_t part_;
+
+  Call barrier_{};
+  Geometry no_data_{};
+  std::unique_ptr<DirectOp> handshake_;  ///< all agree, where ranks see one another's memory
+
+  Scratch scratch_;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  std::int64_t element_bytes_ = 1;
+  Combine combine_{};
+  bool wide_ = false;                      ///< f16 and bf16 are combined, and travel, as f32
+  std::vector<const std::byte*> current_;  ///< by block: its present value here
+  std::vector<std::byte*> passing_;        ///< by block: its scratch, once it needed some
+  std::byte* whole_scratch_ = nullptr;
+
+  bool prepared_ = false;
+  std::size_t step_ = 0;
+  std::uint64_t bytes_moved_ = 0;
+  Block own_block_ = 0;  ///< blocks below this one are in the result, as far as this rank had them
+  std::int64_t own_bytes_ = 0;  ///< so many of this one, too
+  std::deque<Outgoing> sends_;
+  std::deque<Arrival> receives_;
+};
+
+}  // namespace trireme::comm

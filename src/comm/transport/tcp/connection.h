@@ -1,0 +1,20 @@
+// Connection: what the TCP transport and its streams share of one connection to a peer.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+#include "comm/net/channel.h"
+
+namespace trireme::comm {
+
+/// A connection, and what poll() found out about it. The channel is used by one thread at a time, the
+/// flags by any.
+struct Connection {
+  explicit Connection(Channel opened) : channel(std::move(opened)) {}
+  Channel channel;
+  std::atomic<bool> readable{true};  ///< there may be something; cleared by whoever finds nothing
+  std::atomic<bool> ended{false};    ///< after what is still to be read, nothing comes
+};
+
+}  // namespace trireme::comm

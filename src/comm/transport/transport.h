@@ -1,0 +1,82 @@
+// Transport: one way for ranks to reach one another. Each lives in a folder of its own, with the same
+// file names.
+//
+// A world publishes every rank's address through the rendezvous, then connects the pairs. A transport
+// whose ranks see one another's memory has a HostMemory; collectives then need no messages.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/direct/area.h"
+#include "comm/net/deadline.h"
+#include "comm/net/handshake.h"
+#include "comm/net/secret.h"
+#include "comm/op/engine.h"
+#include "comm/transport/memory.h"
+#include "comm/wire/stream.h"
+#include "trireme/comm.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+[[nodiscard]] inline Encryption encryption_of(const WorldOptions& options) {
+  return options.encrypt ? Encryption::Tls : Encryption::None;
+}
+
+struct PeerAddress {
+  Rank rank = 0;
+  std::string address{};
+};
+
+class Transport {
+ public:
+  Transport() = default;
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  [[nodiscard]] virtual TransportKind kind() const = 0;
+  /// What a peer needs to reach this rank.
+  [[nodiscard]] virtual std::string address() const = 0;
+  /// Connects to these peers, which do the same. Throws Error(System) or Error(Peer) at the deadline.
+  virtual void connect(const std::vector<PeerAddress>& peers, Deadline deadline) = 0;
+  /// The streams to a connected peer. Called once for each.
+  [[nodiscard]] virtual std::vector<std::unique_ptr<Stream>> streams(Rank peer) = 0;
+  /// Nothing if peers do not see one another's memory.
+  [[nodiscard]] virtual HostMemory* memory() { return nullptr; }
+  /// The page of a connected peer, or of this rank; only with memory().
+  [[nodiscard]] virtual RankPage* page(Rank /*rank*/) { return nullptr; }
+  /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end
+  /// alone.
+  [[nodiscard]] virtual int death_watch(Rank /*peer*/) { return -1; }
+  /// Whether the system must be asked what its streams can do. Then poll() looks, waiting at most so
+  /// long for a change, and wake() ends a wait. Any thread.
+  [[nodiscard]] virtual bool needs_poll() const { return false; }
+  virtual void poll(std::chrono::milliseconds /*at_most*/) {}
+  virtual void wake() {}
+};
+
+/// Ranks that are threads of one process meet in a house.
+class House;
+[[nodiscard]] std::shared_ptr<House> make_house(Rank ranks);
+[[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<House> house,
+                                                                  Rank rank);
+[[nodiscard]] std::unique_ptr<Transport> make_shm_transport(Rank rank, Rank ranks);
+
+/// What a transport over a network is made from.
+struct NetworkParts {
+  Rank rank = 0;
+  Rank ranks = 1;
+  WorldOptions options{};
+  std::optional<Secret> secret{};
+};
+[[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(const NetworkParts& parts);
+/// Throws Error(Usage) where this build has none.
+[[nodiscard]] std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& parts);
+[[nodiscard]] bool has_ucx();
+
+}  // namespace trireme::comm

@@ -1,0 +1,17 @@
+// In place of the UCX transport, where the library was not there when this was built.
+#include "comm/transport/transport.h"
+#include "trireme/error.h"
+
+namespace trireme::comm {
+
+bool has_ucx() {
+  return false;
+}
+
+std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& /*parts*/) {
+  throw Error(ErrorKind::Usage,
+              "this build has no transport ucx; install libucx-dev and build again, or use "
+              "automatic, shm or tcp");
+}
+
+}  // namespace trireme::comm

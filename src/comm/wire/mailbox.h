@@ -1,0 +1,208 @@
+// Mailbox: messages over streams. Cuts them into pieces with headers, spreads long ones over several
+// streams, checks what arrives, and brings each message to the receive that waits for it.
+//
+// A short message that nobody waits for yet is kept. Of a long one between two ranks (the message topic) only
+// the beginning comes by itself; the rest stays with its sender until the receiver asks for it, so that no
+// memory is taken for it and nothing behind it waits. A long part of a collective waits on its way, and is
+// kept only if it stands there for long.
+// Any thread may call; work is done by whoever calls progress().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/kernels/kernels.h"
+#include "comm/wire/stream.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+/// Asking: "send me the rest", between mailboxes; the number is the message's serial.
+enum class Topic : std::uint16_t { Collective, Message, Control, Asking };
+
+/// What a message is for. Messages of one source and one key arrive in the order they were sent.
+struct Key {
+  std::uint64_t context = 0;  ///< the group
+  std::uint64_t number = 0;   ///< collective: sequence and step; message: tag
+  Topic topic = Topic::Collective;
+  friend auto operator<=>(const Key&, const Key&) = default;
+};
+
+/// In front of every piece, as it travels. Little-endian, as all machines that we run on.
+struct PieceHeader {
+  std::uint32_t magic = 0;
+  Topic topic = Topic::Collective;
+  std::uint16_t padding = 0;
+  std::uint64_t context = 0;
+  std::uint64_t number = 0;
+  /// Of the call, so that a message of another call is found out. Of a control message: how many pieces of others
+  /// its sender gave to the streams before it.
+  std::uint64_t fingerprint = 0;
+  std::uint64_t total = 0;     ///< bytes of the message
+  std::uint64_t offset = 0;    ///< of this piece in it
+  std::uint32_t length = 0;    ///< of this piece
+  std::uint32_t serial = 0;    ///< of the message, among those of its sender to this rank
+  std::uint32_t data_sum = 0;  ///< checksum of the data; both are 0 if switched off
+  std::uint32_t head_sum = 0;  ///< of what is above; no header is believed before it agrees
+};
+static_assert(sizeof(PieceHeader) == 64);
+
+/// A message on its way out. Belongs to the caller, with its data, until it is done or cancelled.
+struct Outgoing {
+  Rank to = 0;
+  Key key{};
+  std::uint64_t fingerprint = 0;
+  std::vector<std::span<const std::byte>> parts{};
+  /// A long message that the receiver has not asked for: it stays here (patient), or after a while goes all the
+  /// same, and is kept over there.
+  bool patient = false;
+  std::atomic<std::uint64_t> moved{0};  ///< bytes, for those who watch whether it goes on
+  std::atomic<bool> done{false};
+};
+
+/// Where a part of a message goes: to `data`, combined with what is at `base`.
+struct Landing {
+  std::byte* data = nullptr;
+  const std::byte* base = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// A message that is waited for.
+struct Incoming {
+  Rank from = 0;
+  Key key{};
+  std::uint64_t fingerprint = 0;
+  std::vector<Landing> parts{};
+  const Combine* combine = nullptr;  ///< nothing: copied
+  std::atomic<std::uint64_t> moved{0};
+  std::atomic<bool> done{false};
+  /// What came instead of what was expected; then it is done too.
+  enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
+  std::uint64_t wrong_length = 0;
+  /// What the user's reduction threw; what came after that was not combined. Set before `done`.
+  std::exception_ptr thrown{};
+};
+
+/// How a peer was lost.
+enum class LossKind : std::uint8_t {
+  Closed,   ///< all its streams ended, as they do when its process does
+  Cut,      ///< one of several streams ended, or could not be read on
+  Damaged,  ///< what came last was wrong
+};
+
+class Mailbox {
+ public:
+  /// `control` gets every message of the control topic, on the thread that makes progress, which may
+  /// call the mailbox. The others must not.
+  /// `lost` is told, once, that a peer's messages do not arrive any more, or not all, and why.
+  struct Handlers {
+    std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
+    std::function<void(Rank peer, LossKind kind, const std::string& why)> lost;
+    std::function<void(Rank peer)> heard;  ///< bytes came
+    std::function<void()> completed;       ///< something is done; other threads may wait for it
+  };
+  Mailbox(Rank ranks, Handlers handlers);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// The streams to a peer; the first carries all short messages.
+  void connect(Rank peer, std::vector<std::unique_ptr<Stream>> streams, bool checksums);
+
+  void send(Outgoing& message);
+  void receive(Incoming& message);
+  /// Afterwards the mailbox knows nothing of the message any more. What is half sent is finished
+  /// from a copy.
+  void cancel(Outgoing& message);
+  void cancel(Incoming& message);
+  /// Sends a copy of `data` when there is room; nobody waits for it. Urgent: before all that has not
+  /// begun to go.
+  enum class Urgency : std::uint8_t { InTurn, Urgent };
+  void post(Rank to, const Key& key, std::span<const std::byte> data,
+            Urgency urgency = Urgency::InTurn);
+  /// Whether a message that nobody wants yet holds up a stream, or its impatient sender: then look again soon.
+  [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
+  /// The peer sends nothing but control messages after so many pieces.
+  void expect_end(Rank from, std::uint64_t pieces);
+  /// Whether everything that a peer sent before it left or died has arrived: what it said last, on one stream, may be
+  /// heard before what it sent on others.
+  [[nodiscard]] bool has_everything(Rank from);
+  /// Throws away what has come and will come for a group that is dead.
+  void forget(std::uint64_t context);
+
+  /// Moves what can be moved. True if something moved. If another thread is at it: false, at once.
+  bool progress();
+
+ private:
+  struct Peer;
+  struct Line;
+  struct Stored;
+  struct Sending;
+
+  void enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency);
+  void ask(Peer& peer, std::uint32_t serial);
+  void resume(Peer& peer, std::uint64_t serial);
+  void resume_impatient(Peer& peer);
+  bool push_out(Peer& peer);
+  bool progress_out(Peer& peer);
+  bool take_next(Peer& peer, Line& line, bool is_first_line);
+  bool write_some(Line& line);
+  void prepare_piece(Line& line);
+  bool progress_in(Rank from, Peer& peer);
+  bool read_line(Rank from, Peer& peer, Line& line);
+  bool read_header(Rank from, Peer& peer, Line& line);
+  static void check_header(Rank from, const Peer& peer, const PieceHeader& header);
+  bool bind(Peer& peer, Line& line);
+  bool bind_first_piece(Peer& peer, Line& line);
+  void keep(Peer& peer, Line& line);
+  bool read_body(Rank from, Peer& peer, Line& line);
+  void finish_piece(Rank from, Peer& peer, Line& line);
+  void land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const;
+  void complete(Incoming& message);
+  void watch_closing(Rank from, Peer& peer);
+  void break_peer(Rank from, Peer& peer, LossKind kind, const std::string& why);
+  void tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why);
+  void progress_peer(Rank rank, Peer& peer, bool& moved);
+  void dispatch();
+  bool try_stored(Peer& peer, Incoming& message);
+  void redirect(Peer& peer, const Stored& stored, Incoming* target);
+
+  Handlers handlers_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::set<std::uint64_t> forgotten_;
+  struct ControlMessage {
+    Rank from = 0;
+    PieceHeader header{};
+    std::vector<std::byte> data{};
+  };
+  std::vector<ControlMessage> controls_;
+  struct Loss {
+    Rank rank = 0;
+    LossKind kind = LossKind::Closed;
+    std::string why{};
+  };
+  std::vector<Loss> lost_;
+  bool in_dispatch_ = false;  ///< control messages were taken out and are not all handled
+  std::mutex dispatching_;    ///< whoever has it brings control messages to their handler, in order
+  std::atomic<bool> held_up_{false};
+  std::chrono::steady_clock::time_point last_moved_{};  ///< anything, while a stream was held up
+  bool completed_ = false;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,123 @@
+// What a mailbox is in the middle of, with each peer and on each stream. For mailbox*.cpp alone.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/wire/mailbox.h"
+
+namespace trireme::comm {
+
+/// "TRI" and the version of the frame format.
+inline constexpr std::uint32_t kMagic = 0x02495254;
+inline constexpr std::uint32_t kPieceBytes = 256U << 10;
+/// Messages up to this long are sent as a whole, and kept if nobody waits for them.
+inline constexpr std::uint64_t kShortBytes = 64U << 10;
+/// The beginning of a longer one, which comes unasked: enough that the rest is asked for while it is read.
+inline constexpr std::uint32_t kBeginningBytes = 16U << 10;
+/// How long what stands in the way is looked at before something is done about it.
+inline constexpr std::chrono::milliseconds kHoldUp{1};
+
+/// Whether all but the beginning of such a message must be asked for.
+[[nodiscard]] inline bool must_be_asked_for(const PieceHeader& header) {
+  return header.topic == Topic::Message && header.total > kShortBytes;
+}
+
+[[nodiscard]] std::uint32_t sum_of(std::span<const std::byte> data);
+[[nodiscard]] std::uint32_t sum_of(const PieceHeader& header);
+
+/// Whether its bytes are read straight to their place.
+[[nodiscard]] inline bool lands_directly(const Incoming& message) {
+  return message.combine == nullptr && message.parts.size() == 1;
+}
+
+/// A message that came before anyone waited for it, or what is here of it.
+struct Mailbox::Stored {
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::vector<std::byte> data;
+  };
+  PieceHeader header;
+  std::vector<Piece> pieces;
+  bool complete = false;
+
+  [[nodiscard]] std::vector<std::byte> joined() const {
+    std::vector<std::byte> data(header.total);
+    for (const Piece& piece : pieces) {
+      std::ranges::copy(piece.data, data.begin() + static_cast<std::ptrdiff_t>(piece.offset));
+    }
+    return data;
+  }
+};
+
+/// A message on its way out, as far as it got.
+struct Mailbox::Sending {
+  Outgoing* message = nullptr;  ///< nothing: it was cancelled, or is our own copy
+  std::vector<std::byte> copy;  ///< data of its own
+  std::vector<std::span<const std::byte>> parts;
+  PieceHeader header;
+  std::uint64_t cut = 0;         ///< bytes already given to lines
+  std::uint32_t pieces_out = 0;  ///< pieces given to lines and not yet written
+  /// Since when it waits to be asked for.
+  std::chrono::steady_clock::time_point waits_since{};
+};
+
+/// One stream and what it is in the middle of.
+struct Mailbox::Line {
+  std::unique_ptr<Stream> stream;
+  // Out: the piece being written.
+  std::shared_ptr<Sending> sending;
+  PieceHeader out_header;
+  std::vector<std::byte> out_copy;  ///< of the rest of a cancelled message's piece
+  std::span<const std::byte> out_body;
+  std::vector<std::byte> out_gathered;  ///< a piece that lies in several parts
+  std::size_t out_done = 0;
+  // In: the piece being read.
+  PieceHeader in_header;
+  std::size_t in_head_done = 0;
+  bool bound = false;
+  Incoming* target = nullptr;
+  std::shared_ptr<Stored> stored;  ///< instead of a target; neither: thrown away
+  std::size_t in_done = 0;         ///< bytes of the body
+  std::vector<std::byte> in_room;  ///< a piece that is checked, combined or kept
+  std::optional<std::chrono::steady_clock::time_point> held_since;
+  bool closed = false;
+};
+
+struct Mailbox::Peer {
+  std::vector<std::unique_ptr<Line>> lines;
+  std::deque<std::shared_ptr<Sending>> queue;
+  std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning has gone
+  std::multimap<Key, Incoming*> waiting;        ///< those of one key in order
+  std::multimap<Key, std::shared_ptr<Stored>> kept;
+  /// Messages of several pieces that are under way, by serial.
+  struct UnderWay {
+    Incoming* target = nullptr;
+    std::shared_ptr<Stored> stored;
+    std::uint64_t total = 0;
+    std::uint64_t left = 0;
+    bool comes = true;  ///< by itself, or as it was asked for
+  };
+  std::map<std::uint32_t, UnderWay> under_way;
+  std::uint32_t next_serial = 0;
+  std::uint64_t pieces_out = 0;             ///< given to the streams, of all but control messages
+  std::uint64_t pieces_in = 0;              ///< that arrived, likewise
+  std::optional<std::uint64_t> last_piece;  ///< how many arrive in all, once the peer has said so
+  bool checksums = false;
+  /// When the first of its streams closed.
+  std::optional<std::chrono::steady_clock::time_point> closing;
+  bool told = false;          ///< that it is lost
+  bool cannot_write = false;  ///< it may still have sent something before it went
+  bool broken = false;
+};
+
+}  // namespace trireme::comm

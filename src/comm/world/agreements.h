@@ -1,0 +1,59 @@
+// Agreements: those that a rank takes part in, and those that are over, for which it still answers: a member that is
+// late must learn what was decided. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/world/agreement.h"
+
+namespace trireme::comm {
+
+class Agreements {
+ public:
+  /// How a message gets to another member, by its world rank. Must not wait, nor call this object.
+  using Send = std::function<void(Rank to, std::uint64_t context, std::span<const std::byte>)>;
+  explicit Agreements(Send send) : send_(std::move(send)) {}
+
+  /// Takes part: `members` are world ranks by place, `me` is the place of this rank.
+  void begin(std::uint64_t context, std::vector<Rank> members, Rank me,
+             std::vector<std::byte> payload);
+  /// What another member says; kept if this rank does not take part yet.
+  void receive(std::uint64_t context, Rank from, std::span<const std::byte> bytes);
+  void observe(std::uint64_t context, const std::vector<Standing>& seen);
+  void withdraw(std::uint64_t context, const std::string& why);
+
+  struct State {
+    Agreement::Outcome outcome = Agreement::Outcome::Open;
+    std::vector<Rank>
+        members{};  ///< world ranks that continue, once decided, in the order of places
+    std::vector<std::vector<std::byte>> payloads{};
+    std::string reason{};         ///< why this rank is refused
+    std::vector<Rank> missing{};  ///< world ranks that are alive and have not joined
+  };
+  [[nodiscard]] State state(std::uint64_t context);
+
+ private:
+  struct Entry {
+    std::vector<Rank> members;
+    Agreement agreement;
+  };
+  void deliver(Entry& entry, Rank from, std::span<const std::byte> bytes) TRIREME_REQUIRES(mutex_);
+  void send_letters(std::uint64_t context, Entry& entry) TRIREME_REQUIRES(mutex_);
+
+  Send send_;
+  Mutex mutex_;
+  std::map<std::uint64_t, Entry> entries_ TRIREME_GUARDED_BY(mutex_);
+  /// What came before this rank took part, in order.
+  std::map<std::uint64_t, std::vector<std::pair<Rank, std::vector<std::byte>>>> early_
+      TRIREME_GUARDED_BY(mutex_);
+};
+
+}  // namespace trireme::comm

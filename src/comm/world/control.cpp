@@ -1,0 +1,91 @@
+#include "comm/world/control.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+void Exchanges::put(std::uint64_t context, Rank from, Bytes data) {
+  MutexLock lock(mutex_);
+  data_[{context, from}] = std::move(data);
+}
+
+std::optional<Exchanges::Bytes> Exchanges::take(std::uint64_t context, Rank from) {
+  MutexLock lock(mutex_);
+  const auto it = data_.find({context, from});
+  if (it == data_.end()) {
+    return std::nullopt;
+  }
+  Bytes data = std::move(it->second);
+  data_.erase(it);
+  return data;
+}
+
+ExchangeOp::ExchangeOp(WorldCore& world, Options options)
+    : world_(world), options_(std::move(options)), heard_(options_.ranks.size()) {}
+
+Progress ExchangeOp::advance() {
+  if (!told_) {
+    told_ = true;
+    for (std::size_t i = 0; i < options_.ranks.size(); ++i) {
+      if (options_.ranks[i] == world_.rank()) {
+        heard_[i] = Exchanges::Bytes(options_.mine.begin(), options_.mine.end());
+      } else {
+        world_.post_control(options_.ranks[i], ControlKind::Exchange, options_.context,
+                            options_.mine);
+      }
+    }
+  }
+  return listen();
+}
+
+Progress ExchangeOp::listen() {
+  world_.progress();
+  bool moved = false;
+  bool all = true;
+  for (std::size_t i = 0; i < heard_.size(); ++i) {
+    if (!heard_[i]) {
+      heard_[i] = world_.exchanges().take(options_.context, options_.ranks[i]);
+      moved = moved || heard_[i].has_value();
+      all = all && heard_[i].has_value();
+    }
+  }
+  if (all) {
+    return Progress::Done;
+  }
+  return moved ? Progress::Moved : Progress::Stuck;
+}
+
+void ExchangeOp::check(Seconds /*stuck*/) {
+  for (std::size_t i = 0; i < heard_.size(); ++i) {
+    const Rank rank = options_.ranks[i];
+    const std::optional<Failure> failure = world_.failure(rank);
+    if (heard_[i] || !failure || !world_.is_final(rank, left_)) {
+      continue;
+    }
+    (void)listen();  // what it said before it ended counts
+    if (heard_[i]) {
+      continue;
+    }
+    throw CommError(
+        failure->fault, {rank},
+        fmt::format("making a group: rank {} {}", rank,
+                    failure->fault == CommFault::Left ? "left the world" : failure->text));
+  }
+}
+
+void ExchangeOp::expire(Seconds stuck) {
+  for (std::size_t i = 0; i < heard_.size(); ++i) {
+    if (!heard_[i]) {
+      throw CommError(
+          CommFault::Late, {options_.ranks[i]},
+          fmt::format("making a group: rank {} is alive but did not come within {:.1f} s",
+                      options_.ranks[i], stuck.count));
+    }
+  }
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,52 @@
+// Heartbeat: signs of life between ranks of different hosts that do not depend on the connections between them.
+//
+// A TCP connection that was cut retransmits ever more rarely: after an interruption of 1.6 s it may stay silent until
+// 3 s. So beats also travel as datagrams, and the first one after an interruption shows that a rank lives. Each is
+// authenticated with the job's secret, and counted, so that an old one cannot be replayed. Where datagrams do not get
+// through, beats on the connections remain. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "comm/net/endpoint.h"
+#include "comm/net/fd.h"
+#include "comm/net/secret.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+class Heartbeat {
+ public:
+  /// Binds a socket to a free port of this host's address `bind`. Throws Error(System).
+  Heartbeat(Rank me, const std::string& bind, Secret secret);
+
+  /// What a peer needs to reach this rank: "10.0.0.1:4000".
+  [[nodiscard]] std::string address() const;
+  /// Throws Error(Usage) if that is no address.
+  void connect(Rank peer, const std::string& address);
+
+  /// Sends a sign of life. Does not wait; what does not get through is lost.
+  void beat(Rank peer);
+  /// Calls `heard` for each authentic sign of life that has arrived.
+  void receive(const std::function<void(Rank peer)>& heard);
+
+ private:
+  struct Datagram;
+  struct Peer {
+    Endpoint endpoint;
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;  ///< the latest count
+  };
+  [[nodiscard]] Digest seal_of(const Datagram& datagram) const;
+  [[nodiscard]] bool accept(const Datagram& datagram);
+
+  Rank me_;
+  Secret secret_;
+  Fd socket_;
+  std::map<Rank, Peer> peers_;
+};
+
+}  // namespace trireme::comm

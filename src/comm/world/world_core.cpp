@@ -1,0 +1,463 @@
+#include "comm/world/world_core.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/cores.h"
+
+namespace trireme::comm {
+namespace {
+
+/// How long each stage of waiting is: long spinning only where every rank of the host has a core.
+/// Each look at a network is a call of the system, and the system can wake a sleeper as soon as
+/// something comes.
+Waiting waiting_for(std::size_t ranks_here, bool network) {
+  const bool crowded = std::cmp_greater(ranks_here, usable_cores());
+  if (network) {
+    return crowded ? Waiting{.spins = 2, .yields = 2} : Waiting{.spins = 100, .yields = 20};
+  }
+  return crowded ? Waiting{.spins = 10, .yields = 400} : Waiting{.spins = 4000, .yields = 200};
+}
+
+std::int64_t nanoseconds_now() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+std::int64_t nanoseconds(Seconds seconds) {
+  return static_cast<std::int64_t>(seconds.count * 1e9);
+}
+
+/// How long a process may stand still, as a part of the deadline, before its peers may have given it up: somewhat less
+/// than the whole, as they count from its last heartbeat.
+constexpr double kStoodStill = 0.75;
+
+}  // namespace
+
+/// Sleeping: on the rank's bell; where there is a network, in the transport that polls it.
+class WorldCore::WorldIdle : public Idle {
+ public:
+  WorldIdle(Bell& bell, Transport* network, const Mailbox& mailbox, bool has_neighbours)
+      : bell_(bell), network_(network), mailbox_(mailbox), has_neighbours_(has_neighbours) {}
+
+  [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
+  void withdraw() override { bell_.withdraw(); }
+  void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
+    // A message that holds up its stream is looked at again soon. A peer of this host rings the bell,
+    // which the network does not hear; and of two threads that wait there one may take the other's
+    // event.
+    constexpr std::chrono::milliseconds kLook{1};
+    constexpr std::chrono::milliseconds kLookSeldom{5};
+    if (mailbox_.is_held_up() || (network_ != nullptr && has_neighbours_)) {
+      at_most = std::min<std::chrono::nanoseconds>(at_most, kLook);
+    }
+    if (network_ == nullptr) {
+      bell_.sleep(token, at_most);
+    } else {
+      network_->poll(std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<std::chrono::nanoseconds>(at_most, kLookSeldom)));
+    }
+  }
+  void wake() override {
+    if (bell_.ring_after_any_store() && network_ != nullptr) {
+      network_->wake();
+    }
+  }
+
+ private:
+  Bell& bell_;
+  Transport* network_;
+  const Mailbox& mailbox_;
+  bool has_neighbours_;
+};
+
+WorldCore::WorldCore(WorldParts parts)
+    : parts_(std::move(parts)),
+      mailbox_(parts_.size,
+               {.control =
+                    [this](Rank from, const PieceHeader& header, std::span<const std::byte> data) {
+                      handle_control(from, header, data);
+                    },
+                .lost = [this](Rank peer, LossKind kind,
+                               const std::string& why) { report_loss(peer, kind, why); },
+                .heard = [this](Rank peer) { hear(peer); },
+                .completed = [this] { idle_->wake(); }}),
+      agreements_([this](Rank to, std::uint64_t context, std::span<const std::byte> data) {
+        post_control(to, ControlKind::Agreement, context, data);
+      }),
+      failures_(static_cast<std::size_t>(parts_.size)),
+      heard_(static_cast<std::size_t>(parts_.size)),
+      beaten_(static_cast<std::size_t>(parts_.size)),
+      doubted_until_(static_cast<std::size_t>(parts_.size)),
+      farewells_(static_cast<std::size_t>(parts_.size)) {
+  std::map<std::string, std::vector<Rank>> hosts;
+  for (Rank r = 0; r < parts_.size; ++r) {
+    hosts[parts_.hosts[static_cast<std::size_t>(r)]].push_back(r);
+  }
+  for (auto& [name, ranks] : hosts) {
+    by_host_.push_back(ranks);
+  }
+  std::ranges::sort(by_host_);
+  for (const auto& transport : parts_.transports) {
+    memory_ = memory_ == nullptr ? transport->memory() : memory_;
+    network_ = transport->needs_poll() ? transport.get() : network_;
+  }
+  const bool has_far =
+      std::ranges::any_of(parts_.reach, [&](const Transport* t) { return t == network_; });
+  network_ = has_far ? network_ : nullptr;
+  RankPage* mine = own_page_ = page(rank());
+  const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
+  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? *own_bell_ : mine->bell, network_, mailbox_,
+                                      mine != nullptr && here.size() > 1);
+  engine_ = std::make_unique<Engine>(
+      *idle_, EngineOptions{.waiting = waiting_for(here.size(), network_ != nullptr),
+                            .patience = patience(),
+                            .progress = [this] { return progress(); }});
+  std::vector<Watched> watched;
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank()) {
+      continue;
+    }
+    Transport& transport = reach(r);
+    const bool network = transport.memory() == nullptr;
+    mailbox_.connect(r, transport.streams(r),
+                     options().checksums == WorldOptions::Checksums::All ||
+                         (network && !options().encrypt &&
+                          options().checksums == WorldOptions::Checksums::Network));
+    watched.push_back({r, page(r), transport.death_watch(r)});
+  }
+  last_tick_.store(nanoseconds_now());
+  for (std::size_t peer = 0; peer < heard_.size(); ++peer) {
+    heard_[peer].store(last_tick_);
+    beaten_[peer].store(last_tick_);
+  }
+  make_all_group();
+  if (mine != nullptr) {
+    mine->presence.store(Presence::Here);
+  }
+  const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
+  if (!alone && size() > 1) {
+    watch_ = std::make_unique<Watch>(
+        mine, std::move(watched), options().deadline,
+        Watch::Handlers{
+            .report =
+                [this](Rank r, CommFault fault, const std::string& text) {
+                  report(r, {fault, text, Standing::Dead});  // it sees the verdict itself
+                },
+            .tick = [this] { tick(); }});
+  }
+}
+
+WorldCore::~WorldCore() {
+  watch_.reset();
+  engine_.reset();
+  all_.reset();
+  say_goodbye();
+}
+
+void WorldCore::say_goodbye() {
+  if (RankPage* mine = page(rank()); mine != nullptr) {
+    mine->presence.store(Presence::Left, std::memory_order_seq_cst);
+  }
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank()) {
+      continue;
+    }
+    if (RankPage* theirs = page(r); theirs != nullptr) {
+      theirs->bell.ring_loudly();
+    } else if (!failure(r)) {
+      post_control(r, ControlKind::Goodbye, 0, {});
+    }
+  }
+  await_farewells();
+}
+
+/// Peers behind a network: a connection that is closed while something is still coming in takes back
+/// what it had sent. So each is told, and asked to send nothing more; at most for the deadline.
+void WorldCore::await_farewells() {
+  const auto give_up = deadline_in(options().deadline);
+  for (Rank r = 0; r < size(); ++r) {
+    const bool network = r != rank() && page(r) == nullptr;
+    while (network && !farewells_[static_cast<std::size_t>(r)].load() && !failure(r) &&
+           !passed(give_up)) {
+      if (!progress()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
+}
+
+void WorldCore::throw_given_up() const {
+  throw CommError(CommFault::Stopped, {rank()},
+                  fmt::format("the other ranks have given rank {} up, as it gave no sign of life "
+                              "for longer than the deadline of {}",
+                              rank(), to_text(options().deadline)));
+}
+
+void WorldCore::make_all_group() {
+  std::vector<Rank> everyone(static_cast<std::size_t>(size()));
+  std::vector<Area*> areas;
+  for (Rank r = 0; r < size(); ++r) {
+    everyone[static_cast<std::size_t>(r)] = r;
+  }
+  if (share_memory(everyone) && everyone.size() <= kMostDirectRanks) {
+    for (Rank r = 0; r < size(); ++r) {
+      areas.push_back(r == rank() ? parts_.first_area
+                                  : reinterpret_cast<Area*>(memory().view(
+                                        r, parts_.area_places[static_cast<std::size_t>(r)])));
+    }
+  }
+  all_ = std::make_unique<Group>(make_group(1, std::move(everyone), std::move(areas), 0));
+}
+
+RankPage* WorldCore::page(Rank rank) {
+  Transport& transport = reach(rank);
+  return transport.memory() == nullptr ? nullptr : transport.page(rank);
+}
+
+bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
+  return has_memory() && std::ranges::all_of(ranks, [&](Rank r) {
+           return r == rank() || reach(r).memory() != nullptr;
+         });
+}
+
+SentBytes WorldCore::bytes_sent() const {
+  SentBytes sent;
+  for (std::size_t i = 0; i < SentBytes::kOperations; ++i) {
+    sent.by_operation[i] = sent_[i].load(std::memory_order_relaxed);
+  }
+  sent.messages = sent_[SentBytes::kOperations].load(std::memory_order_relaxed);
+  return sent;
+}
+
+bool WorldCore::progress() {
+  if (network_ != nullptr) {
+    network_->poll(std::chrono::milliseconds(0));
+  }
+  return mailbox_.progress();
+}
+
+// Failures of ranks.
+
+void WorldCore::report(Rank rank, const Failure& failure) {
+  {
+    MutexLock lock(mutex_);
+    std::optional<Failure>& first = failures_[static_cast<std::size_t>(rank)];
+    if (first) {
+      return;
+    }
+    first = failure;
+  }
+  has_failures_.store(true, std::memory_order_release);
+  idle_->wake();
+}
+
+std::optional<Failure> WorldCore::failure(Rank rank) {
+  if (has_failures()) {
+    MutexLock lock(mutex_);
+    if (const auto& failure = failures_[static_cast<std::size_t>(rank)]) {
+      return failure;
+    }
+  }
+  const RankPage* theirs = page(rank);
+  if (rank != this->rank() && theirs != nullptr &&
+      theirs->presence.load(std::memory_order_acquire) == Presence::Left) {
+    return Failure{CommFault::Left, "", Standing::Dead};
+  }
+  return std::nullopt;
+}
+
+void WorldCore::give_up(Rank rank, const std::string& why) {
+  if (RankPage* theirs = page(rank); theirs != nullptr) {
+    std::uint32_t none = 0;
+    theirs->verdict.compare_exchange_strong(none,
+                                            static_cast<std::uint32_t>(CommFault::Stopped) + 1);
+    report(rank, {CommFault::Stopped, why, Standing::Dead});
+  } else {
+    post_control(rank, ControlKind::GivenUp, 0, {});
+    report(rank, {CommFault::Stopped, why, Standing::Silent});
+  }
+}
+
+/// What a rank sent before it ended is waited for, until nothing of it has arrived for the deadline.
+bool WorldCore::is_final(Rank rank, Departures& departures) {
+  const std::optional<Failure> known = failure(rank);
+  const bool ended = known && (known->fault == CommFault::Left || known->fault == CommFault::Died);
+  const std::int64_t last = std::max(heard_[static_cast<std::size_t>(rank)].load(),
+                                     departures.first_seen(rank).time_since_epoch().count());
+  return !ended || mailbox_.has_everything(rank) ||
+         nanoseconds_now() - last > nanoseconds(options().deadline);
+}
+
+/// A peer whose connections all closed is dead, unless this rank stood still for so long that the peer may have given
+/// it up and left since.
+void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
+  const bool dead = kind == LossKind::Closed && !may_have_been_given_up(rank);
+  report(rank, {kind == LossKind::Damaged ? CommFault::Corrupt : CommFault::Died, why,
+                dead ? Standing::Dead : Standing::Silent});
+}
+
+bool WorldCore::may_have_been_given_up(Rank by) const {
+  const auto stood_still =
+      static_cast<std::int64_t>(kStoodStill * static_cast<double>(nanoseconds(options().deadline)));
+  return doubted_until_[static_cast<std::size_t>(by)].load() != 0 ||
+         nanoseconds_now() - last_tick_.load() > stood_still;
+}
+
+/// Bytes came from a peer. Those that come a deadline after this process stood still were sent since: a peer that had
+/// given this rank up would have fallen silent.
+void WorldCore::hear(Rank rank) {
+  const std::int64_t now = nanoseconds_now();
+  const auto peer = static_cast<std::size_t>(rank);
+  heard_[peer].store(now);
+  if (const std::int64_t until = doubted_until_[peer].load(); until != 0 && now > until) {
+    doubted_until_[peer].store(0);
+  }
+}
+
+Area* WorldCore::take_area() {
+  {
+    MutexLock lock(mutex_);
+    for (auto it = retired_.begin(); it != retired_.end(); ++it) {
+      const bool free = std::ranges::all_of(
+          it->peers, [&](const Area* peer) { return peer->finished.load() >= it->last; });
+      if (free) {
+        Area* area = it->area;
+        retired_.erase(it);
+        area->failed.store(0);
+        return area;
+      }
+    }
+  }
+  return new (memory().allocate(static_cast<std::int64_t>(kAreaBytes))) Area();
+}
+
+void WorldCore::retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last) {
+  area->finished.store(std::max(area->finished.load(), last), std::memory_order_release);
+  MutexLock lock(mutex_);
+  retired_.push_back({area, std::move(peers), last});
+}
+
+std::shared_ptr<GroupCore> WorldCore::make_group(std::uint64_t context, std::vector<Rank> members,
+                                                 std::vector<Area*> areas,
+                                                 std::uint64_t first_sequence) {
+  auto group = std::make_shared<GroupCore>(*this, context, std::move(members), std::move(areas),
+                                           first_sequence);
+  MutexLock lock(mutex_);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  groups_[context] = group;
+  return group;
+}
+
+/// Every heartbeat: peers behind a network hear that this rank lives, and are listened to.
+void WorldCore::tick() {
+  const std::int64_t now = nanoseconds_now();
+  const std::int64_t deadline = nanoseconds(options().deadline);
+  const std::int64_t still = now - last_tick_.exchange(now);
+  if (parts_.heartbeat) {
+    parts_.heartbeat->receive([&](Rank r) { beaten_[static_cast<std::size_t>(r)].store(now); });
+  }
+  for (Rank r = 0; r < size(); ++r) {
+    const auto peer = static_cast<std::size_t>(r);
+    if (r == rank() || page(r) != nullptr || failure(r)) {
+      continue;
+    }
+    if (static_cast<double>(still) > kStoodStill * static_cast<double>(deadline)) {
+      doubted_until_[peer].store(now + deadline);
+    }
+    if (still > deadline / 2) {  // it was this process that stood still
+      heard_[peer].store(now);
+      beaten_[peer].store(now);
+    }
+    look_at(r, now);
+  }
+  progress();
+}
+
+/// Tells a peer that this rank lives, and gives it up if it has been silent for too long. A peer whose heartbeats come
+/// while its connections carry nothing has time to recover them: after a short interruption they take as long again.
+void WorldCore::look_at(Rank rank, std::int64_t now) {
+  constexpr std::int64_t kToRecover = 3;  // deadlines
+  const auto peer = static_cast<std::size_t>(rank);
+  const std::int64_t deadline = nanoseconds(options().deadline);
+  const std::int64_t silent = now - heard_[peer].load();
+  const std::int64_t lifeless = std::min(silent, now - beaten_[peer].load());
+  if (lifeless > deadline) {
+    give_up(rank,
+            fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
+    return;
+  }
+  if (silent > kToRecover * deadline) {
+    give_up(rank, fmt::format("it is alive, but nothing came over its connections for {:.1f} s",
+                              static_cast<double>(silent) * 1e-9));
+    return;
+  }
+  mailbox_.post(rank, {0, static_cast<std::uint64_t>(ControlKind::Beat), Topic::Control}, {},
+                Mailbox::Urgency::Urgent);
+  if (parts_.heartbeat) {
+    parts_.heartbeat->beat(rank);
+  }
+}
+
+void WorldCore::handle_control(Rank from, const PieceHeader& header,
+                               std::span<const std::byte> data) {
+  std::shared_ptr<GroupCore> group;
+  {
+    MutexLock lock(mutex_);
+    if (const auto it = groups_.find(header.context); it != groups_.end()) {
+      group = it->second.lock();
+    }
+  }
+  switch (static_cast<ControlKind>(header.number)) {
+    case ControlKind::Inquiry:
+    case ControlKind::Answer:
+      if (group && data.size() == sizeof(Record)) {
+        Record record;
+        std::memcpy(&record, data.data(), sizeof(record));
+        group->hearing().hear(from, record,
+                              static_cast<ControlKind>(header.number) == ControlKind::Inquiry);
+      }
+      break;
+    case ControlKind::Fail:
+      if (group && data.size() >= sizeof(std::uint64_t)) {
+        std::uint64_t code = 0;
+        std::memcpy(&code, data.data(), sizeof(code));
+        group->hear_failure(code,
+                            std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
+                                        data.size() - sizeof(code)));
+      }
+      break;
+    case ControlKind::Exchange:
+      exchanges_.put(header.context, from, {data.begin(), data.end()});
+      break;
+    case ControlKind::GivenUp:
+      report(from, {CommFault::Stopped, "it gave this rank up", Standing::GaveUpOnUs});
+      break;
+    case ControlKind::Agreement:
+      agreements_.receive(header.context, from, data);
+      break;
+    case ControlKind::Goodbye:
+      mailbox_.expect_end(from, header.fingerprint);
+      post_control(from, ControlKind::Farewell, 0, {});
+      report(from, {CommFault::Left, "", Standing::Dead});
+      break;
+    case ControlKind::Farewell:
+      farewells_[static_cast<std::size_t>(from)].store(true);
+      break;
+    case ControlKind::Beat:  // that it came is what it says
+      break;
+  }
+  idle_->wake();
+}
+
+void WorldCore::post_control(Rank to, ControlKind kind, std::uint64_t context,
+                             std::span<const std::byte> data) {
+  mailbox_.post(to, {context, static_cast<std::uint64_t>(kind), Topic::Control}, data);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,179 @@
+// WorldCore: what a World is made of: the transports to each peer, the mailbox over them, the engine,
+// and the watch over the peers' lives.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/direct/area.h"
+#include "comm/group/group_core.h"
+#include "comm/op/engine.h"
+#include "comm/op/scratch.h"
+#include "comm/transport/memory.h"
+#include "comm/transport/transport.h"
+#include "comm/wire/mailbox.h"
+#include "comm/world/agreements.h"
+#include "comm/world/control.h"
+#include "comm/world/heartbeat.h"
+#include "comm/world/watch.h"
+#include "trireme/comm.h"
+
+namespace trireme::comm {
+
+/// What is wrong with a rank.
+struct Failure {
+  CommFault fault = CommFault::Died;
+  std::string text{};
+  Standing standing = Standing::Silent;  ///< how it counts when the others agree on who is left
+};
+
+/// What a world is built from.
+struct WorldParts {
+  Rank rank = 0;
+  Rank size = 1;
+  WorldOptions options{};
+  std::vector<std::string> hosts{};  ///< by rank: the name of its host
+  std::vector<Transport*> reach{};   ///< by rank: the transport to it; this rank: any
+  std::vector<std::unique_ptr<Transport>> transports{};
+  std::unique_ptr<Heartbeat> heartbeat{};    ///< where there are peers on other hosts
+  Area* first_area = nullptr;                ///< for the group of all, where all are on one host
+  std::vector<std::uint64_t> area_places{};  ///< of all ranks' first areas
+};
+
+class WorldCore {
+ public:
+  explicit WorldCore(WorldParts parts);
+  ~WorldCore();
+  WorldCore(const WorldCore&) = delete;
+  WorldCore& operator=(const WorldCore&) = delete;
+
+  [[nodiscard]] Rank rank() const { return parts_.rank; }
+  [[nodiscard]] Rank size() const { return parts_.size; }
+  [[nodiscard]] const WorldOptions& options() const { return parts_.options; }
+  /// How long an operation waits for a rank that lives but does not come.
+  [[nodiscard]] Seconds patience() const {
+    constexpr double kDeadlines = 30;
+    return {kDeadlines * options().deadline.count};
+  }
+  [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+  [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] ScratchPool& scratch() { return scratch_; }
+  /// Requires has_memory().
+  [[nodiscard]] HostMemory& memory() { return *memory_; }
+  [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
+  [[nodiscard]] Transport& reach(Rank peer) {
+    return *parts_.reach[static_cast<std::size_t>(peer)];
+  }
+  [[nodiscard]] const std::string& host(Rank rank) const {
+    return parts_.hosts[static_cast<std::size_t>(rank)];
+  }
+  /// The page of a rank of this host, or nothing.
+  [[nodiscard]] RankPage* page(Rank rank);
+  /// Whether all these ranks see this rank's memory, and it theirs.
+  [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
+  [[nodiscard]] Group& all() { return *all_; }
+  [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
+
+  /// Moves messages. True if something moved.
+  bool progress();
+
+  /// A message goes out: of a collective, or of a send.
+  void count_sent(Operation operation, std::int64_t bytes) {
+    sent_[static_cast<std::size_t>(operation)].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void count_message(std::int64_t bytes) {
+    sent_[SentBytes::kOperations].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] SentBytes bytes_sent() const;
+
+  // Failures: found by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
+  void report(Rank rank, const Failure& failure);
+  /// Also that a rank of this host has left.
+  [[nodiscard]] std::optional<Failure> failure(Rank rank);
+  [[nodiscard]] bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
+  /// This rank no longer talks to that one, and lets it know.
+  void give_up(Rank rank, const std::string& why);
+  /// Whether nothing more is expected of a rank that left or failed.
+  [[nodiscard]] bool is_final(Rank rank, Departures& departures);
+
+  /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
+  /// sign of life.
+  void require_not_given_up() const {
+    if (own_page_ != nullptr && own_page_->verdict.load(std::memory_order_acquire) != 0) {
+      throw_given_up();
+    }
+  }
+
+  // Areas. One that a group no longer needs is used again when no peer can still be reading it.
+  [[nodiscard]] Area* take_area();
+  void retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last);
+
+  /// A group, which messages that are about it find.
+  [[nodiscard]] std::shared_ptr<GroupCore> make_group(std::uint64_t context,
+                                                      std::vector<Rank> members,
+                                                      std::vector<Area*> areas,
+                                                      std::uint64_t first_sequence);
+  [[nodiscard]] Exchanges& exchanges() { return exchanges_; }
+  [[nodiscard]] Agreements& agreements() { return agreements_; }
+  void post_control(Rank to, ControlKind kind, std::uint64_t context,
+                    std::span<const std::byte> data);
+
+ private:
+  class WorldIdle;
+  struct Retired {
+    Area* area;
+    std::vector<Area*> peers;
+    std::uint64_t last;
+  };
+
+  void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
+  void make_all_group();
+  void tick();
+  void look_at(Rank rank, std::int64_t now);
+  void hear(Rank rank);
+  [[nodiscard]] bool may_have_been_given_up(Rank by) const;
+  void report_loss(Rank rank, LossKind kind, const std::string& why);
+  [[noreturn]] void throw_given_up() const;
+  void say_goodbye();
+  void await_farewells();
+
+  WorldParts parts_;
+  HostMemory* memory_ = nullptr;
+  RankPage* own_page_ = nullptr;  ///< where a transport has memory, which lives as long as this
+  Transport* network_ = nullptr;  ///< the one that polls, if a peer is behind it
+  std::vector<std::vector<Rank>> by_host_;
+  std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared
+  std::unique_ptr<WorldIdle> idle_;
+  Mailbox mailbox_;
+  ScratchPool scratch_;
+  std::unique_ptr<Engine> engine_;
+  Exchanges exchanges_;
+  Agreements agreements_;
+
+  std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1> sent_{};  ///< last: messages
+  mutable Mutex mutex_;
+  std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::weak_ptr<GroupCore>> groups_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
+  std::atomic<bool> has_failures_{false};
+  // Of peers behind a network, by rank, in nanoseconds of the steady clock.
+  std::vector<std::atomic<std::int64_t>> heard_;   ///< when bytes of its last came
+  std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat came as a datagram
+  /// Once this process stood still: the peer may have given this rank up, unless it is heard after this time.
+  std::vector<std::atomic<std::int64_t>> doubted_until_;
+  std::atomic<std::int64_t> last_tick_{0};
+  std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
+
+  std::unique_ptr<Group> all_;
+  std::unique_ptr<Watch> watch_;  ///< last: it calls the rest
+};
+
+}  // namespace trireme::comm
