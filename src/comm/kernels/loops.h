@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "comm/kernels/kernels.h"
+#include "comm/kernels/combine.h"
 
 namespace trireme::comm {
 

@@ -9,6 +9,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include "comm/net/fd.h"
+
 namespace trireme::comm {
 
 Address to_address(const Endpoint& endpoint) {

@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-#include "comm/net/socket.h"
+#include "comm/net/address.h"
 
 namespace trireme::comm {
 

@@ -1,5 +1,4 @@
-// TCP sockets: addresses as people write them, and one throwing wrapper per system call. All
-// sockets are non-blocking, close on exec and send without delay or SIGPIPE. Functions may be called
+// TCP sockets: one throwing wrapper per system call. All sockets are non-blocking, close on exec and send without delay or SIGPIPE. Functions may be called
 // from any thread; a socket is used by one thread at a time.
 #pragma once
 
@@ -8,25 +7,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "comm/net/address.h"
 #include "comm/net/deadline.h"
 #include "comm/net/fd.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
-
-/// Where a server listens.
-struct Address {
-  std::string host = "127.0.0.1";  ///< a name, or an IPv4 or IPv6 literal without brackets
-  std::uint16_t port = 0;          ///< 0 only when listening: any that is free
-  friend bool operator==(const Address&, const Address&) = default;
-};
-
-/// Reads "host:port", "10.0.0.1:4000" or "[::1]:4000"; the port is 1 to 65535. Throws Error(Usage).
-[[nodiscard]] Address parse_address(std::string_view text);
-/// "node1:4000", "[::1]:4000".
-[[nodiscard]] std::string to_text(const Address& address);
 
 /// A socket that listens. `address` has the port that it really got.
 struct Listener {

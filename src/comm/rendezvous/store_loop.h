@@ -11,9 +11,10 @@
 
 #include "base/mutex.h"
 #include "comm/net/channel.h"
+#include "comm/net/socket.h"
+#include "comm/rendezvous/store_server_options.h"
 #include "comm/rendezvous/store_service.h"
 #include "comm/rendezvous/store_wire.h"
-#include "comm/rendezvous/tcp_store_server.h"
 
 namespace trireme::comm {
 

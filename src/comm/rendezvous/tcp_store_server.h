@@ -8,22 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "comm/net/admission.h"
-#include "comm/net/handshake.h"
-#include "comm/net/socket.h"
+#include "comm/net/address.h"
+#include "comm/rendezvous/store_server_options.h"
 
 namespace trireme::comm {
 
 class StoreLoop;
-
-struct TcpStoreServerOptions {
-  /// Where to listen: this host only, unless told otherwise.
-  Address listen;
-  Secret secret;
-  Encryption encryption = Encryption::None;
-  /// How long a client may take for the handshake before it is dropped.
-  Seconds handshake_patience = kMostHandshakeTime;
-};
 
 class TcpStoreServer {
  public:

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "comm/checks.h"
+#include "comm/kernels/kernels.h"
 #include "comm/wire/mailbox.h"
 #include "comm/wire/mailbox_state.h"
 #include "trireme/error.h"

@@ -13,7 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/wire/mailbox.h"
+#include "comm/wire/message.h"
+#include "comm/wire/stream.h"
 
 namespace trireme::comm {
 
@@ -40,8 +41,10 @@ inline constexpr std::chrono::milliseconds kHoldUp{1};
   return message.combine == nullptr && message.parts.size() == 1;
 }
 
+namespace mailbox {
+
 /// A message that came before anyone waited for it, or what is here of it.
-struct Mailbox::Stored {
+struct Stored {
   struct Piece {
     std::uint64_t offset = 0;
     std::vector<std::byte> data;
@@ -60,7 +63,7 @@ struct Mailbox::Stored {
 };
 
 /// A message on its way out, as far as it got.
-struct Mailbox::Sending {
+struct Sending {
   Outgoing* message = nullptr;  ///< nothing: it was cancelled, or is our own copy
   std::vector<std::byte> copy;  ///< data of its own
   std::vector<std::span<const std::byte>> parts;
@@ -72,7 +75,7 @@ struct Mailbox::Sending {
 };
 
 /// One stream and what it is in the middle of.
-struct Mailbox::Line {
+struct Line {
   std::unique_ptr<Stream> stream;
   // Out: the piece being written.
   std::shared_ptr<Sending> sending;
@@ -93,7 +96,7 @@ struct Mailbox::Line {
   bool closed = false;
 };
 
-struct Mailbox::Peer {
+struct Peer {
   std::vector<std::unique_ptr<Line>> lines;
   std::deque<std::shared_ptr<Sending>> queue;
   std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning has gone
@@ -119,5 +122,7 @@ struct Mailbox::Peer {
   bool cannot_write = false;  ///< it may still have sent something before it went
   bool broken = false;
 };
+
+}  // namespace mailbox
 
 }  // namespace trireme::comm
