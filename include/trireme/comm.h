@@ -266,6 +266,7 @@ class World {
   [[nodiscard]] void* allocate_bytes(std::int64_t bytes);
   [[nodiscard]] std::function<void(void*)> releaser();
   std::unique_ptr<comm::WorldCore> core_;
+  std::unique_ptr<Group> all_;  ///< before core_ when destroyed: it refers to it
 };
 
 /// How a rank finds its world when something else started it.

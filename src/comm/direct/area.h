@@ -1,5 +1,5 @@
-// What ranks of one host keep in memory that all of them see: a page for each rank, and an area for
-// each rank in each group. Only the owner writes, but for the bell and the verdict.
+// Area: what each rank of a group shows the others in shared memory, for direct operations. Only the
+// owner writes.
 #pragma once
 
 #include <array>
@@ -8,26 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "comm/kernels/kernels.h"
-#include "comm/transport/bell.h"
+#include "comm/kernels/combine.h"
 #include "comm/wire/record.h"
 
 namespace trireme::comm {
-
-/// Whether a rank is there.
-enum class Presence : std::uint32_t { Joining, Here, Left };
-
-/// One for each rank; at the start of its heap.
-struct RankPage {
-  Bell bell;
-  alignas(64) std::atomic<std::uint64_t> beats{0};  ///< goes up while the process runs
-  std::atomic<Presence> presence{Presence::Joining};
-  /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a
-  /// rank that wakes up later learns that it has been given up.
-  std::atomic<std::uint32_t> verdict{0};
-  /// Whether this rank can fetch from all others of its host. Final before the world is complete.
-  std::atomic<bool> fetches{false};
-};
 
 /// Bytes that travel in the slot itself, on the cache line of the stamp.
 inline constexpr std::size_t kInlineBytes = 40;

@@ -7,29 +7,31 @@
 #include <fmt/format.h>
 
 #include "comm/direct/direct_limits.h"
-#include "comm/world/world_core.h"
 
 namespace trireme::comm {
 
-DirectOp::DirectOp(GroupCore& group, const Call& call, const Geometry& geometry,
+DirectOp::DirectOp(const DirectContext& context, const Call& call, const Geometry& geometry,
                    const Record& record)
-    : group_(group),
+    : context_(context),
+      state_(context.state),
       call_(call),
       record_(record),
-      direct_(make_direct_call(call, geometry, group.rank(), group.size())),
-      peers_(group, record.sequence) {}
+      direct_(
+          make_direct_call(call, geometry, context.op.members.rank(), context.op.members.size())),
+      peers_(context.state, record.sequence) {}
 
 Progress DirectOp::advance() {
   try {
     const Progress progress = run_steps();
     if (progress == Progress::Done && direct_.is_early) {
-      group_.finish_early(record_);
+      state_.finish_early(record_);
     } else if (progress == Progress::Done) {
-      group_.finish(record_.sequence);
+      state_.finish(record_.sequence);
     }
     return progress;
   } catch (const std::exception& error) {
-    group_.abandon(call_, error.what());  // a user's reduction that threw; else all know already
+    context_.op.failures.abandon(
+        call_, error.what());  // a user's reduction that threw; else all know already
     withdraw();
     throw;
   }
@@ -39,7 +41,7 @@ Progress DirectOp::advance() {
 /// caller may free them.
 void DirectOp::withdraw() noexcept {
   if (progress_.phase != Phase::Begin && progress_.mine.lends()) {
-    group_.await_release(record_.sequence);
+    context_.op.failures.await_release(record_.sequence);
   }
 }
 
@@ -82,7 +84,7 @@ Progress DirectOp::run_steps() {
 
 /// This call takes the slot of the call before the last, which a peer has not finished.
 Progress DirectOp::await_begin() const {
-  if (!group_.has_seen_all_begin(record_.sequence - 2)) {
+  if (!state_.has_seen_all_begin(record_.sequence - 2)) {
     return Progress::Stuck;
   }
   // Peers that saw all begin that call do not ring when they finish it, which will be in a moment.
@@ -91,10 +93,10 @@ Progress DirectOp::await_begin() const {
 }
 
 void DirectOp::tell(Tick tick) {
-  group_.area(direct_.me)
+  state_.area(direct_.me)
       .clocks[static_cast<std::size_t>(tick.stage)]
       .store(peers_.clock_at(tick.chunks), std::memory_order_seq_cst);
-  group_.ring_members();
+  state_.ring_members();
 }
 
 /// Rank 0 decides how all write the next part of a long call. The last part has what is left over.
@@ -106,7 +108,7 @@ void DirectOp::lead_passing() {
   const bool is_part = worked % kPartWindows == 0 && windows_.count - worked >= kPartWindows;
   const double share =
       static_cast<double>(kPartWindows * windows_.length) / static_cast<double>(windows_.unit);
-  const Stores stores = group_.staging().next_part(is_part ? share : 0);
+  const Stores stores = state_.staging().next_part(is_part ? share : 0);
   if (stores != slot(0).staging.load(std::memory_order_relaxed)) {
     slot(0).staging.store(stores, std::memory_order_relaxed);
   }
@@ -114,9 +116,9 @@ void DirectOp::lead_passing() {
 
 void DirectOp::end_passing() {
   if (progress_.path == Path::Chunked) {
-    group_.staging().end();
+    state_.staging().end();
   } else if (progress_.path == Path::Share) {
-    group_.sharing().end();
+    state_.sharing().end();
   }
 }
 
@@ -126,14 +128,14 @@ bool DirectOp::is_missing(Rank r) const {
     return false;
   }
   if (progress_.phase == Phase::Begin) {
-    return group_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
+    return state_.area(r).finished.load(std::memory_order_acquire) + 2 < record_.sequence;
   }
   return steps().is_missing(progress_, r);
 }
 
 /// How far a rank is in its group: those that wait for another are ahead of it.
 std::uint64_t DirectOp::progress_of(Rank rank) const {
-  const Area& area = group_.area(rank);
+  const Area& area = state_.area(rank);
   std::uint64_t sum = area.finished.load(std::memory_order_acquire);
   for (const Slot& slot : area.slots) {
     sum += slot.stamp.load(std::memory_order_acquire);
@@ -149,9 +151,10 @@ std::string DirectOp::text() const {
 }
 
 void DirectOp::check(Seconds /*stuck*/) {
-  group_.world().progress();  // what was posted before must go out, also while this waits
+  context_.op.messages.progress();  // what was posted before must go out, also while this waits
   try {
-    group_.check_members([this](Rank r) { return is_missing(r); }, [this] { return text(); });
+    context_.op.failures.check_members([this](Rank r) { return is_missing(r); },
+                                       [this] { return text(); });
   } catch (const CommError&) {
     withdraw();
     throw;
@@ -161,7 +164,7 @@ void DirectOp::check(Seconds /*stuck*/) {
 /// Of those that are missing, the ones furthest behind: the others may be waiting for them.
 void DirectOp::expire(Seconds stuck) {
   std::vector<Rank> late;
-  for (Rank r = 0; r < group_.size(); ++r) {
+  for (Rank r = 0; r < direct_.ranks; ++r) {
     if (!is_missing(r) || (!late.empty() && progress_of(r) > progress_of(late.front()))) {
       continue;
     }
@@ -171,7 +174,7 @@ void DirectOp::expire(Seconds stuck) {
     late.push_back(r);
   }
   try {
-    group_.fail_late(late, stuck, text());
+    context_.op.failures.fail_late(late, stuck, text());
   } catch (const CommError&) {
     withdraw();
     throw;

@@ -38,27 +38,38 @@
 #include "comm/direct/area.h"
 #include "comm/direct/direct_moves.h"
 #include "comm/direct/direct_protocol.h"
+#include "comm/direct/direct_state.h"
 #include "comm/direct/direct_steps.h"
 #include "comm/direct/direct_windows.h"
-#include "comm/group/group_core.h"
 #include "comm/kernels/kernels.h"
+#include "comm/op/context.h"
 #include "comm/op/op.h"
+#include "comm/transport/memory.h"
+#include "comm/transport/rank_page.h"
 #include "comm/wire/geometry.h"
 #include "trireme/comm_call.h"
 
 namespace trireme::comm {
 
+/// What a direct operation uses of its group and its host. Everything outlives the operation.
+struct DirectContext {
+  const OpContext& op;
+  DirectState& state;
+  HostMemory& memory;
+  const RankPage& own_page;
+};
+
 /// What a rank sees of its peers in one call: their slots and clocks.
 class DirectPeers {
  public:
-  DirectPeers(GroupCore& group, std::uint64_t sequence) : group_(group), sequence_(sequence) {}
+  DirectPeers(DirectState& state, std::uint64_t sequence) : state_(state), sequence_(sequence) {}
 
-  [[nodiscard]] bool may_begin() const { return group_.may_begin(sequence_); }
+  [[nodiscard]] bool may_begin() const { return state_.may_begin(sequence_); }
   [[nodiscard]] bool has_stamped(Rank rank) const {
     return slot(rank).stamp.load(std::memory_order_acquire) == sequence_;
   }
   [[nodiscard]] bool has_reached(Rank rank, Stage stage, std::int64_t chunks) const {
-    return chunks <= 0 || group_.area(rank).clocks[static_cast<std::size_t>(stage)].load(
+    return chunks <= 0 || state_.area(rank).clocks[static_cast<std::size_t>(stage)].load(
                               std::memory_order_acquire) >= clock_at(chunks);
   }
   [[nodiscard]] Offers offers(Rank rank) const {
@@ -66,22 +77,23 @@ class DirectPeers {
     return {.input = theirs.input_offer, .output = theirs.output_offer};
   }
   [[nodiscard]] Extent sends(Rank from, Rank to) const {
-    return group_.area(from).sends(sequence_)[to];
+    return state_.area(from).sends(sequence_)[to];
   }
-  [[nodiscard]] Slot& slot(Rank rank) const { return group_.area(rank).slots[sequence_ % 2]; }
+  [[nodiscard]] Slot& slot(Rank rank) const { return state_.area(rank).slots[sequence_ % 2]; }
   [[nodiscard]] std::uint64_t clock_at(std::int64_t chunks) const {
     return (sequence_ << kChunkBits) + static_cast<std::uint64_t>(chunks);
   }
 
  private:
-  GroupCore& group_;
+  DirectState& state_;
   std::uint64_t sequence_;
 };
 
 class DirectOp : public Op {
  public:
-  /// The group, the call and its buffers must live until it is done.
-  DirectOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record);
+  /// All arguments and the call's buffers must live until it is done.
+  DirectOp(const DirectContext& context, const Call& call, const Geometry& geometry,
+           const Record& record);
 
   [[nodiscard]] Progress advance() override;
   void check(Seconds stuck) override;
@@ -108,10 +120,16 @@ class DirectOp : public Op {
   [[nodiscard]] Stores stores_for_sharing();
   void choose_path();
   void prepare_work();
-  [[noreturn]] void fail_mismatch();
+  void fail_mismatch();
   [[nodiscard]] std::vector<Witness> witnesses_of_this() const;
   [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
+  /// Throws CommError(Stopped) if the other ranks declared this one dead.
+  void require_not_given_up() const {
+    if (context_.own_page.verdict.load(std::memory_order_acquire) != 0) {
+      context_.op.failures.throw_given_up();
+    }
+  }
 
   // The work on one window.
   void copy_input();
@@ -140,7 +158,8 @@ class DirectOp : public Op {
     return {direct_, progress_.path, windows_, peers_};
   }
 
-  GroupCore& group_;
+  const DirectContext& context_;
+  DirectState& state_;  ///< of the context: small calls use it most
   const Call& call_;
   const Record& record_;
   const DirectCall direct_;

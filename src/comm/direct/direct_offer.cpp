@@ -6,17 +6,16 @@
 #include "comm/checks.h"
 #include "comm/direct/direct.h"
 #include "comm/direct/direct_limits.h"
-#include "comm/world/world_core.h"
 
 namespace trireme::comm {
 
 void DirectOp::announce() {
   Slot& mine = slot(direct_.me);
   if (is_checked()) {
-    std::uint64_t& written = group_.written(record_.sequence);
+    std::uint64_t& written = state_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
       // Else it is there from last time, but for the number, which the stamp has.
-      copy_record(record_, group_.area(direct_.me).records[record_.sequence % 2]);
+      copy_record(record_, state_.area(direct_.me).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
     mine.fingerprint = compared(record_);
@@ -33,18 +32,18 @@ void DirectOp::announce() {
     copy_input();
   }
   if (!direct_.geometry->received.empty()) {
-    Area& area = group_.area(direct_.me);
+    Area& area = state_.area(direct_.me);
     std::ranges::copy(direct_.geometry->listed, area.sends(record_.sequence));
     std::ranges::copy(direct_.geometry->received, area.receives(record_.sequence));
   }
   mine.stamp.store(record_.sequence, std::memory_order_seq_cst);
-  group_.ring_members();
+  state_.ring_members();
 }
 
 /// Notes where this rank's buffers are, if peers may use them: where all see them, or at which address.
 Visibility DirectOp::publish_buffers(Slot& mine) const {
-  Visibility visibility{.can_fetch = group_.fetches()};
-  const HostMemory& memory = group_.world().memory();
+  Visibility visibility{.can_fetch = state_.can_fetch()};
+  const HostMemory& memory = context_.memory;
   if (direct_.may_lend_input()) {
     const auto place = memory.place_of(call_.input.data(), call_.input.size());
     visibility.input = place.has_value();
@@ -63,7 +62,7 @@ void DirectOp::propose_stores(Slot& mine) {
   // Where every pair has its own size, what this rank has stands for all.
   const std::int64_t bytes = std::max(direct_.geometry->bytes(), direct_.input_bytes);
   if (direct_.me == 0 && bytes > kCombineAlone) {
-    mine.staging.store(group_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
+    mine.staging.store(state_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
     mine.sharing = stores_for_sharing();
   }
 }
@@ -76,7 +75,7 @@ Stores DirectOp::stores_for_sharing() {
     return Stores::Streaming;
   }
   return direct_.combines_vector() ? Stores::Cached
-                                   : group_.sharing().propose(call_.operation, bytes);
+                                   : state_.sharing().propose(call_.operation, bytes);
 }
 
 /// All who are awaited have come. Throws if one of them called something else.
@@ -92,13 +91,13 @@ void DirectOp::choose_path() {
     }
   }
   if (is_checked()) {
-    group_.world().require_not_given_up();
+    require_not_given_up();
   }
   if (is_checked() && !direct_.geometry->received.empty()) {
     check_tables();
   }
   if (!direct_.is_early) {
-    group_.saw_all_begin(record_.sequence);
+    state_.saw_all_begin(record_.sequence);
   }
   progress_.choose(choice);
   prepare_work();
@@ -110,18 +109,18 @@ void DirectOp::prepare_work() {
   const auto longest = static_cast<std::int64_t>(std::max(call_.input.size(), call_.output.size()));
   stores_ = longest > kStreamAbove ? Stores::Streaming : Stores::Cached;
   if (progress_.path == Path::Chunked) {
-    group_.sharing().drop();
-    group_.map_staging();
-    group_.chunks_to() = windows_.place_after(group_.chunks_to());
-    group_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
+    state_.sharing().drop();
+    state_.map_staging();
+    state_.chunks_to() = windows_.place_after(state_.chunks_to());
+    state_.staging().begin(slot(0).staging.load(std::memory_order_relaxed));
     return;
   }
-  group_.staging().drop();
+  state_.staging().drop();
   if (progress_.path == Path::Share) {
-    group_.sharing().begin(slot(0).sharing);
+    state_.sharing().begin(slot(0).sharing);
     stores_ = slot(0).sharing;
   } else {
-    group_.sharing().drop();
+    state_.sharing().drop();
   }
 }
 
@@ -139,13 +138,14 @@ void DirectOp::fail_mismatch() {
     }
   }
   if (!differ(witnesses)) {
-    group_.fail(CommFault::Mismatch, {},
-                fmt::format("call #{}, {}: the ranks disagree on a call before it, of those that a "
-                            "rank may leave before the others come",
-                            record_.sequence, to_text(record_)));
+    context_.op.failures.fail(
+        CommFault::Mismatch, {},
+        fmt::format("call #{}, {}: the ranks disagree on a call before it, of those that a "
+                    "rank may leave before the others come",
+                    record_.sequence, to_text(record_)));
   }
-  group_.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
-              mismatch_text(sequence, witnesses));
+  context_.op.failures.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
+                            mismatch_text(sequence, witnesses));
 }
 
 /// Who has come, and what they called.
@@ -155,8 +155,8 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   for (Rank r = 0; r < direct_.ranks; ++r) {
     const bool here =
         r == direct_.me || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
-    witnesses.push_back({group_.members()[static_cast<std::size_t>(r)], here,
-                         here ? group_.area(r).records[record_.sequence % 2] : Record{}});
+    witnesses.push_back({context_.op.members.world_rank(r), here,
+                         here ? state_.area(r).records[record_.sequence % 2] : Record{}});
   }
   return witnesses;
 }
@@ -167,7 +167,7 @@ std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) cons
   for (Rank r = 0; r < direct_.ranks; ++r) {
     Witness& witness = witnesses[static_cast<std::size_t>(r)];
     if (witness.known) {
-      witness.record = group_.area(r).early[sequence % kEarly];
+      witness.record = state_.area(r).early[sequence % kEarly];
       witness.known = witness.record.sequence == sequence;
     }
   }
@@ -176,16 +176,17 @@ std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) cons
 
 /// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
 void DirectOp::check_tables() const {
-  const auto world = [&](Rank r) { return group_.members()[static_cast<std::size_t>(r)]; };
+  const auto world = [&](Rank r) { return context_.op.members.world_rank(r); };
   for (Rank from = 0; from < direct_.ranks; ++from) {
     for (Rank to = 0; to < direct_.ranks; ++to) {
-      const std::int64_t sent = group_.area(from).sends(record_.sequence)[to].length;
-      const std::int64_t expected = group_.area(to).receives(record_.sequence)[from].length;
+      const std::int64_t sent = state_.area(from).sends(record_.sequence)[to].length;
+      const std::int64_t expected = state_.area(to).receives(record_.sequence)[from].length;
       if (sent != expected) {
-        group_.fail(CommFault::Mismatch, {world(from), world(to)},
-                    fmt::format("call #{}: alltoall: rank {} sends {} elements to rank {}, which "
-                                "expects {}",
-                                record_.sequence, world(from), sent, world(to), expected));
+        context_.op.failures.fail(
+            CommFault::Mismatch, {world(from), world(to)},
+            fmt::format("call #{}: alltoall: rank {} sends {} elements to rank {}, which "
+                        "expects {}",
+                        record_.sequence, world(from), sent, world(to), expected));
       }
     }
   }

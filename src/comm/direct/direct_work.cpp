@@ -2,19 +2,18 @@
 #include <fmt/format.h>
 
 #include "comm/direct/direct.h"
-#include "comm/world/world_core.h"
 
 namespace trireme::comm {
 
 // Where data is.
 
 std::byte* DirectOp::view(Rank rank, std::uint64_t place) const {
-  const Rank world_rank = group_.members()[static_cast<std::size_t>(rank)];
-  return group_.world().memory().view(world_rank, place);
+  const Rank world_rank = context_.op.members.world_rank(rank);
+  return context_.memory.view(world_rank, place);
 }
 
 inline std::byte* DirectOp::staging_at(const Spot& spot) const {
-  Area& area = group_.area(spot.rank);
+  Area& area = state_.area(spot.rank);
   switch (spot.place) {
     case Place::Inline:
       return slot(spot.rank).data.data() + spot.offset;
@@ -52,16 +51,16 @@ void DirectOp::copy_input() {
   static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
   each_copied(direct_, [this](const Move& move) {
     copy_bytes(target_at(move.to), source_at(move.from), static_cast<std::size_t>(move.bytes),
-               group_.shots());
+               state_.copies());
   });
 }
 
 void DirectOp::stage(const Window& window) {
   if (direct_.me != 0) {
-    group_.staging().follow(slot(0).staging.load(std::memory_order_relaxed));
+    state_.staging().follow(slot(0).staging.load(std::memory_order_relaxed));
   }
   moves().each_staged(window, [this](const Move& move) {
-    group_.staging().copy(target_at(move.to), source_at(move.from),
+    state_.staging().copy(target_at(move.to), source_at(move.from),
                           static_cast<std::size_t>(move.bytes));
   });
 }
@@ -83,15 +82,15 @@ void DirectOp::take(const Window& window) {
 void DirectOp::combine(const Window& window) {
   const DirectMoves<DirectPeers> moves = this->moves();
   const Extent part = moves.combined(window);
-  group_.inputs.clear();
-  group_.targets.clear();
+  state_.inputs.clear();
+  state_.targets.clear();
   if (part.length == 0) {
     return;
   }
   moves.each_source(window, part,
-                    [this](const Spot& spot) { group_.inputs.push_back(source_at(spot)); });
+                    [this](const Spot& spot) { state_.inputs.push_back(source_at(spot)); });
   moves.each_target(window, part,
-                    [this](const Spot& spot) { group_.targets.push_back(target_at(spot)); });
+                    [this](const Spot& spot) { state_.targets.push_back(target_at(spot)); });
   Combine how{.dtype = call_.dtype};
   if (direct_.combines_inputs()) {
     how.reduction = call_.options.reduction;
@@ -101,26 +100,26 @@ void DirectOp::combine(const Window& window) {
   }
   if (progress_.path == Path::Chunked && direct_.combines_vector()) {
     combine_chunk(how, part.length);
-  } else if (!group_.targets.empty()) {
-    combine_many(how, group_.inputs, group_.targets, part.length, stores_);
+  } else if (!state_.targets.empty()) {
+    combine_many(how, state_.inputs, state_.targets, part.length, stores_);
   }
 }
 
 /// To the output, if this rank gets the result, and to where peers take it from.
 void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
-  const Stores staging = group_.staging().way();
-  if (group_.targets.size() == 1) {
+  const Stores staging = state_.staging().way();
+  if (state_.targets.size() == 1) {
     const Stores stores = direct_.gets_result(direct_.me) ? stores_ : staging;
-    combine_many(how, group_.inputs, group_.targets, count, stores);
+    combine_many(how, state_.inputs, state_.targets, count, stores);
   } else if (staging == stores_) {
-    combine_many(how, group_.inputs, group_.targets, count, stores_);
+    combine_many(how, state_.inputs, state_.targets, count, stores_);
   } else {
     // First the one that the cache keeps, from which the other is copied.
     const bool keeps_output = stores_ == Stores::Cached;
-    std::byte* kept = group_.targets[keeps_output ? 0 : 1];
-    std::byte* other = group_.targets[keeps_output ? 1 : 0];
-    group_.targets.assign(1, kept);
-    combine_many(how, group_.inputs, group_.targets, count, Stores::Cached);
+    std::byte* kept = state_.targets[keeps_output ? 0 : 1];
+    std::byte* other = state_.targets[keeps_output ? 1 : 0];
+    state_.targets.assign(1, kept);
+    combine_many(how, state_.inputs, state_.targets, count, Stores::Cached);
     copy_bytes(other, kept, static_cast<std::size_t>(count * direct_.geometry->element_bytes),
                Stores::Streaming);
   }
@@ -144,29 +143,30 @@ void DirectOp::fetch(const Move& move) {
   const std::uint64_t address =
       slot(move.from.rank).input + static_cast<std::uint64_t>(move.from.offset);
   copy_by_system(move.from.rank, [&](Rank world_rank) {
-    group_.world().memory().fetch(world_rank, address,
-                                  {target_at(move.to), static_cast<std::size_t>(move.bytes)});
+    context_.memory.fetch(world_rank, address,
+                          {target_at(move.to), static_cast<std::size_t>(move.bytes)});
   });
 }
 
 /// Into a peer's output that it does not share.
 void DirectOp::put(const Move& move) {
-  group_.world().require_not_given_up();  // else that memory may be something else by now
+  require_not_given_up();  // else that memory may be something else by now
   const std::uint64_t address =
       slot(move.to.rank).output + static_cast<std::uint64_t>(move.to.offset);
   copy_by_system(move.to.rank, [&](Rank world_rank) {
-    group_.world().memory().put(world_rank, address,
-                                {source_at(move.from), static_cast<std::size_t>(move.bytes)});
+    context_.memory.put(world_rank, address,
+                        {source_at(move.from), static_cast<std::size_t>(move.bytes)});
   });
 }
 
 void DirectOp::copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how) {
-  const Rank world_rank = group_.members()[static_cast<std::size_t>(peer)];
+  const Rank world_rank = context_.op.members.world_rank(peer);
   try {
     how(world_rank);
   } catch (const Error& error) {
-    group_.fail(CommFault::Died, {world_rank},
-                fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
+    context_.op.failures.fail(
+        CommFault::Died, {world_rank},
+        fmt::format("call #{}, {}: {}", record_.sequence, to_text(record_), error.what()));
   }
 }
 

@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include "comm/direct/direct.h"
-#include "comm/group/make_op.h"
+#include "comm/group/group_core.h"
 #include "comm/op/message_op.h"
-#include "comm/scheduled/scheduled.h"
-#include "comm/world/world_core.h"
+#include "comm/scheduled/make_op.h"
 #include "trireme/comm.h"
 
 namespace trireme {
@@ -65,11 +64,11 @@ namespace {
 
 /// Checks the call. If it cannot be, the others are told before the error goes on.
 const comm::Prepared& prepare(GroupCore& group, const Call& call) {
-  group.require_alive();
+  group.failures().require_alive();
   try {
-    return group.prepare(call);
+    return group.calls().prepare(call);
   } catch (const Error& error) {
-    group.abandon(call, error.what());
+    group.failures().abandon(call, error.what());
     throw;
   }
 }
@@ -83,10 +82,10 @@ auto or_abandon(GroupCore& group, const Call& call, Body body) {
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& error) {
-    group.abandon(call, error.what());
+    group.failures().abandon(call, error.what());
     throw;
   } catch (...) {
-    group.abandon(call, "an exception without a message");
+    group.failures().abandon(call, "an exception without a message");
     throw;
   }
 }
@@ -97,11 +96,12 @@ class CallOp : public comm::Op {
   /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
   CallOp(GroupCore& group, const Call& call) : group_(group), prepared_(prepare(group, call)) {
     group.hearing().remember(prepared_.record);
-    op_ = comm::make_op(group, prepared_.call, prepared_.geometry, prepared_.record);
+    op_ = comm::make_op(group.scheduled_context(), prepared_.call, prepared_.geometry,
+                        prepared_.record);
   }
   [[nodiscard]] comm::Progress advance() override {
     if (!begun_) {
-      group_.require_alive();  // a call before this one may have killed it
+      group_.failures().require_alive();  // a call before this one may have killed it
       begun_ = true;
     }
     return or_abandon(group_, prepared_.call, [this] { return op_->advance(); });
@@ -121,13 +121,13 @@ class CallOp : public comm::Op {
 Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
 
 Rank Group::rank() const {
-  return core_->rank();
+  return core_->members().rank();
 }
 Rank Group::size() const {
-  return core_->size();
+  return core_->members().size();
 }
 const std::vector<Rank>& Group::world_ranks() const {
-  return core_->members();
+  return core_->members().world_ranks();
 }
 
 void Group::run(const Call& call) {
@@ -138,13 +138,13 @@ void Group::run(const Call& call) {
   }
   const comm::Prepared& prepared = prepare(*core_, call);
   if (prepared.method.kind == Method::Kind::Direct) {
-    comm::DirectOp op(*core_, call, prepared.geometry, prepared.record);
+    comm::DirectOp op(core_->direct_context(), call, prepared.geometry, prepared.record);
     or_abandon(*core_, call, [&] { engine.run(op); });
     return;
   }
   core_->hearing().remember(prepared.record);
   const std::unique_ptr<comm::Op> op =
-      comm::make_op(*core_, call, prepared.geometry, prepared.record);
+      comm::make_op(core_->scheduled_context(), call, prepared.geometry, prepared.record);
   or_abandon(*core_, call, [&] { engine.run(*op); });
 }
 
@@ -162,15 +162,16 @@ void Group::barrier() {
 }
 
 std::string Group::method_of(const Call& call) const {
-  const comm::Geometry geometry = comm::make_geometry(call, core_->rank(), core_->size());
-  return std::string(name(core_->choose(call, geometry)));
+  const comm::Geometry geometry =
+      comm::make_geometry(call, core_->members().rank(), core_->members().size());
+  return std::string(name(core_->choice().choose(call, geometry)));
 }
 
 // Messages.
 
 namespace {
 
-void check_peer(const GroupCore& group, Rank peer, const char* what) {
+void check_peer(const comm::Membership& group, Rank peer, const char* what) {
   if (peer < 0 || peer >= group.size() || peer == group.rank()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} rank {}: in a group of {} rank {} can reach the others, 0 to {}",
@@ -181,37 +182,37 @@ void check_peer(const GroupCore& group, Rank peer, const char* what) {
 }  // namespace
 
 Pending Group::start_send(std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag) {
-  core_->require_alive();
-  check_peer(*core_, to, "send to");
+  core_->failures().require_alive();
+  check_peer(core_->members(), to, "send to");
   auto job = std::make_shared<Job>();
-  job->op =
-      std::make_unique<comm::SendOp>(*core_, data, dtype, to, tag, comm::SendOp::Patience::Patient);
+  job->op = std::make_unique<comm::SendOp>(core_->op_context(), data, dtype, to, tag,
+                                           comm::SendOp::Patience::Patient);
   job->keeps = core_;
   core_->world().engine().submit(job);
   return Pending(std::move(job));
 }
 
 Pending Group::start_receive(std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag) {
-  core_->require_alive();
-  check_peer(*core_, from, "receive from");
+  core_->failures().require_alive();
+  check_peer(core_->members(), from, "receive from");
   auto job = std::make_shared<Job>();
-  job->op = std::make_unique<comm::ReceiveOp>(*core_, data, dtype, from, tag);
+  job->op = std::make_unique<comm::ReceiveOp>(core_->op_context(), data, dtype, from, tag);
   job->keeps = core_;
   core_->world().engine().submit(job);
   return Pending(std::move(job));
 }
 
 void Group::send_bytes(std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag) {
-  core_->require_alive();
-  check_peer(*core_, to, "send to");
-  comm::SendOp op(*core_, data, dtype, to, tag, comm::SendOp::Patience::Impatient);
+  core_->failures().require_alive();
+  check_peer(core_->members(), to, "send to");
+  comm::SendOp op(core_->op_context(), data, dtype, to, tag, comm::SendOp::Patience::Impatient);
   core_->world().engine().run(op);
 }
 
 void Group::receive_bytes(std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag) {
-  core_->require_alive();
-  check_peer(*core_, from, "receive from");
-  comm::ReceiveOp op(*core_, data, dtype, from, tag);
+  core_->failures().require_alive();
+  check_peer(core_->members(), from, "receive from");
+  comm::ReceiveOp op(core_->op_context(), data, dtype, from, tag);
   core_->world().engine().run(op);
 }
 

@@ -5,9 +5,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "comm/group/exchange_op.h"
+#include "comm/group/group_core.h"
 
 namespace trireme {
 namespace comm {
@@ -54,7 +58,18 @@ Group make_group(WorldCore& world, const NewGroup& group, NewArea& own) {
       last = std::max(last, entry.last);
     }
   }
-  return Group(world.make_group(group.context, group.members, std::move(areas), last));
+  return Group(make_group_core(world, {.context = group.context,
+                                       .members = group.members,
+                                       .areas = std::move(areas),
+                                       .last_sequence = last}));
+}
+
+std::unique_ptr<Group> make_group_of_all(WorldCore& world) {
+  constexpr std::uint64_t kContext = 1;  // mix_context() never gives it
+  std::vector<Rank> everyone(static_cast<std::size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return std::make_unique<Group>(make_group_core(
+      world, {.context = kContext, .members = everyone, .areas = world.first_areas()}));
 }
 
 }  // namespace comm
@@ -69,13 +84,13 @@ using comm::WorldCore;
 
 Group Group::split(std::int64_t color, std::int64_t key) {
   constexpr std::size_t kWords = sizeof(GroupEntry) / sizeof(std::int64_t);
-  core_->require_alive();
+  core_->failures().require_alive();
   WorldCore& world = core_->world();
   NewArea own(world);
   const GroupEntry mine = own.entry(color, key);
   std::vector<std::int64_t> sent(kWords);
   std::memcpy(sent.data(), &mine, sizeof(mine));
-  std::vector<std::int64_t> heard(kWords * core_->members().size());
+  std::vector<std::int64_t> heard(kWords * static_cast<std::size_t>(size()));
   run(allgather<std::int64_t>(sent, heard));
   std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and place here
   for (Rank place = 0; place < size(); ++place) {
@@ -88,26 +103,26 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   std::ranges::stable_sort(chosen, {}, [](const auto& c) { return c.first.key; });
   NewGroup group;
   for (const auto& [entry, place] : chosen) {
-    group.members.push_back(core_->members()[static_cast<std::size_t>(place)]);
+    group.members.push_back(core_->members().world_rank(place));
     group.entries.push_back(entry);
   }
-  group.context = mix_context(mix_context(core_->context(), core_->sequence()),
+  group.context = mix_context(mix_context(core_->members().context(), core_->calls().sequence()),
                               static_cast<std::uint64_t>(color));
   return make_group(world, group, own);
 }
 
 Group Group::subset(const std::vector<Rank>& places) {
-  core_->require_alive();
+  core_->failures().require_alive();
   WorldCore& world = core_->world();
   NewGroup group;
   std::vector<Rank>& members = group.members;
-  std::uint64_t context = core_->context();
+  std::uint64_t context = core_->members().context();
   for (const Rank place : places) {
     if (place < 0 || place >= size()) {
       throw Error(ErrorKind::Usage,
                   fmt::format("subset: {} is no place of a group of {}", place, size()));
     }
-    members.push_back(core_->members()[static_cast<std::size_t>(place)]);
+    members.push_back(core_->members().world_rank(place));
     context = mix_context(context, static_cast<std::uint64_t>(place) + 1);
   }
   std::vector<Rank> sorted = members;

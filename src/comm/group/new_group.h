@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,5 +45,8 @@ struct NewGroup {
   std::vector<GroupEntry> entries{};  ///< theirs
 };
 [[nodiscard]] Group make_group(WorldCore& world, const NewGroup& group, NewArea& own);
+
+/// The group of all ranks, before the world starts.
+[[nodiscard]] std::unique_ptr<Group> make_group_of_all(WorldCore& world);
 
 }  // namespace trireme::comm

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/group/group_core.h"
 #include "comm/group/new_group.h"
 #include "comm/op/op.h"
 #include "comm/world/world_core.h"
@@ -45,7 +46,7 @@ class AgreeOp : public comm::Op {
   }
 
   [[nodiscard]] Progress advance() override {
-    world_.progress();
+    world_.messages().progress();
     const Agreements::State state = world_.agreements().state(context_);
     switch (state.outcome) {
       case Agreement::Outcome::Open:
@@ -118,20 +119,20 @@ std::uint64_t context_of(std::uint64_t context, const std::vector<Rank>& members
 
 Group Group::shrink() {
   WorldCore& world = core_->world();
-  core_->abandon_to_shrink();
+  core_->failures().abandon_to_shrink();
   world.require_not_given_up();
   const std::uint64_t context =
-      mix_context(mix_context(core_->context(), 0x73687269), core_->count_subset(1));
+      mix_context(mix_context(core_->members().context(), 0x73687269), core_->count_subset(1));
   NewArea own(world);
   const GroupEntry mine = own.entry(0, 0);
   const auto payload = std::as_bytes(std::span(&mine, 1));
   AgreeOp agree(world, {.context = context,
-                        .members = core_->members(),
-                        .me = core_->rank(),
+                        .members = core_->members().world_ranks(),
+                        .me = rank(),
                         .payload = {payload.begin(), payload.end()}});
   world.engine().run(agree);
   const Agreements::State state = agree.result();
-  for (const Rank member : core_->members()) {
+  for (const Rank member : core_->members().world_ranks()) {
     if (std::ranges::find(state.members, member) == state.members.end()) {
       world.give_up(member, "the other ranks agreed to continue without it");
     }

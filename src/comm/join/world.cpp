@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/group/new_group.h"
 #include "comm/join/join.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/world/world_core.h"
@@ -11,7 +12,10 @@
 
 namespace trireme {
 
-World::World(std::unique_ptr<comm::WorldCore> core) : core_(std::move(core)) {}
+World::World(std::unique_ptr<comm::WorldCore> core)
+    : core_(std::move(core)), all_(comm::make_group_of_all(*core_)) {
+  core_->start();
+}
 World::~World() = default;
 World::World(World&&) noexcept = default;
 
@@ -22,7 +26,7 @@ Rank World::size() const {
   return core_->size();
 }
 Group& World::all() {
-  return core_->all();
+  return *all_;
 }
 const std::vector<std::vector<Rank>>& World::hosts() const {
   return core_->hosts();
@@ -32,7 +36,7 @@ std::string_view World::reaches(Rank peer) const {
 }
 
 SentBytes World::bytes_sent() const {
-  return core_->bytes_sent();
+  return core_->messages().bytes_sent();
 }
 
 void* World::allocate_bytes(std::int64_t bytes) {

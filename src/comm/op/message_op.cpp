@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/world/world_core.h"
-
 namespace trireme::comm {
 namespace {
 
@@ -14,8 +12,8 @@ std::uint64_t fingerprint_of(DType dtype) {
   return 0x6D73670000000000 + static_cast<std::uint64_t>(dtype);
 }
 
-Key key_of(const GroupCore& group, std::int32_t tag) {
-  return {group.context(), static_cast<std::uint32_t>(tag), Topic::Message};
+Key key_of(const OpContext& context, std::int32_t tag) {
+  return {context.members.context(), static_cast<std::uint32_t>(tag), Topic::Message};
 }
 
 Progress moved_since(const std::atomic<std::uint64_t>& moved, std::uint64_t& seen) {
@@ -25,27 +23,27 @@ Progress moved_since(const std::atomic<std::uint64_t>& moved, std::uint64_t& see
 
 }  // namespace
 
-SendOp::SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to,
+SendOp::SendOp(const OpContext& context, std::span<const std::byte> data, DType dtype, Rank to,
                std::int32_t tag, Patience patience)
-    : group_(group), to_(to), tag_(tag) {
+    : context_(context), to_(to), tag_(tag) {
   message_.patient = patience == Patience::Patient;
-  message_.to = group.members()[static_cast<std::size_t>(to)];
-  message_.key = key_of(group, tag);
+  message_.to = context.members.world_rank(to);
+  message_.key = key_of(context, tag);
   message_.fingerprint = fingerprint_of(dtype);
   message_.parts.push_back(data);
-  group.world().count_message(static_cast<std::int64_t>(data.size()));
-  group.world().mailbox().send(message_);
+  context.messages.count_message(static_cast<std::int64_t>(data.size()));
+  context.messages.mailbox().send(message_);
 }
 
 SendOp::~SendOp() {
   if (!message_.done.load()) {
-    group_.world().mailbox().cancel(message_);
+    context_.messages.mailbox().cancel(message_);
   }
 }
 
 Progress SendOp::advance() {
   if (!message_.done.load(std::memory_order_acquire)) {
-    group_.world().progress();
+    context_.messages.progress();
   }
   if (message_.done.load(std::memory_order_acquire)) {
     return Progress::Done;
@@ -54,12 +52,12 @@ Progress SendOp::advance() {
 }
 
 void SendOp::check(Seconds /*stuck*/) {
-  group_.check_members([this](Rank place) { return place == to_ && awaits_mailbox(); },
-                       [this] { return text(); });
+  context_.failures.check_members([this](Rank place) { return place == to_ && awaits_mailbox(); },
+                                  [this] { return text(); });
 }
 
 void SendOp::expire(Seconds stuck) {
-  group_.fail_late({to_}, stuck, text());
+  context_.failures.fail_late({to_}, stuck, text());
 }
 
 std::string SendOp::text() const {
@@ -67,47 +65,48 @@ std::string SendOp::text() const {
                      tag_);
 }
 
-ReceiveOp::ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from,
+ReceiveOp::ReceiveOp(const OpContext& context, std::span<std::byte> data, DType dtype, Rank from,
                      std::int32_t tag)
-    : group_(group), from_(from), tag_(tag), bytes_(data.size()) {
-  message_.from = group.members()[static_cast<std::size_t>(from)];
-  message_.key = key_of(group, tag);
+    : context_(context), from_(from), tag_(tag), bytes_(data.size()) {
+  message_.from = context.members.world_rank(from);
+  message_.key = key_of(context, tag);
   message_.fingerprint = fingerprint_of(dtype);
   message_.parts.push_back({data.data(), nullptr, data.size()});
-  group.world().mailbox().receive(message_);
+  context.messages.mailbox().receive(message_);
 }
 
 ReceiveOp::~ReceiveOp() {
   if (!message_.done.load()) {
-    group_.world().mailbox().cancel(message_);
+    context_.messages.mailbox().cancel(message_);
   }
 }
 
 Progress ReceiveOp::advance() {
   if (!message_.done.load(std::memory_order_acquire)) {
-    group_.world().progress();
+    context_.messages.progress();
   }
   if (!message_.done.load(std::memory_order_acquire)) {
     return moved_since(message_.moved, seen_);
   }
   if (message_.wrong != Incoming::Wrong::Nothing) {
-    group_.fail(CommFault::Mismatch, {message_.from},
-                message_.wrong == Incoming::Wrong::Call
-                    ? fmt::format("receive from rank {}, tag {}: what was sent is of another type",
-                                  message_.from, tag_)
-                    : fmt::format("receive from rank {}, tag {}: {} bytes were sent, {} expected",
-                                  message_.from, tag_, message_.wrong_length, bytes_));
+    context_.failures.fail(
+        CommFault::Mismatch, {message_.from},
+        message_.wrong == Incoming::Wrong::Call
+            ? fmt::format("receive from rank {}, tag {}: what was sent is of another type",
+                          message_.from, tag_)
+            : fmt::format("receive from rank {}, tag {}: {} bytes were sent, {} expected",
+                          message_.from, tag_, message_.wrong_length, bytes_));
   }
   return Progress::Done;
 }
 
 void ReceiveOp::check(Seconds /*stuck*/) {
-  group_.check_members([this](Rank place) { return place == from_ && awaits_mailbox(); },
-                       [this] { return text(); });
+  context_.failures.check_members([this](Rank place) { return place == from_ && awaits_mailbox(); },
+                                  [this] { return text(); });
 }
 
 void ReceiveOp::expire(Seconds stuck) {
-  group_.fail_late({from_}, stuck, text());
+  context_.failures.fail_late({from_}, stuck, text());
 }
 
 std::string ReceiveOp::text() const {

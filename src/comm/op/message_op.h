@@ -7,19 +7,19 @@
 #include <span>
 #include <string>
 
-#include "comm/group/group_core.h"
+#include "comm/op/context.h"
 #include "comm/op/op.h"
-#include "comm/wire/mailbox.h"
+#include "comm/wire/message.h"
 
 namespace trireme::comm {
 
 class SendOp : public Op {
  public:
-  /// Posts the message. The group and the data must live until it is done.
+  /// Posts the message. The context and the data must live until it is done.
   /// Patient: a long message waits until the receiver asks for it; otherwise it goes out after a while all the same.
   enum class Patience : std::uint8_t { Patient, Impatient };
-  SendOp(GroupCore& group, std::span<const std::byte> data, DType dtype, Rank to, std::int32_t tag,
-         Patience patience);
+  SendOp(const OpContext& context, std::span<const std::byte> data, DType dtype, Rank to,
+         std::int32_t tag, Patience patience);
   ~SendOp() override;
   SendOp(const SendOp&) = delete;
   SendOp& operator=(const SendOp&) = delete;
@@ -31,7 +31,7 @@ class SendOp : public Op {
  private:
   [[nodiscard]] std::string text() const;
 
-  GroupCore& group_;
+  const OpContext& context_;
   Rank to_;
   std::int32_t tag_;
   Outgoing message_;
@@ -40,8 +40,9 @@ class SendOp : public Op {
 
 class ReceiveOp : public Op {
  public:
-  /// Posts the receive. The group and the data must live until it is done.
-  ReceiveOp(GroupCore& group, std::span<std::byte> data, DType dtype, Rank from, std::int32_t tag);
+  /// Posts the receive. The context and the data must live until it is done.
+  ReceiveOp(const OpContext& context, std::span<std::byte> data, DType dtype, Rank from,
+            std::int32_t tag);
   ~ReceiveOp() override;
   ReceiveOp(const ReceiveOp&) = delete;
   ReceiveOp& operator=(const ReceiveOp&) = delete;
@@ -53,7 +54,7 @@ class ReceiveOp : public Op {
  private:
   [[nodiscard]] std::string text() const;
 
-  GroupCore& group_;
+  const OpContext& context_;
   Rank from_;
   std::int32_t tag_;
   std::size_t bytes_;

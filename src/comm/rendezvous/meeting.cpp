@@ -42,12 +42,12 @@ bool is_plain(char c) {
 std::string file_part(const std::string& job) {
   std::string out;
   for (const char c : job) {
-    out += is_plain(c) ? std::string(1, c) : "%" + to_hex(bytes_of({&c, 1}));
+    out += is_plain(c) ? std::string(1, c) : fmt::format("%{}", to_hex(bytes_of({&c, 1})));
   }
   if (out.size() <= kLongestName) {
     return out;
   }
-  return "%" + to_hex(hmac_sha256(bytes_of("meeting"), {bytes_of(job)}));
+  return fmt::format("%{}", to_hex(hmac_sha256(bytes_of("meeting"), {bytes_of(job)})));
 }
 
 /// In a directory where others can rename our files, nothing in it can be trusted.

@@ -13,8 +13,8 @@
 
 #include "base/mutex.h"
 #include "comm/net/deadline.h"
+#include "comm/wire/control.h"
 #include "comm/wire/record.h"
-#include "comm/world/control.h"
 
 namespace trireme::comm {
 

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "comm/checks.h"
 #include "comm/direct/direct_limits.h"
-#include "comm/world/world_core.h"
 
 namespace trireme::comm {
 namespace {
@@ -40,18 +39,19 @@ void narrow_elements(DType dtype, const std::byte* from, std::byte* to, std::int
 
 }  // namespace
 
-ScheduledOp::ScheduledOp(GroupCore& group, const Call& call, const Geometry& geometry,
-                         const Record& record, const Schedule& schedule, std::uint64_t part)
-    : group_(group),
+ScheduledOp::ScheduledOp(const ScheduledContext& context, const Call& call,
+                         const Geometry& geometry, const Record& record, const Schedule& schedule,
+                         std::uint64_t part)
+    : context_(context),
       call_(call),
       geometry_(geometry),
       record_(record),
       schedule_(schedule),
-      me_(group.rank()),
+      me_(context.op.members.rank()),
       part_(part),
-      scratch_(group.world().scratch()) {
-  if (is_checked() && group.sees_memory() && part == 0) {
-    handshake_ = std::make_unique<DirectOp>(group, barrier_, no_data_, record);
+      scratch_(context.op.scratch) {
+  if (is_checked() && context.direct != nullptr && part == 0) {
+    handshake_ = std::make_unique<DirectOp>(*context.direct, barrier_, no_data_, record);
   }
 }
 
@@ -60,7 +60,7 @@ ScheduledOp::~ScheduledOp() {
 }
 
 void ScheduledOp::cancel_all() {
-  Mailbox& mailbox = group_.world().mailbox();
+  Mailbox& mailbox = context_.op.messages.mailbox();
   for (Outgoing& send : sends_) {
     mailbox.cancel(send);
   }
@@ -86,7 +86,7 @@ Progress ScheduledOp::advance() {
       begin_step();
     }
   }
-  group_.world().progress();
+  context_.op.messages.progress();
   bool moved = false;
   while (step_ < schedule_.steps.size()) {
     moved = post_receives() || moved;
@@ -103,7 +103,7 @@ Progress ScheduledOp::advance() {
     ++step_;
     if (step_ < schedule_.steps.size()) {
       begin_step();
-      group_.world().progress();
+      context_.op.messages.progress();
     }
   }
   finish();
@@ -113,7 +113,8 @@ Progress ScheduledOp::advance() {
 // Places.
 
 Key ScheduledOp::key() const {
-  return {group_.context(), (record_.sequence << 24) + (part_ << 20) + step_, Topic::Collective};
+  return {context_.op.members.context(), (record_.sequence << 24) + (part_ << 20) + step_,
+          Topic::Collective};
 }
 
 bool ScheduledOp::is_mine(Block block) const {
@@ -271,7 +272,7 @@ void ScheduledOp::narrow() {
 
 void ScheduledOp::begin_step() {
   const Step& step = schedule_.steps[step_];
-  if (const auto& on_step = group_.world().options().on_step; on_step) {
+  if (const auto& on_step = context_.on_step; on_step) {
     on_step(call_.operation, step_);
   }
   // Receives first in our own lists, as sends must know what will be overwritten; every send is made
@@ -296,14 +297,14 @@ void ScheduledOp::begin_step() {
     for (const std::span<const std::byte> part : send.parts) {
       bytes += static_cast<std::int64_t>(part.size());
     }
-    group_.world().count_sent(call_.operation, bytes);
-    group_.world().mailbox().send(send);
+    context_.op.messages.count_sent(call_.operation, bytes);
+    context_.op.messages.mailbox().send(send);
   }
 }
 
 void ScheduledOp::add_send(const Message& message) {
   Outgoing& send = sends_.emplace_back();
-  send.to = group_.members()[static_cast<std::size_t>(message.to)];
+  send.to = context_.op.members.world_rank(message.to);
   send.key = key();
   send.fingerprint = compared(record_);
   for_each_block(message.blocks, [&](Block block) {
@@ -330,7 +331,7 @@ void ScheduledOp::add_send(const Message& message) {
 
 void ScheduledOp::add_receive(const Message& message) {
   Arrival& arrival = receives_.emplace_back();
-  arrival.message.from = group_.members()[static_cast<std::size_t>(message.from)];
+  arrival.message.from = context_.op.members.world_rank(message.from);
   arrival.message.key = key();
   arrival.message.fingerprint = compared(record_);
   arrival.message.combine = message.action == Action::Combine ? &combine_ : nullptr;
@@ -358,7 +359,7 @@ bool ScheduledOp::post_receives() {
   for (Arrival& arrival : receives_) {
     if (!arrival.posted &&
         (arrival.after == nullptr || arrival.after->done.load(std::memory_order_acquire))) {
-      group_.world().mailbox().receive(arrival.message);
+      context_.op.messages.mailbox().receive(arrival.message);
       arrival.posted = true;
       posted = true;
     }
@@ -387,16 +388,17 @@ bool ScheduledOp::step_done() {
       std::rethrow_exception(arrival.message.thrown);
     }
     if (arrival.message.wrong == Incoming::Wrong::Call) {
-      group_.hearing().dispute(record_);
+      context_.hearing.dispute(record_);
       return false;
     }
     if (arrival.message.wrong == Incoming::Wrong::Length) {
-      group_.fail(CommFault::Mismatch, {arrival.message.from},
-                  fmt::format("call #{}, {}: rank {} sent {} bytes in step {} where rank {} "
-                              "expected another number",
-                              record_.sequence, to_text(record_), arrival.message.from,
-                              arrival.message.wrong_length, step_ + 1,
-                              group_.members()[static_cast<std::size_t>(me_)]));
+      context_.op.failures.fail(
+          CommFault::Mismatch, {arrival.message.from},
+          fmt::format("call #{}, {}: rank {} sent {} bytes in step {} where rank {} "
+                      "expected another number",
+                      record_.sequence, to_text(record_), arrival.message.from,
+                      arrival.message.wrong_length, step_ + 1,
+                      context_.op.members.world_rank(me_)));
     }
   }
   return std::ranges::all_of(
@@ -441,7 +443,9 @@ void ScheduledOp::finish() {
   if (wide_) {
     narrow();
   }
-  group_.finish(record_.sequence);
+  if (context_.direct != nullptr) {
+    context_.direct->state.finish(record_.sequence);
+  }
 }
 
 /// A block of the result that never moved is still where it was at first.
@@ -464,7 +468,7 @@ void ScheduledOp::finish_block(Block block) {
 
 /// Whether a message from this member, or to it, is not done. One that is not posted yet may have arrived already.
 bool ScheduledOp::is_missing(Rank place) const {
-  const Rank world_rank = group_.members()[static_cast<std::size_t>(place)];
+  const Rank world_rank = context_.op.members.world_rank(place);
   return std::ranges::any_of(receives_,
                              [&](const Arrival& arrival) {
                                return arrival.message.from == world_rank && arrival.posted &&
@@ -485,9 +489,10 @@ void ScheduledOp::check(Seconds stuck) {
     handshake_->check(stuck);
     return;
   }
-  group_.check_members([this](Rank place) { return is_missing(place); }, [this] { return text(); });
-  if (!group_.sees_memory()) {  // else the handshake found out
-    group_.hearing().inquire(record_, stuck);
+  context_.op.failures.check_members([this](Rank place) { return is_missing(place); },
+                                     [this] { return text(); });
+  if (context_.direct == nullptr) {  // else the handshake found out
+    context_.hearing.inquire(record_, stuck);
   }
 }
 
@@ -497,14 +502,15 @@ void ScheduledOp::expire(Seconds stuck) {
     handshake_->expire(stuck);
     return;
   }
-  std::vector<Rank> late =
-      group_.sees_memory() ? std::vector<Rank>{} : group_.hearing().silent_in(record_.sequence);
-  for (Rank place = 0; late.empty() && place < group_.size(); ++place) {
+  std::vector<Rank> late = context_.direct != nullptr
+                               ? std::vector<Rank>{}
+                               : context_.hearing.silent_in(record_.sequence);
+  for (Rank place = 0; late.empty() && place < context_.op.members.size(); ++place) {
     if (place != me_ && is_missing(place)) {
       late.push_back(place);
     }
   }
-  group_.fail_late(late, stuck, text());
+  context_.op.failures.fail_late(late, stuck, text());
 }
 
 }  // namespace trireme::comm

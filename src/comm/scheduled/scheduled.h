@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "comm/direct/direct.h"
-#include "comm/group/group_core.h"
 #include "comm/kernels/kernels.h"
 #include "comm/op/op.h"
 #include "comm/op/scratch.h"
+#include "comm/scheduled/context.h"
 #include "comm/wire/geometry.h"
 #include "comm/wire/mailbox.h"
 
@@ -26,10 +26,10 @@ namespace trireme::comm {
 
 class ScheduledOp : public Op {
  public:
-  /// The group, the call and its buffers, and the schedule must live until it is done. `part` tells
-  /// the messages of one operation's parts from one another.
-  ScheduledOp(GroupCore& group, const Call& call, const Geometry& geometry, const Record& record,
-              const Schedule& schedule, std::uint64_t part = 0);
+  /// All arguments and the call's buffers must live until it is done. `part` tells the messages of
+  /// one operation's parts from one another.
+  ScheduledOp(const ScheduledContext& context, const Call& call, const Geometry& geometry,
+              const Record& record, const Schedule& schedule, std::uint64_t part = 0);
   ~ScheduledOp() override;
   ScheduledOp(const ScheduledOp&) = delete;
   ScheduledOp& operator=(const ScheduledOp&) = delete;
@@ -72,7 +72,7 @@ class ScheduledOp : public Op {
   [[nodiscard]] bool is_mine(Block block) const;
   [[nodiscard]] std::byte* passing_place(Block block);
 
-  GroupCore& group_;
+  const ScheduledContext& context_;
   const Call& call_;
   const Geometry& geometry_;
   const Record& record_;

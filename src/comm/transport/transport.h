@@ -11,12 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/direct/area.h"
 #include "comm/net/deadline.h"
 #include "comm/net/handshake.h"
 #include "comm/net/secret.h"
-#include "comm/op/engine.h"
 #include "comm/transport/memory.h"
+#include "comm/transport/rank_page.h"
 #include "comm/wire/stream.h"
 #include "trireme/comm.h"
 #include "trireme/schedule.h"

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/direct/area.h"
 #include "comm/net/fd.h"
+#include "comm/transport/rank_page.h"
 #include "trireme/comm.h"
 
 namespace trireme::comm {

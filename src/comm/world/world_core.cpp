@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -95,9 +96,16 @@ WorldCore::WorldCore(WorldParts parts)
       beaten_(static_cast<std::size_t>(parts_.size)),
       doubted_until_(static_cast<std::size_t>(parts_.size)),
       farewells_(static_cast<std::size_t>(parts_.size)) {
+  connect_transports();
+  connect_peers();
+}
+
+/// Sorts the ranks by host, finds the transports that share memory and that poll, and makes what
+/// waits on them.
+void WorldCore::connect_transports() {
   std::map<std::string, std::vector<Rank>> hosts;
   for (Rank r = 0; r < parts_.size; ++r) {
-    hosts[parts_.hosts[static_cast<std::size_t>(r)]].push_back(r);
+    hosts[host(r)].push_back(r);
   }
   for (auto& [name, ranks] : hosts) {
     by_host_.push_back(ranks);
@@ -110,15 +118,18 @@ WorldCore::WorldCore(WorldParts parts)
   const bool has_far =
       std::ranges::any_of(parts_.reach, [&](const Transport* t) { return t == network_; });
   network_ = has_far ? network_ : nullptr;
-  RankPage* mine = own_page_ = page(rank());
-  const std::vector<Rank>& here = hosts[parts_.hosts[static_cast<std::size_t>(rank())]];
-  idle_ = std::make_unique<WorldIdle>(mine == nullptr ? *own_bell_ : mine->bell, network_, mailbox_,
-                                      mine != nullptr && here.size() > 1);
+  messages_ = std::make_unique<Messenger>(mailbox_, network_);
+  own_page_ = page(rank());
+  const std::size_t here = hosts[host(rank())].size();
+  idle_ = std::make_unique<WorldIdle>(own_page_ == nullptr ? *own_bell_ : own_page_->bell, network_,
+                                      mailbox_, own_page_ != nullptr && here > 1);
   engine_ = std::make_unique<Engine>(
-      *idle_, EngineOptions{.waiting = waiting_for(here.size(), network_ != nullptr),
+      *idle_, EngineOptions{.waiting = waiting_for(here, network_ != nullptr),
                             .patience = patience(),
-                            .progress = [this] { return progress(); }});
-  std::vector<Watched> watched;
+                            .progress = [this] { return messages_->progress(); }});
+}
+
+void WorldCore::connect_peers() {
   for (Rank r = 0; r < size(); ++r) {
     if (r == rank()) {
       continue;
@@ -129,34 +140,40 @@ WorldCore::WorldCore(WorldParts parts)
                      options().checksums == WorldOptions::Checksums::All ||
                          (network && !options().encrypt &&
                           options().checksums == WorldOptions::Checksums::Network));
-    watched.push_back({r, page(r), transport.death_watch(r)});
   }
   last_tick_.store(nanoseconds_now());
   for (std::size_t peer = 0; peer < heard_.size(); ++peer) {
     heard_[peer].store(last_tick_);
     beaten_[peer].store(last_tick_);
   }
-  make_all_group();
-  if (mine != nullptr) {
-    mine->presence.store(Presence::Here);
+}
+
+void WorldCore::start() {
+  if (own_page_ != nullptr) {
+    own_page_->presence.store(Presence::Here);
   }
   const bool alone = parts_.transports.front()->kind() == TransportKind::InProcess;
-  if (!alone && size() > 1) {
-    watch_ = std::make_unique<Watch>(
-        mine, std::move(watched), options().deadline,
-        Watch::Handlers{
-            .report =
-                [this](Rank r, CommFault fault, const std::string& text) {
-                  report(r, {fault, text, Standing::Dead});  // it sees the verdict itself
-                },
-            .tick = [this] { tick(); }});
+  if (alone || size() == 1) {
+    return;
   }
+  std::vector<Watched> watched;
+  for (Rank r = 0; r < size(); ++r) {
+    if (r != rank()) {
+      watched.push_back({r, page(r), reach(r).death_watch(r)});
+    }
+  }
+  watch_ = std::make_unique<Watch>(
+      own_page_, std::move(watched), options().deadline,
+      Watch::Handlers{.report =
+                          [this](Rank r, CommFault fault, const std::string& text) {
+                            report(r, {fault, text, Standing::Dead});  // it sees the verdict itself
+                          },
+                      .tick = [this] { tick(); }});
 }
 
 WorldCore::~WorldCore() {
   watch_.reset();
   engine_.reset();
-  all_.reset();
   say_goodbye();
 }
 
@@ -185,7 +202,7 @@ void WorldCore::await_farewells() {
     const bool network = r != rank() && page(r) == nullptr;
     while (network && !farewells_[static_cast<std::size_t>(r)].load() && !failure(r) &&
            !passed(give_up)) {
-      if (!progress()) {
+      if (!messages_->progress()) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
@@ -199,20 +216,18 @@ void WorldCore::throw_given_up() const {
                               rank(), to_text(options().deadline)));
 }
 
-void WorldCore::make_all_group() {
+std::vector<Area*> WorldCore::first_areas() {
   std::vector<Rank> everyone(static_cast<std::size_t>(size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
   std::vector<Area*> areas;
-  for (Rank r = 0; r < size(); ++r) {
-    everyone[static_cast<std::size_t>(r)] = r;
-  }
   if (share_memory(everyone) && everyone.size() <= kMostDirectRanks) {
-    for (Rank r = 0; r < size(); ++r) {
+    for (const Rank r : everyone) {
       areas.push_back(r == rank() ? parts_.first_area
                                   : reinterpret_cast<Area*>(memory().view(
                                         r, parts_.area_places[static_cast<std::size_t>(r)])));
     }
   }
-  all_ = std::make_unique<Group>(make_group(1, std::move(everyone), std::move(areas), 0));
+  return areas;
 }
 
 RankPage* WorldCore::page(Rank rank) {
@@ -224,22 +239,6 @@ bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
   return has_memory() && std::ranges::all_of(ranks, [&](Rank r) {
            return r == rank() || reach(r).memory() != nullptr;
          });
-}
-
-SentBytes WorldCore::bytes_sent() const {
-  SentBytes sent;
-  for (std::size_t i = 0; i < SentBytes::kOperations; ++i) {
-    sent.by_operation[i] = sent_[i].load(std::memory_order_relaxed);
-  }
-  sent.messages = sent_[SentBytes::kOperations].load(std::memory_order_relaxed);
-  return sent;
-}
-
-bool WorldCore::progress() {
-  if (network_ != nullptr) {
-    network_->poll(std::chrono::milliseconds(0));
-  }
-  return mailbox_.progress();
 }
 
 // Failures of ranks.
@@ -343,15 +342,10 @@ void WorldCore::retire_area(Area* area, std::vector<Area*> peers, std::uint64_t 
   retired_.push_back({area, std::move(peers), last});
 }
 
-std::shared_ptr<GroupCore> WorldCore::make_group(std::uint64_t context, std::vector<Rank> members,
-                                                 std::vector<Area*> areas,
-                                                 std::uint64_t first_sequence) {
-  auto group = std::make_shared<GroupCore>(*this, context, std::move(members), std::move(areas),
-                                           first_sequence);
+void WorldCore::listen(std::uint64_t context, const std::shared_ptr<GroupListener>& group) {
   MutexLock lock(mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
   groups_[context] = group;
-  return group;
 }
 
 /// Every heartbeat: peers behind a network hear that this rank lives, and are listened to.
@@ -376,7 +370,7 @@ void WorldCore::tick() {
     }
     look_at(r, now);
   }
-  progress();
+  messages_->progress();
 }
 
 /// Tells a peer that this rank lives, and gives it up if it has been silent for too long. A peer whose heartbeats come
@@ -404,33 +398,39 @@ void WorldCore::look_at(Rank rank, std::int64_t now) {
   }
 }
 
+std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
+  MutexLock lock(mutex_);
+  const auto it = groups_.find(context);
+  return it == groups_.end() ? nullptr : it->second.lock();
+}
+
+/// What members of a group tell each other. Nothing happens if the group is gone.
+void WorldCore::handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
+                                     std::span<const std::byte> data) {
+  const std::shared_ptr<GroupListener> group = listener(context);
+  if (!group) {
+    return;
+  }
+  if (kind == ControlKind::Fail && data.size() >= sizeof(std::uint64_t)) {
+    std::uint64_t code = 0;
+    std::memcpy(&code, data.data(), sizeof(code));
+    group->hear_failure(code, std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
+                                          data.size() - sizeof(code)));
+  } else if (kind != ControlKind::Fail && data.size() == sizeof(Record)) {
+    Record record;
+    std::memcpy(&record, data.data(), sizeof(record));
+    group->hear_call(from, record, kind == ControlKind::Inquiry);
+  }
+}
+
 void WorldCore::handle_control(Rank from, const PieceHeader& header,
                                std::span<const std::byte> data) {
-  std::shared_ptr<GroupCore> group;
-  {
-    MutexLock lock(mutex_);
-    if (const auto it = groups_.find(header.context); it != groups_.end()) {
-      group = it->second.lock();
-    }
-  }
-  switch (static_cast<ControlKind>(header.number)) {
+  const auto kind = static_cast<ControlKind>(header.number);
+  switch (kind) {
     case ControlKind::Inquiry:
     case ControlKind::Answer:
-      if (group && data.size() == sizeof(Record)) {
-        Record record;
-        std::memcpy(&record, data.data(), sizeof(record));
-        group->hearing().hear(from, record,
-                              static_cast<ControlKind>(header.number) == ControlKind::Inquiry);
-      }
-      break;
     case ControlKind::Fail:
-      if (group && data.size() >= sizeof(std::uint64_t)) {
-        std::uint64_t code = 0;
-        std::memcpy(&code, data.data(), sizeof(code));
-        group->hear_failure(code,
-                            std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
-                                        data.size() - sizeof(code)));
-      }
+      handle_group_control(kind, from, header.context, data);
       break;
     case ControlKind::Exchange:
       exchanges_.put(header.context, from, {data.begin(), data.end()});
@@ -449,7 +449,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
     case ControlKind::Farewell:
       farewells_[static_cast<std::size_t>(from)].store(true);
       break;
-    case ControlKind::Beat:  // that it came is what it says
+    case ControlKind::Beat:  // its arrival is all that it says
       break;
   }
   idle_->wake();

@@ -1,8 +1,7 @@
-// WorldCore: what a World is made of: the transports to each peer, the mailbox over them, the engine,
-// and the watch over the peers' lives.
+// WorldCore: one rank's side of a world: the transports to each peer, the mailbox over them, the
+// engine, and the watch over the peers' lives. Groups build on it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -14,14 +13,17 @@
 
 #include "base/mutex.h"
 #include "comm/direct/area.h"
-#include "comm/group/group_core.h"
 #include "comm/op/engine.h"
+#include "comm/op/messenger.h"
 #include "comm/op/scratch.h"
 #include "comm/transport/memory.h"
 #include "comm/transport/transport.h"
+#include "comm/wire/control.h"
 #include "comm/wire/mailbox.h"
 #include "comm/world/agreements.h"
-#include "comm/world/control.h"
+#include "comm/world/departures.h"
+#include "comm/world/exchanges.h"
+#include "comm/world/group_listener.h"
 #include "comm/world/heartbeat.h"
 #include "comm/world/watch.h"
 #include "trireme/comm.h"
@@ -50,6 +52,7 @@ struct WorldParts {
 
 class WorldCore {
  public:
+  /// Handles no message before start(), so that the group of all is there when the first arrives.
   explicit WorldCore(WorldParts parts);
   ~WorldCore();
   WorldCore(const WorldCore&) = delete;
@@ -63,7 +66,10 @@ class WorldCore {
     constexpr double kDeadlines = 30;
     return {kDeadlines * options().deadline.count};
   }
-  [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+  /// Tells the peers on this host that this rank is there, and begins to watch all peers.
+  void start();
+
+  [[nodiscard]] Messenger& messages() { return *messages_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] ScratchPool& scratch() { return scratch_; }
   /// Requires has_memory().
@@ -79,20 +85,7 @@ class WorldCore {
   [[nodiscard]] RankPage* page(Rank rank);
   /// Whether all these ranks see this rank's memory, and it theirs.
   [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
-  [[nodiscard]] Group& all() { return *all_; }
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
-
-  /// Moves messages. True if something moved.
-  bool progress();
-
-  /// A message goes out: of a collective, or of a send.
-  void count_sent(Operation operation, std::int64_t bytes) {
-    sent_[static_cast<std::size_t>(operation)].fetch_add(bytes, std::memory_order_relaxed);
-  }
-  void count_message(std::int64_t bytes) {
-    sent_[SentBytes::kOperations].fetch_add(bytes, std::memory_order_relaxed);
-  }
-  [[nodiscard]] SentBytes bytes_sent() const;
 
   // Failures: found by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
   void report(Rank rank, const Failure& failure);
@@ -111,16 +104,18 @@ class WorldCore {
       throw_given_up();
     }
   }
+  [[noreturn]] void throw_given_up() const;
 
   // Areas. One that a group no longer needs is used again when no peer can still be reading it.
   [[nodiscard]] Area* take_area();
   void retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last);
 
-  /// A group, which messages that are about it find.
-  [[nodiscard]] std::shared_ptr<GroupCore> make_group(std::uint64_t context,
-                                                      std::vector<Rank> members,
-                                                      std::vector<Area*> areas,
-                                                      std::uint64_t first_sequence);
+  /// By rank, for the group of all; empty unless all ranks share memory and direct operations can
+  /// have that many.
+  [[nodiscard]] std::vector<Area*> first_areas();
+
+  /// Messages about the group of this context go to the listener while it exists.
+  void listen(std::uint64_t context, const std::shared_ptr<GroupListener>& group);
   [[nodiscard]] Exchanges& exchanges() { return exchanges_; }
   [[nodiscard]] Agreements& agreements() { return agreements_; }
   void post_control(Rank to, ControlKind kind, std::uint64_t context,
@@ -134,14 +129,17 @@ class WorldCore {
     std::uint64_t last;
   };
 
+  void connect_transports();
+  void connect_peers();
   void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
-  void make_all_group();
+  void handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
+                            std::span<const std::byte> data);
+  [[nodiscard]] std::shared_ptr<GroupListener> listener(std::uint64_t context);
   void tick();
   void look_at(Rank rank, std::int64_t now);
   void hear(Rank rank);
   [[nodiscard]] bool may_have_been_given_up(Rank by) const;
   void report_loss(Rank rank, LossKind kind, const std::string& why);
-  [[noreturn]] void throw_given_up() const;
   void say_goodbye();
   void await_farewells();
 
@@ -153,15 +151,15 @@ class WorldCore {
   std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared
   std::unique_ptr<WorldIdle> idle_;
   Mailbox mailbox_;
+  std::unique_ptr<Messenger> messages_;
   ScratchPool scratch_;
   std::unique_ptr<Engine> engine_;
   Exchanges exchanges_;
   Agreements agreements_;
 
-  std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1> sent_{};  ///< last: messages
   mutable Mutex mutex_;
   std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, std::weak_ptr<GroupCore>> groups_ TRIREME_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::weak_ptr<GroupListener>> groups_ TRIREME_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
   // Of peers behind a network, by rank, in nanoseconds of the steady clock.
@@ -172,7 +170,6 @@ class WorldCore {
   std::atomic<std::int64_t> last_tick_{0};
   std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
 
-  std::unique_ptr<Group> all_;
   std::unique_ptr<Watch> watch_;  ///< last: it calls the rest
 };
 

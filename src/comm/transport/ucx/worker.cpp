@@ -84,7 +84,8 @@ class Settings {
 
   /// Whether nobody has said which.
   [[nodiscard]] bool is_open(std::string_view name) const {
-    return ("\n" + text()).find(fmt::format("\nUCX_{}=all\n", name)) != std::string::npos;
+    return fmt::format("\n{}", text()).find(fmt::format("\nUCX_{}=all\n", name)) !=
+           std::string::npos;
   }
   void set(const std::string& name, const std::string& value) {
     require(ucp_config_modify(config_, name.c_str(), value.c_str()),

@@ -1,28 +1,10 @@
-#include "comm/world/control.h"
+#include "comm/group/exchange_op.h"
 
-#include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "comm/world/world_core.h"
-
 namespace trireme::comm {
-
-void Exchanges::put(std::uint64_t context, Rank from, Bytes data) {
-  MutexLock lock(mutex_);
-  data_[{context, from}] = std::move(data);
-}
-
-std::optional<Exchanges::Bytes> Exchanges::take(std::uint64_t context, Rank from) {
-  MutexLock lock(mutex_);
-  const auto it = data_.find({context, from});
-  if (it == data_.end()) {
-    return std::nullopt;
-  }
-  Bytes data = std::move(it->second);
-  data_.erase(it);
-  return data;
-}
 
 ExchangeOp::ExchangeOp(WorldCore& world, Options options)
     : world_(world), options_(std::move(options)), heard_(options_.ranks.size()) {}
@@ -43,7 +25,7 @@ Progress ExchangeOp::advance() {
 }
 
 Progress ExchangeOp::listen() {
-  world_.progress();
+  world_.messages().progress();
   bool moved = false;
   bool all = true;
   for (std::size_t i = 0; i < heard_.size(); ++i) {

@@ -1,0 +1,45 @@
+// ExchangeOp: ranks tell each other something by messages, to make a group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/op/op.h"
+#include "comm/world/departures.h"
+#include "comm/world/exchanges.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+/// All of some ranks tell each other something, by messages. A rank that dies, stops or leaves before, or does not come
+/// in time, is an error.
+class ExchangeOp : public Op {
+ public:
+  struct Options {
+    std::uint64_t context = 0;  ///< the same on all of them, and new for every exchange
+    std::vector<Rank> ranks{};  ///< of the world, with this one
+    std::span<const std::byte> mine{};
+  };
+  ExchangeOp(WorldCore& world, Options options);
+
+  [[nodiscard]] Progress advance() override;
+  void check(Seconds stuck) override;
+  void expire(Seconds stuck) override;
+
+  /// By place in `ranks`. Once done.
+  [[nodiscard]] const std::vector<std::optional<Exchanges::Bytes>>& heard() const { return heard_; }
+
+ private:
+  [[nodiscard]] Progress listen();
+
+  WorldCore& world_;
+  Options options_;
+  Departures left_;
+  bool told_ = false;
+  std::vector<std::optional<Exchanges::Bytes>> heard_;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,80 @@
+// FailureState: whether a group failed, and why. The first rank to find a failure tells the other
+// members, and all end with the same reason. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "comm/direct/direct_state.h"
+#include "comm/op/failure_handler.h"
+#include "comm/op/membership.h"
+#include "comm/scheduled/hearing.h"
+#include "comm/world/departures.h"
+#include "comm/world/world_core.h"
+
+namespace trireme::comm {
+
+class FailureState final : public FailureHandler {
+ public:
+  /// All of these outlive the group.
+  struct Options {
+    WorldCore& world;
+    const Membership& members;
+    DirectState* direct = nullptr;  ///< where all members see one another's memory
+    Hearing& hearing;
+    std::function<void()> on_death;  ///< called once the group is dead, perhaps more than once
+  };
+  explicit FailureState(Options options);
+
+  [[nodiscard]] bool is_dead() const { return dead_.load(std::memory_order_acquire); }
+  /// Throws CommError(Dead) if the group is dead.
+  void require_alive() const {
+    if (is_dead()) {
+      throw_dead();
+    }
+  }
+  /// This rank shrinks the group: a group that was alive becomes dead on all members, which must
+  /// shrink it too.
+  void abandon_to_shrink();
+  /// A member gave the group up.
+  void hear(FailureNotice notice);
+
+  void check_members(const std::function<bool(Rank place)>& missing,
+                     const std::function<std::string()>& what) override;
+  [[noreturn]] void fail(CommFault fault, std::vector<Rank> culprits,
+                         const std::string& message) override;
+  [[noreturn]] void fail_late(const std::vector<Rank>& places, Seconds stuck,
+                              const std::string& what) override;
+  void abandon(const Call& call, const std::string& why) override;
+  void await_release(std::uint64_t sequence) override;
+  [[noreturn]] void throw_given_up() override { world_.throw_given_up(); }
+
+ private:
+  [[noreturn]] void throw_dead() const;
+  [[nodiscard]] std::string last_call_of(Rank place) const;
+  [[noreturn]] void fail_for(Rank place, CommFault fault, const std::string& why,
+                             const std::string& what);
+  [[noreturn]] void fail_given_up(Rank by, const std::string& what);
+  [[nodiscard]] bool is_final(Rank place);
+  [[nodiscard]] bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
+  void send(const FailureNotice& notice);
+  void check_notices();
+
+  WorldCore& world_;
+  const Membership& members_;
+  DirectState* const direct_;
+  Hearing& hearing_;
+  const std::function<void()> on_death_;
+  std::atomic<bool> dead_{false};
+  mutable Mutex mutex_;
+  std::string reason_ TRIREME_GUARDED_BY(mutex_);
+  std::optional<FailureNotice> notice_ TRIREME_GUARDED_BY(mutex_);
+  Departures departures_ TRIREME_GUARDED_BY(mutex_);
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,23 @@
+// ScheduledContext: what a scheduled operation uses of its group.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "comm/direct/direct.h"
+#include "comm/op/context.h"
+#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/schedule_cache.h"
+
+namespace trireme::comm {
+
+/// Everything outlives the operation.
+struct ScheduledContext {
+  const OpContext& op;
+  const DirectContext* direct;  ///< where all members see one another's memory, else nullptr
+  Hearing& hearing;
+  ScheduleCache& schedules;
+  const std::function<void(Operation operation, std::size_t step)>& on_step;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,26 @@
+// GroupListener: what a world tells a group that other ranks sent it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/wire/record.h"
+#include "trireme/schedule.h"
+
+namespace trireme::comm {
+
+/// Called on the thread that moves messages; must not block.
+class GroupListener {
+ public:
+  GroupListener() = default;
+  virtual ~GroupListener() = default;
+  GroupListener(const GroupListener&) = delete;
+  GroupListener& operator=(const GroupListener&) = delete;
+
+  /// A member reports its call. `is_inquiry`: it wants to know what this rank called.
+  virtual void hear_call(Rank world_rank, const Record& record, bool is_inquiry) = 0;
+  /// A member gave the group up: see Area::failed for the code.
+  virtual void hear_failure(std::uint64_t code, const std::string& text) = 0;
+};
+
+}  // namespace trireme::comm
