@@ -13,7 +13,7 @@
 #include "comm/direct/direct_state.h"
 #include "comm/op/failure_handler.h"
 #include "comm/op/membership.h"
-#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/mismatch_detector.h"
 #include "comm/world/departures.h"
 #include "comm/world/world_core.h"
 

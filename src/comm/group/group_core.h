@@ -20,7 +20,7 @@
 #include "comm/op/context.h"
 #include "comm/op/membership.h"
 #include "comm/scheduled/context.h"
-#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/mismatch_detector.h"
 #include "comm/scheduled/schedule_cache.h"
 #include "comm/world/group_listener.h"
 #include "comm/world/world_core.h"

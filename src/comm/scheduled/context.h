@@ -6,7 +6,7 @@
 
 #include "comm/direct/direct.h"
 #include "comm/op/context.h"
-#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/mismatch_detector.h"
 #include "comm/scheduled/schedule_cache.h"
 
 namespace trireme::comm {

@@ -1,5 +1,5 @@
 // How ranks that disagree find out by messages: their hearings by themselves, with messages that arrive at once.
-#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/mismatch_detector.h"
 
 #include <chrono>
 #include <memory>

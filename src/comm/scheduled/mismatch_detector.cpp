@@ -1,4 +1,4 @@
-#include "comm/scheduled/hearing.h"
+#include "comm/scheduled/mismatch_detector.h"
 
 #include <algorithm>
 #include <chrono>
