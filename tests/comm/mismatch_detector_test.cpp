@@ -26,17 +26,19 @@ class Court {
           of(to - 10).hear(10 + place, record, kind == ControlKind::Inquiry);
         }
       };
-      hearings_.push_back(std::make_unique<Hearing>(members_, place, send));
+      detectors_.push_back(std::make_unique<MismatchDetector>(members_, place, send));
     }
   }
-  [[nodiscard]] Hearing& of(Rank place) { return *hearings_[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] MismatchDetector& of(Rank place) {
+    return *detectors_[static_cast<std::size_t>(place)];
+  }
 
   int sent = 0;
   Rank silent = -1;  ///< whom no message reaches
 
  private:
   std::vector<Rank> members_;
-  std::vector<std::unique_ptr<Hearing>> hearings_;
+  std::vector<std::unique_ptr<MismatchDetector>> detectors_;
 };
 
 Record call(std::uint64_t sequence, std::int64_t count) {
@@ -49,9 +51,9 @@ Record call(std::uint64_t sequence, std::int64_t count) {
 }
 
 /// What there is after the time that members are waited for.
-std::optional<Hearing::Verdict> final_verdict(Hearing& hearing) {
+std::optional<MismatchDetector::Verdict> final_verdict(MismatchDetector& detector) {
   for (int i = 0; i < 100; ++i) {
-    if (auto verdict = hearing.verdict()) {
+    if (auto verdict = detector.verdict()) {
       return verdict;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -59,7 +61,7 @@ std::optional<Hearing::Verdict> final_verdict(Hearing& hearing) {
   return std::nullopt;
 }
 
-TEST(Hearing, AskingWhereAllAgreeDisputesNothing) {
+TEST(MismatchDetector, AskingWhereAllAgreeDisputesNothing) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(1, 100));
@@ -73,7 +75,7 @@ TEST(Hearing, AskingWhereAllAgreeDisputesNothing) {
   EXPECT_FALSE(court.of(0).verdict());
 }
 
-TEST(Hearing, AllNameTheOneThatCalledSomethingElse) {
+TEST(MismatchDetector, AllNameTheOneThatCalledSomethingElse) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(7, place == 1 ? 99 : 100));
@@ -88,7 +90,7 @@ TEST(Hearing, AllNameTheOneThatCalledSomethingElse) {
 }
 
 /// They agree on the call that a wrong message came in, but not on the one before.
-TEST(Hearing, TheFirstCallInWhichTheyDifferCounts) {
+TEST(MismatchDetector, TheFirstCallInWhichTheyDifferCounts) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(4, place == 2 ? 5 : 6));
@@ -101,7 +103,7 @@ TEST(Hearing, TheFirstCallInWhichTheyDifferCounts) {
   EXPECT_NE(verdict->text.find("#4"), std::string::npos) << verdict->text;
 }
 
-TEST(Hearing, WhoSaysNothingIsWaitedForAWhile) {
+TEST(MismatchDetector, WhoSaysNothingIsWaitedForAWhile) {
   Court court(3);
   court.silent = 2;
   court.of(0).remember(call(3, 100));
@@ -112,7 +114,7 @@ TEST(Hearing, WhoSaysNothingIsWaitedForAWhile) {
   EXPECT_EQ(verdict->culprits, (std::vector<Rank>{10, 11}));
 }
 
-TEST(Hearing, SaysWhenItIsTooLongAgo) {
+TEST(MismatchDetector, SaysWhenItIsTooLongAgo) {
   Court court(2);
   for (Rank place = 0; place < 2; ++place) {
     court.of(place).remember(call(1, 100));
@@ -124,7 +126,7 @@ TEST(Hearing, SaysWhenItIsTooLongAgo) {
   EXPECT_NE(verdict->text.find("too long ago"), std::string::npos) << verdict->text;
 }
 
-TEST(Hearing, StrangersAreNotHeard) {
+TEST(MismatchDetector, StrangersAreNotHeard) {
   Court court(2);
   court.of(0).remember(call(1, 100));
   court.of(0).hear(5, call(1, 99), true);

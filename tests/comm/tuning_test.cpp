@@ -152,12 +152,12 @@ TEST(Tuning, ChangesWhatIsTaken) {
 
 TEST(Tuning, IsThatOfRankZero) {
   comm::MemoryStore store;
-  const auto house = comm::make_house(2);
+  const auto hub = comm::make_in_process_hub(2);
   std::vector<std::string> methods(2);
   const auto rank = [&](Rank r) {
     const WorldOptions options{
         .tuning = always(Method::scheduled(r == 0 ? Algorithm::Bruck : Algorithm::Ring))};
-    World world(comm::join({r, 2, options, store, house, std::nullopt}));
+    World world(comm::join({r, 2, options, store, hub, std::nullopt}));
     std::vector<float> data(1000, 1.0F);
     methods[static_cast<std::size_t>(r)] = world.all().method_of(allreduce<float>(data));
     world.all().run(allreduce<float>(data));

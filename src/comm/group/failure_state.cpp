@@ -45,7 +45,7 @@ FailureState::FailureState(Options options)
     : world_(options.world),
       members_(options.members),
       direct_(options.direct),
-      hearing_(options.hearing),
+      mismatches_(options.mismatches),
       on_death_(std::move(options.on_death)) {}
 
 void FailureState::throw_dead() const {
@@ -193,7 +193,7 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
     }
   }
   check_notices();
-  if (const auto verdict = hearing_.verdict()) {
+  if (const auto verdict = mismatches_.verdict()) {
     fail(CommFault::Mismatch, verdict->culprits, verdict->text);
   }
 }

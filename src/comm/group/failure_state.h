@@ -26,7 +26,7 @@ class FailureState final : public FailureHandler {
     WorldCore& world;
     const Membership& members;
     DirectState* direct = nullptr;  ///< where all members see one another's memory
-    Hearing& hearing;
+    MismatchDetector& mismatches;
     std::function<void()> on_death;  ///< called once the group is dead, perhaps more than once
   };
   explicit FailureState(Options options);
@@ -68,7 +68,7 @@ class FailureState final : public FailureHandler {
   WorldCore& world_;
   const Membership& members_;
   DirectState* const direct_;
-  Hearing& hearing_;
+  MismatchDetector& mismatches_;
   const std::function<void()> on_death_;
   std::atomic<bool> dead_{false};
   mutable Mutex mutex_;

@@ -95,7 +95,7 @@ class CallOp : public comm::Op {
  public:
   /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
   CallOp(GroupCore& group, const Call& call) : group_(group), prepared_(prepare(group, call)) {
-    group.hearing().remember(prepared_.record);
+    group.mismatches().remember(prepared_.record);
     op_ = comm::make_op(group.scheduled_context(), prepared_.call, prepared_.geometry,
                         prepared_.record);
   }
@@ -142,7 +142,7 @@ void Group::run(const Call& call) {
     or_abandon(*core_, call, [&] { engine.run(op); });
     return;
   }
-  core_->hearing().remember(prepared.record);
+  core_->mismatches().remember(prepared.record);
   const std::unique_ptr<comm::Op> op =
       comm::make_op(core_->scheduled_context(), call, prepared.geometry, prepared.record);
   or_abandon(*core_, call, [&] { engine.run(*op); });

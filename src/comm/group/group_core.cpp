@@ -74,15 +74,15 @@ GroupCore::GroupCore(WorldCore& world, const Options& options)
     : world_(world),
       members_(options.context, options.members, world.rank()),
       direct_(make_direct_state(world, members_, options)),
-      hearing_(members_.world_ranks(), members_.rank(),
-               [this](Rank to, ControlKind kind, const Record& record) {
-                 world_.post_control(to, kind, members_.context(),
-                                     std::as_bytes(std::span(&record, 1)));
-               }),
+      mismatches_(members_.world_ranks(), members_.rank(),
+                  [this](Rank to, ControlKind kind, const Record& record) {
+                    world_.post_control(to, kind, members_.context(),
+                                        std::as_bytes(std::span(&record, 1)));
+                  }),
       failures_({.world = world,
                  .members = members_,
                  .direct = direct_.get(),
-                 .hearing = hearing_,
+                 .mismatches = mismatches_,
                  .on_death = [this] { release_members(); }}),
       shape_(shape_of(world, members_, direct_ != nullptr)),
       choice_(shape_, world.options()),
@@ -93,7 +93,7 @@ GroupCore::GroupCore(WorldCore& world, const Options& options)
                           ? std::nullopt
                           : std::optional(DirectContext{op_context_, *direct_, world.memory(),
                                                         *world.page(world.rank())})),
-      scheduled_context_{op_context_, direct_context_ ? &*direct_context_ : nullptr, hearing_,
+      scheduled_context_{op_context_, direct_context_ ? &*direct_context_ : nullptr, mismatches_,
                          schedules_, world.options().on_step} {}
 
 GroupCore::~GroupCore() {
@@ -112,7 +112,7 @@ void GroupCore::release_members() {
 }
 
 void GroupCore::hear_call(Rank world_rank, const Record& record, bool is_inquiry) {
-  hearing_.hear(world_rank, record, is_inquiry);
+  mismatches_.hear(world_rank, record, is_inquiry);
 }
 
 void GroupCore::hear_failure(std::uint64_t code, const std::string& text) {

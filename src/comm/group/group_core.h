@@ -47,7 +47,7 @@ class GroupCore : public GroupListener {
   [[nodiscard]] FailureState& failures() { return failures_; }
   [[nodiscard]] AlgorithmChoice& choice() { return choice_; }
   [[nodiscard]] CallChecker& calls() { return calls_; }
-  [[nodiscard]] Hearing& hearing() { return hearing_; }
+  [[nodiscard]] MismatchDetector& mismatches() { return mismatches_; }
 
   // What operations of this group use. They refer to this object.
   [[nodiscard]] const OpContext& op_context() const { return op_context_; }
@@ -67,7 +67,7 @@ class GroupCore : public GroupListener {
   WorldCore& world_;
   Membership members_;
   std::unique_ptr<DirectState> direct_;  ///< where the members see one another's memory
-  Hearing hearing_;
+  MismatchDetector mismatches_;
   FailureState failures_;
   GroupShape shape_;
   AlgorithmChoice choice_;

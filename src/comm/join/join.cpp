@@ -104,13 +104,13 @@ class Joining {
            parts_.options.transport != TransportKind::Ucx;
   }
   [[nodiscard]] bool uses_network() const {
-    return !parts_.house && parts_.options.transport != TransportKind::SharedMemory &&
+    return !parts_.hub && parts_.options.transport != TransportKind::SharedMemory &&
            (parts_.size > 1 || !uses_memory());
   }
 
   void make_transports() {
-    if (parts_.house) {
-      world_.transports.push_back(make_inprocess_transport(parts_.house, parts_.rank));
+    if (parts_.hub) {
+      world_.transports.push_back(make_inprocess_transport(parts_.hub, parts_.rank));
     } else if (uses_memory()) {
       world_.transports.push_back(make_shm_transport(parts_.rank, parts_.size));
     }
@@ -135,7 +135,7 @@ class Joining {
 
   void publish() {
     Card card;
-    card.host = parts_.house ? "this process" : host_name();
+    card.host = parts_.hub ? "this process" : host_name();
     for (const auto& transport : world_.transports) {
       if (HostMemory* memory = transport->memory(); memory != nullptr) {
         card.shm = transport->address();
@@ -240,7 +240,7 @@ class Joining {
 /// Throws Error(Usage) if this rank cannot join any world.
 void check(const JoinParts& parts) {
   const WorldOptions& options = parts.options;
-  if (parts.house && options.transport != TransportKind::InProcess &&
+  if (parts.hub && options.transport != TransportKind::InProcess &&
       options.transport != TransportKind::Automatic) {
     throw Error(ErrorKind::Usage,
                 fmt::format("ranks that are threads use the transport in-process, not {}",

@@ -18,7 +18,7 @@ struct JoinParts {
   /// Where the ranks meet. Used only until join() returns.
   Store& store;
   /// Where ranks are threads.
-  std::shared_ptr<House> house{};
+  std::shared_ptr<InProcessHub> hub{};
   /// What connections between hosts are authenticated with.
   std::optional<Secret> secret{};
   /// When to stop waiting for other ranks.

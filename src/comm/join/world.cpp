@@ -75,7 +75,7 @@ void throw_first(const std::vector<std::exception_ptr>& errors) {
 }  // namespace
 
 void run_threads(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
-  const std::shared_ptr<comm::House> house = comm::make_house(ranks);
+  const std::shared_ptr<comm::InProcessHub> hub = comm::make_in_process_hub(ranks);
   comm::MemoryStore store;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -83,7 +83,7 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body, const Worl
   for (Rank r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
       try {
-        World world(comm::join({r, ranks, options, store, house, std::nullopt}));
+        World world(comm::join({r, ranks, options, store, hub, std::nullopt}));
         body(world);
       } catch (...) {
         errors[static_cast<std::size_t>(r)] = std::current_exception();

@@ -15,7 +15,7 @@ namespace trireme::comm {
 struct ScheduledContext {
   const OpContext& op;
   const DirectContext* direct;  ///< where all members see one another's memory, else nullptr
-  Hearing& hearing;
+  MismatchDetector& mismatches;
   ScheduleCache& schedules;
   const std::function<void(Operation operation, std::size_t step)>& on_step;
 };

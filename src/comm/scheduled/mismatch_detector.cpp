@@ -19,13 +19,13 @@ constexpr std::chrono::milliseconds kPatience{200};
 
 }  // namespace
 
-Hearing::Hearing(std::vector<Rank> members, Rank me, Send send)
+MismatchDetector::MismatchDetector(std::vector<Rank> members, Rank me, Send send)
     : members_(std::move(members)),
       me_(static_cast<std::size_t>(me)),
       send_(std::move(send)),
       reached_(members_.size()) {}
 
-void Hearing::remember(const Record& record) {
+void MismatchDetector::remember(const Record& record) {
   if (!is_checked()) {
     return;
   }
@@ -34,14 +34,14 @@ void Hearing::remember(const Record& record) {
   copy_record(record, remembered_[record.sequence % kRemembered]);
 }
 
-std::optional<Record> Hearing::recall(std::uint64_t sequence) const {
+std::optional<Record> MismatchDetector::recall(std::uint64_t sequence) const {
   if (remembered_.empty() || remembered_[sequence % kRemembered].sequence != sequence) {
     return std::nullopt;
   }
   return remembered_[sequence % kRemembered];
 }
 
-void Hearing::ask(const Record& record) const {
+void MismatchDetector::ask(const Record& record) const {
   for (std::size_t place = 0; place < members_.size(); ++place) {
     if (place != me_) {
       send_(members_[place], ControlKind::Inquiry, record);
@@ -49,7 +49,7 @@ void Hearing::ask(const Record& record) const {
   }
 }
 
-void Hearing::inquire(const Record& record, Seconds stuck) {
+void MismatchDetector::inquire(const Record& record, Seconds stuck) {
   if (asked_.exchange(record.sequence) != record.sequence) {
     ask_after_.store(kAskAfter.count);
   }
@@ -60,13 +60,13 @@ void Hearing::inquire(const Record& record, Seconds stuck) {
 }
 
 /// From now on this call is the disputed one.
-void Hearing::open(std::uint64_t sequence) {
+void MismatchDetector::open(std::uint64_t sequence) {
   disputed_ = sequence;
   disputed_since_ = Clock::now();
   has_dispute_.store(true);
 }
 
-void Hearing::dispute(const Record& record) {
+void MismatchDetector::dispute(const Record& record) {
   inquire(record, Seconds{1});
   MutexLock lock(mutex_);
   if (disputed_ == 0) {
@@ -74,7 +74,7 @@ void Hearing::dispute(const Record& record) {
   }
 }
 
-void Hearing::hear(Rank world_rank, const Record& record, bool is_question) {
+void MismatchDetector::hear(Rank world_rank, const Record& record, bool is_question) {
   const auto place = std::ranges::find(members_, world_rank) - members_.begin();
   if (place == std::ssize(members_)) {
     return;
@@ -108,7 +108,7 @@ void Hearing::hear(Rank world_rank, const Record& record, bool is_question) {
   }
 }
 
-std::vector<Rank> Hearing::silent_in(std::uint64_t sequence) {
+std::vector<Rank> MismatchDetector::silent_in(std::uint64_t sequence) {
   MutexLock lock(mutex_);
   std::vector<Rank> silent;
   for (std::size_t place = 0; place < members_.size(); ++place) {
@@ -120,7 +120,7 @@ std::vector<Rank> Hearing::silent_in(std::uint64_t sequence) {
 }
 
 /// Nobody has said anything of this call yet.
-void Hearing::forget_witnesses(std::uint64_t sequence) {
+void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   witnesses_.assign(members_.size(), Witness{});
   for (std::size_t i = 0; i < members_.size(); ++i) {
     witnesses_[i].world_rank = members_[i];
@@ -129,7 +129,7 @@ void Hearing::forget_witnesses(std::uint64_t sequence) {
 }
 
 /// All agree on a call that is disputed: it is one before it in which they differ. False if none is remembered.
-bool Hearing::look_further_back(std::uint64_t sequence) {
+bool MismatchDetector::look_further_back(std::uint64_t sequence) {
   std::optional<Record> before;
   {
     MutexLock lock(mutex_);
@@ -144,7 +144,7 @@ bool Hearing::look_further_back(std::uint64_t sequence) {
   return true;
 }
 
-std::optional<Hearing::Verdict> Hearing::verdict() {
+std::optional<MismatchDetector::Verdict> MismatchDetector::verdict() {
   if (!has_dispute_.load()) {
     return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// Hearing: how ranks that do not see one another's memory find out that they called different things.
+// MismatchDetector: how ranks that do not see one another's memory find out that they called different things.
 //
 // Each remembers what it called. One that waits long, or gets a message of another call, asks the others
 // what they called; when all have said so, or enough time has passed, there is a verdict. Any thread.
@@ -18,13 +18,13 @@
 
 namespace trireme::comm {
 
-class Hearing {
+class MismatchDetector {
  public:
   /// How a record is sent to another member, as an inquiry or an answer. Does not wait.
   using Send = std::function<void(Rank world_rank, ControlKind kind, const Record& record)>;
 
   /// `members` are world ranks by place, `me` is the place of this one.
-  Hearing(std::vector<Rank> members, Rank me, Send send);
+  MismatchDetector(std::vector<Rank> members, Rank me, Send send);
 
   /// What this rank calls.
   void remember(const Record& record);

@@ -388,7 +388,7 @@ bool ScheduledOp::step_done() {
       std::rethrow_exception(arrival.message.thrown);
     }
     if (arrival.message.wrong == Incoming::Wrong::Call) {
-      context_.hearing.dispute(record_);
+      context_.mismatches.dispute(record_);
       return false;
     }
     if (arrival.message.wrong == Incoming::Wrong::Length) {
@@ -492,7 +492,7 @@ void ScheduledOp::check(Seconds stuck) {
   context_.op.failures.check_members([this](Rank place) { return is_missing(place); },
                                      [this] { return text(); });
   if (context_.direct == nullptr) {  // else the handshake found out
-    context_.hearing.inquire(record_, stuck);
+    context_.mismatches.inquire(record_, stuck);
   }
 }
 
@@ -504,7 +504,7 @@ void ScheduledOp::expire(Seconds stuck) {
   }
   std::vector<Rank> late = context_.direct != nullptr
                                ? std::vector<Rank>{}
-                               : context_.hearing.silent_in(record_.sequence);
+                               : context_.mismatches.silent_in(record_.sequence);
   for (Rank place = 0; late.empty() && place < context_.op.members.size(); ++place) {
     if (place != me_ && is_missing(place)) {
       late.push_back(place);

@@ -59,10 +59,10 @@ class Transport {
   virtual void wake() {}
 };
 
-/// Ranks that are threads of one process meet in a house.
-class House;
-[[nodiscard]] std::shared_ptr<House> make_house(Rank ranks);
-[[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<House> house,
+/// Ranks that are threads of one process meet in a hub.
+class InProcessHub;
+[[nodiscard]] std::shared_ptr<InProcessHub> make_in_process_hub(Rank ranks);
+[[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<InProcessHub> hub,
                                                                   Rank rank);
 [[nodiscard]] std::unique_ptr<Transport> make_shm_transport(Rank rank, Rank ranks);
 

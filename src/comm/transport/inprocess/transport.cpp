@@ -12,20 +12,20 @@
 
 namespace trireme::comm {
 
-class House {
+class InProcessHub {
  public:
-  explicit House(Rank ranks) : pages_(static_cast<std::size_t>(ranks)) {
+  explicit InProcessHub(Rank ranks) : pages_(static_cast<std::size_t>(ranks)) {
     for (auto& page : pages_) {
       page = std::make_unique<RankPage>();
     }
   }
-  ~House() {
+  ~InProcessHub() {
     for (const auto& [memory, bytes] : memory_) {
       munmap(memory, bytes);
     }
   }
-  House(const House&) = delete;
-  House& operator=(const House&) = delete;
+  InProcessHub(const InProcessHub&) = delete;
+  InProcessHub& operator=(const InProcessHub&) = delete;
 
   [[nodiscard]] RankPage& page(Rank rank) { return *pages_[static_cast<std::size_t>(rank)]; }
 
@@ -69,11 +69,11 @@ namespace {
 
 class ThreadMemory : public HostMemory {
  public:
-  explicit ThreadMemory(House& house) : house_(house) {}
+  explicit ThreadMemory(InProcessHub& hub) : hub_(hub) {}
   [[nodiscard]] std::byte* allocate(std::int64_t bytes) override {
-    return house_.allocate(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+    return hub_.allocate(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
   }
-  void release(void* memory) noexcept override { house_.release(memory); }
+  void release(void* memory) noexcept override { hub_.release(memory); }
   [[nodiscard]] std::optional<std::uint64_t> place_of(const void* memory,
                                                       std::size_t /*bytes*/) const override {
     return reinterpret_cast<std::uint64_t>(memory);
@@ -84,40 +84,40 @@ class ThreadMemory : public HostMemory {
   }
 
  private:
-  House& house_;
+  InProcessHub& hub_;
 };
 
 class InProcessTransport : public Transport {
  public:
-  InProcessTransport(std::shared_ptr<House> house, Rank rank)
-      : house_(std::move(house)), rank_(rank), memory_(*house_) {}
+  InProcessTransport(std::shared_ptr<InProcessHub> hub, Rank rank)
+      : hub_(std::move(hub)), rank_(rank), memory_(*hub_) {}
 
   [[nodiscard]] TransportKind kind() const override { return TransportKind::InProcess; }
   [[nodiscard]] std::string address() const override { return "thread"; }
   void connect(const std::vector<PeerAddress>& /*peers*/, Deadline /*deadline*/) override {}
   [[nodiscard]] std::vector<std::unique_ptr<Stream>> streams(Rank peer) override {
     std::vector<std::unique_ptr<Stream>> one;
-    one.push_back(std::make_unique<RingStream>(house_->ring(rank_, peer), house_->ring(peer, rank_),
-                                               house_->page(peer).bell));
+    one.push_back(std::make_unique<RingStream>(hub_->ring(rank_, peer), hub_->ring(peer, rank_),
+                                               hub_->page(peer).bell));
     return one;
   }
   [[nodiscard]] HostMemory* memory() override { return &memory_; }
-  [[nodiscard]] RankPage* page(Rank rank) override { return &house_->page(rank); }
+  [[nodiscard]] RankPage* page(Rank rank) override { return &hub_->page(rank); }
 
  private:
-  std::shared_ptr<House> house_;
+  std::shared_ptr<InProcessHub> hub_;
   Rank rank_;
   ThreadMemory memory_;
 };
 
 }  // namespace
 
-std::shared_ptr<House> make_house(Rank ranks) {
-  return std::make_shared<House>(ranks);
+std::shared_ptr<InProcessHub> make_in_process_hub(Rank ranks) {
+  return std::make_shared<InProcessHub>(ranks);
 }
 
-std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<House> house, Rank rank) {
-  return std::make_unique<InProcessTransport>(std::move(house), rank);
+std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<InProcessHub> hub, Rank rank) {
+  return std::make_unique<InProcessTransport>(std::move(hub), rank);
 }
 
 }  // namespace trireme::comm
