@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/bench_plan.h"
-#include "comm/group/group_model.h"
+#include "comm/measure.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

@@ -11,9 +11,7 @@
 
 #include "cli/bench_measure.h"
 #include "cli/bench_page.h"
-#include "comm/direct/area.h"
-#include "comm/direct/direct_limits.h"
-#include "comm/kernels/kernels.h"
+#include "comm/measure.h"
 #include "trireme/comm.h"
 
 namespace trireme::cli {

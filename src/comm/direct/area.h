@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "comm/direct/staging.h"
 #include "comm/kernels/combine.h"
 #include "comm/wire/record.h"
 
@@ -15,15 +16,6 @@ namespace trireme::comm {
 
 /// Bytes that travel in the slot itself, on the cache line of the stamp.
 inline constexpr std::size_t kInlineBytes = 40;
-/// Staging memory of a rank in a group. A shot holds a whole small input; there are two, used in turn
-/// like the slots, each with tables of block sizes behind it. Chunks of longer inputs go round in a part of its own, and what
-/// was combined of them in another. A round is as long as a core's own cache is: by the time that memory is
-/// written again its lines have left the cache of who read it, and need not be taken from there.
-inline constexpr std::size_t kShotBytes = std::size_t{64} << 10;
-inline constexpr std::size_t kTableBytes = std::size_t{16} << 10;
-inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
-inline constexpr std::size_t kRoundBytes = 2 * kChunkBytes;
-
 /// Ranks of a group that direct operations can have: what fits the tables.
 inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
 

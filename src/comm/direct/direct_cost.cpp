@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/direct/area.h"
 #include "comm/direct/direct_limits.h"
+#include "comm/direct/staging.h"
 
 namespace trireme::comm {
 namespace {
