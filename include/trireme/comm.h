@@ -11,7 +11,7 @@
 //   }
 //
 // Threads. A World belongs to one rank. One thread at a time makes calls on a World and its Groups;
-// what start() began goes on by itself on a thread of the World's own.
+// what start() began continues on a thread of the World.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ enum class CommFault {
   Died,      ///< a rank's process ended without leaving
   Stopped,   ///< a rank gave no sign of life for the deadline
   Left,      ///< a rank left the world while others waited for it
-  Late,      ///< a rank is alive but did not come to the operation in time
+  Late,      ///< a rank is alive but did not reach the operation in time
   Corrupt,   ///< bytes that arrived are not what was sent
   Dead,      ///< the group failed earlier; shrink() it
 };
@@ -83,7 +83,7 @@ class Pending {
   [[nodiscard]] bool done() const;
   /// Returns when it is done; throws what went wrong. As patient as a blocking call.
   void wait();
-  /// False if it was not done in time; it goes on, and may be waited for again.
+  /// False if it was not done in time; it continues, and may be waited for again.
   [[nodiscard]] bool wait(Seconds at_most);
 
  private:
@@ -107,7 +107,7 @@ class Group {
   void run(const Call& call);
   /// Begins the call. Calls of one group are done in the order in which they were made.
   [[nodiscard]] Pending start(const Call& call);
-  /// Returns when all ranks have come.
+  /// Returns when all ranks have called it.
   void barrier();
 
   /// Messages between two ranks. A message goes to the receive with its source and tag; those of
@@ -189,7 +189,7 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 /// differ. Ranks that were started with different options all get an Error that names the difference.
 struct WorldOptions {
   /// A rank that gives no sign of life for this long counts as stopped. Derived: heartbeats every
-  /// eighth of it; an operation waits 30 times this long for a rank that is alive but does not come.
+  /// eighth of it; an operation waits 30 times this long for a rank that is alive but does not join.
   Seconds deadline{2.0};
   /// How long to wait for all ranks to join.
   Seconds join_timeout{60.0};
@@ -217,7 +217,7 @@ struct WorldOptions {
   Tuning tuning{};
 };
 
-/// What a rank's messages have carried to others, in bytes: its data, without headers and what the library says to
+/// What a rank's messages have carried to others, in bytes: its data, without headers and the library's own messages to
 /// itself. A direct operation, in which ranks read one another's memory, sends none.
 struct SentBytes {
   static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;

@@ -112,7 +112,7 @@ Call allreduce(std::span<T> buffer, const CallOptions& options = {}) {
   return detail::make_call<T>(Operation::Allreduce, buffer, buffer, 0, options);
 }
 
-/// The root gets the combination of all inputs; elsewhere `output` is not looked at. In place at the
+/// The root gets the combination of all inputs; elsewhere `output` is ignored. In place at the
 /// root: the same span twice.
 template <class T>
 Call reduce(std::span<const T> input, std::span<T> output, Rank root,
@@ -126,7 +126,7 @@ Call broadcast(std::span<T> buffer, Rank root, const CallOptions& options = {}) 
   return detail::make_call<T>(Operation::Broadcast, buffer, buffer, root, options);
 }
 
-/// Rank r gets block r of the root's input; elsewhere `input` is not looked at. In place at the
+/// Rank r gets block r of the root's input; elsewhere `input` is ignored. In place at the
 /// root: `output` is its block of `input`.
 template <class T>
 Call scatter(std::span<const T> input, std::span<T> output, Rank root,
@@ -134,7 +134,7 @@ Call scatter(std::span<const T> input, std::span<T> output, Rank root,
   return detail::make_call<T>(Operation::Scatter, input, output, root, options);
 }
 
-/// The root gets all inputs, in the order of ranks; elsewhere `output` is not looked at. In place at
+/// The root gets all inputs, in the order of ranks; elsewhere `output` is ignored. In place at
 /// the root: `input` is its block of `output`.
 template <class T>
 Call gather(std::span<const T> input, std::span<T> output, Rank root,

@@ -18,7 +18,7 @@ namespace trireme {
 
 enum class TransportKind;
 
-/// Where the data of a call lies: in memory of each rank's own, or in that of World::allocate.
+/// Where a call's data is: in private memory of each rank, or in that of World::allocate.
 enum class BufferKind : std::uint8_t { Own, Shared };
 /// "own", "shared".
 [[nodiscard]] std::string_view name(BufferKind kind);
@@ -59,7 +59,7 @@ struct Tuning {
     TransportKind transport{};
     Bytes bytes{};
   };
-  /// What the rows say of such a call, or Automatic if none fits. A rank does not know whether the
+  /// The method that the rows give for such a call, or Automatic if none fits. A rank does not know whether the
   /// others' buffers are shared, so rows of both kinds of buffers count: of several that fit, one that
   /// says direct, which can do with any buffers, else the first.
   [[nodiscard]] Method find(const Query& query) const;

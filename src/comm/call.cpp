@@ -52,7 +52,7 @@ auto look_up_name(const Table& table, std::string_view text, std::string_view wh
     names.emplace_back(known);
   }
   throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no {}; use {}", text, what, list_words(names, "or")));
+              fmt::format("unknown {} '{}'; use {}", what, text, list_words(names, "or")));
 }
 
 }  // namespace

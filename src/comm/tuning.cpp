@@ -32,7 +32,7 @@ std::string problem_of(const TuningRow& row) {
     return "transport is automatic; name the one that was measured";
   }
   if (row.from.count < 0 || row.to < row.from) {
-    return fmt::format("{} to {} bytes is no range", row.from.count, row.to.count);
+    return fmt::format("invalid range: {} to {} bytes", row.from.count, row.to.count);
   }
   if (!does(row.operation, row.method)) {
     return fmt::format("{} does not do {}", name(row.method), name(row.operation));

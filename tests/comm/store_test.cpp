@@ -346,7 +346,7 @@ TEST(TcpStore, SaysThatTheServerIsGone) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     server.reset();
   });
-  expect_error(ErrorKind::System, {"lost the store at " + address, "is gone"},
+  expect_error(ErrorKind::System, {"lost the store at " + address, "closed the connection"},
                [&] { (void)store->get("never", soon()); });
   end.join();
   expect_error(ErrorKind::System, {"lost the store at " + address},

@@ -216,7 +216,7 @@ TEST(Ucx, AddressesOfOthersAreRefused) {
   }
   const auto zero = make_ucx_transport(parts_of(0, Secret::random()));
   for (const char* address : {"", "127.0.0.1:4000", "ucx:", "ucx:xy"}) {
-    expect_error(ErrorKind::Peer, {"no address of UCX"}, [&] {
+    expect_error(ErrorKind::Peer, {"invalid UCX address"}, [&] {
       zero->connect({{1, address}}, soon());
     });
   }

@@ -106,7 +106,7 @@ TEST(Tuning, SaysWhatIsWrong) {
        "choices[0]: transport is automatic"},
       {"\"transport\": \"shm\"", "\"transport\": \"pigeon\"", "choices[0].transport is wrong"},
       {"\"buffers\": \"own\"", "\"buffers\": \"mine\"", "choices[0].buffers is 'mine'"},
-      {"\"to_bytes\": 1024", "\"to_bytes\": 1000", "choices[0]: 1024 to 1000 bytes is no range"},
+      {"\"to_bytes\": 1024", "\"to_bytes\": 1000", "choices[0]: invalid range: 1024 to 1000 bytes"},
       {"\"method\": \"ring\"", "\"method\": \"rong\"", "choices[0].method is wrong"},
       {"\"method\": \"ring\"", "\"method\": \"pairwise\"", "pairwise does not do allreduce"},
       {"\"method\": \"ring\"", "\"method\": \"naive\"", "naive does not give all ranks the same"},

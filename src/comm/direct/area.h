@@ -30,15 +30,15 @@ enum class Offer : std::uint8_t {
   Withheld,
 };
 
-/// What a rank says at the beginning of an operation. There are two, used in turn: a rank begins operation
+/// What a rank announces at the beginning of an operation. There are two, used in turn: a rank begins operation
 /// n + 2 only when everyone is done with n. Mostly it has seen everyone begin n + 1; after an operation that it
-/// left without waiting for the others it looks at what they have finished.
+/// left without waiting for the others it checks what they have finished.
 struct Slot {
   alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
   std::uint64_t fingerprint = 0;                    ///< compared(record)
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
-  /// How all shall write what is for others, if the first rank says so (passing.h): to staging memory, to outputs.
+  /// How all shall write what is for others, as the first rank decides (passing.h): to staging memory, to outputs.
   std::atomic<Stores> staging{Stores::Streaming};  ///< may change while chunks pass
   Stores sharing = Stores::Cached;
   alignas(8) std::array<std::byte, kInlineBytes> data{};

@@ -4,7 +4,7 @@
 // Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
 // else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
 // where each part of a medium-sized input has one reader, its address to fetch from. Of two ranks, one of which gives, the
-// giver puts a part of it into the other's output meanwhile; in a gather all put theirs.
+// giver puts a part of it into the other's output in the meantime; in a gather all put theirs.
 // Then, depending on what was offered, all take one of three paths (n is the vector, p the ranks):
 //
 //   read      Every rank takes what it needs from all offers; for a small combination it combines all p
@@ -16,7 +16,7 @@
 //   chunked   Buffers that peers cannot see, longer than a copy. In chunks that pass through staging
 //             memory small enough to stay in the cache: each rank stages a chunk, works on the staged
 //             chunks of all, takes results that others made. Each byte crosses memory as often as
-//             above; the extra copies hit the cache. Two chunks are under way at a time.
+//             above; the extra copies hit the cache. Two chunks are in flight at a time.
 //
 // Every path begins with all ranks seeing all others' records, so a disagreement is found before any
 // data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
@@ -27,7 +27,7 @@
 // call, as the value that ranks compare covers all calls before it, too.
 //
 // The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (what comes next),
-// direct_windows.h and direct_moves.h (which bytes go where). DirectOp does what they say, in real memory.
+// direct_windows.h and direct_moves.h (which bytes go where). DirectOp carries them out, in real memory.
 #pragma once
 
 #include <cstddef>
@@ -101,7 +101,7 @@ class DirectOp : public Op {
 
  private:
   [[nodiscard]] Progress run_steps();
-  /// A step was done: peers that wait for it are told.
+  /// A step was done: notifies the peers that wait for it.
   void record(DirectStep step) {
     if (const Tick tick = complete(step, progress_); tick.chunks > 0) {
       tell(tick);

@@ -1,4 +1,4 @@
-// At which sizes direct operations (direct.h) change their way. Bytes. In one place, as their cost
+// The sizes at which direct operations (direct.h) switch algorithms, in bytes. In one place, as their cost
 // model and the probe go by them too.
 #pragma once
 
@@ -34,7 +34,7 @@ inline constexpr std::int64_t kPartWindows = 4;
 /// Longer results pass by the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// So do longer vectors that need only be copied: who has them writes them to where they are wanted (a broadcast by all, a
-/// part each); shorter ones are read by who wants them. Where one rank alone would read, they are written sooner.
+/// part each); shorter ones are read by whoever needs them. Where one rank alone would read, they are written sooner.
 inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
 
 /// Whether that is so, of memory that all ranks see; `bytes` are of the vector.

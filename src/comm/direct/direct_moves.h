@@ -2,10 +2,10 @@
 // direct_protocol.h: places are named, not pointed to. Nothing is allocated; moves are handed to a
 // visitor one by one.
 //
-// `Peers` tells what this rank sees of its peers:
+// `Peers` is what this rank sees of its peers:
 //   Offers offers(Rank)               what the rank offered in this call
 //   Extent sends(Rank from, Rank to)  of an all-to-all with counts: where in the input of `from` the
-//                                     elements for `to` lie
+//                                     elements for `to` are
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Move {
   std::int64_t bytes = 0;
 };
 
-/// Where the copy of an input of this length lies.
+/// Where the copy of an input of this length is.
 [[nodiscard]] constexpr Place copy_place(std::int64_t input_bytes) {
   return input_bytes <= static_cast<std::int64_t>(kInlineBytes) ? Place::Inline : Place::Copy;
 }
@@ -250,7 +250,7 @@ class DirectMoves {
     return geometry_.received.empty() ? geometry_.block(call_.me).offset
                                       : peers_.sends(from, call_.me).offset;
   }
-  /// The length of a peer's whole input, which decides where its copy lies. All inputs are equally
+  /// The length of a peer's whole input, which decides where its copy is. All inputs are equally
   /// long, but for blocks and all-to-all with counts.
   [[nodiscard]] std::int64_t input_bytes(Rank from) const {
     if (has_own_block()) {

@@ -78,7 +78,7 @@ Stores DirectOp::stores_for_sharing() {
                                    : state_.sharing().propose(call_.operation, bytes);
 }
 
-/// All who are awaited have come. Throws if one of them called something else.
+/// All who are awaited have announced. Throws if one of them called something else.
 void DirectOp::choose_path() {
   PathChoice choice(direct_);
   const std::uint64_t fingerprint = compared(record_);
@@ -130,7 +130,7 @@ void DirectOp::fail_mismatch() {
   };
   std::vector<Witness> witnesses = witnesses_of_this();
   std::uint64_t sequence = record_.sequence;
-  // If all agree on this call, one before it was another on each side, and nobody looked at both.
+  // If all agree on this call, an earlier one differed, and nobody compared both sides.
   for (std::uint64_t back = kEarly / 2; back > 0 && !differ(witnesses); --back) {
     if (record_.sequence > back) {
       sequence = record_.sequence - back;
@@ -140,15 +140,15 @@ void DirectOp::fail_mismatch() {
   if (!differ(witnesses)) {
     context_.op.failures.fail(
         CommFault::Mismatch, {},
-        fmt::format("call #{}, {}: the ranks disagree on a call before it, of those that a "
-                    "rank may leave before the others come",
+        fmt::format("call #{}, {}: the ranks disagree on a call before it, one that a "
+                    "rank may leave before the others arrive",
                     record_.sequence, to_text(record_)));
   }
   context_.op.failures.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
                             mismatch_text(sequence, witnesses));
 }
 
-/// Who has come, and what they called.
+/// Who has announced this call, and what they called.
 std::vector<Witness> DirectOp::witnesses_of_this() const {
   std::vector<Witness> witnesses;
   witnesses.reserve(static_cast<std::size_t>(direct_.ranks));
@@ -161,7 +161,7 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   return witnesses;
 }
 
-/// What those who have come to this call had called in one before, if they left that early.
+/// What those who announced this call had called in one before, if they left that early.
 std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
   std::vector<Witness> witnesses = witnesses_of_this();
   for (Rank r = 0; r < direct_.ranks; ++r) {

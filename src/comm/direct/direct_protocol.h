@@ -28,7 +28,7 @@ namespace trireme::comm {
 /// How the data of a call moves (see direct.h). All ranks of a call take the same.
 enum class Path : std::uint8_t { Read, Share, Chunked };
 
-/// What a rank says of its two buffers.
+/// What a rank offers of its two buffers.
 struct Offers {
   Offer input = Offer::Nothing;
   Offer output = Offer::Nothing;
@@ -42,7 +42,7 @@ struct Offers {
   friend bool operator==(const Offers&, const Offers&) = default;
 };
 
-/// Where a rank's buffers lie.
+/// Who can see a rank's buffers.
 struct Visibility {
   bool input = false;      ///< peers can read the input
   bool output = false;     ///< peers can write to the output
@@ -144,7 +144,7 @@ struct DirectCall {
     return rank != root && is_halved(operation, ranks, longest_block());
   }
 
-  // What this rank offers. Asking where a buffer lies takes time: a small call does without.
+  // What this rank offers. Looking up a buffer takes time: a small call avoids it.
 
   /// Whether peers may use a buffer of this rank; else its input is short, and copied.
   [[nodiscard]] bool may_lend() const {
@@ -227,7 +227,7 @@ struct DirectCall {
           .is_early = geometry.bytes() <= kCopyAnyway && has_root(call.operation)};
 }
 
-/// The choice of a path, from the offers of the ranks that are awaited. Every rank comes to the same,
+/// The choice of a path, from the offers of the ranks that are awaited. Every rank chooses the same,
 /// as all see the same offers; or, in an early call, as every input is a copy.
 class PathChoice {
  public:

@@ -31,7 +31,7 @@ struct DirectProgress {
   Path path = Path::Read;
   bool someone_waits = false;
   DirectStep last = DirectStep::Take;  ///< of the pipeline: the three steps take turns
-  Rank seen = 0;                       ///< the ranks below this one, of those awaited, have come
+  Rank seen = 0;  ///< the ranks below this one, of those awaited, have announced
   Offers mine{};
   std::int64_t windows = 0;  ///< chunks of the chunked path
   std::int64_t staged = 0;
@@ -52,7 +52,7 @@ struct Tick {
   std::int64_t chunks = 0;
 };
 
-/// `Peers` tells what this rank sees of its peers:
+/// `Peers` is what this rank sees of its peers:
 ///   bool may_begin()                            all are done with the call before the last
 ///   bool has_stamped(Rank)                      the rank's offers are there
 ///   bool has_reached(Rank, Stage, int64 chunks) the rank's clock shows at least this

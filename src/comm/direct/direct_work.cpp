@@ -1,4 +1,4 @@
-// What direct operations do with data: the copying and combining that direct_moves.h says, in real memory.
+// What direct operations do with data: the copying and combining that direct_moves.h plans, in real memory.
 #include <fmt/format.h>
 
 #include "comm/direct/direct.h"

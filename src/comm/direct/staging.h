@@ -1,4 +1,4 @@
-// How large the staging memory of a rank in a group is. It lies behind the rank's Area. Bytes.
+// How large the staging memory of a rank in a group is. It follows the rank's Area. Bytes.
 //
 // A shot holds a whole small input; there are two, used in turn like the slots, each followed by
 // tables of block sizes. Chunks of longer inputs circulate in a round of their own, and the results of

@@ -48,7 +48,7 @@ void ExchangeOp::check(Seconds /*stuck*/) {
     if (heard_[i] || !failure || !world_.is_final(rank, left_)) {
       continue;
     }
-    (void)listen();  // what it said before it ended counts
+    (void)listen();  // what it sent before it ended counts
     if (heard_[i]) {
       continue;
     }
@@ -64,7 +64,7 @@ void ExchangeOp::expire(Seconds stuck) {
     if (!heard_[i]) {
       throw CommError(
           CommFault::Late, {options_.ranks[i]},
-          fmt::format("making a group: rank {} is alive but did not come within {:.1f} s",
+          fmt::format("making a group: rank {} is alive but did not join within {:.1f} s",
                       options_.ranks[i], stuck.count));
     }
   }

@@ -1,4 +1,4 @@
-// ExchangeOp: ranks tell each other something by messages, to make a group.
+// ExchangeOp: ranks exchange data by messages, to make a group.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace trireme::comm {
 
-/// All of some ranks tell each other something, by messages. A rank that dies, stops or leaves before, or does not come
+/// Some ranks send one another their data. A rank that dies, stops or leaves before, or does not join
 /// in time, is an error.
 class ExchangeOp : public Op {
  public:

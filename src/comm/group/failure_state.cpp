@@ -26,7 +26,7 @@ std::string_view fault_text(CommFault fault) {
     case CommFault::Left:
       return "left the world";
     case CommFault::Late:
-      return "did not come";
+      return "did not join in time";
     case CommFault::Corrupt:
       return "sent damaged data";
     case CommFault::Dead:
@@ -52,7 +52,7 @@ void FailureState::throw_dead() const {
   MutexLock lock(mutex_);
   throw CommError(
       CommFault::Dead, {},
-      fmt::format("the group is dead; shrink() it to go on. It failed with: {}", reason_));
+      fmt::format("the group is dead: call shrink() to continue. It failed with: {}", reason_));
 }
 
 /// The first to find a failure tells the members. False for all others.
@@ -137,7 +137,7 @@ void FailureState::fail_for(Rank place, CommFault fault, const std::string& why,
 
 void FailureState::fail_given_up(Rank by, const std::string& what) {
   fail(CommFault::Stopped, {world_.rank()},
-       fmt::format("{}: rank {} gave rank {} up, which gave no sign of life for longer than the "
+       fmt::format("{}: rank {} declared rank {} dead: it gave no sign of life for longer than the "
                    "deadline of {}",
                    what, by, world_.rank(), to_text(world_.options().deadline)));
 }
@@ -206,7 +206,7 @@ void FailureState::fail_late(const std::vector<Rank>& places, Seconds stuck,
   }
   const std::string seen = places.empty() ? "" : last_call_of(places.front());
   fail(CommFault::Late, late,
-       fmt::format("{}: rank {} waited {:.1f} s for rank {}, which is alive but did not come{}",
+       fmt::format("{}: rank {} waited {:.1f} s for rank {}, which is alive but did not join{}",
                    what, world_.rank(), stuck.count, fmt::join(late, ", "), seen));
 }
 

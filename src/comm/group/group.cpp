@@ -62,7 +62,7 @@ bool Pending::wait(Seconds at_most) {
 
 namespace {
 
-/// Checks the call. If it cannot be, the others are told before the error goes on.
+/// Checks the call. If it is invalid, the others are told before the error propagates.
 const comm::Prepared& prepare(GroupCore& group, const Call& call) {
   group.failures().require_alive();
   try {
@@ -74,7 +74,7 @@ const comm::Prepared& prepare(GroupCore& group, const Call& call) {
 }
 
 /// Does something of a call. An exception that is not a CommError is this rank's own, of its reduction for example: the
-/// others are told that this rank failed before it is thrown on.
+/// others are told that this rank failed before it is rethrown.
 template <class Body>
 auto or_abandon(GroupCore& group, const Call& call, Body body) {
   try {
@@ -90,7 +90,7 @@ auto or_abandon(GroupCore& group, const Call& call, Body body) {
   }
 }
 
-/// A call under way, with all it refers to.
+/// A call in progress, with all it refers to.
 class CallOp : public comm::Op {
  public:
   /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.

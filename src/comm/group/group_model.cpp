@@ -37,7 +37,7 @@ int cores_of(const std::optional<HostCosts>& costs) {
   return costs ? costs->cores : usable_cores();
 }
 
-/// Ranks that outnumber their cores take turns: a message comes when the scheduler gets to it.
+/// Ranks that outnumber their cores take turns: a message arrives when the scheduler gets to it.
 LinkLevel crowded(LinkLevel link, const std::optional<HostCosts>& costs, Rank ranks) {
   if (costs && ranks > costs->cores) {
     link.alpha = std::max(link.alpha, costs->wait_of(ranks).next);
@@ -141,7 +141,7 @@ class HostMessages {
   }
 
   const MessageCost& cost_;
-  double late_;  ///< where ranks take turns: what a message comes later
+  double late_;  ///< where ranks take turns: how much later a message arrives
   double gamma_;
   int cores_;
   std::function<double(Rank busy)> crowding_;

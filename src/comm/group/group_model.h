@@ -18,10 +18,10 @@
 
 namespace trireme::comm {
 
-/// How the ranks of a group lie.
+/// How the ranks of a group are distributed.
 struct GroupShape {
   Rank ranks = 1;
-  Rank ranks_per_host = 0;  ///< where they lie host by host, equally many on each; else 0
+  Rank ranks_per_host = 0;  ///< if they are grouped by host, equally many on each; else 0
   TransportKind transport = TransportKind::SharedMemory;  ///< the slowest between two of them
   bool sees_memory = true;                                ///< direct operations can be done
 };

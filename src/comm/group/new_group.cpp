@@ -120,7 +120,7 @@ Group Group::subset(const std::vector<Rank>& places) {
   for (const Rank place : places) {
     if (place < 0 || place >= size()) {
       throw Error(ErrorKind::Usage,
-                  fmt::format("subset: {} is no place of a group of {}", place, size()));
+                  fmt::format("subset: invalid rank {} in a group of {}", place, size()));
     }
     members.push_back(core_->members().world_rank(place));
     context = mix_context(context, static_cast<std::uint64_t>(place) + 1);

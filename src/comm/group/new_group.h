@@ -1,4 +1,4 @@
-// What a new group is made from: split, subset and shrink bring the members' entries together, each in its own way.
+// What a new group is made from: split, subset and shrink each collect the members' entries.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct GroupEntry {
 [[nodiscard]] std::uint64_t mix_context(std::uint64_t a, std::uint64_t b);
 
 /// An area of this rank's for a new group. If the group is not made after all it is left alone: others
-/// may have been told of it.
+/// may know of it.
 class NewArea {
  public:
   explicit NewArea(WorldCore& world);

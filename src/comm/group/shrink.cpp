@@ -64,7 +64,7 @@ class AgreeOp : public comm::Op {
                     world_.rank(), state.reason));
   }
 
-  /// The time counts from the beginning: messages that come and go do not make the wait longer.
+  /// The time counts from the beginning: messages do not extend the wait.
   void check(Seconds /*stuck*/) override {
     observe();
     const Seconds waited{
@@ -93,7 +93,7 @@ class AgreeOp : public comm::Op {
     for (const Rank member : members_) {
       const std::optional<Failure> failure =
           member == world_.rank() ? std::nullopt : world_.failure(member);
-      // What a rank said before it failed still counts, that it had joined above all.
+      // What a rank sent before it failed still counts, above all that it had joined.
       const bool counts = failure && world_.is_final(member, left_);
       seen.push_back(counts ? failure->standing : Standing::Alive);
     }
@@ -107,7 +107,7 @@ class AgreeOp : public comm::Op {
   std::chrono::steady_clock::time_point began_;
 };
 
-/// Survivors that disagree, as one that was given up may, get groups that do not hear each other.
+/// Survivors that disagree, as one that was declared dead may, get groups that ignore each other.
 std::uint64_t context_of(std::uint64_t context, const std::vector<Rank>& members) {
   for (const Rank member : members) {
     context = mix_context(context, static_cast<std::uint64_t>(member) + 1);

@@ -26,7 +26,7 @@ struct JoinParts {
 };
 
 /// Returns when all ranks are there and connected. Throws Error(System), or Error(Peer) naming the
-/// ranks that did not come.
+/// ranks that did not join.
 [[nodiscard]] std::unique_ptr<WorldCore> join(const JoinParts& parts);
 
 }  // namespace trireme::comm

@@ -27,7 +27,7 @@ namespace {
 
 using comm::Fd;
 
-/// Two ends that talk to each other. Writing to one whose other end is gone is no signal.
+/// Two ends that talk to each other. Writing to one whose other end is closed raises no signal.
 struct Line {
   Fd child;
   Fd parent;
@@ -204,7 +204,7 @@ class Children {
     }
   }
 
-  /// It has ended, but the system does not say how.
+  /// It has ended, but the system does not report how.
   void note_lost_status(const Child& child) {
     if (has_succeeded(*child.line)) {
       return;

@@ -74,12 +74,12 @@ void leave_store(const Newcomer& self, comm::Store& store, comm::Deadline deadli
   }
 }
 
-/// How many ranks have to hear of a failure: all, or where some did not come in time those that did.
+/// How many ranks must learn of a failure: all, or if some did not join in time those that did.
 std::int64_t ranks_to_hear(const Newcomer& self, comm::Store& store) {
   return comm::passed(self.deadline) ? store.add("world/entered", 0) : self.launch.size;
 }
 
-/// The same after a failure. Rank 0 waits for the others to hear of it, but not for long.
+/// The same after a failure. Rank 0 waits for the others to learn of it, but not for long.
 void leave_failed_store(const Newcomer& self, comm::Store& store) noexcept {
   constexpr Seconds kPatience{5.0};
   constexpr std::chrono::milliseconds kPause(5);

@@ -1,12 +1,12 @@
 // The loops over data: copying and combining, vectorized for the machine at hand. Any thread; no
 // state but the instruction set found at first use.
 //
-// The same bits come out whatever the instruction set. Every two-operand reduction is commutative
+// Results are equal to the bit on every instruction set. Every two-operand reduction is commutative
 // to the bit, so two ranks that combine the same two buffers agree whichever they put first:
 // - integers wrap around; Average divides the wrapped sum and rounds towards zero;
 // - f16 and bf16 are combined (and divided) in f32 and rounded once at the end;
 // - Min and Max are IEEE 754-2019 minimum and maximum: a NaN wins, and -0 is less than +0;
-// - a NaN that comes out of combining or dividing is the positive quiet one with no payload.
+// - a NaN that results from combining or dividing is the positive quiet one with no payload.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lanes: how elements of one type lie in the vectors of one Machine (see loop_bodies.h), and what
+// Lanes: the layout of elements of one type in the vectors of one Machine (see loop_bodies.h), and what
 // combines two such vectors. Any thread.
 //
 // `Value` is the type that elements are combined as. A raw vector of elements is widened to kParts

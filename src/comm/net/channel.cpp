@@ -65,7 +65,7 @@ bool Channel::advance() {
 }
 
 /// False if some of what the handshake says has to wait. What cannot be sent because the other side
-/// is gone counts as sent: reading will tell.
+/// has closed counts as sent: reading will show it.
 bool Channel::flush_handshake() {
   writer_waits_to_write_ = false;
   while (!handshake_->to_send().empty()) {
@@ -161,7 +161,8 @@ void send_all(Channel& channel, std::span<const std::byte> data, Deadline deadli
     if (closed || !wait_for(channel.socket(), ready, deadline)) {
       throw Error(ErrorKind::System,
                   fmt::format("{} {}, with {} of {} bytes sent", channel.peer(),
-                              closed ? "is gone" : "takes no more", total - data.size(), total));
+                              closed ? "closed the connection" : "accepts no more data",
+                              total - data.size(), total));
     }
   }
 }
@@ -173,7 +174,7 @@ std::size_t receive_some(Channel& channel, std::span<std::byte> into, Deadline d
       return received.bytes;
     }
     if (received.outcome == Outcome::Closed) {
-      throw Error(ErrorKind::System, fmt::format("{} is gone", channel.peer()));
+      throw Error(ErrorKind::System, fmt::format("{} closed the connection", channel.peer()));
     }
     const Ready ready = received.outcome == Outcome::WaitRead ? Ready::Read : Ready::Write;
     if (!wait_for(channel.socket(), ready, deadline)) {

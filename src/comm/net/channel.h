@@ -32,7 +32,7 @@ class Channel {
  public:
   /// On a connected socket. `options.peer` may be empty: it is then asked of the socket.
   Channel(Fd socket, HandshakeOptions options);
-  /// Tells the other side that no more comes, without waiting.
+  /// Tells the other side that no more follows, without waiting.
   ~Channel();
   Channel(Channel&&) noexcept;
   Channel& operator=(Channel&&) noexcept;
@@ -55,7 +55,7 @@ class Channel {
   /// always worth knowing.
   [[nodiscard]] bool wants_write() const noexcept;
 
-  /// Whether bytes have come that were neither read nor can be waited for: read() them first.
+  /// Whether bytes have arrived that were neither read nor can be waited for: read() them first.
   [[nodiscard]] bool has_buffered() const noexcept { return tls_ && tls_->has_buffered(); }
 
   /// Ends the connection so that what was written last still arrives, if that needs no waiting.
@@ -86,10 +86,10 @@ void open(Channel& channel, Deadline deadline);
 /// descriptors. Throws as connect_to() and advance(), or Error(Peer) at the deadline.
 [[nodiscard]] Channel connect_channel(const Address& address, const HandshakeOptions& options,
                                       Deadline deadline);
-/// Waits until all is sent. Throws Error(System) at the deadline or if the other side is gone.
+/// Waits until all is sent. Throws Error(System) at the deadline or if the other side has closed.
 void send_all(Channel& channel, std::span<const std::byte> data, Deadline deadline);
-/// Waits until at least a byte has come; how many, 0 at the deadline. Throws Error(System) if the
-/// other side is gone.
+/// Waits until at least a byte has arrived; how many, 0 at the deadline. Throws Error(System) if the
+/// other side has closed.
 [[nodiscard]] std::size_t receive_some(Channel& channel, std::span<std::byte> into,
                                        Deadline deadline);
 

@@ -31,8 +31,8 @@ using Deadline = Clock::time_point;
   return {std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 
-/// What poll() wants to hear: milliseconds until the deadline, rounded up; an hour at most, so the
-/// caller looks at the clock again.
+/// The timeout for poll(): milliseconds until the deadline, rounded up; an hour at most, so the
+/// caller checks the clock again.
 [[nodiscard]] inline int poll_timeout(Deadline deadline) {
   constexpr std::chrono::milliseconds kMost = std::chrono::hours(1);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());

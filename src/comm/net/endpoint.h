@@ -1,4 +1,4 @@
-// Endpoints: where a socket is bound or connected to, in the form that the socket API wants. Any thread.
+// Endpoints: where a socket is bound or connected to, in the form of the socket API. Any thread.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Resolved {
   std::vector<Endpoint> endpoints;
   std::string problem;  ///< why there are none
 };
-/// What the address stands for, as the system's resolver says.
+/// What the address stands for, by the system's resolver.
 [[nodiscard]] Resolved resolve(const Address& address);
 
 }  // namespace trireme::comm

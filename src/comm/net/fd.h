@@ -1,4 +1,4 @@
-// File descriptors that close themselves, and how the system's errors are said. An Fd belongs to
+// File descriptors that close themselves, and the text of the system's errors. An Fd belongs to
 // one thread at a time; the functions may be called from any.
 #pragma once
 

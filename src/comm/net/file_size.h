@@ -21,7 +21,7 @@ class FileSizeGuard {
   bool was_pending_ = false;
 };
 
-/// As throw_system(), but EFBIG comes with the limit and how to raise it.
+/// As throw_system(), but EFBIG names the limit and how to raise it.
 [[noreturn]] void throw_file_system(std::string_view what, int number);
 
 }  // namespace trireme::comm

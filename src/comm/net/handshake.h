@@ -11,7 +11,7 @@
 // the head and nonce of client and server. The code is the purpose of the connection, or why it is
 // refused; a refusal may stand in place of any later message and is the last. Both nonces are in
 // both HMACs, so nothing that was recorded can be played again; the labels keep one side's proof
-// from being the other's. The proof of the server comes first: a client tells a stranger nothing.
+// from being the other's. The server proves itself first: a client reveals nothing to a stranger.
 // That one side wants TLS and the other does not is said after the proofs, so that both may believe it.
 #pragma once
 
@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 /// What a connection is for. Each server serves one.
 enum class Purpose : std::uint8_t { Store = 1, Data = 2 };
 enum class Side : std::uint8_t { Client, Server };
-/// What comes after the handshake: bytes as they are, or TLS 1.3 with a key made from the secret.
+/// What follows the handshake: plain bytes, or TLS 1.3 with a key made from the secret.
 enum class Encryption : std::uint8_t { None, Tls };
 
 struct HandshakeOptions {
@@ -44,7 +44,7 @@ struct HandshakeOptions {
   std::string peer;  ///< the other side's name, for messages: "127.0.0.1:4000"
 };
 
-/// One side of a handshake. Feed it what arrives, send what it has to say:
+/// One side of a handshake. Feed it what arrives, send what it returns:
 ///
 ///   while (handshake.state() == Handshake::State::Going) {
 ///     … send handshake.to_send(), handshake.sent(n) …

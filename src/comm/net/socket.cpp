@@ -72,7 +72,7 @@ std::pair<Fd, int> try_connect(const Endpoint& endpoint, Deadline deadline) {
     if (is_connected_to_itself(socket)) {
       return {Fd(), ECONNREFUSED};
     }
-  } catch (const Error&) {  // it is gone again already
+  } catch (const Error&) {  // it is closed again already
     return {Fd(), ECONNRESET};
   }
   return {std::move(socket), 0};
@@ -149,7 +149,7 @@ std::optional<Fd> accept_now(const Fd& listener) {
   for (;;) {
     Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
-      const int on = 1;  // may fail if the peer has gone already, which reading will show
+      const int on = 1;  // may fail if the peer has closed already, which reading will show
       setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       return socket;
     }

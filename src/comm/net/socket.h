@@ -1,5 +1,6 @@
-// TCP sockets: one throwing wrapper per system call. All sockets are non-blocking, close on exec and send without delay or SIGPIPE. Functions may be called
-// from any thread; a socket is used by one thread at a time.
+// TCP sockets: one throwing wrapper per system call. All sockets are non-blocking, close on exec and
+// send without delay or SIGPIPE. Functions may be called from any thread; a socket is used by one
+// thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -36,15 +37,15 @@ class AddressInUse : public Error {
 /// system's resolver, whose own patience is not cut short. Throws Error(System) with the last reason.
 [[nodiscard]] Fd connect_to(const Address& address, Deadline deadline);
 
-/// Waits for a connection. Throws Error(System) if none came in time.
+/// Waits for a connection. Throws Error(System) if none arrived in time.
 [[nodiscard]] Fd accept_one(const Fd& listener, Deadline deadline);
 /// A connection that is waiting, or nothing. Throws Error(System), also if descriptors run out.
 [[nodiscard]] std::optional<Fd> accept_now(const Fd& listener);
 
-/// The other end as "127.0.0.1:51234", or "an unknown peer" once the connection is gone.
+/// The other end as "127.0.0.1:51234", or "an unknown peer" once the connection is closed.
 [[nodiscard]] std::string peer_of(const Fd& socket);
 
-/// Waits until the socket can be read from (or written to, or is gone); false at the deadline.
+/// Waits until the socket can be read from (or written to, or is closed); false at the deadline.
 enum class Ready : std::uint8_t { Read, Write };
 [[nodiscard]] bool wait_for(const Fd& socket, Ready what, Deadline deadline);
 
@@ -54,7 +55,7 @@ struct Transfer {
     Moved,      ///< `bytes` of them, at least 1 (or 0 if 0 were asked for)
     WaitRead,   ///< try again when the socket can be read from
     WaitWrite,  ///< try again when the socket can be written to
-    Closed,     ///< the other side has gone, orderly or not
+    Closed,     ///< the other side has closed, orderly or not
   };
   Outcome outcome = Outcome::Moved;
   std::size_t bytes = 0;

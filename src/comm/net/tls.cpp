@@ -53,7 +53,7 @@ int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** id, std::siz
                 SSL_SESSION** session) {
   *session = nullptr;
   if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256) {
-    return 1;  // the key is for SHA-256; go on without one, which the server will not
+    return 1;  // the key is for SHA-256; continue without one, which the server will not
   }
   *session = session_of(ssl);
   *id = kIdentity.data();
@@ -110,7 +110,7 @@ struct Tls::State {
   Transfer::Outcome flush();
 
   // OpenSSL's own socket BIO calls the system for every record, and write() raises SIGPIPE when the
-  // peer has gone. This one collects what is to be sent, and reads ahead.
+  // peer has closed. This one collects what is to be sent, and reads ahead.
   static int collect(BIO* bio, const char* data, int length);
   static int receive(BIO* bio, char* into, int length);
   static long control(BIO* bio, int command, long number, void* pointer);
@@ -197,8 +197,8 @@ Tls::Tls(const Fd& socket, Side side, const Digest& key, std::uint64_t records_p
   SSL_set_bio(ssl, bio, bio);
   SSL_set_app_data(ssl, &state_->key);
   if (side == Side::Client) {
-    // Without a trusted root, this refuses a server that comes with a certificate instead of the
-    // key. The server has no certificate, so that it can only go on with the key.
+    // Without a trusted root, this refuses a server that presents a certificate instead of the
+    // key. The server has no certificate, so that it can only continue with the key.
     SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
     SSL_set_connect_state(ssl);
   } else {
@@ -245,7 +245,7 @@ Transfer Tls::read(std::span<std::byte> into) {
   Transfer transfer = failed(result, "read");
   if (transfer.outcome == Transfer::Outcome::WaitRead && !state_->out.empty() &&
       state_->owed == 0) {
-    transfer.outcome = Transfer::Outcome::WaitWrite;  // the negotiation has to go on first
+    transfer.outcome = Transfer::Outcome::WaitWrite;  // the negotiation must continue first
   }
   return transfer;
 }

@@ -30,9 +30,9 @@ class Tls {
   // same bytes. Throw Error(Peer) if what arrives is not TLS with this key.
   [[nodiscard]] Transfer read(std::span<std::byte> into);
   [[nodiscard]] Transfer write(std::span<const std::byte> data);
-  /// Whether bytes have come that were not read: the system does not know of them any more.
+  /// Whether bytes have arrived that were not read: the system does not know of them any more.
   [[nodiscard]] bool has_buffered() const noexcept;
-  /// Tells the other side that no more comes, if that is possible at once.
+  /// Tells the other side that no more follows, if that is possible at once.
   void close() noexcept;
 
  private:

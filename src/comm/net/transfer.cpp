@@ -1,4 +1,4 @@
-// Moving bytes through a socket: the part of socket.h that comes after connecting.
+// Moving bytes through a socket: the part of socket.h after connecting.
 #include <array>
 #include <cerrno>
 

@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Checks that the peers are alive come every so many spins; each costs a look at every peer.
+/// How many spins between checks that the peers are alive; each checks every peer.
 constexpr int kSpinsPerCheck = 512;
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
@@ -61,7 +61,7 @@ bool Backoff::pause() {
   if (!announced_) {
     token_ = idle_.announce();
     announced_ = true;
-    return false;  // the caller looks once more before the sleep
+    return false;  // the caller checks once more before the sleep
   }
   idle_.sleep(token_, kLongestSleep);
   idle_.withdraw();
@@ -193,7 +193,7 @@ bool Engine::advance(Job& job, bool check) {
   }
 }
 
-/// The first job of each line. A job's time begins when its turn comes.
+/// The first job of each line. A job's time begins with its turn.
 bool Engine::advance_lines(bool check) {
   bool moved = false;
   for (auto it = lines_.begin(); it != lines_.end();) {
@@ -210,7 +210,7 @@ bool Engine::advance_lines(bool check) {
   return moved;
 }
 
-/// Messages: there may be thousands, and most only wait for the mailbox, so they are looked into now and then.
+/// Messages: there may be thousands, and most only wait for the mailbox, so they are checked now and then.
 bool Engine::advance_messages(bool check) {
   constexpr std::chrono::milliseconds kBetweenChecks{10};
   if (messages_.empty()) {

@@ -1,4 +1,4 @@
-// FailureHandler: how an operation finds out that its group failed, and makes it fail. Called only
+// FailureHandler: how an operation learns that its group failed, and makes it fail. Called only
 // while an operation waits or fails, never in a call that goes well.
 #pragma once
 

@@ -22,7 +22,7 @@ constexpr std::size_t kSlack = 4;
 }  // namespace
 
 void ScratchPool::Free::operator()(std::byte* memory) const {
-  std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc): it came from aligned_alloc
+  std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc): allocated by aligned_alloc
 }
 
 ScratchPool::Piece ScratchPool::take(std::size_t bytes) {

@@ -1,6 +1,6 @@
-// Scratch: memory that an operation needs while it goes on, taken from the world's pool.
+// Scratch: memory that an operation needs while it runs, taken from the world's pool.
 //
-// Fresh memory is dear: the system clears every page at its first touch, which takes longer than to
+// Fresh memory is expensive: the system clears every page at its first touch, which takes longer than to
 // send it. The pool keeps what operations give back, so that a training loop touches fresh pages in its
 // first step only.
 #pragma once

@@ -77,7 +77,7 @@ struct Number {
   Rank value = 0;
 };
 
-/// What one launcher says.
+/// What one launcher sets.
 struct Found {
   Source source;
   Number rank;
@@ -264,7 +264,7 @@ class Finder {
   }
 
   /// A port that all ranks of a job come to by themselves, below those that systems give out: 15000
-  /// to 29999. Another job may have it; then listening fails, and TRIREME_STORE is the way out.
+  /// to 29999. Another job may have it; then listening fails, and TRIREME_STORE avoids it.
   static std::uint16_t port_of(std::string_view job) {
     std::uint32_t hash = 2166136261U;  // FNV-1a
     for (const char c : job) {

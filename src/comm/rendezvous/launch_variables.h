@@ -1,4 +1,4 @@
-// What the program that started this process says about the job, in environment variables. Pure: the
+// What the program that started this process sets about the job, in environment variables. Pure: the
 // caller gives the lookup, since libraries do not read the environment. Any thread.
 //
 //   launcher   rank, size                                  meeting point
@@ -36,7 +36,7 @@ enum class Launcher : std::uint8_t { Alone, Trireme, Torchrun, OpenMpi, Mpich, S
 [[nodiscard]] std::string_view name(Launcher launcher);
 
 struct LaunchInfo {
-  Launcher launcher = Launcher::Alone;  ///< Alone: nobody says anything, a job of one rank
+  Launcher launcher = Launcher::Alone;  ///< Alone: no variables, a job of one rank
   Rank rank = 0;
   Rank size = 1;
   std::optional<Rank> local_rank;  ///< among the ranks of this host

@@ -1,11 +1,11 @@
 // What the store holds:
 //   world/claim/R    which process is rank R
-//   world/options    what the rank that came first was started with
-//   world/problem    why the ranks do not fit together; "" once all have come and they do
+//   world/options    what the rank that joined first was started with
+//   world/problem    why the ranks do not fit together; "" once all have joined and they do
 //   world/remark     a rank number that was used twice, for those who miss another rank
-//   world/here/R     1 once rank R has come
-//   world/here       how many have come
-//   world/met        the verdict when all have come: "", or the kind and text of the error for all
+//   world/here/R     1 once rank R has joined
+//   world/here       how many have joined
+//   world/met        the verdict when all have joined: "", or the kind and text of the error for all
 //   world/connected  how many have connected to all others
 //   world/complete   the verdict when all have
 #include "comm/rendezvous/roster.h"
@@ -166,7 +166,7 @@ void Roster::fail(const std::string& why) noexcept {
         verdict_text(ErrorKind::Peer, fmt::format("rank {} could not join: {}", place_.rank, why));
     store_.insert(kMet, verdict);  // nothing happens if there is one
     store_.insert(kComplete, verdict);
-  } catch (const std::exception&) {  // the store is gone; the others notice that by themselves
+  } catch (const std::exception&) {  // the store has failed; the others notice that themselves
   }
 }
 
@@ -175,7 +175,7 @@ void Roster::await_verdict(const std::string& stage) {
   try {
     verdict = store_.get(stage, deadline_);
   } catch (const Error& error) {
-    if (!passed(deadline_)) {  // the store is gone
+    if (!passed(deadline_)) {  // the store has failed
       throw Error(error.kind(), fmt::format("rank {} of {} waits for the others: {}", place_.rank,
                                             place_.size, error.what()));
     }
@@ -195,7 +195,7 @@ std::string Roster::timeout_text(const std::string& stage) {
   }
   const std::vector<Rank> missing = missing_ranks();
   if (missing.empty()) {
-    return waited + "the last rank came too late: raise WorldOptions::join_timeout";
+    return waited + "the last rank arrived too late: raise WorldOptions::join_timeout";
   }
   const std::string remark = store_.insert(kRemark, "");
   return fmt::format(

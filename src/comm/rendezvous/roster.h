@@ -1,5 +1,5 @@
 // Roster: the ranks of a job that have joined, as the job's store records them. It finds rank numbers
-// that are used twice, ranks with different options and ranks that do not come, and tells all ranks
+// that are used twice, ranks with different options and ranks that do not join, and tells all ranks
 // what is wrong. Used by one thread.
 #pragma once
 
@@ -34,7 +34,7 @@ struct RosterPlace {
 
 class Roster {
  public:
-  /// `store` outlives it. The ranks have until `deadline` to come.
+  /// `store` outlives it. The ranks have until `deadline` to join.
   Roster(Store& store, RosterPlace place, Deadline deadline);
 
   /// Reserves this rank's number for this process. Of several processes that claim one number, at the
@@ -42,18 +42,18 @@ class Roster {
   /// RankTaken that names both processes.
   void claim();
 
-  /// Records what this rank was started with. A difference from the rank that came first is an error
+  /// Records what this rank was started with. A difference from the rank that joined first is an error
   /// on all ranks, which await_all() throws.
   void record(const WorldOptions& options);
 
   /// This rank is there. Waits until all are. Throws Error(Usage) if ranks were started with different
-  /// options, Error(Peer) that names the missing ranks, and what another rank told by fail().
+  /// options, Error(Peer) that names the missing ranks, and what another rank reported by fail().
   void await_all();
 
   /// This rank has connected to all others. Waits until all have. Throws Error(Peer).
   void await_connected();
 
-  /// Tells the ranks that wait here why this one will not come. Never throws.
+  /// Tells the ranks that wait here why this one will not join. Never throws.
   void fail(const std::string& why) noexcept;
 
  private:
@@ -66,7 +66,7 @@ class Roster {
   Store& store_;
   RosterPlace place_;
   Deadline deadline_;
-  Rank expected_;  ///< as the rank says that came first
+  Rank expected_;  ///< according to the rank that joined first
 };
 
 }  // namespace trireme::comm

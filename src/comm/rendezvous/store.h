@@ -1,5 +1,5 @@
 // Store: a small table of keys that all ranks of a job see, through which they find one another.
-// Each implementation says which threads may call it.
+// Each implementation states which threads may call it.
 #pragma once
 
 #include <cstddef>

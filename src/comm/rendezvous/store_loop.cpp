@@ -50,7 +50,7 @@ void StoreLoop::run() noexcept {
     while (serve_events()) {
       drop_late_clients();
     }
-  } catch (const std::exception& error) {  // the store is gone; its clients will say so
+  } catch (const std::exception& error) {  // the store has failed; its clients will report it
     note(fmt::format("the store stopped: {}", error.what()));
   }
   flush_all();
@@ -86,7 +86,7 @@ Deadline StoreLoop::next_deadline() const {
   return next;
 }
 
-/// False when told to stop.
+/// False on stop().
 bool StoreLoop::serve_events() {
   std::array<epoll_event, 64> events{};
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
@@ -130,7 +130,7 @@ void StoreLoop::accept_clients() {
   }
 }
 
-/// Whether one more stranger may come in; the oldest has to go for it if it has had its time.
+/// Whether one more stranger may connect; the oldest has to go for it if it has had its time.
 bool StoreLoop::has_room() {
   if (strangers_.size() < most_strangers_) {
     return true;
@@ -177,7 +177,7 @@ void StoreLoop::drop_late_clients() {
     listening_ = true;
     waits_for_room_ = false;
   }
-  // In the order in which they came, which is that of their deadlines.
+  // In the order of their arrival, which is that of their deadlines.
   while (!strangers_.empty() && passed(oldest_stranger() + duration(options_.handshake_patience))) {
     drop(strangers_.front(),
          fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
@@ -205,8 +205,8 @@ void StoreLoop::serve(std::uint64_t name) {
   }
 }
 
-/// A rank of the job is set otherwise and will not come: those who would wait for it hear why. One
-/// that has not asked for anything hears it when it does; it may not be able to read yet.
+/// A rank of the job has other settings and will not join: those who would wait for it learn why. One
+/// that has not asked for anything learns it when it does; it may not be able to read yet.
 void StoreLoop::refuse_all(const std::string& why) {
   disagreement_ = why;
   std::vector<std::uint64_t> names;
@@ -288,7 +288,7 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
 
 void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
   const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
-  // What has come and epoll does not see is read when the client may be written to: soon.
+  // What has arrived and epoll does not see is read when the client may be written to: soon.
   const bool soon = client.channel.wants_write() || (in != 0 && client.channel.has_buffered());
   const std::uint32_t out = soon ? EPOLLOUT : 0U;
   if (client.watched != (in | out)) {

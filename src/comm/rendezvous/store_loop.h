@@ -19,7 +19,7 @@
 namespace trireme::comm {
 
 /// Each connection is a Channel, a FrameReader for what arrives and a text of what is still to be
-/// sent. What to answer is StoreService's affair.
+/// sent. StoreService decides what to answer.
 class StoreLoop {
  public:
   /// Listens when it returns. Throws Error(System).

@@ -23,7 +23,7 @@ class StoreService {
   /// What is to be sent now. A Get of a key without value has no answer yet; the request that gives
   /// it one has the answers for all who wait.
   [[nodiscard]] std::vector<Answer> handle(std::uint64_t client, Request request);
-  /// The client is gone: nothing is for it any more.
+  /// The client has left: nothing is for it any more.
   void forget(std::uint64_t client);
   /// How many Gets are waiting.
   [[nodiscard]] std::size_t waiting() const;

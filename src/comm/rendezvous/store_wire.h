@@ -1,11 +1,11 @@
-// What a store's client and server say to one another, after the handshake. Pure; one thread at a
+// The messages between a store's client and server, after the handshake. Pure; one thread at a
 // time.
 //
 //   frame    length of the rest (u32), rest
 //   request  id (u32), what (u8), length of the key (u32), key, value or number (i64) or nothing
 //   reply    id (u32), status (u8), value or number (i64) or nothing or a sentence
 //
-// All numbers are little endian. Replies may come in any order; a Cancel has none. A reply to id 0 is
+// All numbers are little endian. Replies may arrive in any order; a Cancel has none. A reply to id 0 is
 // the server's last sentence before it closes.
 #pragma once
 
@@ -39,7 +39,7 @@ struct Reply {
 [[nodiscard]] std::string encode(std::uint32_t id, Reply::Status status, std::string_view body);
 [[nodiscard]] std::string encode_number(std::int64_t number);
 
-/// Each takes the rest of a frame and throws Error(Input) that says what is wrong with it.
+/// Each takes the rest of a frame and throws Error(Input) with what is wrong with it.
 [[nodiscard]] Request decode_request(std::string_view rest);
 [[nodiscard]] Reply decode_reply(std::string_view rest);
 [[nodiscard]] std::int64_t decode_number(std::string_view body);

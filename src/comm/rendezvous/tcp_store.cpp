@@ -116,7 +116,7 @@ std::optional<Reply> TcpStore::receive(std::uint32_t id, Deadline deadline) {
   }
 }
 
-/// The reply, if it has come. Drops those to gets that were given up.
+/// The reply, if it has arrived. Drops those to gets that were given up.
 std::optional<Reply> TcpStore::find_reply(std::uint32_t id) {
   while (const std::optional<std::string> frame = reader_.next()) {
     Reply reply = decode_reply(*frame);

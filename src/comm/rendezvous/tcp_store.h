@@ -27,7 +27,7 @@ class TcpStore final : public Store {
   /// deadline, Error(Peer) if it refuses or is none of ours.
   TcpStore(TcpStoreOptions options, Deadline deadline);
 
-  // As in Store. If the server is gone or silent, each throws Error(System) that names its address,
+  // As in Store. If the server has closed or is silent, each throws Error(System) that names its address,
   // and so does every later call: there is no second connection. A get needs the time of a round
   // trip; with a deadline that has passed it finds nothing.
   void set(const std::string& key, std::string value) override;

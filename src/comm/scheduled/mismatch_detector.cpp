@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// A rank that has waited this long tells the others what it waits in.
+/// A rank that has waited this long tells the others in which call.
 constexpr Seconds kAskAfter{0.05};
 /// How long ranks that disagree wait for everyone's word before they give up.
 constexpr std::chrono::milliseconds kPatience{200};
@@ -103,7 +103,7 @@ void MismatchDetector::hear(Rank world_rank, const Record& record, bool is_quest
   if (is_question && mine) {
     send_(world_rank, ControlKind::Answer, *mine);
     if (mine->fingerprint != record.fingerprint) {
-      inquire(*mine, Seconds{1});  // so that all hear all
+      inquire(*mine, Seconds{1});  // so that all learn of all calls
     }
   }
 }
@@ -119,7 +119,7 @@ std::vector<Rank> MismatchDetector::silent_in(std::uint64_t sequence) {
   return silent;
 }
 
-/// Nobody has said anything of this call yet.
+/// Nobody has reported this call yet.
 void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   witnesses_.assign(members_.size(), Witness{});
   for (std::size_t i = 0; i < members_.size(); ++i) {

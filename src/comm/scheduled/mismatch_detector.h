@@ -1,7 +1,7 @@
-// MismatchDetector: how ranks that do not see one another's memory find out that they called different things.
+// MismatchDetector: how ranks that do not see one another's memory detect that they called different things.
 //
 // Each remembers what it called. One that waits long, or gets a message of another call, asks the others
-// what they called; when all have said so, or enough time has passed, there is a verdict. Any thread.
+// what they called; when all have answered, or enough time has passed, there is a verdict. Any thread.
 #pragma once
 
 #include <atomic>
@@ -32,17 +32,17 @@ class MismatchDetector {
   void inquire(const Record& record, Seconds stuck);
   /// Asks all members now: a message showed that someone called something else.
   void dispute(const Record& record);
-  /// What a member says of a call. `is_question`: it wants to hear what this rank called.
+  /// A member reports its call. `is_question`: it asks what this rank called.
   void hear(Rank world_rank, const Record& record, bool is_question);
 
-  /// Places of members that have not been heard of in this call or a later one.
+  /// Places of members that have not reported this call or a later one.
   [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);
 
   struct Verdict {
-    std::vector<Rank> culprits{};  ///< world ranks; none if it is too long ago to say
+    std::vector<Rank> culprits{};  ///< world ranks; none if it is too long ago to know
     std::string text{};
   };
-  /// Nothing while there is no dispute, or members may still be heard.
+  /// Nothing while there is no dispute, or members may still answer.
   [[nodiscard]] std::optional<Verdict> verdict();
 
  private:
@@ -63,7 +63,7 @@ class MismatchDetector {
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first
   std::vector<std::uint64_t> reached_
-      TRIREME_GUARDED_BY(mutex_);                              ///< by place: the last call heard of
+      TRIREME_GUARDED_BY(mutex_);                              ///< by place: the last call reported
   std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
   std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
   Clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);

@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// What is copied before looking again whether something came.
+/// What is copied before checking again whether something arrived.
 constexpr std::int64_t kOwnPiece = std::int64_t{256} << 10;
 
 bool is_half(DType dtype) {
@@ -129,7 +129,7 @@ bool ScheduledOp::is_mine(Block block) const {
   return false;
 }
 
-/// Where a block lies in the vector that is whole (Split), in elements.
+/// Where a block is in the whole vector (Split), in elements.
 Extent ScheduledOp::extent(Block block) const {
   if (schedule_.layout == Layout::Replicas) {
     return {0, geometry_.count};
@@ -367,7 +367,7 @@ bool ScheduledOp::post_receives() {
   return posted;
 }
 
-/// Of this step, so far: whether it goes on.
+/// Bytes of this step so far, to see whether it advances.
 std::uint64_t ScheduledOp::bytes_moved() const {
   std::uint64_t bytes = 0;
   for (const Outgoing& send : sends_) {
@@ -414,7 +414,7 @@ bool ScheduledOp::place_own() {
     const std::byte* value = first_place(own_block_);
     std::byte* result = result_place(own_block_);
     const std::int64_t left = extent(own_block_).length * element_bytes_ - own_bytes_;
-    // A block that is to come back, as in some schedules, is left to what comes.
+    // A block that returns later, as in some schedules, is left to that message.
     if (value == nullptr || result == nullptr || value == result || left == 0 ||
         current_[static_cast<std::size_t>(own_block_)] != value) {
       continue;
@@ -491,12 +491,12 @@ void ScheduledOp::check(Seconds stuck) {
   }
   context_.op.failures.check_members([this](Rank place) { return is_missing(place); },
                                      [this] { return text(); });
-  if (context_.direct == nullptr) {  // else the handshake found out
+  if (context_.direct == nullptr) {  // else the handshake has checked
     context_.mismatches.inquire(record_, stuck);
   }
 }
 
-/// A member that this rank waits for may itself wait for another: those that nobody has heard of in this call are late.
+/// A member that this rank waits for may itself wait for another: those that have not reported this call are late.
 void ScheduledOp::expire(Seconds stuck) {
   if (handshake_) {
     handshake_->expire(stuck);

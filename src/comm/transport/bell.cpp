@@ -9,7 +9,7 @@
 
 namespace trireme::comm {
 
-// Shared futexes: the word may lie in memory that several processes map at different addresses.
+// Shared futexes: the word may be in memory that several processes map at different addresses.
 
 void Bell::ring_loudly() {
   rings.fetch_add(1, std::memory_order_seq_cst);

@@ -1,8 +1,8 @@
-// Bell: how a rank sleeps until a peer has something for it, and costs nothing meanwhile.
+// Bell: how a rank sleeps, at no cost, until a peer has something for it.
 //
-// The two words lie in memory that all ranks of the host share. A rank that is about to sleep
-// announces it, looks once more whether its wait is over, and only then sleeps; a peer first stores
-// what it has to say, then looks whether anyone announced. Both with sequentially consistent
+// The two words are in memory that all ranks of the host share. A rank that is about to sleep
+// announces it, checks once more whether its wait is over, and only then sleeps; a peer first stores
+// its data, then checks whether anyone announced. Both with sequentially consistent
 // operations, so one of the two always sees the other: no wake-up is lost, and a peer whose reader is
 // awake pays for one load of a line that it has in its cache.
 #pragma once
@@ -26,7 +26,7 @@ struct alignas(64) Bell {
   }
   /// The same after any store. True if someone was sleeping.
   bool ring_after_any_store() {
-    rings.fetch_add(1, std::memory_order_seq_cst);  // also orders what came before it
+    rings.fetch_add(1, std::memory_order_seq_cst);  // also orders what precedes it
     const bool someone = sleepers.load(std::memory_order_seq_cst) != 0;
     if (someone) {
       ring_loudly();
@@ -38,7 +38,7 @@ struct alignas(64) Bell {
 
   /// "I will sleep": returns what sleep() needs. Check the condition again before sleeping.
   [[nodiscard]] std::uint32_t announce();
-  /// Sleeps until a ring that came after `token`, or the time is over.
+  /// Sleeps until a ring after `token`, or the time is over.
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most);
   /// Ends what announce() began.
   void withdraw() { sleepers.fetch_sub(1, std::memory_order_seq_cst); }

@@ -35,9 +35,9 @@ class HostMemory {
   /// Whether this rank can copy from and to any memory of its peers, also what they do not share.
   [[nodiscard]] virtual bool can_fetch() const { return false; }
   /// Copies from a peer's own address. Slower than from shared memory, but nobody has to make a copy
-  /// first. Requires can_fetch(). Throws Error(Peer) if the peer is gone.
+  /// first. Requires can_fetch(). Throws Error(Peer) if the peer has exited.
   virtual void fetch(Rank peer, std::uint64_t address, std::span<std::byte> into) const;
-  /// The same the other way: copies to a peer's own address, where it waits for that.
+  /// The reverse: copies to a peer's own address, while the peer waits for it.
   virtual void put(Rank peer, std::uint64_t address, std::span<const std::byte> from) const;
 };
 

@@ -1,4 +1,4 @@
-// Transport: one way for ranks to reach one another. Each lives in a folder of its own, with the same
+// Transport: a connection type between ranks. Each is in a folder of its own, with the same
 // file names.
 //
 // A world publishes every rank's address through the rendezvous, then connects the pairs. A transport
@@ -52,14 +52,14 @@ class Transport {
   /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end
   /// alone.
   [[nodiscard]] virtual int death_watch(Rank /*peer*/) { return -1; }
-  /// Whether the system must be asked what its streams can do. Then poll() looks, waiting at most so
+  /// Whether the system must be polled for what its streams can do. Then poll() does, waiting at most so
   /// long for a change, and wake() ends a wait. Any thread.
   [[nodiscard]] virtual bool needs_poll() const { return false; }
   virtual void poll(std::chrono::milliseconds /*at_most*/) {}
   virtual void wake() {}
 };
 
-/// Ranks that are threads of one process meet in a hub.
+/// Where ranks that are threads of one process meet.
 class InProcessHub;
 [[nodiscard]] std::shared_ptr<InProcessHub> make_in_process_hub(Rank ranks);
 [[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<InProcessHub> hub,

@@ -12,7 +12,7 @@ enum class ControlKind : std::uint64_t {
   GivenUp,      ///< "I no longer talk to you: I had no sign of life from you"
   Agreement,    ///< an AgreementMessage
   Goodbye,      ///< "I leave the world"
-  Farewell,     ///< "I heard it, and send nothing more"
+  Farewell,     ///< "I know, and send nothing more"
   Exchange,     ///< a contribution to an exchange
   Beat,         ///< "I live"
 };

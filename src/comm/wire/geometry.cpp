@@ -220,7 +220,7 @@ Geometry make_geometry(const Call& call, Rank rank, Rank ranks) {
     return g;
   }
   if (call.root < 0 || call.root >= ranks) {
-    refuse(call, fmt::format("root {} is no rank of a group of {}", call.root, ranks));
+    refuse(call, fmt::format("invalid root {} in a group of {}", call.root, ranks));
   }
   const Sizes sizes{call, rank, ranks, elements_of(call, call.input.size(), g.element_bytes),
                     elements_of(call, call.output.size(), g.element_bytes)};

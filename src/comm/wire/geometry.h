@@ -24,7 +24,7 @@ struct Geometry {
   /// Elements of the vector that is whole on one side; for pairs what one rank sends, or -1 where
   /// every pair has its own size.
   std::int64_t count = 0;
-  /// Blocks: where block r lies in the whole vector. Pairs: what this rank has for rank r, in its
+  /// Blocks: where block r is in the whole vector. Pairs: what this rank has for rank r, in its
   /// input. Equal blocks are not listed.
   std::vector<Extent> listed{};
   /// Pairs with sizes of their own: what rank r has for this rank, in its output.
@@ -35,7 +35,7 @@ struct Geometry {
     return listed.empty() ? Extent{r * equal_block, equal_block}
                           : listed[static_cast<std::size_t>(r)];
   }
-  /// Where what rank r has for this rank lies in the output of an all-to-all.
+  /// Where what rank r has for this rank goes in the output of an all-to-all.
   [[nodiscard]] Extent receive_block(Rank r) const {
     return received.empty() ? block(r) : received[static_cast<std::size_t>(r)];
   }

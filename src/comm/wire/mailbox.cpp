@@ -82,7 +82,7 @@ void Mailbox::cancel(Incoming& message) {
     if (line->target != &message) {
       continue;
     }
-    if (lands_directly(message)) {  // the rest is read, and checked, beside what has come
+    if (lands_directly(message)) {  // the rest is read, and checked, beside what has arrived
       const std::byte* begin = message.parts[0].data + line->in_header.offset;
       line->in_room.resize(std::max<std::size_t>(line->in_room.size(), line->in_header.length));
       std::copy_n(begin, line->in_done, line->in_room.begin());
@@ -204,7 +204,7 @@ void Mailbox::break_peer(Rank from, Peer& peer, LossKind kind, const std::string
 
 void Mailbox::tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why) {
   if (!std::exchange(peer.told, true)) {
-    lost_.push_back({from, kind, why});  // told after the messages that came before the end
+    lost_.push_back({from, kind, why});  // reported after the messages before the end
   }
 }
 

@@ -2,8 +2,8 @@
 // streams, checks what arrives, and brings each message to the receive that waits for it.
 //
 // A short message that nobody waits for yet is kept. Of a long one between two ranks (the message topic) only
-// the beginning comes by itself; the rest stays with its sender until the receiver asks for it, so that no
-// memory is taken for it and nothing behind it waits. A long part of a collective waits on its way, and is
+// the beginning is sent unasked; the rest stays with its sender until the receiver asks for it, so that no
+// memory is taken for it and nothing behind it waits. A long part of a collective waits in its stream, and is
 // kept only if it stands there for long.
 // Any thread may call; work is done by whoever calls progress().
 #pragma once
@@ -43,18 +43,18 @@ struct Sending;
 enum class LossKind : std::uint8_t {
   Closed,   ///< all its streams ended, as they do when its process does
   Cut,      ///< one of several streams ended, or could not be read on
-  Damaged,  ///< what came last was wrong
+  Damaged,  ///< what arrived last was wrong
 };
 
 class Mailbox {
  public:
   /// `control` gets every message of the control topic, on the thread that makes progress, which may
   /// call the mailbox. The others must not.
-  /// `lost` is told, once, that a peer's messages do not arrive any more, or not all, and why.
+  /// `lost` is called once when a peer's messages do not arrive any more, or not all, and why.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
     std::function<void(Rank peer, LossKind kind, const std::string& why)> lost;
-    std::function<void(Rank peer)> heard;  ///< bytes came
+    std::function<void(Rank peer)> heard;  ///< bytes arrived
     std::function<void()> completed;       ///< something is done; other threads may wait for it
   };
   Mailbox(Rank ranks, Handlers handlers);
@@ -76,14 +76,14 @@ class Mailbox {
   enum class Urgency : std::uint8_t { InTurn, Urgent };
   void post(Rank to, const Key& key, std::span<const std::byte> data,
             Urgency urgency = Urgency::InTurn);
-  /// Whether a message that nobody wants yet holds up a stream, or its impatient sender: then look again soon.
+  /// Whether a message that nobody receives yet blocks a stream, or its impatient sender: then check again soon.
   [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
   /// The peer sends nothing but control messages after so many pieces.
   void expect_end(Rank from, std::uint64_t pieces);
-  /// Whether everything that a peer sent before it left or died has arrived: what it said last, on one stream, may be
-  /// heard before what it sent on others.
+  /// Whether everything that a peer sent before it left or died has arrived: what it sent last, on one stream, may be
+  /// received before what it sent on others.
   [[nodiscard]] bool has_everything(Rank from);
-  /// Throws away what has come and will come for a group that is dead.
+  /// Discards what has arrived and will arrive for a dead group.
   void forget(std::uint64_t context);
 
   /// Moves what can be moved. True if something moved. If another thread is at it: false, at once.

@@ -1,4 +1,4 @@
-// A mailbox's way in: whose the bytes are that come, whether they are right, and where they go.
+// How a mailbox receives: whose the arriving bytes are, whether they are intact, and where they go.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -37,7 +37,7 @@ std::uint64_t total_of(const std::vector<Landing>& parts) {
   return total;
 }
 
-/// Whether what came is not what was expected; then the receive is told in what.
+/// Whether what arrived is not what was expected; then the receive notes the difference.
 bool is_wrong(Incoming& message, const PieceHeader& header) {
   if (!is_checked()) {
     return false;
@@ -82,7 +82,7 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
   return moved;
 }
 
-/// Some streams have closed, others not. A peer that said goodbye is read to its end all the same.
+/// Some streams have closed, others not. A peer that left in order is still read to its end.
 void Mailbox::watch_closing(Rank from, Peer& peer) {
   const auto now = std::chrono::steady_clock::now();
   peer.closing = peer.closing.value_or(now);
@@ -117,7 +117,7 @@ bool Mailbox::read_header(Rank from, Peer& peer, Line& line) {
 
 void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
   if (peer.checksums && h.head_sum != sum_of(h)) {
-    throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged on the way, or is of "
+    throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged in transit, or is of "
                                              "another version: the checksum of a header of {} "
                                              "bytes does not agree",
                                              from, sizeof(h)));
@@ -157,7 +157,7 @@ bool Mailbox::bind(Peer& peer, Line& line) {
       return false;  // its first piece is still on the first line
     }
     if (it->second.total != h.total || h.length > it->second.left) {
-      throw Error(ErrorKind::Peer, "a piece does not fit the message that it says it is of");
+      throw Error(ErrorKind::Peer, "a piece does not fit its message");
     }
     line.target = it->second.target;
     line.stored = it->second.stored;
@@ -250,7 +250,7 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
       direct ? std::span<const std::byte>(line.target->parts[0].data + h.offset, h.length)
              : std::span<const std::byte>(line.in_room).first(h.length);
   if (peer.checksums && h.data_sum != sum_of(data)) {
-    throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged on the way: the "
+    throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged in transit: the "
                                              "checksum of {} bytes does not agree",
                                              from, h.length));
   }
@@ -284,8 +284,8 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
 
 namespace {
 
-/// Combines bytes that came with what is at the landing. An exception of the user's reduction is this rank's own fault:
-/// it is kept for the operation, and says nothing of the sender.
+/// Combines bytes that arrived with what is at the landing. An exception of the user's reduction is this rank's own fault:
+/// it is kept for the operation, and does not blame the sender.
 void combine_part(Incoming& message, const Landing& landing, const std::byte* data) {
   const std::array<const std::byte*, 2> inputs{landing.base, data};
   const std::array<std::byte*, 1> targets{landing.data};
@@ -300,7 +300,7 @@ void combine_part(Incoming& message, const Landing& landing, const std::byte* da
 
 }  // namespace
 
-/// Copies or combines bytes of a message to where they belong. Combined bytes come in whole elements:
+/// Copies or combines bytes of a message to where they belong. Combined bytes arrive in whole elements:
 /// pieces are cut at multiples of every element's size, and parts are whole elements.
 void Mailbox::land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const {
   std::uint64_t skip = offset;
@@ -328,7 +328,7 @@ void Mailbox::complete(Incoming& message) {
   completed_ = true;
 }
 
-/// Looks among what was kept. What has not come yet of such a message goes straight to the receive.
+/// Looks among what was kept. What has not arrived yet of such a message goes straight to the receive.
 bool Mailbox::try_stored(Peer& peer, Incoming& message) {
   const auto it = peer.kept.find(message.key);
   if (it == peer.kept.end()) {
@@ -352,7 +352,7 @@ bool Mailbox::try_stored(Peer& peer, Incoming& message) {
   return true;
 }
 
-/// What is still to come of a kept message goes to `target` (nothing: is thrown away), and is asked for.
+/// What has yet to arrive of a kept message goes to `target` (nothing: is thrown away), and is asked for.
 void Mailbox::redirect(Peer& peer, const Stored& stored, Incoming* target) {
   for (auto& [serial, under_way] : peer.under_way) {
     if (under_way.stored.get() == &stored) {

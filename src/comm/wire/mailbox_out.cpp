@@ -1,4 +1,4 @@
-// A mailbox's way out.
+// How a mailbox sends.
 // The first piece of a message always goes by the first line; so short messages keep their order,
 // and a receiver knows a message before its other pieces can come. Of one that must be asked for, the others
 // wait until it is.
@@ -65,7 +65,7 @@ void Mailbox::ask(Peer& peer, std::uint32_t serial) {
   (void)push_out(peer);
 }
 
-/// The rest of a message may go. One that is not there was cancelled, or has gone already.
+/// The rest of a message may be sent. One that is not there was cancelled, or was sent already.
 void Mailbox::resume(Peer& peer, std::uint64_t serial) {
   const auto it = std::ranges::find_if(
       peer.unasked, [&](const auto& sending) { return sending->header.serial == serial; });
@@ -123,7 +123,7 @@ bool Mailbox::progress_out(Peer& peer) {
   return moved;
 }
 
-/// Gives the line its next piece. False if there is none that it may carry.
+/// Gives the line its next piece. False if it has none to carry.
 bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
   if (peer.queue.empty() || (!is_first_line && peer.queue.front()->cut == 0)) {
     return false;

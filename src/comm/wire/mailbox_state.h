@@ -23,9 +23,9 @@ inline constexpr std::uint32_t kMagic = 0x02495254;
 inline constexpr std::uint32_t kPieceBytes = 256U << 10;
 /// Messages up to this long are sent as a whole, and kept if nobody waits for them.
 inline constexpr std::uint64_t kShortBytes = 64U << 10;
-/// The beginning of a longer one, which comes unasked: enough that the rest is asked for while it is read.
+/// The beginning of a longer one, which is sent unasked: enough that the rest is asked for while it is read.
 inline constexpr std::uint32_t kBeginningBytes = 16U << 10;
-/// How long what stands in the way is looked at before something is done about it.
+/// How long a blocked stream is tolerated before something is done about it.
 inline constexpr std::chrono::milliseconds kHoldUp{1};
 
 /// Whether all but the beginning of such a message must be asked for.
@@ -43,7 +43,7 @@ inline constexpr std::chrono::milliseconds kHoldUp{1};
 
 namespace mailbox {
 
-/// A message that came before anyone waited for it, or what is here of it.
+/// A message that arrived before anyone waited for it, as far as it is here.
 struct Stored {
   struct Piece {
     std::uint64_t offset = 0;
@@ -62,7 +62,7 @@ struct Stored {
   }
 };
 
-/// A message on its way out, as far as it got.
+/// A message being sent, and how far it is.
 struct Sending {
   Outgoing* message = nullptr;  ///< nothing: it was cancelled, or is our own copy
   std::vector<std::byte> copy;  ///< data of its own
@@ -82,7 +82,7 @@ struct Line {
   PieceHeader out_header;
   std::vector<std::byte> out_copy;  ///< of the rest of a cancelled message's piece
   std::span<const std::byte> out_body;
-  std::vector<std::byte> out_gathered;  ///< a piece that lies in several parts
+  std::vector<std::byte> out_gathered;  ///< a piece that is in several parts
   std::size_t out_done = 0;
   // In: the piece being read.
   PieceHeader in_header;
@@ -99,10 +99,10 @@ struct Line {
 struct Peer {
   std::vector<std::unique_ptr<Line>> lines;
   std::deque<std::shared_ptr<Sending>> queue;
-  std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning has gone
+  std::list<std::shared_ptr<Sending>> unasked;  ///< messages whose beginning was sent
   std::multimap<Key, Incoming*> waiting;        ///< those of one key in order
   std::multimap<Key, std::shared_ptr<Stored>> kept;
-  /// Messages of several pieces that are under way, by serial.
+  /// Messages of several pieces in flight, by serial.
   struct UnderWay {
     Incoming* target = nullptr;
     std::shared_ptr<Stored> stored;
@@ -112,9 +112,10 @@ struct Peer {
   };
   std::map<std::uint32_t, UnderWay> under_way;
   std::uint32_t next_serial = 0;
-  std::uint64_t pieces_out = 0;             ///< given to the streams, of all but control messages
-  std::uint64_t pieces_in = 0;              ///< that arrived, likewise
-  std::optional<std::uint64_t> last_piece;  ///< how many arrive in all, once the peer has said so
+  std::uint64_t pieces_out = 0;  ///< given to the streams, of all but control messages
+  std::uint64_t pieces_in = 0;   ///< that arrived, likewise
+  std::optional<std::uint64_t>
+      last_piece;  ///< how many arrive in all, once the peer has reported it
   bool checksums = false;
   /// When the first of its streams closed.
   std::optional<std::chrono::steady_clock::time_point> closing;

@@ -32,7 +32,7 @@ struct PieceHeader {
   std::uint16_t padding = 0;
   std::uint64_t context = 0;
   std::uint64_t number = 0;
-  /// Of the call, so that a message of another call is found out. Of a control message: how many pieces of others
+  /// Of the call, so that a message of another call is detected. Of a control message: how many pieces of others
   /// its sender gave to the streams before it.
   std::uint64_t fingerprint = 0;
   std::uint64_t total = 0;     ///< bytes of the message
@@ -44,7 +44,7 @@ struct PieceHeader {
 };
 static_assert(sizeof(PieceHeader) == 64);
 
-/// A message on its way out. Belongs to the caller, with its data, until it is done or cancelled.
+/// A message to send. Belongs to the caller, with its data, until it is done or cancelled.
 struct Outgoing {
   Rank to = 0;
   Key key{};
@@ -53,7 +53,7 @@ struct Outgoing {
   /// A long message that the receiver has not asked for: it stays here (patient), or after a while goes all the
   /// same, and is kept over there.
   bool patient = false;
-  std::atomic<std::uint64_t> moved{0};  ///< bytes, for those who watch whether it goes on
+  std::atomic<std::uint64_t> moved{0};  ///< bytes, to see whether it advances
   std::atomic<bool> done{false};
 };
 
@@ -73,10 +73,10 @@ struct Incoming {
   const Combine* combine = nullptr;  ///< nothing: copied
   std::atomic<std::uint64_t> moved{0};
   std::atomic<bool> done{false};
-  /// What came instead of what was expected; then it is done too.
+  /// What arrived instead of what was expected; then it is done too.
   enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
   std::uint64_t wrong_length = 0;
-  /// What the user's reduction threw; what came after that was not combined. Set before `done`.
+  /// What the user's reduction threw; what arrived after that was not combined. Set before `done`.
   std::exception_ptr thrown{};
 };
 

@@ -1,5 +1,5 @@
-// Record: what a rank says of its call to the others, so that a disagreement is found and told.
-// Plain data that lies in shared memory and travels in frames.
+// Record: what a rank tells the others of its call, so that a mismatch is detected and reported.
+// Plain data, kept in shared memory and sent in frames.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ struct Record {
   std::uint64_t sequence = 0;
   std::uint64_t fingerprint = 0;  ///< of all fields below but the site and the history
   /// Of the calls of the group before this one: a rank may have left one of them without having seen what all
-  /// others called, and is found out here.
+  /// others called, and is detected here.
   std::uint64_t history = 0;
   std::int64_t count = 0;         ///< elements of the vector that is whole (see plan.h)
   std::uint64_t counts_hash = 0;  ///< of the sizes of blocks, where they were given
@@ -37,7 +37,7 @@ struct Record {
 /// ranks see it, `method` what was chosen.
 void describe(const Call& call, std::int64_t count, const Method& method, Record& record);
 
-/// As assigning; where there is no site, as mostly, in half of the time.
+/// As assigning; in half of the time without a site, the usual case.
 inline void copy_record(const Record& from, Record& to) {
   if (from.site[0] != '\0') {
     to = from;
@@ -68,7 +68,7 @@ struct Witness {
   Record record{};
 };
 
-/// The message of a mismatch: one line that says in what they differ, then who called what, ranks
+/// The message of a mismatch: one line with what they differ in, then who called what, ranks
 /// that agree in one row.
 [[nodiscard]] std::string mismatch_text(std::uint64_t sequence,
                                         const std::vector<Witness>& witnesses);

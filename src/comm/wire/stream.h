@@ -25,11 +25,11 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. What it did not
-  /// take must come next, up to the same end. Throws Error(Peer) if the peer is gone.
+  /// take must come next, up to the same end. Throws Error(Peer) if the peer has exited.
   [[nodiscard]] virtual std::size_t write(std::span<const std::byte> head,
                                           std::span<const std::byte> body) = 0;
   /// Fills `into` with what has arrived; returns how many bytes that were. Throws Closed, or
-  /// Error(Peer) if what comes cannot be right.
+  /// Error(Peer) if what arrives cannot be right.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
   /// False if something is known to wait to be read.
   [[nodiscard]] virtual bool is_drained() const { return true; }

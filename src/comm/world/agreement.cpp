@@ -102,7 +102,7 @@ bool Agreement::reach_each_other(Rank a, Rank b) const {
 }
 
 /// The member to leave out first: the one that most others found silent or dead, then the one that reaches the fewest,
-/// then the highest. Who was merely told that it was given up accuses nobody.
+/// then the highest. Who was merely told that it was declared dead accuses nobody.
 Rank Agreement::least_connected(const std::vector<Rank>& places) const {
   const auto rating = [&](Rank place) {
     std::int64_t accusers = 0;
@@ -226,7 +226,7 @@ void Agreement::prepare() {
   const auto accusers = std::ranges::count(seen_, Standing::GaveUpOnUs);
   if (!contains(voters, me_) ||
       accusers > 1) {  // without this member more can continue than with it
-    withdraw("other members gave it up");
+    withdraw("other members declared it dead");
     return;
   }
   const std::vector<Rank> counted = electorate(voters);

@@ -1,5 +1,5 @@
 // Agreement: how the members of a failed group agree on who is left. A pure state machine: observations and messages
-// go in, messages come out; nothing waits, nothing sends. One thread at a time.
+// go in, messages out; nothing waits, nothing sends. One thread at a time.
 //
 // This is single-decree Paxos. The value to agree on is the list of members that continue. The coordinator is the lowest
 // member that a rank believes alive. It waits until every member that it believes alive has joined, leaves out members
@@ -33,7 +33,7 @@ namespace trireme::comm {
 /// How one member sees another. Only ever gets worse.
 enum class Standing : std::uint8_t {
   Alive,
-  GaveUpOnUs,  ///< it said that it no longer talks to this member
+  GaveUpOnUs,  ///< it reported that it no longer talks to this member
   Silent,      ///< it gave no sign of life for the deadline, or its messages were damaged
   Dead,        ///< its process ended, it left, or it is certain to learn that it was given up
   Fallen,      ///< the same, after it had joined
@@ -152,7 +152,7 @@ class Agreement {
   std::vector<std::byte> payload_;
   std::vector<Standing> seen_;
   std::vector<std::optional<Joined>> joined_;  ///< by place; this member's is what it announced
-  std::uint64_t round_ = 0;                    ///< the latest heard of
+  std::uint64_t round_ = 0;                    ///< the latest one seen
   Ballot promised_{};
   Ballot accepted_{};
   Value accepted_value_{};

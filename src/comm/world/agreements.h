@@ -25,7 +25,7 @@ class Agreements {
   /// Takes part: `members` are world ranks by place, `me` is the place of this rank.
   void begin(std::uint64_t context, std::vector<Rank> members, Rank me,
              std::vector<std::byte> payload);
-  /// What another member says; kept if this rank does not take part yet.
+  /// A message of another member; kept if this rank does not take part yet.
   void receive(std::uint64_t context, Rank from, std::span<const std::byte> bytes);
   void observe(std::uint64_t context, const std::vector<Standing>& seen);
   void withdraw(std::uint64_t context, const std::string& why);
@@ -51,7 +51,7 @@ class Agreements {
   Send send_;
   Mutex mutex_;
   std::map<std::uint64_t, Entry> entries_ TRIREME_GUARDED_BY(mutex_);
-  /// What came before this rank took part, in order.
+  /// What arrived before this rank took part, in order.
   std::map<std::uint64_t, std::vector<std::pair<Rank, std::vector<std::byte>>>> early_
       TRIREME_GUARDED_BY(mutex_);
 };

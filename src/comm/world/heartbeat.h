@@ -25,7 +25,7 @@ class Heartbeat {
 
   /// What a peer needs to reach this rank: "10.0.0.1:4000".
   [[nodiscard]] std::string address() const;
-  /// Throws Error(Usage) if that is no address.
+  /// Throws Error(Usage) if the address is invalid.
   void connect(Rank peer, const std::string& address);
 
   /// Sends a sign of life. Does not wait; what does not get through is lost.

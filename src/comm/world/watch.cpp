@@ -9,7 +9,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Heartbeats in a deadline. A verdict comes at most one heartbeat after the deadline.
+/// Heartbeats in a deadline. A verdict follows at most one heartbeat after the deadline.
 constexpr int kBeatsPerDeadline = 8;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Watch::run() {
     wait();
     const auto now = std::chrono::steady_clock::now();
     if (now - last > deadline_ / 2) {
-      // It was this process that stood still; the others get a new start.
+      // This process stalled; the others start over.
       for (Pulse& pulse : pulses_) {
         pulse.changed = now;
       }

@@ -16,7 +16,7 @@
 
 namespace trireme::comm {
 
-/// A peer to look after. `page` and `death` where it is on this host.
+/// A peer to watch. `page` and `death` where it is on this host.
 struct Watched {
   Rank rank = 0;
   RankPage* page = nullptr;

@@ -16,8 +16,8 @@ namespace trireme::comm {
 namespace {
 
 /// How long each stage of waiting is: long spinning only where every rank of the host has a core.
-/// Each look at a network is a call of the system, and the system can wake a sleeper as soon as
-/// something comes.
+/// Each poll of a network is a system call, and the system can wake a sleeper as soon as
+/// something arrives.
 Waiting waiting_for(std::size_t ranks_here, bool network) {
   const bool crowded = std::cmp_greater(ranks_here, usable_cores());
   if (network) {
@@ -49,8 +49,8 @@ class WorldCore::WorldIdle : public Idle {
   [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
   void withdraw() override { bell_.withdraw(); }
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
-    // A message that holds up its stream is looked at again soon. A peer of this host rings the bell,
-    // which the network does not hear; and of two threads that wait there one may take the other's
+    // A message that blocks its stream is checked again soon. A peer of this host rings the bell,
+    // which does not wake a poll of the network; and of two threads that wait there one may take the other's
     // event.
     constexpr std::chrono::milliseconds kLook{1};
     constexpr std::chrono::milliseconds kLookSeldom{5};
@@ -194,8 +194,8 @@ void WorldCore::say_goodbye() {
   await_farewells();
 }
 
-/// Peers behind a network: a connection that is closed while something is still coming in takes back
-/// what it had sent. So each is told, and asked to send nothing more; at most for the deadline.
+/// Peers behind a network: a connection that is closed while something still arrives discards
+/// what it had sent. So each is told, and asked to send nothing more; waits at most for the deadline.
 void WorldCore::await_farewells() {
   const auto give_up = deadline_in(options().deadline);
   for (Rank r = 0; r < size(); ++r) {
@@ -211,7 +211,7 @@ void WorldCore::await_farewells() {
 
 void WorldCore::throw_given_up() const {
   throw CommError(CommFault::Stopped, {rank()},
-                  fmt::format("the other ranks have given rank {} up, as it gave no sign of life "
+                  fmt::format("the other ranks declared rank {} dead: it gave no sign of life "
                               "for longer than the deadline of {}",
                               rank(), to_text(options().deadline)));
 }
@@ -293,8 +293,8 @@ bool WorldCore::is_final(Rank rank, Departures& departures) {
          nanoseconds_now() - last > nanoseconds(options().deadline);
 }
 
-/// A peer whose connections all closed is dead, unless this rank stood still for so long that the peer may have given
-/// it up and left since.
+/// A peer whose connections all closed is dead, unless this rank stalled for so long that the peer may have declared
+/// it dead and left since.
 void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
   const bool dead = kind == LossKind::Closed && !may_have_been_given_up(rank);
   report(rank, {kind == LossKind::Damaged ? CommFault::Corrupt : CommFault::Died, why,
@@ -308,8 +308,8 @@ bool WorldCore::may_have_been_given_up(Rank by) const {
          nanoseconds_now() - last_tick_.load() > stood_still;
 }
 
-/// Bytes came from a peer. Those that come a deadline after this process stood still were sent since: a peer that had
-/// given this rank up would have fallen silent.
+/// Bytes arrived from a peer. Those that arrive a deadline after this process stalled were sent since: a peer that had
+/// declared this rank dead would have fallen silent.
 void WorldCore::hear(Rank rank) {
   const std::int64_t now = nanoseconds_now();
   const auto peer = static_cast<std::size_t>(rank);
@@ -348,7 +348,7 @@ void WorldCore::listen(std::uint64_t context, const std::shared_ptr<GroupListene
   groups_[context] = group;
 }
 
-/// Every heartbeat: peers behind a network hear that this rank lives, and are listened to.
+/// Every heartbeat: tells peers behind a network that this rank is alive, and checks on them.
 void WorldCore::tick() {
   const std::int64_t now = nanoseconds_now();
   const std::int64_t deadline = nanoseconds(options().deadline);
@@ -364,7 +364,7 @@ void WorldCore::tick() {
     if (static_cast<double>(still) > kStoodStill * static_cast<double>(deadline)) {
       doubted_until_[peer].store(now + deadline);
     }
-    if (still > deadline / 2) {  // it was this process that stood still
+    if (still > deadline / 2) {  // this process stalled
       heard_[peer].store(now);
       beaten_[peer].store(now);
     }
@@ -373,7 +373,7 @@ void WorldCore::tick() {
   messages_->progress();
 }
 
-/// Tells a peer that this rank lives, and gives it up if it has been silent for too long. A peer whose heartbeats come
+/// Tells a peer that this rank is alive, and declares it dead if it was silent for too long. A peer whose heartbeats arrive
 /// while its connections carry nothing has time to recover them: after a short interruption they take as long again.
 void WorldCore::look_at(Rank rank, std::int64_t now) {
   constexpr std::int64_t kToRecover = 3;  // deadlines
@@ -387,7 +387,7 @@ void WorldCore::look_at(Rank rank, std::int64_t now) {
     return;
   }
   if (silent > kToRecover * deadline) {
-    give_up(rank, fmt::format("it is alive, but nothing came over its connections for {:.1f} s",
+    give_up(rank, fmt::format("it is alive, but nothing arrived over its connections for {:.1f} s",
                               static_cast<double>(silent) * 1e-9));
     return;
   }
@@ -404,7 +404,7 @@ std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
   return it == groups_.end() ? nullptr : it->second.lock();
 }
 
-/// What members of a group tell each other. Nothing happens if the group is gone.
+/// Messages between members of a group. Ignored if the group no longer exists.
 void WorldCore::handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
                                      std::span<const std::byte> data) {
   const std::shared_ptr<GroupListener> group = listener(context);
@@ -436,7 +436,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       exchanges_.put(header.context, from, {data.begin(), data.end()});
       break;
     case ControlKind::GivenUp:
-      report(from, {CommFault::Stopped, "it gave this rank up", Standing::GaveUpOnUs});
+      report(from, {CommFault::Stopped, "it declared this rank dead", Standing::GaveUpOnUs});
       break;
     case ControlKind::Agreement:
       agreements_.receive(header.context, from, data);
@@ -449,7 +449,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
     case ControlKind::Farewell:
       farewells_[static_cast<std::size_t>(from)].store(true);
       break;
-    case ControlKind::Beat:  // its arrival is all that it says
+    case ControlKind::Beat:  // its arrival is the message
       break;
   }
   idle_->wake();

@@ -61,7 +61,7 @@ class WorldCore {
   [[nodiscard]] Rank rank() const { return parts_.rank; }
   [[nodiscard]] Rank size() const { return parts_.size; }
   [[nodiscard]] const WorldOptions& options() const { return parts_.options; }
-  /// How long an operation waits for a rank that lives but does not come.
+  /// How long an operation waits for a rank that is alive but does not join.
   [[nodiscard]] Seconds patience() const {
     constexpr double kDeadlines = 30;
     return {kDeadlines * options().deadline.count};
@@ -163,9 +163,9 @@ class WorldCore {
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
   // Of peers behind a network, by rank, in nanoseconds of the steady clock.
-  std::vector<std::atomic<std::int64_t>> heard_;   ///< when bytes of its last came
-  std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat came as a datagram
-  /// Once this process stood still: the peer may have given this rank up, unless it is heard after this time.
+  std::vector<std::atomic<std::int64_t>> heard_;   ///< when its last bytes arrived
+  std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat datagram arrived
+  /// After this process stalled: the peer may have declared this rank dead, unless it sends something after this time.
   std::vector<std::atomic<std::int64_t>> doubted_until_;
   std::atomic<std::int64_t> last_tick_{0};
   std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more

@@ -1,9 +1,9 @@
 // Shared memory: ranks are processes of one host. Each rank has one heap, an anonymous file (memfd)
 // that every other rank maps whole: its page, the rings into it, its areas and what World::allocate
-// gives. The file has no name and is gone with the last process that has it, however that ends.
+// gives. The file has no name and disappears with the last process that has it, however that ends.
 //
 // A heap is mapped once at its largest size, of which only the beginning exists; the owner lets the
-// file grow. So nobody is told of an allocation: an offset into the heap is all a peer needs.
+// file grow. So allocations are not announced: an offset into the heap is all a peer needs.
 #include "comm/transport/transport.h"
 
 #include <cstddef>
@@ -192,7 +192,7 @@ class Heap : public HostMemory {
   }
   void put(Rank peer, std::uint64_t address, std::span<const std::byte> from) const override {
     if (!is_there(peer)) {
-      throw Error(ErrorKind::Peer, fmt::format("rank {} is gone", peer));
+      throw Error(ErrorKind::Peer, fmt::format("rank {} has exited", peer));
     }
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
     const std::span<std::byte> local{const_cast<std::byte*>(from.data()), from.size()};

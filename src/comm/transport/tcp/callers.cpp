@@ -23,7 +23,7 @@ std::vector<Caller> Callers::advance() {
     } catch (const Disagreement&) {
       throw;
     } catch (const Error&) {
-      candidate.over = true;  // refused; the others go on
+      candidate.over = true;  // refused; the others continue
     }
   }
   std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.over; });
@@ -63,7 +63,7 @@ void Callers::accept_all() {
   }
 }
 
-/// Whether one more may come in; the oldest stranger has to go for it if it has had its time.
+/// Whether one more may connect; the oldest stranger has to go for it if it has had its time.
 bool Callers::make_room() {
   if (strangers() < most_unauthenticated()) {
     return true;

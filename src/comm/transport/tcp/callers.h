@@ -1,4 +1,4 @@
-// Callers: those who connect to a rank's listening socket, until they have said who they are. Never
+// Callers: those who connect to a rank's listening socket, until they have identified themselves. Never
 // blocks. One thread at a time.
 #pragma once
 
@@ -28,7 +28,7 @@ class Callers {
   /// `options` are for the server's side of the handshake. The listener outlives it.
   Callers(const Fd& listener, HandshakeOptions options);
 
-  /// Accepts and continues with all as far as possible; returns those that have said who they are. One
+  /// Accepts and continues with all as far as possible; returns those that have identified themselves. One
   /// who cannot prove that it belongs to the job, or takes too long, is dropped; for how many may try
   /// at a time see admission.h. Throws Disagreement if one belongs to the job and encrypts otherwise.
   [[nodiscard]] std::vector<Caller> advance();
@@ -41,14 +41,14 @@ class Callers {
     Caller caller;
     Clock::time_point since = Clock::now();
     std::size_t heard = 0;  ///< bytes of the introduction
-    bool over = false;      ///< it has said who it is, or is dropped
+    bool over = false;      ///< it has identified itself, or is dropped
   };
 
   void accept_all();
   [[nodiscard]] bool make_room();
   [[nodiscard]] std::size_t strangers() const;
   bool drop_oldest_stranger();
-  /// True once it has said who it is.
+  /// True once it has identified itself.
   bool advance(Candidate& candidate);
 
   const Fd& listener_;

@@ -8,13 +8,13 @@
 
 namespace trireme::comm {
 
-/// A connection, and what poll() found out about it. The channel is used by one thread at a time, the
+/// A connection, and what poll() learned about it. The channel is used by one thread at a time, the
 /// flags by any.
 struct Connection {
   explicit Connection(Channel opened) : channel(std::move(opened)) {}
   Channel channel;
   std::atomic<bool> readable{true};  ///< there may be something; cleared by whoever finds nothing
-  std::atomic<bool> ended{false};    ///< after what is still to be read, nothing comes
+  std::atomic<bool> ended{false};    ///< nothing follows what is still to be read
 };
 
 }  // namespace trireme::comm

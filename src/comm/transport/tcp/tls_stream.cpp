@@ -42,7 +42,7 @@ class TlsStream : public Stream {
 
   /// Until OpenSSL has no record left: what it holds is seen by no poll().
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override {
-    // Cleared before the look, so that what comes after it is not missed.
+    // Cleared before the check, so that what arrives after it is not missed.
     if (!connection_->readable.exchange(false)) {
       return 0;
     }
@@ -57,7 +57,7 @@ class TlsStream : public Stream {
         return done;
       }
       if (got.outcome == Outcome::Closed) {
-        break;  // told by the next read
+        break;  // reported by the next read
       }
     }
     connection_->readable.store(true);  // there may be more
@@ -80,15 +80,15 @@ class TlsStream : public Stream {
     return done;
   }
 
-  /// What TLS finds wrong: somebody on the way, or a broken one.
+  /// What TLS finds wrong: an attacker, or damage in transit.
   template <class Function>
   Transfer attempt(const Function& function) {
     try {
       return function();
     } catch (const Error& error) {
       throw Error(ErrorKind::Peer,
-                  fmt::format("data between this rank and rank {} was damaged or changed on the "
-                              "way: {}",
+                  fmt::format("data between this rank and rank {} was damaged or changed in "
+                              "transit: {}",
                               peer_, error.what()));
     }
   }

@@ -109,7 +109,7 @@ class TcpStream : public Stream {
   /// Straight to its place; what comes after it, to the buffer, which is empty now. Sets `over_` where
   /// nothing comes any more.
   std::size_t receive(std::span<std::byte> into) {
-    // Cleared before the look, so that what comes after it is not missed. An end is told once only, maybe
+    // Cleared before the check, so that what arrives after it is not missed. An end is told once only, maybe
     // with the last bytes, and must be found after them.
     if (over_ || (!connection_->readable.exchange(false) && !connection_->ended.load())) {
       return 0;
@@ -124,7 +124,7 @@ class TcpStream : public Stream {
       begin_ = 0;
       end_ = static_cast<std::size_t>(got) - placed;
       if (placed < into.size() || end_ == buffer_.size()) {
-        connection_->readable.store(true);  // more will come at once; else poll() says when
+        connection_->readable.store(true);  // more will arrive at once; else poll() tells when
       }
       return placed;
     }
@@ -145,7 +145,7 @@ class TcpStream : public Stream {
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::optional<std::string> over_;  ///< why nothing comes any more
+  std::optional<std::string> over_;  ///< why nothing more arrives
 };
 
 Listener listen_at(const std::string& bind) {

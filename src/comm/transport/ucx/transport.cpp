@@ -31,7 +31,7 @@ class UcxStream : public Stream {
   UcxEndpoint& endpoint_;
 };
 
-/// Two ranks getting to know one another: the handshake, then each says which rank it is.
+/// Two ranks getting to know one another: the handshake, then each sends its rank.
 class Greeting {
  public:
   struct Ranks {

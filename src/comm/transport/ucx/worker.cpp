@@ -82,7 +82,7 @@ class Settings {
 
   [[nodiscard]] const ucp_config_t* get() const { return config_; }
 
-  /// Whether nobody has said which.
+  /// Whether nobody has set it.
   [[nodiscard]] bool is_open(std::string_view name) const {
     return fmt::format("\n{}", text()).find(fmt::format("\nUCX_{}=all\n", name)) !=
            std::string::npos;
@@ -93,7 +93,7 @@ class Settings {
   }
 
  private:
-  /// UCX_NAME=VALUE, a line each. There is no other way to ask.
+  /// UCX_NAME=VALUE, a line each. UCX has no other query.
   [[nodiscard]] std::string text() const {
     char* memory = nullptr;
     std::size_t length = 0;
@@ -141,7 +141,7 @@ ucp_worker_h make_worker(ucp_context_h context) {
   return worker;
 }
 
-/// The reverse of to_hex(); nothing if it is none.
+/// The reverse of to_hex(); nothing if it is invalid.
 std::vector<std::byte> from_hex(std::string_view hex) {
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
@@ -198,7 +198,7 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
       return;
     }
     // What it did may be what the caller waits for. Armed: what comes from now on makes `events_`
-    // readable, unless something has come already.
+    // readable, unless something has arrived already.
     if (work() || !may_sleep || ucp_worker_arm(worker_) != UCS_OK) {
       return;
     }
@@ -243,7 +243,7 @@ UcxEndpoint::UcxEndpoint(UcxWorker& worker, const std::string& address) : worker
     bytes = from_hex(text.substr(kPrefix.size()));
   }
   if (bytes.empty()) {
-    throw Error(ErrorKind::Peer, fmt::format("'{}' is no address of UCX; have all ranks the same "
+    throw Error(ErrorKind::Peer, fmt::format("invalid UCX address '{}'; do all ranks use the same "
                                              "transport?",
                                              address));
   }
@@ -350,13 +350,13 @@ std::size_t UcxEndpoint::read(std::span<std::byte> into) {
   return done;
 }
 
-/// Takes what has come from UCX.
+/// Takes what has arrived from UCX.
 void UcxEndpoint::collect() {
   for (;;) {
     std::size_t length = 0;
     void* memory = ucp_stream_recv_data_nb(handle_, &length);
     if (memory == nullptr || UCS_PTR_IS_ERR(memory)) {
-      return;  // an error is told to on_error() too
+      return;  // an error is reported to on_error() too
     }
     parts_.push_back({memory, {static_cast<const std::byte*>(memory), length}});
   }

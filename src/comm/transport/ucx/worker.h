@@ -1,7 +1,7 @@
 // UCX, wrapped: a worker with its settings, and endpoints to the workers of peers. An endpoint is a
 // stream of bytes both ways; what is sent is copied first, so the caller's memory is free at once.
 //
-// Any thread. UCX is entered by one at a time, under the worker's mutex; its callbacks come from
+// Any thread. UCX is entered by one at a time, under the worker's mutex; its callbacks run in
 // inside such a call.
 #pragma once
 
@@ -27,7 +27,7 @@ class UcxWorker {
   /// Reaches, and is reached at, the network interface with the address `bind`, by TCP; or whatever
   /// the user's UCX_NET_DEVICES and UCX_TLS say. Throws Error(System).
   explicit UcxWorker(const std::string& bind);
-  /// Requires that its endpoints are gone.
+  /// Requires that its endpoints are destroyed.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
@@ -58,7 +58,7 @@ class UcxWorker {
 
 class UcxEndpoint {
  public:
-  /// Begins to connect to a worker's address. The worker outlives it. Throws Error(Peer) if that is no
+  /// Begins to connect to a worker's address. The worker outlives it. Throws Error(Peer) if that is not an
   /// address that can be reached.
   UcxEndpoint(UcxWorker& worker, const std::string& address);
   /// Drops what has not been sent; the peer sees the end. See flush().
@@ -66,24 +66,24 @@ class UcxEndpoint {
   UcxEndpoint(const UcxEndpoint&) = delete;
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
 
-  /// As Stream: never wait; throw Error(Peer), and Closed when the peer is gone and all is read.
+  /// As Stream: never wait; throw Error(Peer), and Closed when the peer has closed and all is read.
   [[nodiscard]] std::size_t write(std::span<const std::byte> head, std::span<const std::byte> body);
   [[nodiscard]] std::size_t read(std::span<std::byte> into);
 
-  /// Waits until what was written is out of this process, the peer is gone, or the time is over.
+  /// Waits until what was written has left this process, the peer has closed, or the time is over.
   void flush(Deadline deadline);
 
  private:
   friend class UcxWorker;
 
-  /// Bytes on their way out.
+  /// Bytes being sent.
   struct Parcel {
     UcxWorker* worker = nullptr;  ///< the endpoint's
     std::unique_ptr<std::byte[]> bytes;
     bool busy = false;
   };
 
-  /// Bytes that came, as UCX cut them; they lie in its memory.
+  /// Bytes that arrived, in UCX's pieces and memory.
   struct Part {
     void* memory = nullptr;
     std::span<const std::byte> unread;
