@@ -321,7 +321,7 @@ TEST_F(OnThePath, ChangedDataIsNoticed) {
         EXPECT_TRUE(pair.has_struck()) << where;
         const std::size_t receiver = way == Way::ToServer ? 1 : 0;
         EXPECT_EQ(endings[receiver].fault, CommFault::Corrupt) << where;
-        EXPECT_NE(endings[receiver].message.find("changed on the way"), std::string::npos) << where;
+        EXPECT_NE(endings[receiver].message.find("changed in transit"), std::string::npos) << where;
         for (std::size_t r = 0; r < 2; ++r) {
           EXPECT_TRUE(endings[r].fault.has_value()) << where;
           EXPECT_EQ(endings[r].culprits, std::vector<Rank>{static_cast<Rank>(1 - r)}) << where;

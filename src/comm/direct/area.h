@@ -38,7 +38,7 @@ struct Slot {
   std::uint64_t fingerprint = 0;                    ///< compared(record)
   Offer input_offer = Offer::Nothing;
   Offer output_offer = Offer::Nothing;
-  /// How all shall write what is for others, as the first rank decides (passing.h): to staging memory, to outputs.
+  /// How all shall write what is for others, as the first rank decides (store_policy.h): to staging memory, to outputs.
   std::atomic<Stores> staging{Stores::Streaming};  ///< may change while chunks pass
   Stores sharing = Stores::Cached;
   alignas(8) std::array<std::byte, kInlineBytes> data{};

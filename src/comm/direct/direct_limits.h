@@ -28,7 +28,7 @@ inline constexpr Rank kFewCombine = 8;
   return input <= (chunked_soon ? kCombinedWholeTo : kWholeTo);
 }
 
-/// Chunks of a long call after which the first rank considers anew how they are written (passing.h).
+/// Chunks of a long call after which the first rank considers anew how they are written (store_policy.h).
 inline constexpr std::int64_t kPartWindows = 4;
 
 /// Longer results pass by the caches.

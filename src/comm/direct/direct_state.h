@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "comm/direct/area.h"
-#include "comm/direct/passing.h"
+#include "comm/direct/store_policy.h"
 #include "comm/kernels/combine.h"
 #include "comm/transport/bell.h"
 #include "comm/wire/record.h"

@@ -1,4 +1,4 @@
-#include "comm/direct/passing.h"
+#include "comm/direct/store_policy.h"
 
 #include <algorithm>
 #include <bit>

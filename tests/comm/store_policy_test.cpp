@@ -1,5 +1,5 @@
 // Passing: what is copied, whichever way. How fast a way is is not for a test to say.
-#include "comm/direct/passing.h"
+#include "comm/direct/store_policy.h"
 
 #include <algorithm>
 #include <vector>
