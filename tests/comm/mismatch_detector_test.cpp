@@ -23,7 +23,7 @@ class Court {
       const auto send = [this, place](Rank to, ControlKind kind, const Record& record) {
         ++sent;
         if (to - 10 != silent && place != silent) {
-          of(to - 10).hear(10 + place, record, kind == ControlKind::Inquiry);
+          of(to - 10).receive(10 + place, record, kind == ControlKind::Inquiry);
         }
       };
       detectors_.push_back(std::make_unique<MismatchDetector>(members_, place, send));
@@ -129,7 +129,7 @@ TEST(MismatchDetector, SaysWhenItIsTooLongAgo) {
 TEST(MismatchDetector, StrangersAreNotHeard) {
   Court court(2);
   court.of(0).remember(call(1, 100));
-  court.of(0).hear(5, call(1, 99), true);
+  court.of(0).receive(5, call(1, 99), true);
   EXPECT_EQ(court.sent, 0);
   EXPECT_FALSE(court.of(0).verdict());
 }

@@ -67,7 +67,7 @@ Progress DirectOp::run_steps() {
         }
         record(DirectStep::Work);
         if (progress_.phase == Phase::Pipeline) {
-          lead_passing();
+          update_stores();
           return Progress::Moved;
         }
         break;
@@ -76,7 +76,7 @@ Progress DirectOp::run_steps() {
         record(DirectStep::Take);
         return Progress::Moved;
       case DirectStep::Finish:
-        end_passing();
+        end_stores();
         return Progress::Done;
     }
   }
@@ -92,7 +92,7 @@ Progress DirectOp::await_begin() const {
   return Progress::Moved;
 }
 
-void DirectOp::tell(Tick tick) {
+void DirectOp::publish(Tick tick) {
   state_.area(direct_.me)
       .clocks[static_cast<std::size_t>(tick.stage)]
       .store(peers_.clock_at(tick.chunks), std::memory_order_seq_cst);
@@ -100,7 +100,7 @@ void DirectOp::tell(Tick tick) {
 }
 
 /// Rank 0 decides how all write the next part of a long call. The last part has what is left over.
-void DirectOp::lead_passing() {
+void DirectOp::update_stores() {
   if (direct_.me != 0) {
     return;
   }
@@ -114,7 +114,7 @@ void DirectOp::lead_passing() {
   }
 }
 
-void DirectOp::end_passing() {
+void DirectOp::end_stores() {
   if (progress_.path == Path::Chunked) {
     state_.staging().end();
   } else if (progress_.path == Path::Share) {

@@ -104,7 +104,7 @@ class DirectOp : public Op {
   /// A step was done: notifies the peers that wait for it.
   void record(DirectStep step) {
     if (const Tick tick = complete(step, progress_); tick.chunks > 0) {
-      tell(tick);
+      publish(tick);
     }
   }
   [[nodiscard]] Progress await_begin() const;
@@ -125,9 +125,9 @@ class DirectOp : public Op {
   [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
   /// Throws CommError(Stopped) if the other ranks declared this one dead.
-  void require_not_given_up() const {
+  void require_not_declared_dead() const {
     if (context_.own_page.verdict.load(std::memory_order_acquire) != 0) {
-      context_.op.failures.throw_given_up();
+      context_.op.failures.throw_declared_dead();
     }
   }
 
@@ -142,9 +142,9 @@ class DirectOp : public Op {
   void fetch(const Move& move);
   void put(const Move& move);
   void copy_by_system(Rank peer, const std::function<void(Rank world_rank)>& how);
-  void tell(Tick tick);
-  void lead_passing();
-  void end_passing();
+  void publish(Tick tick);
+  void update_stores();
+  void end_stores();
 
   // Spots in real memory.
   [[nodiscard]] const std::byte* source_at(const Spot& spot) const;

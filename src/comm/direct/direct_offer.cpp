@@ -91,7 +91,7 @@ void DirectOp::choose_path() {
     }
   }
   if (is_checked()) {
-    require_not_given_up();
+    require_not_declared_dead();
   }
   if (is_checked() && !direct_.geometry->received.empty()) {
     check_tables();

@@ -78,8 +78,8 @@ class DirectState {
   // How data for peers is written: copies of whole inputs, chunks of them, peers' outputs.
 
   [[nodiscard]] Stores copies() const { return copies_; }
-  [[nodiscard]] Passing& staging() { return staging_; }
-  [[nodiscard]] Passing& sharing() { return sharing_; }
+  [[nodiscard]] StorePolicy& staging() { return staging_; }
+  [[nodiscard]] StorePolicy& sharing() { return sharing_; }
   /// Maps all pages that chunks pass through, the first time; else call after call would fault on
   /// new ones.
   void map_staging();
@@ -107,8 +107,8 @@ class DirectState {
   Rank rank_;
   bool can_fetch_;
   Stores copies_;
-  Passing staging_;
-  Passing sharing_;
+  StorePolicy staging_;
+  StorePolicy sharing_;
   bool staging_mapped_ = false;
   std::int64_t chunks_to_ = 0;
   std::uint64_t all_finished_;              ///< every member is known to be done with this call

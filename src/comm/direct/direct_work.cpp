@@ -107,7 +107,7 @@ void DirectOp::combine(const Window& window) {
 
 /// To the output, if this rank gets the result, and to where peers take it from.
 void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
-  const Stores staging = state_.staging().way();
+  const Stores staging = state_.staging().stores();
   if (state_.targets.size() == 1) {
     const Stores stores = direct_.gets_result(direct_.me) ? stores_ : staging;
     combine_many(how, state_.inputs, state_.targets, count, stores);
@@ -150,7 +150,7 @@ void DirectOp::fetch(const Move& move) {
 
 /// Into a peer's output that it does not share.
 void DirectOp::put(const Move& move) {
-  require_not_given_up();  // else that memory may be something else by now
+  require_not_declared_dead();  // else that memory may be something else by now
   const std::uint64_t address =
       slot(move.to.rank).output + static_cast<std::uint64_t>(move.to.offset);
   copy_by_system(move.to.rank, [&](Rank world_rank) {

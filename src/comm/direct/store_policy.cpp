@@ -7,15 +7,15 @@ namespace trireme::comm {
 namespace {
 
 /// Calls, or parts of long ones, before the first try, then between tries, at least and at most, and in a try: one leaves
-/// the memory in the state that its way leaves it in only after some.
+/// the memory in the state typical of its stores only after some.
 constexpr std::int64_t kFirstCalls = 2;
 constexpr std::int64_t kFewCalls = 8;
 constexpr std::int64_t kManyCalls = 1024;
 constexpr std::int64_t kTryCalls = 4;
-/// What tells in time that writing through the caches is hopeless here: this much, so many times slower than past them.
+/// Writing through the caches is hopeless if this many bytes take so many times as long as past them.
 constexpr std::size_t kTriedBytes = std::size_t{32} << 10;
 constexpr double kHopeless = 5;
-/// The other way has to be this much faster; and a way is looked at again if it has become this much slower.
+/// The alternative must be this much faster; stores that have become this much slower are reconsidered.
 constexpr double kFaster = 0.9;
 constexpr double kSlower = 1.5;
 constexpr std::int64_t kShortestCall = std::int64_t{32} << 10;
@@ -24,26 +24,26 @@ double pace_of(std::chrono::steady_clock::duration time, double bytes) {
   return std::chrono::duration<double, std::nano>(time).count() / bytes;
 }
 
-/// Follows at once what is faster, and slowly what is slower: a rank may lose its core meanwhile.
+/// Follows at once what is faster, and slowly what is slower: a rank may lose its core for a while.
 double tracked(double before, double measured) {
   return before == 0 || measured < before ? measured
                                           : before + (std::min(measured, 2 * before) - before) / 8;
 }
 
-Stores other_than(Stores way) {
-  return way == Stores::Cached ? Stores::Streaming : Stores::Cached;
+Stores other_than(Stores stores) {
+  return stores == Stores::Cached ? Stores::Streaming : Stores::Cached;
 }
 
 }  // namespace
 
-Passing::Passing(Stores first, std::int64_t longest_of_one)
-    : first_(first), longest_of_one_(longest_of_one), way_(first) {
+StorePolicy::StorePolicy(Stores first, std::int64_t longest_of_one)
+    : first_(first), longest_of_one_(longest_of_one), stores_(first) {
   for (auto& lengths : choices_) {
-    lengths.fill({.way = first, .until = kFirstCalls});
+    lengths.fill({.stores = first, .until = kFirstCalls});
   }
 }
 
-Stores Passing::propose(Operation operation, std::int64_t bytes) {
+Stores StorePolicy::propose(Operation operation, std::int64_t bytes) {
   const bool of_one = operation == Operation::Broadcast || operation == Operation::Scatter;
   if (of_one && bytes > longest_of_one_) {
     choice_ = nullptr;
@@ -54,64 +54,64 @@ Stores Passing::propose(Operation operation, std::int64_t bytes) {
                      [std::min<std::size_t>(kLengths - 1, static_cast<std::size_t>(length))];
   bytes_ = static_cast<double>(std::max<std::int64_t>(bytes, 1));
   left_ = bytes_;
-  return next_way();
+  return next_stores();
 }
 
 /// Of the choice at hand.
-Stores Passing::next_way() const {
-  return is_trying() ? other_than(choice_->way) : choice_->way;
+Stores StorePolicy::next_stores() const {
+  return is_trying() ? other_than(choice_->stores) : choice_->stores;
 }
 
-void Passing::begin(Stores way) {
-  way_ = way;
+void StorePolicy::begin(Stores stores) {
+  stores_ = stores;
   if (choice_ != nullptr) {
     first_piece_ = true;
     began_ = Clock::now();
   }
 }
 
-void Passing::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void StorePolicy::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (choice_ != nullptr && first_piece_ && bytes >= kTriedBytes) {
     first_piece_ = false;
     copy_first(to, from, kTriedBytes);
-    copy_bytes(to + kTriedBytes, from + kTriedBytes, bytes - kTriedBytes, way_);
+    copy_bytes(to + kTriedBytes, from + kTriedBytes, bytes - kTriedBytes, stores_);
   } else {
-    copy_bytes(to, from, bytes, way_);
+    copy_bytes(to, from, bytes, stores_);
   }
 }
 
 /// A piece of the same length in each call, to compare.
-void Passing::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
+void StorePolicy::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto begin = Clock::now();
-  copy_bytes(to, from, bytes, way_);
+  copy_bytes(to, from, bytes, stores_);
   const double pace = pace_of(Clock::now() - begin, static_cast<double>(bytes));
-  if (way_ == Stores::Streaming) {
+  if (stores_ == Stores::Streaming) {
     written_ = tracked(written_, pace);
   } else if (is_trying() && pace > kHopeless * written_) {
-    way_ = Stores::Streaming;
+    stores_ = Stores::Streaming;
     end_try(false);
   }
 }
 
-Stores Passing::next_part(double share) {
+Stores StorePolicy::next_part(double share) {
   if (choice_ != nullptr && share > 0) {
     finish_part(share * bytes_);
     left_ -= share * bytes_;
-    begin(next_way());
+    begin(next_stores());
   }
-  return way_;
+  return stores_;
 }
 
-void Passing::end() {
+void StorePolicy::end() {
   if (choice_ != nullptr) {  // else another rank judges
     finish_part(std::max(left_, 1.0));
     choice_ = nullptr;
   }
 }
 
-void Passing::finish_part(double bytes) {
+void StorePolicy::finish_part(double bytes) {
   const double pace = pace_of(Clock::now() - began_, bytes);
-  if (way_ == choice_->way) {
+  if (stores_ == choice_->stores) {
     ++choice_->calls;
     if (choice_->pace != 0 && pace > kSlower * choice_->pace) {
       choice_->until = std::min(choice_->until, choice_->calls + kFewCalls);
@@ -123,7 +123,7 @@ void Passing::finish_part(double bytes) {
 }
 
 /// After a call, or a part of one, of a try.
-void Passing::judge(double pace) {
+void StorePolicy::judge(double pace) {
   const std::int64_t calls = ++choice_->calls - choice_->until;
   if (calls <= kTryCalls / 2) {
     return;
@@ -134,9 +134,9 @@ void Passing::judge(double pace) {
   }
 }
 
-void Passing::end_try(bool helped) {
+void StorePolicy::end_try(bool helped) {
   if (helped) {
-    choice_->way = other_than(choice_->way);
+    choice_->stores = other_than(choice_->stores);
     choice_->pace = choice_->other_pace;
   }
   choice_->until = helped ? kFewCalls : std::clamp(2 * choice_->until, kFewCalls, kManyCalls);

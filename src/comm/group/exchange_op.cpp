@@ -10,8 +10,8 @@ ExchangeOp::ExchangeOp(WorldCore& world, Options options)
     : world_(world), options_(std::move(options)), heard_(options_.ranks.size()) {}
 
 Progress ExchangeOp::advance() {
-  if (!told_) {
-    told_ = true;
+  if (!sent_) {
+    sent_ = true;
     for (std::size_t i = 0; i < options_.ranks.size(); ++i) {
       if (options_.ranks[i] == world_.rank()) {
         heard_[i] = Exchanges::Bytes(options_.mine.begin(), options_.mine.end());

@@ -38,7 +38,7 @@ class ExchangeOp : public Op {
   WorldCore& world_;
   Options options_;
   Departures left_;
-  bool told_ = false;
+  bool sent_ = false;
   std::vector<std::optional<Exchanges::Bytes>> heard_;
 };
 

@@ -56,7 +56,7 @@ void FailureState::throw_dead() const {
 }
 
 /// The first to find a failure tells the members. False for all others.
-bool FailureState::tell_failure(CommFault fault, Rank culprit, const std::string& message) {
+bool FailureState::announce_failure(CommFault fault, Rank culprit, const std::string& message) {
   {
     MutexLock lock(mutex_);
     if (!reason_.empty()) {
@@ -87,7 +87,7 @@ void FailureState::send(const FailureNotice& notice) {
 }
 
 void FailureState::fail(CommFault fault, std::vector<Rank> culprits, const std::string& message) {
-  if (!tell_failure(fault, culprits.empty() ? -1 : culprits.front(), message)) {
+  if (!announce_failure(fault, culprits.empty() ? -1 : culprits.front(), message)) {
     require_alive();
   }
   throw CommError(fault, std::move(culprits), message);
@@ -98,14 +98,14 @@ void FailureState::abandon(const Call& call, const std::string& why) {
       call.options.user == nullptr
           ? ""
           : fmt::format(" with the reduction '{}'", call.options.user->name);
-  (void)tell_failure(CommFault::Mismatch, world_.rank(),
-                     fmt::format("rank {} failed in its own call of {}{}: {}", world_.rank(),
-                                 name(call.operation), reduction, why));
+  (void)announce_failure(CommFault::Mismatch, world_.rank(),
+                         fmt::format("rank {} failed in its own call of {}{}: {}", world_.rank(),
+                                     name(call.operation), reduction, why));
 }
 
 void FailureState::abandon_to_shrink() {
-  (void)tell_failure(CommFault::Dead, -1,
-                     fmt::format("rank {} called shrink() on the group", world_.rank()));
+  (void)announce_failure(CommFault::Dead, -1,
+                         fmt::format("rank {} called shrink() on the group", world_.rank()));
 }
 
 void FailureState::await_release(std::uint64_t sequence) {
@@ -135,14 +135,14 @@ void FailureState::fail_for(Rank place, CommFault fault, const std::string& why,
                    why.empty() ? "" : " (" + why + ")", last_call_of(place)));
 }
 
-void FailureState::fail_given_up(Rank by, const std::string& what) {
+void FailureState::fail_declared_dead(Rank by, const std::string& what) {
   fail(CommFault::Stopped, {world_.rank()},
        fmt::format("{}: rank {} declared rank {} dead: it gave no sign of life for longer than the "
                    "deadline of {}",
                    what, by, world_.rank(), to_text(world_.options().deadline)));
 }
 
-void FailureState::hear(FailureNotice notice) {
+void FailureState::receive(FailureNotice notice) {
   MutexLock lock(mutex_);
   if (!notice_) {
     notice_ = std::move(notice);
@@ -182,7 +182,7 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
       continue;
     }
     if (failure->standing == Standing::GaveUpOnUs) {
-      fail_given_up(rank, what());
+      fail_declared_dead(rank, what());
     }
     if (failure->fault != CommFault::Left) {
       fail_for(place, failure->fault, failure->text, what());

@@ -42,7 +42,7 @@ class FailureState final : public FailureHandler {
   /// shrink it too.
   void abandon_to_shrink();
   /// A member gave the group up.
-  void hear(FailureNotice notice);
+  void receive(FailureNotice notice);
 
   void check_members(const std::function<bool(Rank place)>& missing,
                      const std::function<std::string()>& what) override;
@@ -52,16 +52,16 @@ class FailureState final : public FailureHandler {
                               const std::string& what) override;
   void abandon(const Call& call, const std::string& why) override;
   void await_release(std::uint64_t sequence) override;
-  [[noreturn]] void throw_given_up() override { world_.throw_given_up(); }
+  [[noreturn]] void throw_declared_dead() override { world_.throw_declared_dead(); }
 
  private:
   [[noreturn]] void throw_dead() const;
   [[nodiscard]] std::string last_call_of(Rank place) const;
   [[noreturn]] void fail_for(Rank place, CommFault fault, const std::string& why,
                              const std::string& what);
-  [[noreturn]] void fail_given_up(Rank by, const std::string& what);
+  [[noreturn]] void fail_declared_dead(Rank by, const std::string& what);
   [[nodiscard]] bool is_final(Rank place);
-  [[nodiscard]] bool tell_failure(CommFault fault, Rank culprit, const std::string& message);
+  [[nodiscard]] bool announce_failure(CommFault fault, Rank culprit, const std::string& message);
   void send(const FailureNotice& notice);
   void check_notices();
 

@@ -111,12 +111,12 @@ void GroupCore::release_members() {
   world_.messages().mailbox().forget(members_.context());
 }
 
-void GroupCore::hear_call(Rank world_rank, const Record& record, bool is_inquiry) {
-  mismatches_.hear(world_rank, record, is_inquiry);
+void GroupCore::on_call(Rank world_rank, const Record& record, bool is_inquiry) {
+  mismatches_.receive(world_rank, record, is_inquiry);
 }
 
-void GroupCore::hear_failure(std::uint64_t code, const std::string& text) {
-  failures_.hear({code, text});
+void GroupCore::on_failure(std::uint64_t code, const std::string& text) {
+  failures_.receive({code, text});
 }
 
 std::shared_ptr<GroupCore> make_group_core(WorldCore& world, const GroupCore::Options& options) {

@@ -58,8 +58,8 @@ class GroupCore : public GroupListener {
   /// How often this was called before with the same number: tells apart new groups of the same ranks.
   [[nodiscard]] std::uint64_t count_subset(std::uint64_t number) { return subsets_[number]++; }
 
-  void hear_call(Rank world_rank, const Record& record, bool is_inquiry) override;
-  void hear_failure(std::uint64_t code, const std::string& text) override;
+  void on_call(Rank world_rank, const Record& record, bool is_inquiry) override;
+  void on_failure(std::uint64_t code, const std::string& text) override;
 
  private:
   void release_members();

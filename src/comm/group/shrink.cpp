@@ -120,7 +120,7 @@ std::uint64_t context_of(std::uint64_t context, const std::vector<Rank>& members
 Group Group::shrink() {
   WorldCore& world = core_->world();
   core_->failures().abandon_to_shrink();
-  world.require_not_given_up();
+  world.require_not_declared_dead();
   const std::uint64_t context =
       mix_context(mix_context(core_->members().context(), 0x73687269), core_->count_subset(1));
   NewArea own(world);
@@ -134,7 +134,7 @@ Group Group::shrink() {
   const Agreements::State state = agree.result();
   for (const Rank member : core_->members().world_ranks()) {
     if (std::ranges::find(state.members, member) == state.members.end()) {
-      world.give_up(member, "the other ranks agreed to continue without it");
+      world.declare_dead(member, "the other ranks agreed to continue without it");
     }
   }
   NewGroup group{.context = context_of(context, state.members), .members = state.members};

@@ -36,7 +36,7 @@ class FailureHandler {
   /// deadline. For an operation that failed after it lent them.
   virtual void await_release(std::uint64_t sequence) = 0;
   /// The other ranks declared this one dead.
-  [[noreturn]] virtual void throw_given_up() = 0;
+  [[noreturn]] virtual void throw_declared_dead() = 0;
 };
 
 }  // namespace trireme::comm

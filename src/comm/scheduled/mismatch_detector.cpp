@@ -74,7 +74,7 @@ void MismatchDetector::dispute(const Record& record) {
   }
 }
 
-void MismatchDetector::hear(Rank world_rank, const Record& record, bool is_question) {
+void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_question) {
   const auto place = std::ranges::find(members_, world_rank) - members_.begin();
   if (place == std::ssize(members_)) {
     return;

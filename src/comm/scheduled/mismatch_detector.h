@@ -33,7 +33,7 @@ class MismatchDetector {
   /// Asks all members now: a message showed that someone called something else.
   void dispute(const Record& record);
   /// A member reports its call. `is_question`: it asks what this rank called.
-  void hear(Rank world_rank, const Record& record, bool is_question);
+  void receive(Rank world_rank, const Record& record, bool is_question);
 
   /// Places of members that have not reported this call or a later one.
   [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);

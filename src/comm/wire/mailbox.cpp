@@ -75,8 +75,8 @@ void Mailbox::cancel(Incoming& message) {
   if (const auto it = std::find_if(first, last, is_it); it != last) {
     peer.waiting.erase(it);
   }
-  for (auto& [serial, under_way] : peer.under_way) {
-    under_way.target = under_way.target == &message ? nullptr : under_way.target;
+  for (auto& [serial, in_flight] : peer.in_flight) {
+    in_flight.target = in_flight.target == &message ? nullptr : in_flight.target;
   }
   for (const auto& line : peer.lines) {
     if (line->target != &message) {
@@ -199,11 +199,11 @@ void Mailbox::dispatch() {
 
 void Mailbox::break_peer(Rank from, Peer& peer, LossKind kind, const std::string& why) {
   peer.broken = true;
-  tell_lost(from, peer, kind, why);
+  report_lost(from, peer, kind, why);
 }
 
-void Mailbox::tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why) {
-  if (!std::exchange(peer.told, true)) {
+void Mailbox::report_lost(Rank from, Peer& peer, LossKind kind, const std::string& why) {
+  if (!std::exchange(peer.lost, true)) {
     lost_.push_back({from, kind, why});  // reported after the messages before the end
   }
 }

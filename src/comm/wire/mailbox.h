@@ -117,7 +117,7 @@ class Mailbox {
   void complete(Incoming& message);
   void watch_closing(Rank from, Peer& peer);
   void break_peer(Rank from, Peer& peer, LossKind kind, const std::string& why);
-  void tell_lost(Rank from, Peer& peer, LossKind kind, const std::string& why);
+  void report_lost(Rank from, Peer& peer, LossKind kind, const std::string& why);
   void progress_peer(Rank rank, Peer& peer, bool& moved);
   void dispatch();
   bool try_stored(Peer& peer, Incoming& message);

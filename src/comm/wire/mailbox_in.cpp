@@ -86,9 +86,9 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
 void Mailbox::watch_closing(Rank from, Peer& peer) {
   const auto now = std::chrono::steady_clock::now();
   peer.closing = peer.closing.value_or(now);
-  if (!peer.told && now - *peer.closing > kAllClose) {
-    tell_lost(from, peer, LossKind::Cut,
-              fmt::format("one of its {} connections closed", peer.lines.size()));
+  if (!peer.lost && now - *peer.closing > kAllClose) {
+    report_lost(from, peer, LossKind::Cut,
+                fmt::format("one of its {} connections closed", peer.lines.size()));
   }
 }
 
@@ -152,8 +152,8 @@ bool Mailbox::bind(Peer& peer, Line& line) {
       return false;
     }
   } else {
-    const auto it = peer.under_way.find(h.serial);
-    if (it == peer.under_way.end()) {
+    const auto it = peer.in_flight.find(h.serial);
+    if (it == peer.in_flight.end()) {
       return false;  // its first piece is still on the first line
     }
     if (it->second.total != h.total || h.length > it->second.left) {
@@ -196,9 +196,9 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
     }
   }
   if (h.length < h.total) {
-    const bool waits = must_be_asked_for(h) && line.stored;
-    peer.under_way[h.serial] = {line.target, line.stored, h.total, h.total, !waits};
-    if (must_be_asked_for(h) && !waits) {
+    const bool waits = must_be_requested(h) && line.stored;
+    peer.in_flight[h.serial] = {line.target, line.stored, h.total, h.total, !waits};
+    if (must_be_requested(h) && !waits) {
       ask(peer, h.serial);
     }
   }
@@ -263,11 +263,11 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   }
   bool last = h.length == h.total;
   if (!last) {
-    Peer::UnderWay& under_way = peer.under_way[h.serial];
-    under_way.left -= h.length;
-    last = under_way.left == 0;
+    Peer::InFlight& in_flight = peer.in_flight[h.serial];
+    in_flight.left -= h.length;
+    last = in_flight.left == 0;
     if (last) {
-      peer.under_way.erase(h.serial);
+      peer.in_flight.erase(h.serial);
     }
   }
   const std::shared_ptr<Stored> stored = std::exchange(line.stored, nullptr);
@@ -354,11 +354,11 @@ bool Mailbox::try_stored(Peer& peer, Incoming& message) {
 
 /// What has yet to arrive of a kept message goes to `target` (nothing: is thrown away), and is asked for.
 void Mailbox::redirect(Peer& peer, const Stored& stored, Incoming* target) {
-  for (auto& [serial, under_way] : peer.under_way) {
-    if (under_way.stored.get() == &stored) {
-      under_way.target = target;
-      under_way.stored.reset();
-      if (!std::exchange(under_way.comes, true)) {
+  for (auto& [serial, in_flight] : peer.in_flight) {
+    if (in_flight.stored.get() == &stored) {
+      in_flight.target = target;
+      in_flight.stored.reset();
+      if (!std::exchange(in_flight.comes, true)) {
         ask(peer, serial);
       }
     }

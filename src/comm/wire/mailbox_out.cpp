@@ -139,7 +139,7 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
     line.out_header.data_sum = sum_of(line.out_body);
     line.out_header.head_sum = sum_of(line.out_header);
   }
-  const bool waits = must_be_asked_for(line.sending->header) && line.out_header.offset == 0;
+  const bool waits = must_be_requested(line.sending->header) && line.out_header.offset == 0;
   if (waits) {
     line.sending->waits_since = std::chrono::steady_clock::now();
     peer.unasked.push_back(line.sending);
@@ -153,7 +153,7 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
 /// Cuts the next piece off the line's message.
 void Mailbox::prepare_piece(Line& line) {
   Sending& sending = *line.sending;
-  const bool beginning = sending.cut == 0 && must_be_asked_for(sending.header);
+  const bool beginning = sending.cut == 0 && must_be_requested(sending.header);
   const std::uint64_t length = std::min<std::uint64_t>(beginning ? kBeginningBytes : kPieceBytes,
                                                        sending.header.total - sending.cut);
   line.out_header = sending.header;

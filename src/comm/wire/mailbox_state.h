@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kBeginningBytes = 16U << 10;
 inline constexpr std::chrono::milliseconds kHoldUp{1};
 
 /// Whether all but the beginning of such a message must be asked for.
-[[nodiscard]] inline bool must_be_asked_for(const PieceHeader& header) {
+[[nodiscard]] inline bool must_be_requested(const PieceHeader& header) {
   return header.topic == Topic::Message && header.total > kShortBytes;
 }
 
@@ -103,14 +103,14 @@ struct Peer {
   std::multimap<Key, Incoming*> waiting;        ///< those of one key in order
   std::multimap<Key, std::shared_ptr<Stored>> kept;
   /// Messages of several pieces in flight, by serial.
-  struct UnderWay {
+  struct InFlight {
     Incoming* target = nullptr;
     std::shared_ptr<Stored> stored;
     std::uint64_t total = 0;
     std::uint64_t left = 0;
     bool comes = true;  ///< by itself, or as it was asked for
   };
-  std::map<std::uint32_t, UnderWay> under_way;
+  std::map<std::uint32_t, InFlight> in_flight;
   std::uint32_t next_serial = 0;
   std::uint64_t pieces_out = 0;  ///< given to the streams, of all but control messages
   std::uint64_t pieces_in = 0;   ///< that arrived, likewise
@@ -119,7 +119,7 @@ struct Peer {
   bool checksums = false;
   /// When the first of its streams closed.
   std::optional<std::chrono::steady_clock::time_point> closing;
-  bool told = false;          ///< that it is lost
+  bool lost = false;          ///< it was reported as lost
   bool cannot_write = false;  ///< it may still have sent something before it went
   bool broken = false;
 };

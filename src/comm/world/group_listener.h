@@ -18,9 +18,9 @@ class GroupListener {
   GroupListener& operator=(const GroupListener&) = delete;
 
   /// A member reports its call. `is_inquiry`: it wants to know what this rank called.
-  virtual void hear_call(Rank world_rank, const Record& record, bool is_inquiry) = 0;
+  virtual void on_call(Rank world_rank, const Record& record, bool is_inquiry) = 0;
   /// A member gave the group up: see Area::failed for the code.
-  virtual void hear_failure(std::uint64_t code, const std::string& text) = 0;
+  virtual void on_failure(std::uint64_t code, const std::string& text) = 0;
 };
 
 }  // namespace trireme::comm

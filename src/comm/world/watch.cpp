@@ -64,14 +64,14 @@ void Watch::run() {
     last = now;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       if (!pulses_[i].over) {
-        look_at(i, now);
+        check_peer(i, now);
       }
     }
     handlers_.tick();
   }
 }
 
-void Watch::look_at(std::size_t index, std::chrono::steady_clock::time_point now) {
+void Watch::check_peer(std::size_t index, std::chrono::steady_clock::time_point now) {
   const Watched& peer = peers_[index];
   Pulse& pulse = pulses_[index];
   if (peer.page == nullptr) {

@@ -43,7 +43,7 @@ class Watch {
 
   void run();
   void wait();
-  void look_at(std::size_t index, std::chrono::steady_clock::time_point now);
+  void check_peer(std::size_t index, std::chrono::steady_clock::time_point now);
   void end(std::size_t index, CommFault fault, const std::string& text);
 
   RankPage* own_;

@@ -36,7 +36,7 @@ std::int64_t nanoseconds(Seconds seconds) {
 
 /// How long a process may stand still, as a part of the deadline, before its peers may have given it up: somewhat less
 /// than the whole, as they count from its last heartbeat.
-constexpr double kStoodStill = 0.75;
+constexpr double kStalled = 0.75;
 
 }  // namespace
 
@@ -86,7 +86,7 @@ WorldCore::WorldCore(WorldParts parts)
                     },
                 .lost = [this](Rank peer, LossKind kind,
                                const std::string& why) { report_loss(peer, kind, why); },
-                .heard = [this](Rank peer) { hear(peer); },
+                .heard = [this](Rank peer) { note_bytes(peer); },
                 .completed = [this] { idle_->wake(); }}),
       agreements_([this](Rank to, std::uint64_t context, std::span<const std::byte> data) {
         post_control(to, ControlKind::Agreement, context, data);
@@ -209,7 +209,7 @@ void WorldCore::await_farewells() {
   }
 }
 
-void WorldCore::throw_given_up() const {
+void WorldCore::throw_declared_dead() const {
   throw CommError(CommFault::Stopped, {rank()},
                   fmt::format("the other ranks declared rank {} dead: it gave no sign of life "
                               "for longer than the deadline of {}",
@@ -271,7 +271,7 @@ std::optional<Failure> WorldCore::failure(Rank rank) {
   return std::nullopt;
 }
 
-void WorldCore::give_up(Rank rank, const std::string& why) {
+void WorldCore::declare_dead(Rank rank, const std::string& why) {
   if (RankPage* theirs = page(rank); theirs != nullptr) {
     std::uint32_t none = 0;
     theirs->verdict.compare_exchange_strong(none,
@@ -296,21 +296,21 @@ bool WorldCore::is_final(Rank rank, Departures& departures) {
 /// A peer whose connections all closed is dead, unless this rank stalled for so long that the peer may have declared
 /// it dead and left since.
 void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
-  const bool dead = kind == LossKind::Closed && !may_have_been_given_up(rank);
+  const bool dead = kind == LossKind::Closed && !may_be_declared_dead(rank);
   report(rank, {kind == LossKind::Damaged ? CommFault::Corrupt : CommFault::Died, why,
                 dead ? Standing::Dead : Standing::Silent});
 }
 
-bool WorldCore::may_have_been_given_up(Rank by) const {
-  const auto stood_still =
-      static_cast<std::int64_t>(kStoodStill * static_cast<double>(nanoseconds(options().deadline)));
+bool WorldCore::may_be_declared_dead(Rank by) const {
+  const auto stalled =
+      static_cast<std::int64_t>(kStalled * static_cast<double>(nanoseconds(options().deadline)));
   return doubted_until_[static_cast<std::size_t>(by)].load() != 0 ||
-         nanoseconds_now() - last_tick_.load() > stood_still;
+         nanoseconds_now() - last_tick_.load() > stalled;
 }
 
 /// Bytes arrived from a peer. Those that arrive a deadline after this process stalled were sent since: a peer that had
 /// declared this rank dead would have fallen silent.
-void WorldCore::hear(Rank rank) {
+void WorldCore::note_bytes(Rank rank) {
   const std::int64_t now = nanoseconds_now();
   const auto peer = static_cast<std::size_t>(rank);
   heard_[peer].store(now);
@@ -352,7 +352,7 @@ void WorldCore::listen(std::uint64_t context, const std::shared_ptr<GroupListene
 void WorldCore::tick() {
   const std::int64_t now = nanoseconds_now();
   const std::int64_t deadline = nanoseconds(options().deadline);
-  const std::int64_t still = now - last_tick_.exchange(now);
+  const std::int64_t stalled = now - last_tick_.exchange(now);
   if (parts_.heartbeat) {
     parts_.heartbeat->receive([&](Rank r) { beaten_[static_cast<std::size_t>(r)].store(now); });
   }
@@ -361,34 +361,35 @@ void WorldCore::tick() {
     if (r == rank() || page(r) != nullptr || failure(r)) {
       continue;
     }
-    if (static_cast<double>(still) > kStoodStill * static_cast<double>(deadline)) {
+    if (static_cast<double>(stalled) > kStalled * static_cast<double>(deadline)) {
       doubted_until_[peer].store(now + deadline);
     }
-    if (still > deadline / 2) {  // this process stalled
+    if (stalled > deadline / 2) {  // this process stalled
       heard_[peer].store(now);
       beaten_[peer].store(now);
     }
-    look_at(r, now);
+    check_peer(r, now);
   }
   messages_->progress();
 }
 
 /// Tells a peer that this rank is alive, and declares it dead if it was silent for too long. A peer whose heartbeats arrive
 /// while its connections carry nothing has time to recover them: after a short interruption they take as long again.
-void WorldCore::look_at(Rank rank, std::int64_t now) {
+void WorldCore::check_peer(Rank rank, std::int64_t now) {
   constexpr std::int64_t kToRecover = 3;  // deadlines
   const auto peer = static_cast<std::size_t>(rank);
   const std::int64_t deadline = nanoseconds(options().deadline);
   const std::int64_t silent = now - heard_[peer].load();
   const std::int64_t lifeless = std::min(silent, now - beaten_[peer].load());
   if (lifeless > deadline) {
-    give_up(rank,
-            fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
+    declare_dead(rank,
+                 fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
     return;
   }
   if (silent > kToRecover * deadline) {
-    give_up(rank, fmt::format("it is alive, but nothing arrived over its connections for {:.1f} s",
-                              static_cast<double>(silent) * 1e-9));
+    declare_dead(rank,
+                 fmt::format("it is alive, but nothing arrived over its connections for {:.1f} s",
+                             static_cast<double>(silent) * 1e-9));
     return;
   }
   mailbox_.post(rank, {0, static_cast<std::uint64_t>(ControlKind::Beat), Topic::Control}, {},
@@ -414,12 +415,12 @@ void WorldCore::handle_group_control(ControlKind kind, Rank from, std::uint64_t 
   if (kind == ControlKind::Fail && data.size() >= sizeof(std::uint64_t)) {
     std::uint64_t code = 0;
     std::memcpy(&code, data.data(), sizeof(code));
-    group->hear_failure(code, std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
-                                          data.size() - sizeof(code)));
+    group->on_failure(code, std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
+                                        data.size() - sizeof(code)));
   } else if (kind != ControlKind::Fail && data.size() == sizeof(Record)) {
     Record record;
     std::memcpy(&record, data.data(), sizeof(record));
-    group->hear_call(from, record, kind == ControlKind::Inquiry);
+    group->on_call(from, record, kind == ControlKind::Inquiry);
   }
 }
 

@@ -93,18 +93,18 @@ class WorldCore {
   [[nodiscard]] std::optional<Failure> failure(Rank rank);
   [[nodiscard]] bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
   /// This rank no longer talks to that one, and lets it know.
-  void give_up(Rank rank, const std::string& why);
+  void declare_dead(Rank rank, const std::string& why);
   /// Whether nothing more is expected of a rank that left or failed.
   [[nodiscard]] bool is_final(Rank rank, Departures& departures);
 
   /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
   /// sign of life.
-  void require_not_given_up() const {
+  void require_not_declared_dead() const {
     if (own_page_ != nullptr && own_page_->verdict.load(std::memory_order_acquire) != 0) {
-      throw_given_up();
+      throw_declared_dead();
     }
   }
-  [[noreturn]] void throw_given_up() const;
+  [[noreturn]] void throw_declared_dead() const;
 
   // Areas. One that a group no longer needs is used again when no peer can still be reading it.
   [[nodiscard]] Area* take_area();
@@ -136,9 +136,9 @@ class WorldCore {
                             std::span<const std::byte> data);
   [[nodiscard]] std::shared_ptr<GroupListener> listener(std::uint64_t context);
   void tick();
-  void look_at(Rank rank, std::int64_t now);
-  void hear(Rank rank);
-  [[nodiscard]] bool may_have_been_given_up(Rank by) const;
+  void check_peer(Rank rank, std::int64_t now);
+  void note_bytes(Rank rank);
+  [[nodiscard]] bool may_be_declared_dead(Rank by) const;
   void report_loss(Rank rank, LossKind kind, const std::string& why);
   void say_goodbye();
   void await_farewells();
