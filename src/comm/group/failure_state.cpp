@@ -201,6 +201,7 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
 void FailureState::fail_late(const std::vector<Rank>& places, Seconds stuck,
                              const std::string& what) {
   std::vector<Rank> late;
+  late.reserve(places.size());
   for (const Rank place : places) {
     late.push_back(members_.world_rank(place));
   }
