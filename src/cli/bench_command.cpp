@@ -203,10 +203,10 @@ void run(const Options& options, Outcome& outcome) {
     predict(report, BenchModel(report.plan));
   }
   if (!options.svg.empty()) {
-    write_and_say(options.svg, bench_svg(report));
+    write_and_report(options.svg, bench_svg(report));
   }
   if (!options.tune.empty()) {
-    write_and_say(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
+    write_and_report(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
   }
   std::cout << (options.json ? bench_json(report) : bench_table(report, standard_output().colour));
   const bool right =

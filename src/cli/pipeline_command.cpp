@@ -83,10 +83,10 @@ void write_files(const Options& options, const PipelineReport& report) {
                                               report.problems.front()));
   }
   if (!options.svg.empty()) {
-    write_and_say(options.svg, pipeline_svg(report));
+    write_and_report(options.svg, pipeline_svg(report));
   }
   if (!options.trace.empty()) {
-    write_and_say(options.trace, to_chrome_json(pipeline_trace(report)));
+    write_and_report(options.trace, to_chrome_json(pipeline_trace(report)));
   }
 }
 
@@ -102,7 +102,7 @@ void run_pipeline(const Options& options, Outcome& outcome) {
 void run_comparison(const Options& options) {
   const PipelineComparison comparison = compare_pipelines(options.size, options.durations);
   if (!options.svg.empty()) {
-    write_and_say(options.svg, pipelines_svg(comparison));
+    write_and_report(options.svg, pipelines_svg(comparison));
   }
   std::cout << (options.json ? comparison_json(comparison)
                              : comparison_text(comparison, standard_output().colour));

@@ -203,7 +203,7 @@ void run(const Options& options) {
   }
   const Cluster cluster = make_cluster(probe);
   options.json ? print_json(cluster, probe) : print_probe(probe);
-  write_and_say(path, to_text(cluster));
+  write_and_report(path, to_text(cluster));
 }
 
 }  // namespace

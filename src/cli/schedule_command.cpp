@@ -253,7 +253,7 @@ void run_comparison(Options options) {
     return compare(selector, query, size_range(range.first, range.last, factor));
   };
   if (!options.svg.empty()) {
-    write_and_say(options.svg,
+    write_and_report(options.svg,
                   comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
   }
   const Comparison comparison = compare_by(8);
@@ -270,10 +270,10 @@ void run_schedule(Options options, Outcome& outcome) {
     report.network = make_network(options, report);
   }
   if (!options.svg.empty()) {
-    write_and_say(options.svg, schedule_svg(report.schedule, {report.payload, report.costs}));
+    write_and_report(options.svg, schedule_svg(report.schedule, {report.payload, report.costs}));
   }
   if (!options.trace.empty()) {
-    write_and_say(options.trace, to_chrome_json(predicted_trace(report)));
+    write_and_report(options.trace, to_chrome_json(predicted_trace(report)));
   }
   if (options.text) {
     std::cout << to_text(report.schedule);
