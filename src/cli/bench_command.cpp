@@ -11,13 +11,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/bench_json.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_model.h"
+#include "cli/bench_options.h"
 #include "cli/bench_plan.h"
 #include "cli/bench_report.h"
+#include "cli/bench_text.h"
 #include "cli/commands.h"
 #include "cli/draw/bench_drawing.h"
 #include "cli/files.h"
+#include "cli/host_cluster.h"
 #include "cli/host_file.h"
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
@@ -44,7 +48,7 @@ constexpr const char* kExamples =
     "'trireme probe' once.";
 
 struct Options {
-  BenchWishes wishes{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
+  BenchLists lists{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
   Rank ranks = 0;
   std::string transport = "shm";
   bool encrypt = false;
@@ -110,7 +114,7 @@ BenchPlan make_plan(const Options& options) {
                             plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
                             name(plan.transport)));
   }
-  add_cases(plan, options.wishes);
+  add_cases(plan, options.lists);
   return plan;
 }
 
@@ -208,7 +212,7 @@ void run(const Options& options, Outcome& outcome) {
   if (!options.tune.empty()) {
     write_and_report(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
   }
-  std::cout << (options.json ? bench_json(report) : bench_table(report, standard_output().colour));
+  std::cout << (options.json ? bench_json(report) : bench_text(report, standard_output().colour));
   const bool right =
       std::ranges::all_of(report.rows, [](const BenchRow& row) { return row.result.correct; });
   outcome.exit_code = right ? 0 : 1;
@@ -216,20 +220,20 @@ void run(const Options& options, Outcome& outcome) {
 
 void add_options(CLI::App& command, Options& o) {
   command
-      .add_option("operations", o.wishes.operations,
+      .add_option("operations", o.lists.operations,
                   "some, with commas between; one of: all " + names_of(all_operations()))
       ->required();
   command.add_option("-n,--ranks", o.ranks, "how many ranks (default: one a core, at least 2)")
       ->check(CLI::Range(1, kMostBenchRanks));
   command
       .add_option(
-          "--sizes", o.wishes.sizes,
+          "--sizes", o.lists.sizes,
           "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
           "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
       ->capture_default_str();
   command
       .add_option(
-          "-a,--algorithm", o.wishes.algorithms,
+          "-a,--algorithm", o.lists.algorithms,
           "some, with commas between; one of: all automatic direct " + names_of(all_algorithms()))
       ->capture_default_str();
   command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")

@@ -1,9 +1,8 @@
-// What `trireme bench` is asked to measure, as a list of cases. Pure; any thread.
+// What a benchmark measures, as a list of cases. Pure; any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "trireme/comm.h"
@@ -40,19 +39,16 @@ struct BenchPlan {
   Tuning tuning{};                   ///< what overrides that choice
 };
 
-/// What stands on the command line.
-struct BenchWishes {
-  std::string operations;
-  std::string sizes;
-  std::string algorithms;
+/// What to measure: every operation with every size, by every method that it has.
+struct BenchSelection {
+  std::vector<Operation> operations{};
+  std::vector<Bytes> sizes{};
+  std::optional<std::vector<Method>> methods{};  ///< nothing: all
 };
 
-/// Fills in the cases. Throws Error(Usage) that names the option.
-void add_cases(BenchPlan& plan, const BenchWishes& wishes);
-
-/// "8,1K,64K" and ranges "8..64M", in steps of four, or "8..64M:2" in steps of two. Rising, each size
-/// once. Throws Error(Usage).
-[[nodiscard]] std::vector<Bytes> parse_size_list(const std::string& text);
+/// Adds the cases of the selection; a barrier has one size, 0. Throws Error(Usage) for a size that is
+/// not a multiple of the element size.
+void add_cases(BenchPlan& plan, const BenchSelection& selection);
 
 /// Whether its ranks see one another's memory.
 [[nodiscard]] bool sees_memory(const BenchPlan& plan);

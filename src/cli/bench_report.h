@@ -1,6 +1,8 @@
-// What `trireme bench` prints and writes: a table for people, JSON for machines, the tuning file.
+// The results of a benchmark, with predictions; and the tuning that follows from them. Any thread.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,10 @@ struct BenchReport {
   std::vector<BenchRow> rows{};
 };
 
+/// Calls `visit(first, last)` for the rows of each operation and size.
+void for_each_cell(const BenchReport& report,
+                   const std::function<void(std::size_t, std::size_t)>& visit);
+
 /// Marks the best row of each operation and size.
 void mark_best(BenchReport& report);
 
@@ -33,10 +39,9 @@ void mark_best(BenchReport& report);
 /// The same times what makes it comparable between operations and numbers of ranks: the part of the
 /// vector that a rank must send, 2(p-1)/p for an all-reduce.
 [[nodiscard]] double bus_bandwidth(const BenchRow& row, Rank ranks);
+/// The time that moving the bytes takes at least, as a share of the measured time.
+[[nodiscard]] std::optional<double> floor_share(const BenchRow& row);
 
-[[nodiscard]] std::string bench_table(const BenchReport& report, bool colour);
-/// One object on one line for each row.
-[[nodiscard]] std::string bench_json(const BenchReport& report);
 struct TuningOrigin {
   std::string machine;
   std::string date;

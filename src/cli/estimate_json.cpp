@@ -1,6 +1,8 @@
-// The report of `trireme estimate` as one JSON object. Unknown numbers are null.
+#include "cli/estimate_json.h"
+
+#include <optional>
+
 #include "base/json.h"
-#include "cli/estimate_report.h"
 
 namespace trireme::cli {
 namespace {

@@ -1,12 +1,11 @@
-// What `trireme estimate` found, and how it is shown.
+// All estimates of one model on one device, computed once and shown as text or JSON. Any thread.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "cli/terminal.h"
 #include "trireme/estimate.h"
-#include "trireme/estimate_examples.h"
 
 namespace trireme::cli {
 
@@ -46,19 +45,6 @@ struct EstimateReport {
 };
 
 [[nodiscard]] EstimateReport make_estimate(const EstimateRequest& request);
-
-struct EstimateLook {
-  Terminal terminal{};
-  int ops = 10;  ///< rows of the table of ops
-};
-[[nodiscard]] std::string estimate_text(const EstimateReport& report, const EstimateLook& look);
-[[nodiscard]] std::string estimate_json(const EstimateReport& report);
-
-[[nodiscard]] std::string example_text(const Example& example, const Terminal& terminal);
-[[nodiscard]] std::string example_json(const Example& example);
-/// One line for each.
-[[nodiscard]] std::string example_list_text(const Terminal& terminal);
-[[nodiscard]] std::string example_list_json();
 
 /// A kind with its least time on the device.
 struct TimedKind {

@@ -1,12 +1,11 @@
-// The report of `trireme estimate` for people, within 90 columns.
+#include "cli/estimate_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "cli/estimate_report.h"
 
 namespace trireme::cli {
 namespace {

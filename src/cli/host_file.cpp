@@ -1,11 +1,9 @@
 #include "cli/host_file.h"
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
-#include <unistd.h>
-
+#include "cli/host_cluster.h"
 #include "cli/load_cluster.h"
 #include "trireme/error.h"
 
@@ -19,12 +17,6 @@ std::string absolute_path_in(const char* variable) {
 }
 
 }  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return known ? name.data() : "localhost";
-}
 
 std::string host_file_path() {
   std::string folder = absolute_path_in("XDG_CACHE_HOME");

@@ -13,6 +13,5 @@ namespace trireme::cli {
 [[nodiscard]] std::string host_file_path();
 /// The cluster in that file, or nothing if there is none. Throws Error if it cannot be read.
 [[nodiscard]] std::optional<Cluster> load_host_file();
-[[nodiscard]] std::string host_name();
 
 }  // namespace trireme::cli

@@ -9,7 +9,12 @@
 #include "cli/draw/pipeline_svg.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
+#include "cli/pipeline_comparison.h"
+#include "cli/pipeline_json.h"
 #include "cli/pipeline_report.h"
+#include "cli/pipeline_text.h"
+#include "cli/pipeline_trace.h"
+#include "cli/terminal.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -104,8 +109,8 @@ void run_comparison(const Options& options) {
   if (!options.svg.empty()) {
     write_and_report(options.svg, pipelines_svg(comparison));
   }
-  std::cout << (options.json ? comparison_json(comparison)
-                             : comparison_text(comparison, standard_output().colour));
+  std::cout << (options.json ? pipeline_comparison_json(comparison)
+                             : pipeline_comparison_text(comparison, standard_output().colour));
 }
 
 void add_what_options(CLI::App& command, Options& o) {

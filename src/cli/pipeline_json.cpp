@@ -1,5 +1,12 @@
 #include "cli/pipeline_json.h"
 
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
 namespace trireme::cli {
 namespace {
 
@@ -43,8 +50,7 @@ Json tasks_json(const PipelineReport& report) {
   return ranks;
 }
 
-}  // namespace
-
+/// Everything but the tasks.
 Json pipeline_facts(const PipelineReport& report) {
   const PipelineTable& table = report.table;
   Json json{{"name", table.name},
@@ -72,9 +78,27 @@ Json pipeline_facts(const PipelineReport& report) {
   return json;
 }
 
+}  // namespace
+
 std::string pipeline_json(const PipelineReport& report) {
   Json json = pipeline_facts(report);
   json["tasks"] = tasks_json(report);
+  return json.dump() + "\n";
+}
+
+std::string pipeline_comparison_json(const PipelineComparison& comparison) {
+  Json rows = Json::array();
+  for (const PipelineRow& row : comparison.rows) {
+    if (row.report) {
+      rows.push_back(pipeline_facts(*row.report));
+    } else {
+      rows.push_back({{"name", row.name}, {"unfit", row.unfit}});
+    }
+  }
+  Json json{{"stages", comparison.options.ranks},
+            {"microbatches", comparison.options.microbatches},
+            {"chunks", comparison.options.chunks}};
+  json["schedules"] = std::move(rows);
   return json.dump() + "\n";
 }
 

@@ -1,12 +1,17 @@
-// The facts of a pipeline report as JSON, for one report and for comparisons.
+// Pipelines as JSON, with a line break at the end. Any thread.
 #pragma once
 
-#include "base/json.h"
+#include <string>
+
+#include "cli/pipeline_comparison.h"
 #include "cli/pipeline_report.h"
 
 namespace trireme::cli {
 
-/// Everything but the tasks.
-[[nodiscard]] Json pipeline_facts(const PipelineReport& report);
+/// One object: facts, times, and all tasks.
+[[nodiscard]] std::string pipeline_json(const PipelineReport& report);
+
+/// One object with the facts of each schedule.
+[[nodiscard]] std::string pipeline_comparison_json(const PipelineComparison& comparison);
 
 }  // namespace trireme::cli

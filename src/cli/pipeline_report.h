@@ -1,14 +1,12 @@
-// All that `trireme pipeline` has to say about one table, computed once and shown as text, JSON,
-// picture or trace.
+// What is known of one pipeline table, computed once and shown as text, JSON, picture or trace. Any
+// thread.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "cli/terminal.h"
 #include "trireme/pipeline.h"
-#include "trireme/trace.h"
 
 namespace trireme::cli {
 
@@ -34,29 +32,5 @@ struct PipelineReport {
 [[nodiscard]] int chunk_of(const PipelineTable& table, const PipelineTask& task);
 /// The largest number of stages that a rank has.
 [[nodiscard]] int most_chunks(const PipelineTable& table);
-
-/// For people: the timeline, then what it costs, or what is wrong.
-[[nodiscard]] std::string pipeline_text(const PipelineReport& report, const Terminal& terminal);
-/// One JSON object with a line break at its end.
-[[nodiscard]] std::string pipeline_json(const PipelineReport& report);
-/// Each rank a process with its tasks as spans, arrows for messages, and its activations as a
-/// counter; one unit of time is a millisecond. Requires a table without problems.
-[[nodiscard]] Trace pipeline_trace(const PipelineReport& report);
-
-/// A schedule in a comparison: its report, or why there is none.
-struct PipelineRow {
-  std::string_view name;
-  std::string unfit;
-  std::optional<PipelineReport> report;
-};
-struct PipelineComparison {
-  PipelineOptions options;
-  PipelineDurations durations;
-  std::vector<PipelineRow> rows;
-};
-[[nodiscard]] PipelineComparison compare_pipelines(const PipelineOptions& options,
-                                                   const PipelineDurations& of_a_rank);
-[[nodiscard]] std::string comparison_text(const PipelineComparison& comparison, bool colour);
-[[nodiscard]] std::string comparison_json(const PipelineComparison& comparison);
 
 }  // namespace trireme::cli

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/pipeline_report.h"
-#include "cli/terminal.h"
+#include "cli/text_style.h"
 
 namespace trireme::cli {
 

@@ -1,7 +1,9 @@
-// A timed pipeline as a predicted Trace.
+#include "cli/pipeline_trace.h"
+
+#include <array>
+
 #include <fmt/format.h>
 
-#include "cli/pipeline_report.h"
 #include "plan/pipeline_index.h"
 
 namespace trireme::cli {

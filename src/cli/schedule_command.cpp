@@ -7,14 +7,19 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/algorithm_comparison.h"
 #include "cli/commands.h"
-#include "cli/compare.h"
+#include "cli/comparison_json.h"
+#include "cli/comparison_text.h"
 #include "cli/draw/drawing.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
+#include "cli/schedule_json.h"
 #include "cli/schedule_report.h"
+#include "cli/schedule_text.h"
 #include "cli/schedule_trace.h"
+#include "cli/terminal.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
 
@@ -209,7 +214,7 @@ ScheduleReport report_from_file(const Options& options, const Payload& payload,
                             options.operation));
   }
   Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
-  return make_report(std::move(schedule), payload, costs);
+  return make_schedule_report(std::move(schedule), payload, costs);
 }
 
 ScheduleReport report_from_catalogue(const Options& options, const Payload& payload,
@@ -218,7 +223,7 @@ ScheduleReport report_from_catalogue(const Options& options, const Payload& payl
   const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
   const Decision decision = decide(options, operation, bytes, costs);
   ScheduleReport report =
-      make_report(build(operation, decision.algorithm, decision.build), payload, costs);
+      make_schedule_report(build(operation, decision.algorithm, decision.build), payload, costs);
   report.reason = decision.reason;
   report.formula = formula_text(operation, decision.algorithm);
   report.formula_seconds = formula(operation, decision.algorithm, decision.build)
@@ -254,11 +259,11 @@ void run_comparison(Options options) {
   };
   if (!options.svg.empty()) {
     write_and_report(options.svg,
-                  comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
+                     comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
   }
   const Comparison comparison = compare_by(8);
   std::cout << (options.json ? comparison_json(comparison)
-                             : comparison_table(comparison, standard_output().colour));
+                             : comparison_text(comparison, standard_output().colour));
 }
 
 void run_schedule(Options options, Outcome& outcome) {
@@ -278,10 +283,9 @@ void run_schedule(Options options, Outcome& outcome) {
   if (options.text) {
     std::cout << to_text(report.schedule);
   } else if (options.json) {
-    std::cout.flush();
-    print_report_json(report);
+    write_schedule_json(report, [](std::string_view piece) { std::cout << piece; });
   } else {
-    std::cout << report_text(report, standard_output());
+    std::cout << schedule_text(report, standard_output());
   }
   outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
 }

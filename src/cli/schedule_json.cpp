@@ -1,20 +1,19 @@
-// `trireme schedule --json`.
-#include <cstdio>
+#include "cli/schedule_json.h"
+
+#include <iterator>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "cli/schedule_report.h"
 
 namespace trireme::cli {
 namespace {
 
-/// Standard output in large pieces.
+/// Gathers small pieces into large ones.
 class Output {
  public:
-  ~Output() { flush(); }
-  Output() = default;
+  explicit Output(const TextSink& sink) : sink_(sink) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
@@ -24,12 +23,13 @@ class Output {
     }
     return text_;
   }
-
- private:
   void flush() {
-    std::fwrite(text_.data(), 1, text_.size(), stdout);
+    sink_(text_);
     text_.clear();
   }
+
+ private:
+  const TextSink& sink_;  // outlives this, which lives for one call
   std::string text_;
 };
 
@@ -115,8 +115,8 @@ void append_message(Output& output, const Message& m) {
 
 }  // namespace
 
-void print_report_json(const ScheduleReport& report) {
-  Output output;
+void write_schedule_json(const ScheduleReport& report, const TextSink& sink) {
+  Output output(sink);
   std::string head = facts(report).dump();
   head.pop_back();  // the steps go in before the closing brace
   output.text() += head + ",\"step_seconds\":[";
@@ -136,6 +136,7 @@ void print_report_json(const ScheduleReport& report) {
     output.text() += "]";
   }
   output.text() += "]}\n";
+  output.flush();
 }
 
 }  // namespace trireme::cli

@@ -1,11 +1,10 @@
-// All that `trireme schedule` has to say about one schedule, computed once and shown as text or
-// JSON.
+// What is known of one schedule, computed once and shown as text, JSON or a trace. Any thread.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
-#include "cli/terminal.h"
 #include "trireme/collective_cost.h"
 #include "trireme/topology.h"
 
@@ -35,16 +34,8 @@ struct ScheduleReport {
 };
 
 /// Times, counts and, up to a few million contributions, verifies.
-[[nodiscard]] ScheduleReport make_report(Schedule schedule, const Payload& payload,
-                                         const CostModel& costs);
-
-/// For people: the steps with the ranks across, then what they cost. Large schedules are shown in
-/// part.
-[[nodiscard]] std::string report_text(const ScheduleReport& report, const Terminal& terminal);
-
-/// Writes one JSON object to standard output, piece by piece: a schedule of millions of messages
-/// needs no more memory.
-void print_report_json(const ScheduleReport& report);
+[[nodiscard]] ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
+                                                  const CostModel& costs);
 
 /// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message for a person.
 [[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);

@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cli/algorithm_comparison.h"
 #include "cli/commands.h"
-#include "cli/compare.h"
+#include "cli/comparison_json.h"
+#include "cli/comparison_text.h"
 #include "cli/schedule_report.h"
+#include "cli/schedule_text.h"
+#include "cli/terminal.h"
 
 namespace trireme::cli {
 namespace {
@@ -52,10 +56,10 @@ const CostModel kCosts;  // alpha 1 us, beta 1 ns/B, gamma 0.1 ns/B
 std::string catalogue_report(Operation operation, Algorithm algorithm, Rank ranks,
                              const Terminal& terminal) {
   ScheduleReport report =
-      make_report(build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
+      make_schedule_report(build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
   report.formula = formula_text(operation, algorithm);
   report.formula_seconds = formula(operation, algorithm, {.ranks = ranks}).at(1 << 20, kCosts);
-  return report_text(report, terminal);
+  return schedule_text(report, terminal);
 }
 
 Comparison tour_comparison() {
@@ -79,7 +83,7 @@ void print_tour(const Terminal& terminal) {
   heading("3. A spanning tree takes fewer rounds with whole vectors");
   std::cout << catalogue_report(Operation::Broadcast, Algorithm::Mst, 8, terminal);
   heading("4. Which one to take depends on the size");
-  std::cout << comparison_table(tour_comparison(), terminal.colour);
+  std::cout << comparison_text(tour_comparison(), terminal.colour);
   heading("Go on with");
   std::cout << "  trireme schedule --help\n"
                "  trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg\n"

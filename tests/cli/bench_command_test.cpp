@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/bench_plan.h"
+#include "cli/bench_options.h"
 #include "cli/program.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"

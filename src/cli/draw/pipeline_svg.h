@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/pipeline_comparison.h"
 #include "cli/pipeline_report.h"
 
 namespace trireme::cli {

@@ -1,12 +1,10 @@
-// `trireme pipeline --compare`: every schedule of the catalogue side by side.
+// All pipeline schedules side by side, for people.
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
-#include "base/json.h"
-#include "cli/pipeline_json.h"
-#include "cli/pipeline_report.h"
+#include "cli/pipeline_text.h"
 
 namespace trireme::cli {
 namespace {
@@ -64,24 +62,7 @@ std::string row_text(const PipelineRow& row) {
 
 }  // namespace
 
-PipelineComparison compare_pipelines(const PipelineOptions& options,
-                                     const PipelineDurations& of_a_rank) {
-  PipelineComparison comparison{options, of_a_rank, {}};
-  for (const PipelineSchedule& schedule : pipeline_schedules()) {
-    PipelineRow row;
-    row.name = schedule.name;
-    row.unfit = find_unfit(schedule, options);
-    if (row.unfit.empty()) {
-      row.report = make_pipeline_report(schedule.make(options), of_a_rank);
-      row.report->description = schedule.description;
-      row.report->formula = schedule.bubble;
-    }
-    comparison.rows.push_back(std::move(row));
-  }
-  return comparison;
-}
-
-std::string comparison_text(const PipelineComparison& comparison, bool colour) {
+std::string pipeline_comparison_text(const PipelineComparison& comparison, bool colour) {
   const PipelineOptions& options = comparison.options;
   const PipelineDurations& d = comparison.durations;
   std::string out = styled("pipelines", Style::Bold, colour) +
@@ -104,22 +85,6 @@ std::string comparison_text(const PipelineComparison& comparison, bool colour) {
                    "update stops them.\n  activations: most that a rank keeps, in micro-batches of "
                    "its layers\n",
                    Style::Dim, colour);
-}
-
-std::string comparison_json(const PipelineComparison& comparison) {
-  Json rows = Json::array();
-  for (const PipelineRow& row : comparison.rows) {
-    if (row.report) {
-      rows.push_back(pipeline_facts(*row.report));
-    } else {
-      rows.push_back({{"name", row.name}, {"unfit", row.unfit}});
-    }
-  }
-  Json json{{"stages", comparison.options.ranks},
-            {"microbatches", comparison.options.microbatches},
-            {"chunks", comparison.options.chunks}};
-  json["schedules"] = std::move(rows);
-  return json.dump() + "\n";
 }
 
 }  // namespace trireme::cli

@@ -2,7 +2,6 @@
 // that changes.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "trireme/collective_cost.h"
@@ -36,11 +35,5 @@ struct Comparison {
 
 /// The sizes first, first * factor, … up to last, both included.
 [[nodiscard]] std::vector<Bytes> size_range(Bytes first, Bytes last, double factor);
-
-/// A table for people: algorithms down, sizes across, the fastest of each size marked.
-[[nodiscard]] std::string comparison_table(const Comparison& comparison, bool colour);
-
-/// One object: operation, ranks, rows of {bytes, best, algorithms: {name: seconds}}, crossovers.
-[[nodiscard]] std::string comparison_json(const Comparison& comparison);
 
 }  // namespace trireme::cli

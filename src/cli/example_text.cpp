@@ -1,11 +1,11 @@
-// The worked examples of `trireme estimate --example`, for people and for machines.
+#include "cli/example_text.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/estimate_report.h"
 
 namespace trireme::cli {
 namespace {

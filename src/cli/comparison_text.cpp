@@ -1,12 +1,9 @@
-#include "cli/compare.h"
+#include "cli/comparison_text.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
-
-#include "base/json.h"
-#include "cli/terminal.h"
 
 namespace trireme::cli {
 namespace {
@@ -19,29 +16,6 @@ std::string short_text(Seconds seconds) {
   const double magnitude =
       seconds.count > 0 ? std::pow(10, std::floor(std::log10(seconds.count)) - 2) : 1;
   return to_text(Seconds{std::round(seconds.count / magnitude) * magnitude});
-}
-
-Algorithm winner(Selector& selector, Selector::Query query, std::int64_t bytes) {
-  query.bytes = {bytes};
-  return selector.rank(query).front().algorithm;
-}
-
-/// All changes of the winner in (low, high], by halving: where the ends differ there is at least
-/// one.
-void find_flips(Selector& selector, const Selector::Query& query, std::int64_t low,
-                std::int64_t high, std::vector<Flip>& flips) {
-  const Algorithm before = winner(selector, query, low);
-  const Algorithm after = winner(selector, query, high);
-  if (before == after) {
-    return;
-  }
-  if (high - low == 1) {
-    flips.push_back({{high}, before, after});
-    return;
-  }
-  const std::int64_t middle = low + (high - low) / 2;
-  find_flips(selector, query, low, middle, flips);
-  find_flips(selector, query, middle, high, flips);
 }
 
 const Choice* find_choice(const ComparisonRow& row, Algorithm algorithm) {
@@ -75,32 +49,7 @@ std::string flips_text(const Comparison& comparison) {
 
 }  // namespace
 
-std::vector<Bytes> size_range(Bytes first, Bytes last, double factor) {
-  std::vector<Bytes> sizes;
-  auto size = static_cast<double>(first.count);
-  while (size < static_cast<double>(last.count)) {
-    sizes.push_back({static_cast<std::int64_t>(std::llround(size))});
-    size *= factor;
-  }
-  sizes.push_back(last);
-  return sizes;
-}
-
-Comparison compare(Selector& selector, const Selector::Query& query,
-                   const std::vector<Bytes>& sizes) {
-  Comparison comparison{query.operation, query.ranks, query.root, selector.costs(), {}, {}};
-  for (const Bytes bytes : sizes) {
-    Selector::Query at = query;
-    at.bytes = bytes;
-    comparison.rows.push_back({bytes, selector.rank(at)});
-  }
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    find_flips(selector, query, sizes[i - 1].count, sizes[i].count, comparison.flips);
-  }
-  return comparison;
-}
-
-std::string comparison_table(const Comparison& comparison, bool colour) {
+std::string comparison_text(const Comparison& comparison, bool colour) {
   std::string out =
       fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
                   styled(name(comparison.operation), Style::Bold, colour), comparison.ranks);
@@ -126,31 +75,6 @@ std::string comparison_table(const Comparison& comparison, bool colour) {
     bounds += right_aligned(short_text(bound) + " ", kCellWidth);
   }
   return out + styled(bounds, Style::Dim, colour) + "\n\n" + flips_text(comparison);
-}
-
-std::string comparison_json(const Comparison& comparison) {
-  Json json{{"operation", name(comparison.operation)}, {"ranks", comparison.ranks}};
-  json["root"] = has_root(comparison.operation) ? Json(comparison.root) : Json(nullptr);
-  json["rows"] = Json::array();
-  for (const ComparisonRow& row : comparison.rows) {
-    Json seconds = Json::object();
-    for (const Choice& choice : row.ranking) {
-      seconds[std::string(name(choice.algorithm))] = choice.predicted.count;
-    }
-    json["rows"].push_back(
-        {{"bytes", row.bytes.count},
-         {"best", name(row.ranking.front().algorithm)},
-         {"lower_bound_seconds",
-          lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs)
-              .count},
-         {"seconds", seconds}});
-  }
-  json["crossovers"] = Json::array();
-  for (const Flip& flip : comparison.flips) {
-    json["crossovers"].push_back(
-        {{"bytes", flip.bytes.count}, {"from", name(flip.before)}, {"to", name(flip.after)}});
-  }
-  return json.dump(2) + "\n";
 }
 
 }  // namespace trireme::cli

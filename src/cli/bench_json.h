@@ -1,0 +1,13 @@
+// The results of a benchmark as JSON. Any thread.
+#pragma once
+
+#include <string>
+
+#include "cli/bench_report.h"
+
+namespace trireme::cli {
+
+/// One object on one line for each row.
+[[nodiscard]] std::string bench_json(const BenchReport& report);
+
+}  // namespace trireme::cli

@@ -1,0 +1,17 @@
+// This host as a Cluster. Any thread.
+#pragma once
+
+#include <string>
+
+#include "cli/probe_measure.h"
+#include "trireme/cluster.h"
+
+namespace trireme::cli {
+
+/// "localhost" if the system does not tell.
+[[nodiscard]] std::string host_name();
+
+/// The measured host as a cluster of one node: a device is one core.
+[[nodiscard]] Cluster make_host_cluster(const HostProbe& probe);
+
+}  // namespace trireme::cli

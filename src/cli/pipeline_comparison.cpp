@@ -1,0 +1,24 @@
+#include "cli/pipeline_comparison.h"
+
+#include <utility>
+
+namespace trireme::cli {
+
+PipelineComparison compare_pipelines(const PipelineOptions& options,
+                                     const PipelineDurations& of_a_rank) {
+  PipelineComparison comparison{options, of_a_rank, {}};
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    PipelineRow row;
+    row.name = schedule.name;
+    row.unfit = find_unfit(schedule, options);
+    if (row.unfit.empty()) {
+      row.report = make_pipeline_report(schedule.make(options), of_a_rank);
+      row.report->description = schedule.description;
+      row.report->formula = schedule.bubble;
+    }
+    comparison.rows.push_back(std::move(row));
+  }
+  return comparison;
+}
+
+}  // namespace trireme::cli
