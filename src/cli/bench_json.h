@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/bench_report.h"
+#include "measure/bench_report.h"
 
 namespace trireme::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_plan.h"
+#include "measure/bench_plan.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/bench_report.h"
 #include "cli/text_style.h"
+#include "measure/bench_report.h"
 
 namespace trireme::cli {
 

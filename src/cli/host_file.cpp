@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/host_cluster.h"
 #include "cli/load_cluster.h"
+#include "measure/host_cluster.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

@@ -8,14 +8,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/bench_page.h"
-#include "cli/bench_plan.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/host_cluster.h"
 #include "cli/host_file.h"
-#include "cli/probe_measure.h"
 #include "cli/probe_text.h"
+#include "measure/bench_page.h"
+#include "measure/bench_plan.h"
+#include "measure/host_cluster.h"
+#include "measure/probe.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/bench_plan.h"
 #include "comm/group_model.h"
+#include "measure/bench_plan.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

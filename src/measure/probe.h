@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/line_fit.h"
+#include "measure/line_fit.h"
 #include "trireme/cluster.h"
 #include "trireme/schedule.h"
 

@@ -1,4 +1,4 @@
-#include "cli/bench_page.h"
+#include "measure/bench_page.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "cli/bench_plan.h"
+#include "measure/bench_plan.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

@@ -1,4 +1,4 @@
-#include "cli/host_cluster.h"
+#include "measure/host_cluster.h"
 
 #include <array>
 #include <fstream>

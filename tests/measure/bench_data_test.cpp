@@ -1,4 +1,4 @@
-#include "cli/bench_data.h"
+#include "measure/bench_data.h"
 
 #include <gtest/gtest.h>
 

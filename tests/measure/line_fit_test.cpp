@@ -1,4 +1,4 @@
-#include "cli/line_fit.h"
+#include "measure/line_fit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/bench_report.h"
+#include "measure/bench_report.h"
 
 #include <algorithm>
 

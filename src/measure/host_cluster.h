@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/probe_measure.h"
+#include "measure/probe.h"
 #include "trireme/cluster.h"
 
 namespace trireme::cli {

@@ -1,4 +1,4 @@
-#include "cli/bench_measure.h"
+#include "measure/bench_run.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "cli/bench_data.h"
+#include "measure/bench_data.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
 

@@ -1,4 +1,4 @@
-#include "cli/bench_model.h"
+#include "measure/bench_model.h"
 
 namespace trireme::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/bench_plan.h"
+#include "measure/bench_plan.h"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_measure.h"
-#include "cli/bench_plan.h"
+#include "measure/bench_plan.h"
+#include "measure/bench_run.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

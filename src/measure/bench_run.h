@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_page.h"
-#include "cli/bench_plan.h"
+#include "measure/bench_page.h"
+#include "measure/bench_plan.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

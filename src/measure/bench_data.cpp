@@ -1,8 +1,8 @@
-#include "cli/bench_data.h"
+#include "measure/bench_data.h"
 
 #include <cstring>
 
-#include "cli/bench_plan.h"
+#include "measure/bench_plan.h"
 
 namespace trireme::cli {
 namespace {

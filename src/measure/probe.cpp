@@ -1,4 +1,4 @@
-#include "cli/probe_measure.h"
+#include "measure/probe.h"
 
 #include <algorithm>
 #include <array>
@@ -9,11 +9,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "cli/bench_measure.h"
-#include "cli/bench_page.h"
 #include "comm/area.h"
 #include "comm/direct_limits.h"
 #include "comm/kernels.h"
+#include "measure/bench_page.h"
+#include "measure/bench_run.h"
 #include "trireme/comm.h"
 
 namespace trireme::cli {
