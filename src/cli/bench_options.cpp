@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/algorithm_comparison.h"
 #include "cli/parsed.h"
+#include "simulate/algorithm_comparison.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

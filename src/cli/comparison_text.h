@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/algorithm_comparison.h"
 #include "cli/text_style.h"
+#include "simulate/algorithm_comparison.h"
 
 namespace trireme::cli {
 

@@ -9,12 +9,12 @@
 #include "cli/draw/pipeline_svg.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
-#include "cli/pipeline_comparison.h"
 #include "cli/pipeline_json.h"
-#include "cli/pipeline_report.h"
 #include "cli/pipeline_text.h"
-#include "cli/pipeline_trace.h"
 #include "cli/terminal.h"
+#include "simulate/pipeline_comparison.h"
+#include "simulate/pipeline_report.h"
+#include "simulate/pipeline_trace.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

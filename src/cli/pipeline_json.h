@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/pipeline_comparison.h"
-#include "cli/pipeline_report.h"
+#include "simulate/pipeline_comparison.h"
+#include "simulate/pipeline_report.h"
 
 namespace trireme::cli {
 

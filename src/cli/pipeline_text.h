@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "cli/pipeline_comparison.h"
-#include "cli/pipeline_report.h"
 #include "cli/text_style.h"
+#include "simulate/pipeline_comparison.h"
+#include "simulate/pipeline_report.h"
 
 namespace trireme::cli {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/pipeline_report.h"
 #include "cli/text_style.h"
+#include "simulate/pipeline_report.h"
 
 namespace trireme::cli {
 

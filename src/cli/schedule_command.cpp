@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/algorithm_comparison.h"
 #include "cli/commands.h"
 #include "cli/comparison_json.h"
 #include "cli/comparison_text.h"
@@ -16,10 +15,11 @@
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
 #include "cli/schedule_json.h"
-#include "cli/schedule_report.h"
 #include "cli/schedule_text.h"
-#include "cli/schedule_trace.h"
 #include "cli/terminal.h"
+#include "simulate/algorithm_comparison.h"
+#include "simulate/schedule_report.h"
+#include "simulate/schedule_trace.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
 

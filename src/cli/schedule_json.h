@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "cli/schedule_report.h"
+#include "simulate/schedule_report.h"
 
 namespace trireme::cli {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/schedule_report.h"
 #include "cli/text_style.h"
+#include "simulate/schedule_report.h"
 
 namespace trireme::cli {
 

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "cli/algorithm_comparison.h"
 #include "cli/commands.h"
 #include "cli/comparison_json.h"
 #include "cli/comparison_text.h"
-#include "cli/schedule_report.h"
 #include "cli/schedule_text.h"
 #include "cli/terminal.h"
+#include "simulate/algorithm_comparison.h"
+#include "simulate/schedule_report.h"
 
 namespace trireme::cli {
 namespace {

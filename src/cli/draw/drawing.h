@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/algorithm_comparison.h"
+#include "simulate/algorithm_comparison.h"
 #include "trireme/collective_cost.h"
 #include "trireme/schedule.h"
 

@@ -1,4 +1,4 @@
-#include "cli/pipeline_trace.h"
+#include "simulate/pipeline_trace.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "cli/pipeline_report.h"
+#include "simulate/pipeline_report.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/pipeline_report.h"
+#include "simulate/pipeline_report.h"
 #include "trireme/pipeline.h"
 
 namespace trireme::cli {

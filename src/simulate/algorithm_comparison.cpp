@@ -1,4 +1,4 @@
-#include "cli/algorithm_comparison.h"
+#include "simulate/algorithm_comparison.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "cli/pipeline_comparison.h"
+#include "simulate/pipeline_comparison.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // A timed schedule as a predicted Trace.
 #pragma once
 
-#include "cli/schedule_report.h"
+#include "simulate/schedule_report.h"
 #include "trireme/trace.h"
 
 namespace trireme::cli {

@@ -1,4 +1,4 @@
-#include "cli/schedule_trace.h"
+#include "simulate/schedule_trace.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "cli/schedule_report.h"
+#include "simulate/schedule_report.h"
 
 #include <algorithm>
 

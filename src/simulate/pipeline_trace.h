@@ -1,7 +1,7 @@
 // A timed pipeline as a predicted Trace. Any thread.
 #pragma once
 
-#include "cli/pipeline_report.h"
+#include "simulate/pipeline_report.h"
 #include "trireme/trace.h"
 
 namespace trireme::cli {
