@@ -10,12 +10,12 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/estimate_json.h"
-#include "cli/estimate_report.h"
 #include "cli/estimate_text.h"
 #include "cli/example_text.h"
 #include "cli/load_model.h"
 #include "cli/parsed.h"
 #include "cli/terminal.h"
+#include "estimate/estimate_report.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/estimate_report.h"
+#include "estimate/estimate_report.h"
 
 namespace trireme::cli {
 

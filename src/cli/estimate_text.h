@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/estimate_report.h"
 #include "cli/text_style.h"
+#include "estimate/estimate_report.h"
 
 namespace trireme::cli {
 

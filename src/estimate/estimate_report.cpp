@@ -1,4 +1,4 @@
-#include "cli/estimate_report.h"
+#include "estimate/estimate_report.h"
 
 #include <algorithm>
 
