@@ -11,11 +11,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/bench_json.h"
 #include "cli/bench_options.h"
-#include "cli/bench_text.h"
 #include "cli/commands.h"
-#include "cli/draw/bench_drawing.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
 #include "cli/load_cluster.h"
@@ -26,6 +23,9 @@
 #include "measure/bench_report.h"
 #include "measure/bench_run.h"
 #include "measure/host_cluster.h"
+#include "report/bench_json.h"
+#include "report/bench_text.h"
+#include "report/draw/bench_drawing.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 

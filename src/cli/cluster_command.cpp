@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_text.h"
 #include "cli/commands.h"
 #include "cli/load_cluster.h"
+#include "report/cluster_text.h"
 #include "trireme/cluster.h"
 
 namespace trireme::cli {

@@ -9,13 +9,13 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/estimate_json.h"
-#include "cli/estimate_text.h"
-#include "cli/example_text.h"
 #include "cli/load_model.h"
 #include "cli/parsed.h"
 #include "cli/terminal.h"
 #include "estimate/estimate_report.h"
+#include "report/estimate_json.h"
+#include "report/estimate_text.h"
+#include "report/example_text.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

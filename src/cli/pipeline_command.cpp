@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/draw/pipeline_svg.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
-#include "cli/pipeline_json.h"
-#include "cli/pipeline_text.h"
 #include "cli/terminal.h"
+#include "report/draw/pipeline_svg.h"
+#include "report/pipeline_json.h"
+#include "report/pipeline_text.h"
 #include "simulate/pipeline_comparison.h"
 #include "simulate/pipeline_report.h"
 #include "simulate/pipeline_trace.h"

@@ -11,11 +11,11 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
-#include "cli/probe_text.h"
 #include "measure/bench_page.h"
 #include "measure/bench_plan.h"
 #include "measure/host_cluster.h"
 #include "measure/probe.h"
+#include "report/probe_text.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 

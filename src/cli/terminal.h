@@ -1,7 +1,7 @@
 // What standard output can show: colours and width.
 #pragma once
 
-#include "cli/text_style.h"
+#include "report/text_style.h"
 
 namespace trireme::cli {
 

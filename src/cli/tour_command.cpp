@@ -6,10 +6,10 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/comparison_json.h"
-#include "cli/comparison_text.h"
-#include "cli/schedule_text.h"
 #include "cli/terminal.h"
+#include "report/comparison_json.h"
+#include "report/comparison_text.h"
+#include "report/schedule_text.h"
 #include "simulate/algorithm_comparison.h"
 #include "simulate/schedule_report.h"
 

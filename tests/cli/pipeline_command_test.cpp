@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "cli/draw/pipeline_svg.h"
 #include "cli/program.h"
 #include "cli/program_says.h"
-#include "cli/xml_tree.h"
 #include "expect_error.h"
+#include "report/draw/pipeline_svg.h"
+#include "report/xml_tree.h"
 #include "trireme/trace.h"
 
 namespace trireme {

@@ -1,0 +1,17 @@
+// The estimates of a model for people, within 90 columns. Any thread.
+#pragma once
+
+#include <string>
+
+#include "estimate/estimate_report.h"
+#include "report/text_style.h"
+
+namespace trireme::cli {
+
+struct EstimateLook {
+  Terminal terminal{};
+  int ops = 10;  ///< rows of the table of ops
+};
+[[nodiscard]] std::string estimate_text(const EstimateReport& report, const EstimateLook& look);
+
+}  // namespace trireme::cli
