@@ -92,18 +92,19 @@ BufferKind parse_buffers(const std::string& text) {
   throw Error(ErrorKind::Usage, fmt::format("'{}' is no kind of buffers; use own or shared", text));
 }
 
-BenchPlan make_plan(const Options& options) {
-  BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, usable_cores()) : options.ranks,
-                 .transport = parsed("--transport", options.transport, parse_bench_transport),
-                 .encrypt = options.encrypt,
-                 .dtype = parsed("--dtype", options.dtype, parse_dtype),
-                 .buffers = parsed("--buffers", options.buffers, parse_buffers),
-                 .repeats = options.repeats};
-  if (plan.ranks < 1 || plan.ranks > kMostBenchRanks) {
+measure::BenchPlan make_plan(const Options& options) {
+  measure::BenchPlan plan{
+      .ranks = options.ranks == 0 ? std::max(2, measure::usable_cores()) : options.ranks,
+      .transport = parsed("--transport", options.transport, parse_bench_transport),
+      .encrypt = options.encrypt,
+      .dtype = parsed("--dtype", options.dtype, parse_dtype),
+      .buffers = parsed("--buffers", options.buffers, parse_buffers),
+      .repeats = options.repeats};
+  if (plan.ranks < 1 || plan.ranks > measure::kMostBenchRanks) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
-                                              plan.ranks, kMostBenchRanks));
+                                              plan.ranks, measure::kMostBenchRanks));
   }
-  if (plan.buffers == BufferKind::Shared && !sees_memory(plan)) {
+  if (plan.buffers == BufferKind::Shared && !measure::sees_memory(plan)) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--buffers: there are no shared buffers with --transport {}",
                             name(plan.transport)));
@@ -119,11 +120,11 @@ BenchPlan make_plan(const Options& options) {
 }
 
 /// On a terminal, where a run is and what it does now. Standard error stays quiet otherwise.
-BenchProgress progress_line(const BenchPlan& plan) {
+measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
   if (isatty(STDERR_FILENO) == 0) {
-    return [](std::size_t, const BenchCase&) {};
+    return [](std::size_t, const measure::BenchCase&) {};
   }
-  return [total = plan.cases.size()](std::size_t done, const BenchCase& next) {
+  return [total = plan.cases.size()](std::size_t done, const measure::BenchCase& next) {
     fmt::print(stderr, "\r\x1b[K[{}/{}] {} {}", done, total, name(next.operation),
                to_text(next.bytes));
     std::fflush(stderr);
@@ -170,21 +171,21 @@ Tuning load_tuning(const std::string& file) {
   }
 }
 
-void predict(BenchReport& report, const BenchModel& model) {
-  for (BenchRow& row : report.rows) {
+void predict(measure::BenchReport& report, const measure::BenchModel& model) {
+  for (measure::BenchRow& row : report.rows) {
     row.predicted = model.predict(row.what, row.result.chosen);
     row.floor = model.floor(row.what);
   }
 }
 
-BenchReport measure(BenchPlan plan) {
-  std::vector<BenchResult> results = run_bench(plan, progress_line(plan));
+measure::BenchReport run_cases(measure::BenchPlan plan) {
+  std::vector<measure::BenchResult> results = measure::run_bench(plan, progress_line(plan));
   clear_progress();
-  BenchReport report{.plan = std::move(plan)};
+  measure::BenchReport report{.plan = std::move(plan)};
   for (std::size_t i = 0; i < results.size(); ++i) {
     report.rows.push_back({.what = report.plan.cases[i], .result = std::move(results[i])});
   }
-  mark_best(report);
+  measure::mark_best(report);
   return report;
 }
 
@@ -193,28 +194,30 @@ std::string today() {
 }
 
 std::string machine_name() {
-  return fmt::format("{}, {} cores", host_name(), usable_cores());
+  return fmt::format("{}, {} cores", measure::host_name(), measure::usable_cores());
 }
 
 void run(const Options& options, Outcome& outcome) {
-  BenchPlan plan = make_plan(options);
+  measure::BenchPlan plan = make_plan(options);
   if (!options.tuning.empty()) {
     plan.tuning = parsed("--tuning", options.tuning, load_tuning);
   }
   plan.costs = load_costs(options);
-  BenchReport report = measure(std::move(plan));
+  measure::BenchReport report = run_cases(std::move(plan));
   if (report.plan.costs) {
-    predict(report, BenchModel(report.plan));
+    predict(report, measure::BenchModel(report.plan));
   }
   if (!options.svg.empty()) {
-    write_and_report(options.svg, bench_svg(report));
+    write_and_report(options.svg, report::bench_svg(report));
   }
   if (!options.tune.empty()) {
-    write_and_report(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
+    write_and_report(options.tune,
+                     to_text(measure::make_tuning(report, {machine_name(), today()})));
   }
-  std::cout << (options.json ? bench_json(report) : bench_text(report, standard_output().colour));
-  const bool right =
-      std::ranges::all_of(report.rows, [](const BenchRow& row) { return row.result.correct; });
+  std::cout << (options.json ? report::bench_json(report)
+                             : report::bench_text(report, standard_output().colour));
+  const bool right = std::ranges::all_of(
+      report.rows, [](const measure::BenchRow& row) { return row.result.correct; });
   outcome.exit_code = right ? 0 : 1;
 }
 
@@ -224,7 +227,7 @@ void add_options(CLI::App& command, Options& o) {
                   "some, with commas between; one of: all " + names_of(all_operations()))
       ->required();
   command.add_option("-n,--ranks", o.ranks, "how many ranks (default: one a core, at least 2)")
-      ->check(CLI::Range(1, kMostBenchRanks));
+      ->check(CLI::Range(1, measure::kMostBenchRanks));
   command
       .add_option(
           "--sizes", o.lists.sizes,

@@ -40,7 +40,7 @@ std::vector<Bytes> parse_range(std::string_view text, std::size_t dots) {
     refuse(
         fmt::format("'{}' is no range of sizes; write FIRST..LAST, rising from at least 1", text));
   }
-  return size_range(first, last, factor);
+  return simulate::size_range(first, last, factor);
 }
 
 std::vector<Operation> parse_operations(const std::string& text) {
@@ -58,11 +58,11 @@ std::vector<Operation> parse_operations(const std::string& text) {
   return operations;
 }
 
-std::vector<Method> parse_methods(const BenchPlan& plan, const std::string& text) {
+std::vector<Method> parse_methods(const measure::BenchPlan& plan, const std::string& text) {
   std::vector<Method> methods;
   for (const std::string_view word : split(text, ',')) {
     const Method method = parse_method(trim(word));
-    if (method.kind == Method::Kind::Direct && !sees_memory(plan)) {
+    if (method.kind == Method::Kind::Direct && !measure::sees_memory(plan)) {
       refuse("direct needs ranks that see one another's memory; use --transport shm or in-process");
     }
     methods.push_back(method);
@@ -70,9 +70,9 @@ std::vector<Method> parse_methods(const BenchPlan& plan, const std::string& text
   return methods;
 }
 
-BenchSelection parse_lists(const BenchPlan& plan, const BenchLists& lists) {
-  BenchSelection selection{.operations = parse_operations(lists.operations),
-                           .sizes = parsed("--sizes", lists.sizes, parse_size_list)};
+measure::BenchSelection parse_lists(const measure::BenchPlan& plan, const BenchLists& lists) {
+  measure::BenchSelection selection{.operations = parse_operations(lists.operations),
+                                    .sizes = parsed("--sizes", lists.sizes, parse_size_list)};
   if (lists.algorithms != "all") {
     selection.methods = parsed("--algorithm", lists.algorithms,
                                [&](const std::string& text) { return parse_methods(plan, text); });
@@ -99,9 +99,9 @@ std::vector<Bytes> parse_size_list(const std::string& text) {
   return sizes;
 }
 
-void add_cases(BenchPlan& plan, const BenchLists& lists) {
-  const BenchSelection selection = parse_lists(plan, lists);
-  parsed("--sizes", lists.sizes, [&](const std::string&) { add_cases(plan, selection); });
+void add_cases(measure::BenchPlan& plan, const BenchLists& lists) {
+  const measure::BenchSelection selection = parse_lists(plan, lists);
+  parsed("--sizes", lists.sizes, [&](const std::string&) { measure::add_cases(plan, selection); });
   if (plan.cases.empty()) {
     refuse(fmt::format(
         "--algorithm: {} does not do {}; 'trireme schedule --help' lists the algorithms",

@@ -26,10 +26,10 @@ struct Options {
 
 std::string output(const Options& options) {
   if (options.cluster.empty()) {
-    return options.json ? preset_list_json() : preset_list_text();
+    return options.json ? report::preset_list_json() : report::preset_list_text();
   }
   const Cluster cluster = load_cluster(options.cluster);
-  return options.json ? to_text(cluster) : cluster_text(cluster);
+  return options.json ? to_text(cluster) : report::cluster_text(cluster);
 }
 
 }  // namespace

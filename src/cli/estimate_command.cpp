@@ -214,11 +214,13 @@ EstimateRequest make_request(const Options& o) {
 
 void run_example(const Options& o) {
   if (o.example == "list") {
-    std::cout << (o.json ? example_list_json() : example_list_text(standard_output()));
+    std::cout << (o.json ? report::example_list_json()
+                         : report::example_list_text(standard_output()));
     return;
   }
   const Example shown = parsed("--example", o.example, example);
-  std::cout << (o.json ? example_json(shown) : example_text(shown, standard_output()));
+  std::cout << (o.json ? report::example_json(shown)
+                       : report::example_text(shown, standard_output()));
 }
 
 void run(const Options& o) {
@@ -227,8 +229,9 @@ void run(const Options& o) {
     return;
   }
   const EstimateReport report = make_estimate(make_request(o));
-  std::cout << (o.json ? estimate_json(report)
-                       : estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
+  std::cout << (o.json
+                    ? report::estimate_json(report)
+                    : report::estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
 }
 
 std::string words(const std::vector<std::string>& names) {

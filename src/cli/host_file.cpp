@@ -28,7 +28,7 @@ std::string host_file_path() {
     }
     folder = home + "/.cache";
   }
-  return folder + "/trireme/" + host_name() + ".cluster.json";
+  return folder + "/trireme/" + measure::host_name() + ".cluster.json";
 }
 
 std::optional<Cluster> load_host_file() {

@@ -53,7 +53,7 @@ std::string schedule_names() {
   return names;
 }
 
-PipelineReport report_from_catalogue(const Options& options) {
+simulate::PipelineReport report_from_catalogue(const Options& options) {
   const PipelineSchedule schedule =
       parsed("--schedule", options.schedule,
              [](const std::string& name) { return find_pipeline_schedule(name); });
@@ -65,21 +65,22 @@ PipelineReport report_from_catalogue(const Options& options) {
   if (const std::string unfit = find_unfit(schedule, options.size); !unfit.empty()) {
     throw Error(ErrorKind::Usage, fmt::format("--stages: {}", unfit));
   }
-  PipelineReport report = make_pipeline_report(schedule.make(options.size), options.durations);
+  simulate::PipelineReport report =
+      simulate::make_pipeline_report(schedule.make(options.size), options.durations);
   report.description = schedule.description;
   report.formula = schedule.bubble;
   return report;
 }
 
-PipelineReport make_report(const Options& options) {
+simulate::PipelineReport make_report(const Options& options) {
   if (options.file.empty()) {
     return report_from_catalogue(options);
   }
-  return make_pipeline_report(parsed(options.file, read_file(options.file), parse_pipeline),
-                              options.durations);
+  return simulate::make_pipeline_report(
+      parsed(options.file, read_file(options.file), parse_pipeline), options.durations);
 }
 
-void write_files(const Options& options, const PipelineReport& report) {
+void write_files(const Options& options, const simulate::PipelineReport& report) {
   if (options.svg.empty() && options.trace.empty()) {
     return;
   }
@@ -88,29 +89,31 @@ void write_files(const Options& options, const PipelineReport& report) {
                                               report.problems.front()));
   }
   if (!options.svg.empty()) {
-    write_and_report(options.svg, pipeline_svg(report));
+    write_and_report(options.svg, report::pipeline_svg(report));
   }
   if (!options.trace.empty()) {
-    write_and_report(options.trace, to_chrome_json(pipeline_trace(report)));
+    write_and_report(options.trace, to_chrome_json(simulate::pipeline_trace(report)));
   }
 }
 
 void run_pipeline(const Options& options, Outcome& outcome) {
-  const PipelineReport report = make_report(options);
+  const simulate::PipelineReport report = make_report(options);
   write_files(options, report);
   std::cout << (options.text   ? to_text(report.table)
-                : options.json ? pipeline_json(report)
-                               : pipeline_text(report, standard_output()));
+                : options.json ? report::pipeline_json(report)
+                               : report::pipeline_text(report, standard_output()));
   outcome.exit_code = report.problems.empty() ? 0 : 1;
 }
 
 void run_comparison(const Options& options) {
-  const PipelineComparison comparison = compare_pipelines(options.size, options.durations);
+  const simulate::PipelineComparison comparison =
+      simulate::compare_pipelines(options.size, options.durations);
   if (!options.svg.empty()) {
-    write_and_report(options.svg, pipelines_svg(comparison));
+    write_and_report(options.svg, report::pipelines_svg(comparison));
   }
-  std::cout << (options.json ? pipeline_comparison_json(comparison)
-                             : pipeline_comparison_text(comparison, standard_output().colour));
+  std::cout << (options.json
+                    ? report::pipeline_comparison_json(comparison)
+                    : report::pipeline_comparison_text(comparison, standard_output().colour));
 }
 
 void add_what_options(CLI::App& command, Options& o) {

@@ -58,19 +58,21 @@ std::string prepare_output(const Options& options) {
 void run(const Options& options) {
   const std::string path = prepare_output(options);
   const bool tell = isatty(STDERR_FILENO) != 0;
-  const HostProbe probe = probe_host(
-      {.ranks = options.ranks == 0 ? usable_cores() : options.ranks, .quick = options.quick},
-      [&](const std::string& next) {
-        if (tell) {
-          fmt::print(stderr, "\r\x1b[K{} …", next);
-          std::fflush(stderr);
-        }
-      });
+  const measure::HostProbe probe =
+      measure::probe_host({.ranks = options.ranks == 0 ? measure::usable_cores() : options.ranks,
+                           .quick = options.quick},
+                          [&](const std::string& next) {
+                            if (tell) {
+                              fmt::print(stderr, "\r\x1b[K{} …", next);
+                              std::fflush(stderr);
+                            }
+                          });
   if (tell) {
     fmt::print(stderr, "\r\x1b[K");
   }
-  const Cluster cluster = make_host_cluster(probe);
-  fmt::print("{}", options.json ? probe_json(cluster, probe) : probe_text(cluster, probe));
+  const Cluster cluster = measure::make_host_cluster(probe);
+  fmt::print(
+      "{}", options.json ? report::probe_json(cluster, probe) : report::probe_text(cluster, probe));
   write_and_report(path, to_text(cluster));
 }
 
@@ -83,7 +85,7 @@ void add_probe_command(CLI::App& app) {
   command
       ->add_option("-n,--ranks", options->ranks,
                    "how many ranks work together (default: the cores)")
-      ->check(CLI::Range(1, kMostBenchRanks));
+      ->check(CLI::Range(1, measure::kMostBenchRanks));
   command->add_option(
       "-o,--output", options->output,
       "write the cluster file here (default: in the cache folder of the user, where "

@@ -206,24 +206,24 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
 }
 
 /// A file says everything itself; an operation beside it would be ignored.
-ScheduleReport report_from_file(const Options& options, const Payload& payload,
-                                const CostModel& costs) {
+simulate::ScheduleReport report_from_file(const Options& options, const Payload& payload,
+                                          const CostModel& costs) {
   if (!options.operation.empty()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--file: the file says which operation it is; leave out '{}'",
                             options.operation));
   }
   Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
-  return make_schedule_report(std::move(schedule), payload, costs);
+  return simulate::make_schedule_report(std::move(schedule), payload, costs);
 }
 
-ScheduleReport report_from_catalogue(const Options& options, const Payload& payload,
-                                     const CostModel& costs) {
+simulate::ScheduleReport report_from_catalogue(const Options& options, const Payload& payload,
+                                               const CostModel& costs) {
   const Operation operation = required_operation(options);
   const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
   const Decision decision = decide(options, operation, bytes, costs);
-  ScheduleReport report =
-      make_schedule_report(build(operation, decision.algorithm, decision.build), payload, costs);
+  simulate::ScheduleReport report = simulate::make_schedule_report(
+      build(operation, decision.algorithm, decision.build), payload, costs);
   report.reason = decision.reason;
   report.formula = formula_text(operation, decision.algorithm);
   report.formula_seconds = formula(operation, decision.algorithm, decision.build)
@@ -234,8 +234,9 @@ ScheduleReport report_from_catalogue(const Options& options, const Payload& payl
   return report;
 }
 
-NetworkReport make_network(const Options& options, const ScheduleReport& report) {
-  NetworkReport network;
+simulate::NetworkReport make_network(const Options& options,
+                                     const simulate::ScheduleReport& report) {
+  simulate::NetworkReport network;
   network.topology = parsed("--topology", options.topology, [&](const std::string& text) {
     return parse_topology(text, report.schedule.ranks);
   });
@@ -255,37 +256,41 @@ void run_comparison(Options options) {
   const auto compare_by = [&](double factor) {
     const Selector::Query query{
         .operation = operation, .ranks = options.ranks, .root = options.root};
-    return compare(selector, query, size_range(range.first, range.last, factor));
+    return simulate::compare(selector, query,
+                             simulate::size_range(range.first, range.last, factor));
   };
   if (!options.svg.empty()) {
-    write_and_report(options.svg,
-                     comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
+    write_and_report(
+        options.svg,
+        report::comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
   }
-  const Comparison comparison = compare_by(8);
-  std::cout << (options.json ? comparison_json(comparison)
-                             : comparison_text(comparison, standard_output().colour));
+  const simulate::Comparison comparison = compare_by(8);
+  std::cout << (options.json ? report::comparison_json(comparison)
+                             : report::comparison_text(comparison, standard_output().colour));
 }
 
 void run_schedule(Options options, Outcome& outcome) {
   const CostModel costs = make_costs(options);
   const Payload payload = make_payload(options);
-  ScheduleReport report = options.file.empty() ? report_from_catalogue(options, payload, costs)
-                                               : report_from_file(options, payload, costs);
+  simulate::ScheduleReport report = options.file.empty()
+                                        ? report_from_catalogue(options, payload, costs)
+                                        : report_from_file(options, payload, costs);
   if (!options.topology.empty()) {
     report.network = make_network(options, report);
   }
   if (!options.svg.empty()) {
-    write_and_report(options.svg, schedule_svg(report.schedule, {report.payload, report.costs}));
+    write_and_report(options.svg,
+                     report::schedule_svg(report.schedule, {report.payload, report.costs}));
   }
   if (!options.trace.empty()) {
-    write_and_report(options.trace, to_chrome_json(predicted_trace(report)));
+    write_and_report(options.trace, to_chrome_json(simulate::predicted_trace(report)));
   }
   if (options.text) {
     std::cout << to_text(report.schedule);
   } else if (options.json) {
-    write_schedule_json(report, [](std::string_view piece) { std::cout << piece; });
+    report::write_schedule_json(report, [](std::string_view piece) { std::cout << piece; });
   } else {
-    std::cout << schedule_text(report, standard_output());
+    std::cout << report::schedule_text(report, standard_output());
   }
   outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
 }

@@ -5,6 +5,13 @@
 
 namespace trireme::cli {
 
+using report::display_width;
+using report::padded;
+using report::right_aligned;
+using report::Style;
+using report::styled;
+using report::Terminal;
+
 /// Of standard output and the environment (NO_COLOR).
 [[nodiscard]] Terminal standard_output();
 

@@ -55,17 +55,17 @@ const CostModel kCosts;  // alpha 1 us, beta 1 ns/B, gamma 0.1 ns/B
 
 std::string catalogue_report(Operation operation, Algorithm algorithm, Rank ranks,
                              const Terminal& terminal) {
-  ScheduleReport report =
-      make_schedule_report(build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
+  simulate::ScheduleReport report = simulate::make_schedule_report(
+      build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
   report.formula = formula_text(operation, algorithm);
   report.formula_seconds = formula(operation, algorithm, {.ranks = ranks}).at(1 << 20, kCosts);
-  return schedule_text(report, terminal);
+  return report::schedule_text(report, terminal);
 }
 
-Comparison tour_comparison() {
+simulate::Comparison tour_comparison() {
   Selector selector(kCosts);
-  return compare(selector, {.operation = Operation::Allreduce, .ranks = 8},
-                 size_range({64}, {1 << 26}, 16));
+  return simulate::compare(selector, {.operation = Operation::Allreduce, .ranks = 8},
+                           simulate::size_range({64}, {1 << 26}, 16));
 }
 
 void print_tour(const Terminal& terminal) {
@@ -83,7 +83,7 @@ void print_tour(const Terminal& terminal) {
   heading("3. A spanning tree takes fewer rounds with whole vectors");
   std::cout << catalogue_report(Operation::Broadcast, Algorithm::Mst, 8, terminal);
   heading("4. Which one to take depends on the size");
-  std::cout << comparison_text(tour_comparison(), terminal.colour);
+  std::cout << report::comparison_text(tour_comparison(), terminal.colour);
   heading("Go on with");
   std::cout << "  trireme schedule --help\n"
                "  trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg\n"
@@ -98,7 +98,7 @@ void print_tour_json() {
     states.push_back({{"title", state.title}, {"workers", state.values}});
   }
   const Json json{{"ring_allreduce_of_three", states},
-                  {"comparison", Json::parse(comparison_json(tour_comparison()))}};
+                  {"comparison", Json::parse(report::comparison_json(tour_comparison()))}};
   std::cout << json.dump(2) << "\n";
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme::cli {
+namespace trireme {
 
 double EstimateReport::hardware_flops() const {
   return graph ? graph->flops.hardware().products : tokens * training.hardware;
@@ -61,4 +61,4 @@ std::vector<TimedKind> timed_kinds(const GraphEstimate& graph, const Roofline& r
   return kinds;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme

@@ -7,7 +7,7 @@
 
 #include "trireme/estimate.h"
 
-namespace trireme::cli {
+namespace trireme {
 
 /// What an estimate is asked for.
 struct EstimateRequest {
@@ -55,4 +55,4 @@ struct TimedKind {
 [[nodiscard]] std::vector<TimedKind> timed_kinds(const GraphEstimate& graph,
                                                  const Roofline& roofline);
 
-}  // namespace trireme::cli
+}  // namespace trireme

@@ -4,7 +4,7 @@
 
 #include "measure/bench_plan.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 /// Elements that are added up are 0, 1 or 2; others are below 127. All of them, and the sums of
@@ -167,4 +167,4 @@ bool BenchData::is_right(std::span<const std::byte> output) const {
   return true;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -11,7 +11,7 @@
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 /// One rank's part in one operation. The root, where there is one, is rank 0.
 struct BenchTask {
@@ -52,4 +52,4 @@ class BenchData {
   std::vector<std::byte> codes_;  ///< the numbers 0, 1, … in the dtype, one after the other
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -1,6 +1,6 @@
 #include "measure/bench_model.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 BenchModel::BenchModel(const BenchPlan& plan)
     : ranks_(plan.ranks),
@@ -31,4 +31,4 @@ std::optional<Seconds> BenchModel::floor(const BenchCase& what) const {
   return comm::direct_floor({what.operation, ranks_, bytes_of(what), sight_, dtype_}, costs_);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

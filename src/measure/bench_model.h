@@ -8,7 +8,7 @@
 #include "measure/bench_plan.h"
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 class BenchModel {
  public:
@@ -31,4 +31,4 @@ class BenchModel {
   comm::GroupModel model_;
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

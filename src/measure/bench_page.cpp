@@ -15,7 +15,7 @@
 #include "measure/bench_plan.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 /// About a microsecond; less than it takes to switch to another process and back.
@@ -171,4 +171,4 @@ void keep_to_core(Rank rank, Rank ranks) {
   }
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -12,7 +12,7 @@
 #include "trireme/schedule.h"
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 class BenchPage {
  public:
@@ -57,4 +57,4 @@ void keep_to_core(Rank rank, Rank ranks);
 /// Cores that this process may use.
 [[nodiscard]] int usable_cores();
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

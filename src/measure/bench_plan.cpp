@@ -7,7 +7,7 @@
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 std::vector<Method> every_method(const BenchPlan& plan, Operation operation) {
@@ -71,4 +71,4 @@ void add_cases(BenchPlan& plan, const BenchSelection& selection) {
   }
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -13,7 +13,7 @@
 #include "trireme/tuning.h"
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 /// Most ranks that a benchmark has: sums of its data stay exact in every dtype.
 inline constexpr Rank kMostBenchRanks = 64;
@@ -55,4 +55,4 @@ void add_cases(BenchPlan& plan, const BenchSelection& selection);
 /// Whether the vector of this operation is cut into a block for each rank.
 [[nodiscard]] bool is_cut(Operation operation);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -4,7 +4,7 @@
 
 #include "trireme/collective.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 bool same_cell(const BenchRow& a, const BenchRow& b) {
@@ -106,4 +106,4 @@ Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin) {
   return tuning;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -11,7 +11,7 @@
 #include "measure/bench_run.h"
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 /// One case, measured.
 struct BenchRow {
@@ -50,4 +50,4 @@ struct TuningOrigin {
 /// never chosen by themselves are none.
 [[nodiscard]] Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -10,7 +10,7 @@
 #include "trireme/comm.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 constexpr Seconds kTimeForACase{0.08};
@@ -226,4 +226,4 @@ std::vector<BenchResult> run_bench(const BenchPlan& plan, const BenchProgress& p
   return results;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

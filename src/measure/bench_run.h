@@ -10,7 +10,7 @@
 #include "measure/bench_plan.h"
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 /// Median and spread of isolated calls.
 struct BenchTimes {
@@ -40,4 +40,4 @@ using BenchProgress = std::function<void(std::size_t case_index, const BenchCase
 void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

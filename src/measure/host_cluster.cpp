@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 /// "AMD EPYC 7B13", as the system calls it.
@@ -52,4 +52,4 @@ Cluster make_host_cluster(const HostProbe& probe) {
   return cluster;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -6,7 +6,7 @@
 #include "measure/probe.h"
 #include "trireme/cluster.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 /// "localhost" if the system does not tell.
 [[nodiscard]] std::string host_name();
@@ -14,4 +14,4 @@ namespace trireme::cli {
 /// The measured host as a cluster of one node: a device is one core.
 [[nodiscard]] Cluster make_host_cluster(const HostProbe& probe);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 /// The quantile of Student's t for 95 %, two-sided.
@@ -69,4 +69,4 @@ Estimate mean_of(const std::vector<double>& values) {
   return estimate(mean, student(values.size() - 1) * std::sqrt(squares / (count - 1) / count));
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

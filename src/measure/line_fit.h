@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 struct FitPoint {
   double x = 0;
@@ -29,4 +29,4 @@ struct LineFit {
 /// The mean of the values, with its interval. Requires two or more.
 [[nodiscard]] Estimate mean_of(const std::vector<double>& values);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

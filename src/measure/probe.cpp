@@ -16,7 +16,7 @@
 #include "measure/bench_run.h"
 #include "trireme/comm.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 constexpr std::size_t kSamples = 8;  ///< of each number; a sample is a median or a mean itself
@@ -450,4 +450,4 @@ HostCosts host_costs(const HostProbe& probe) {
   return costs;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -9,7 +9,7 @@
 #include "trireme/cluster.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::measure {
 
 struct ProbeOptions {
   Rank ranks = 2;  ///< that work together: the cores
@@ -62,4 +62,4 @@ struct HostProbe {
 /// As it stands in a cluster.
 [[nodiscard]] HostCosts host_costs(const HostProbe& probe);
 
-}  // namespace trireme::cli
+}  // namespace trireme::measure

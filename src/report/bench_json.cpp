@@ -2,8 +2,12 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using measure::BenchReport;
+using measure::BenchRow;
+using measure::BenchTimes;
 
 constexpr double kMicro = 1e6;
 
@@ -29,9 +33,9 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   json["spread"] = times.spread;
   json["calls"] = times.calls;
   json["predicted_microseconds"] = row.predicted ? Json(row.predicted->count * kMicro) : Json();
-  json["algbw_gbps"] = algorithm_bandwidth(row);
-  json["busbw_gbps"] = bus_bandwidth(row, report.plan.ranks);
-  json["floor_share"] = to_json(floor_share(row));
+  json["algbw_gbps"] = measure::algorithm_bandwidth(row);
+  json["busbw_gbps"] = measure::bus_bandwidth(row, report.plan.ranks);
+  json["floor_share"] = to_json(measure::floor_share(row));
   json["best"] = row.best;
   json["correct"] = row.result.correct;
   return json;
@@ -47,4 +51,4 @@ std::string bench_json(const BenchReport& report) {
   return text;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -5,9 +5,9 @@
 
 #include "measure/bench_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// One object on one line for each row.
-[[nodiscard]] std::string bench_json(const BenchReport& report);
+[[nodiscard]] std::string bench_json(const measure::BenchReport& report);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -5,8 +5,13 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using measure::BenchPlan;
+using measure::BenchReport;
+using measure::BenchRow;
+using measure::BenchTimes;
 
 constexpr double kMicro = 1e6;
 /// Predictions are judged from this size on.
@@ -54,14 +59,14 @@ std::string head(const BenchReport& report, Operation operation) {
 
 std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
   const BenchTimes& times = row.result.times;
-  const std::string line =
-      fmt::format("{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  ",
-                  row.best ? "*" : " ", to_text(row.what.bytes), row.what.count,
-                  algorithm_text(row), three_digits(times.median.count * kMicro),
-                  three_digits(times.least.count * kMicro), percent(times.spread, false),
-                  three_digits(algorithm_bandwidth(row)), three_digits(bus_bandwidth(row, ranks)),
-                  row.predicted ? three_digits(row.predicted->count * kMicro) : "-",
-                  percent(error_of(row), true), percent(floor_share(row), false));
+  const std::string line = fmt::format(
+      "{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  ",
+      row.best ? "*" : " ", to_text(row.what.bytes), row.what.count, algorithm_text(row),
+      three_digits(times.median.count * kMicro), three_digits(times.least.count * kMicro),
+      percent(times.spread, false), three_digits(measure::algorithm_bandwidth(row)),
+      three_digits(measure::bus_bandwidth(row, ranks)),
+      row.predicted ? three_digits(row.predicted->count * kMicro) : "-",
+      percent(error_of(row), true), percent(measure::floor_share(row), false));
   return (row.best ? styled(line, Style::Bold, colour) : line) +
          (row.result.correct ? styled("yes", Style::Good, colour)
                              : styled("WRONG", Style::Bad, colour)) +
@@ -107,7 +112,7 @@ std::string prediction_summary(const BenchReport& report) {
 std::string choice_summary(const BenchReport& report) {
   int cells = 0;
   int near = 0;
-  for_each_cell(report, [&](std::size_t first, std::size_t last) {
+  measure::for_each_cell(report, [&](std::size_t first, std::size_t last) {
     const auto begin = report.rows.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = report.rows.begin() + static_cast<std::ptrdiff_t>(last);
     const auto open = std::find_if(begin, end, is_open);
@@ -139,4 +144,4 @@ std::string bench_text(const BenchReport& report, bool colour) {
   return text + "\n" + prediction_summary(report) + choice_summary(report);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

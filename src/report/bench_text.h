@@ -6,9 +6,9 @@
 #include "measure/bench_report.h"
 #include "report/text_style.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// A table for each operation, then how good the predictions and the automatic choice are.
-[[nodiscard]] std::string bench_text(const BenchReport& report, bool colour);
+[[nodiscard]] std::string bench_text(const measure::BenchReport& report, bool colour);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr const char* kUnknown = "unknown";
@@ -113,4 +113,4 @@ std::string preset_list_json() {
   return json.dump(2) + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

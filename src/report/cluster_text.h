@@ -5,7 +5,7 @@
 
 #include "trireme/cluster.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 [[nodiscard]] std::string cluster_text(const Cluster& cluster);
 
@@ -13,4 +13,4 @@ namespace trireme::cli {
 [[nodiscard]] std::string preset_list_text();
 [[nodiscard]] std::string preset_list_json();
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -2,13 +2,13 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
-std::string comparison_json(const Comparison& comparison) {
+std::string comparison_json(const simulate::Comparison& comparison) {
   Json json{{"operation", name(comparison.operation)}, {"ranks", comparison.ranks}};
   json["root"] = has_root(comparison.operation) ? Json(comparison.root) : Json(nullptr);
   json["rows"] = Json::array();
-  for (const ComparisonRow& row : comparison.rows) {
+  for (const simulate::ComparisonRow& row : comparison.rows) {
     Json seconds = Json::object();
     for (const Choice& choice : row.ranking) {
       seconds[std::string(name(choice.algorithm))] = choice.predicted.count;
@@ -22,11 +22,11 @@ std::string comparison_json(const Comparison& comparison) {
          {"seconds", seconds}});
   }
   json["crossovers"] = Json::array();
-  for (const Flip& flip : comparison.flips) {
+  for (const simulate::Flip& flip : comparison.flips) {
     json["crossovers"].push_back(
         {{"bytes", flip.bytes.count}, {"from", name(flip.before)}, {"to", name(flip.after)}});
   }
   return json.dump(2) + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

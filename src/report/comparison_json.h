@@ -5,9 +5,9 @@
 
 #include "simulate/algorithm_comparison.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// One object: operation, ranks, rows of {bytes, best, algorithms: {name: seconds}}, crossovers.
-[[nodiscard]] std::string comparison_json(const Comparison& comparison);
+[[nodiscard]] std::string comparison_json(const simulate::Comparison& comparison);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

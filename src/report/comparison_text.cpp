@@ -5,8 +5,12 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::Comparison;
+using simulate::ComparisonRow;
+using simulate::Flip;
 
 constexpr int kNameWidth = 20;
 constexpr int kCellWidth = 10;
@@ -77,4 +81,4 @@ std::string comparison_text(const Comparison& comparison, bool colour) {
   return out + styled(bounds, Style::Dim, colour) + "\n\n" + flips_text(comparison);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

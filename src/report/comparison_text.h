@@ -6,9 +6,9 @@
 #include "report/text_style.h"
 #include "simulate/algorithm_comparison.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// A table: algorithms down, sizes across, the fastest of each size marked.
-[[nodiscard]] std::string comparison_text(const Comparison& comparison, bool colour);
+[[nodiscard]] std::string comparison_text(const simulate::Comparison& comparison, bool colour);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 Json or_null(const std::optional<double>& number) {
@@ -138,4 +138,4 @@ std::string estimate_json(const EstimateReport& r) {
   return json.dump() + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -5,8 +5,8 @@
 
 #include "estimate/estimate_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 [[nodiscard]] std::string estimate_json(const EstimateReport& report);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr const char* kUnknown = "unknown";
@@ -375,4 +375,4 @@ std::string estimate_text(const EstimateReport& report, const EstimateLook& look
   return Text(report, look).run();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -6,7 +6,7 @@
 #include "estimate/estimate_report.h"
 #include "report/text_style.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 struct EstimateLook {
   Terminal terminal{};
@@ -14,4 +14,4 @@ struct EstimateLook {
 };
 [[nodiscard]] std::string estimate_text(const EstimateReport& report, const EstimateLook& look);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

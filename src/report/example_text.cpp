@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 int widest(const std::vector<ExampleLine>& lines, std::string ExampleLine::*field) {
@@ -139,4 +139,4 @@ std::string example_list_json() {
   return json.dump() + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

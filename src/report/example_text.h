@@ -6,7 +6,7 @@
 #include "report/text_style.h"
 #include "trireme/estimate_examples.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 [[nodiscard]] std::string example_text(const Example& example, const Terminal& terminal);
 [[nodiscard]] std::string example_json(const Example& example);
@@ -14,4 +14,4 @@ namespace trireme::cli {
 [[nodiscard]] std::string example_list_text(const Terminal& terminal);
 [[nodiscard]] std::string example_list_json();
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

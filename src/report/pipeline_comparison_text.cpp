@@ -6,8 +6,12 @@
 
 #include "report/pipeline_text.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::PipelineComparison;
+using simulate::PipelineReport;
+using simulate::PipelineRow;
 
 constexpr int kNameWidth = 15;
 
@@ -87,4 +91,4 @@ std::string pipeline_comparison_text(const PipelineComparison& comparison, bool 
                    Style::Dim, colour);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -7,8 +7,12 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::PipelineComparison;
+using simulate::PipelineReport;
+using simulate::PipelineRow;
 
 constexpr std::array<std::string_view, 5> kWorks{"forward", "backward", "backward-input",
                                                  "backward-weight", "update"};
@@ -102,4 +106,4 @@ std::string pipeline_comparison_json(const PipelineComparison& comparison) {
   return json.dump() + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -6,12 +6,12 @@
 #include "simulate/pipeline_comparison.h"
 #include "simulate/pipeline_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// One object: facts, times, and all tasks.
-[[nodiscard]] std::string pipeline_json(const PipelineReport& report);
+[[nodiscard]] std::string pipeline_json(const simulate::PipelineReport& report);
 
 /// One object with the facts of each schedule.
-[[nodiscard]] std::string pipeline_comparison_json(const PipelineComparison& comparison);
+[[nodiscard]] std::string pipeline_comparison_json(const simulate::PipelineComparison& comparison);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -6,8 +6,10 @@
 
 #include "report/pipeline_timeline.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::PipelineReport;
 
 constexpr std::size_t kMostListed = 16;
 
@@ -112,4 +114,4 @@ std::string pipeline_text(const PipelineReport& report, const Terminal& terminal
   return head + timeline_text(report, terminal) + "\n" + summary(report, terminal);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

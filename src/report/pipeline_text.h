@@ -7,13 +7,14 @@
 #include "simulate/pipeline_comparison.h"
 #include "simulate/pipeline_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// The timeline, then what it costs, or what is wrong with the table.
-[[nodiscard]] std::string pipeline_text(const PipelineReport& report, const Terminal& terminal);
+[[nodiscard]] std::string pipeline_text(const simulate::PipelineReport& report,
+                                        const Terminal& terminal);
 
 /// A table: one row for each schedule.
-[[nodiscard]] std::string pipeline_comparison_text(const PipelineComparison& comparison,
+[[nodiscard]] std::string pipeline_comparison_text(const simulate::PipelineComparison& comparison,
                                                    bool colour);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

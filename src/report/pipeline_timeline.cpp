@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::PipelineReport;
 
 using Span = PipelineTiming::Span;
 
@@ -78,7 +80,7 @@ std::optional<double> find_slot(const PipelineTiming& timing) {
 std::string label_of(const PipelineTable& table, const PipelineTask& task, int chunks) {
   std::string label = fmt::format("{}{}", look_of(task.work).letter, task.microbatch);
   if (chunks > 1) {
-    label += static_cast<char>('a' + std::min(chunk_of(table, task), 25));
+    label += static_cast<char>('a' + std::min(simulate::chunk_of(table, task), 25));
   }
   return label;
 }
@@ -87,7 +89,10 @@ std::string label_of(const PipelineTable& table, const PipelineTask& task, int c
 class LabelledLines {
  public:
   LabelledLines(const PipelineReport& report, double slot, bool colour)
-      : report_(report), slot_(slot), colour_(colour), chunks_(most_chunks(report.table)) {
+      : report_(report),
+        slot_(slot),
+        colour_(colour),
+        chunks_(simulate::most_chunks(report.table)) {
     for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
       for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
         const Span& span = report.timing.tasks[rank][i];
@@ -198,7 +203,7 @@ std::string legend(const PipelineReport& report, bool labelled, bool colour) {
   out += fmt::format("  {} Idle", kIdle);
   if (!labelled) {
     out += "; small letters are odd micro-batches";
-  } else if (most_chunks(report.table) > 1) {
+  } else if (simulate::most_chunks(report.table) > 1) {
     out += "; a, b, … are the stages of a rank";
   }
   return out + "\n";
@@ -242,4 +247,4 @@ std::string timeline_text(const PipelineReport& report, const Terminal& terminal
          legend(report, false, terminal.colour);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

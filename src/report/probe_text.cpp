@@ -8,8 +8,15 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using measure::CombineProbe;
+using measure::Estimate;
+using measure::HostProbe;
+using measure::MemoryProbe;
+using measure::MessageProbe;
+using measure::WaitProbe;
 
 std::string time_text(const Estimate& estimate) {
   return fmt::format("{:>10}  [{} to {}]", to_text(Seconds{estimate.value}),
@@ -123,4 +130,4 @@ std::string probe_json(const Cluster& cluster, const HostProbe& probe) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

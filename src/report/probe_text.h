@@ -6,11 +6,11 @@
 #include "measure/probe.h"
 #include "trireme/cluster.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// `cluster` is the measured host.
-[[nodiscard]] std::string probe_text(const Cluster& cluster, const HostProbe& probe);
+[[nodiscard]] std::string probe_text(const Cluster& cluster, const measure::HostProbe& probe);
 /// The cluster file, with the confidence intervals beside it.
-[[nodiscard]] std::string probe_json(const Cluster& cluster, const HostProbe& probe);
+[[nodiscard]] std::string probe_json(const Cluster& cluster, const measure::HostProbe& probe);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -7,8 +7,11 @@
 
 #include "base/json.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::NetworkReport;
+using simulate::ScheduleReport;
 
 /// Gathers small pieces into large ones.
 class Output {
@@ -139,4 +142,4 @@ void write_schedule_json(const ScheduleReport& report, const TextSink& sink) {
   output.flush();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

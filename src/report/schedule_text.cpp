@@ -6,8 +6,11 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::NetworkReport;
+using simulate::ScheduleReport;
 
 constexpr std::size_t kMostSteps = 24;
 constexpr std::size_t kMostListed =
@@ -53,7 +56,7 @@ std::string headline(const ScheduleReport& report, bool colour) {
 /// What the sender's column shows: "3→1", or "3+→1" where the receiver adds it; without the 3 if
 /// there is one block only.
 std::string cell_text(const Schedule& schedule, const Message& m) {
-  const std::string blocks = schedule.blocks == 1 ? "" : blocks_text(schedule, m.blocks);
+  const std::string blocks = schedule.blocks == 1 ? "" : simulate::blocks_text(schedule, m.blocks);
   return fmt::format("{}{}→{}", blocks, m.action == Action::Combine ? "+" : "", m.to);
 }
 
@@ -284,4 +287,4 @@ std::string schedule_text(const ScheduleReport& report, const Terminal& terminal
   return out + "\n" + steps_text(report, terminal) + "\n" + summary_text(report, terminal);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -6,9 +6,10 @@
 #include "report/text_style.h"
 #include "simulate/schedule_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// The steps with the ranks across, then what they cost. Large schedules are shown in part.
-[[nodiscard]] std::string schedule_text(const ScheduleReport& report, const Terminal& terminal);
+[[nodiscard]] std::string schedule_text(const simulate::ScheduleReport& report,
+                                        const Terminal& terminal);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 
 std::string styled(std::string_view text, Style style, bool colour) {
   static constexpr std::array<std::string_view, 4> kCodes{"1", "2", "32", "31"};
@@ -30,4 +30,4 @@ std::string right_aligned(std::string_view text, int width) {
          std::string(text);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// What a terminal can show.
 struct Terminal {
@@ -24,4 +24,4 @@ enum class Style { Bold, Dim, Good, Bad };
 [[nodiscard]] std::string padded(std::string_view text, int width);
 [[nodiscard]] std::string right_aligned(std::string_view text, int width);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

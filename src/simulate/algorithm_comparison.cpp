@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace trireme::cli {
+namespace trireme::simulate {
 namespace {
 
 Algorithm winner(Selector& selector, Selector::Query query, std::int64_t bytes) {
@@ -55,4 +55,4 @@ Comparison compare(Selector& selector, const Selector::Query& query,
   return comparison;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -6,7 +6,7 @@
 
 #include "trireme/collective_cost.h"
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 struct ComparisonRow {
   Bytes bytes;
@@ -36,4 +36,4 @@ struct Comparison {
 /// The sizes first, first * factor, … up to last, both included.
 [[nodiscard]] std::vector<Bytes> size_range(Bytes first, Bytes last, double factor);
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 PipelineComparison compare_pipelines(const PipelineOptions& options,
                                      const PipelineDurations& of_a_rank) {
@@ -21,4 +21,4 @@ PipelineComparison compare_pipelines(const PipelineOptions& options,
   return comparison;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -9,7 +9,7 @@
 #include "simulate/pipeline_report.h"
 #include "trireme/pipeline.h"
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 /// A schedule in a comparison: its report, or why there is none.
 struct PipelineRow {
@@ -25,4 +25,4 @@ struct PipelineComparison {
 [[nodiscard]] PipelineComparison compare_pipelines(const PipelineOptions& options,
                                                    const PipelineDurations& of_a_rank);
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 int most_chunks(const PipelineTable& table) {
   std::vector<int> counts(static_cast<std::size_t>(table.ranks));
@@ -43,4 +43,4 @@ PipelineReport make_pipeline_report(PipelineTable table, const PipelineDurations
   return report;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -8,7 +8,7 @@
 
 #include "trireme/pipeline.h"
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 struct PipelineReport {
   PipelineTable table;
@@ -33,4 +33,4 @@ struct PipelineReport {
 /// The largest number of stages that a rank has.
 [[nodiscard]] int most_chunks(const PipelineTable& table);
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

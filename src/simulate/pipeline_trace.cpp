@@ -6,7 +6,7 @@
 
 #include "plan/pipeline_index.h"
 
-namespace trireme::cli {
+namespace trireme::simulate {
 namespace {
 
 constexpr double kUnit = 1e-3;  ///< seconds of a unit of time
@@ -83,4 +83,4 @@ Trace pipeline_trace(const PipelineReport& report) {
   return trace;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::simulate {
 namespace {
 
 /// Past this many messages a schedule is not verified.
@@ -60,4 +60,4 @@ ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
   return report;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -8,7 +8,7 @@
 #include "trireme/collective_cost.h"
 #include "trireme/topology.h"
 
-namespace trireme::cli {
+namespace trireme::simulate {
 
 /// How the schedule behaves on a network of links.
 struct NetworkReport {
@@ -40,4 +40,4 @@ struct ScheduleReport {
 /// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message for a person.
 [[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::simulate {
 namespace {
 
 /// Fills a trace step by step. A port that has several messages in a step does them one after
@@ -82,4 +82,4 @@ Trace predicted_trace(const ScheduleReport& report) {
   return Tracer(report).run();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::simulate

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/program.h"
-#include "cli/terminal.h"
+#include "report/text_style.h"
 #include "trireme/estimate_examples.h"
 
 namespace trireme {
@@ -49,7 +49,7 @@ TEST(EstimateCommand, KeepsToAHundredColumns) {
   for (const std::string& command : commands) {
     const std::string out = run_program("estimate " + command).out;
     for (const std::string_view line : split(out, '\n')) {
-      EXPECT_LE(cli::display_width(line), 100) << command << ": " << line;
+      EXPECT_LE(report::display_width(line), 100) << command << ": " << line;
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 /// The output of an all-gather of two ranks, done by hand.
@@ -42,4 +42,4 @@ TEST(BenchData, BeginsWithAWrongOutput) {
 }
 
 }  // namespace
-}  // namespace trireme::cli
+}  // namespace trireme::measure

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::cli {
+namespace trireme::measure {
 namespace {
 
 TEST(LineFit, FindsTheLineThatIsThere) {
@@ -38,4 +38,4 @@ TEST(LineFit, GivesTheIntervalOfAMean) {
 }
 
 }  // namespace
-}  // namespace trireme::cli
+}  // namespace trireme::measure

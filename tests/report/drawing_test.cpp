@@ -18,7 +18,7 @@
 #include "trireme/collective_cost.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 const ScheduleDrawing kDrawing{.payload = {1 << 20, 1},
@@ -278,15 +278,15 @@ TEST(Palette, IsReadableAndDistinct) {
   }
 }
 
-Comparison compare_all(Operation operation, Rank ranks) {
+simulate::Comparison compare_all(Operation operation, Rank ranks) {
   Selector selector(kDrawing.costs);
-  return compare(selector, {.operation = operation, .ranks = ranks},
-                 size_range(Bytes{8}, Bytes{1 << 30}, 4));
+  return simulate::compare(selector, {.operation = operation, .ranks = ranks},
+                           simulate::size_range(Bytes{8}, Bytes{1 << 30}, 4));
 }
 
 TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
   for (const Operation operation : all_operations()) {
-    const Comparison comparison = compare_all(operation, 8);
+    const simulate::Comparison comparison = compare_all(operation, 8);
     const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
     std::set<std::string> drawn;
     for (const XmlNode* line : plot.with_class("algorithm")) {
@@ -339,7 +339,7 @@ TEST(ComparisonSvg, KeepsNamesApart) {
 
 // Crossovers that are close: their labels go above one another instead of over one another.
 TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
-  Comparison comparison = compare_all(Operation::Allreduce, 8);
+  simulate::Comparison comparison = compare_all(Operation::Allreduce, 8);
   comparison.flips = {{{2052}, Algorithm::RecursiveDoubling, Algorithm::Ring},
                       {{2100}, Algorithm::Ring, Algorithm::Mst},
                       {{2200}, Algorithm::Mst, Algorithm::RecursiveHalving}};
@@ -353,8 +353,8 @@ TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
 
 TEST(ComparisonSvg, DrawsASingleSize) {
   Selector selector(kDrawing.costs);
-  const Comparison comparison =
-      compare(selector, {.operation = Operation::Broadcast, .ranks = 4}, {Bytes{1000}});
+  const simulate::Comparison comparison =
+      simulate::compare(selector, {.operation = Operation::Broadcast, .ranks = 4}, {Bytes{1000}});
   const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
   EXPECT_EQ(plot.with_class("algorithm").size(), comparison.rows.front().ranking.size());
 }
@@ -362,8 +362,8 @@ TEST(ComparisonSvg, DrawsASingleSize) {
 // No power of two lies between these, and no round time either: the axes show the ends.
 TEST(ComparisonSvg, LabelsTheAxesOfANarrowRange) {
   Selector selector(kDrawing.costs);
-  const Comparison comparison =
-      compare(selector, {.operation = Operation::Barrier, .ranks = 4}, {Bytes{1100}, Bytes{1900}});
+  const simulate::Comparison comparison = simulate::compare(
+      selector, {.operation = Operation::Barrier, .ranks = 4}, {Bytes{1100}, Bytes{1900}});
   const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
   EXPECT_EQ(plot.with_text("1.074 KiB").size(), 1U);
   EXPECT_EQ(plot.with_text("1.855 KiB").size(), 1U);
@@ -375,4 +375,4 @@ TEST(ComparisonSvg, RefusesToPlotNothing) {
 }
 
 }  // namespace
-}  // namespace trireme::cli
+}  // namespace trireme::report

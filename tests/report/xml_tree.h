@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme::report {
 
 struct XmlNode {
   std::string tag;
@@ -171,4 +171,4 @@ class XmlReader {
   std::string_view rest_;
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

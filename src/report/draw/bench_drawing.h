@@ -5,10 +5,10 @@
 
 #include "measure/bench_report.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// Time over size, both logarithmic, a plot for each operation: measured as lines with dots, a colour
 /// for each method, predicted dashed. A barrier, which has no size, is left out.
-[[nodiscard]] std::string bench_svg(const BenchReport& report);
+[[nodiscard]] std::string bench_svg(const measure::BenchReport& report);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

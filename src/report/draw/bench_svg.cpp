@@ -11,8 +11,11 @@
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using measure::BenchReport;
+using measure::BenchRow;
 
 using svg::Box;
 using svg::Element;
@@ -224,4 +227,4 @@ std::string bench_svg(const BenchReport& report) {
   return svg::write({width, top + kPanel.margin, title}, canvas);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -15,8 +15,12 @@
 #include "report/draw/svg.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::Comparison;
+using simulate::ComparisonRow;
+using simulate::Flip;
 
 using svg::Box;
 using svg::Element;
@@ -447,4 +451,4 @@ std::string comparison_svg(const Comparison& comparison) {
   return ComparisonArtist(comparison).draw();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

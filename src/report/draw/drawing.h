@@ -7,7 +7,7 @@
 #include "trireme/collective_cost.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 struct ScheduleDrawing {
   Payload payload;
@@ -22,6 +22,6 @@ struct ScheduleDrawing {
 
 /// Predicted time over size, both logarithmic, one line an algorithm, the lower bound below,
 /// crossovers marked.
-[[nodiscard]] std::string comparison_svg(const Comparison& comparison);
+[[nodiscard]] std::string comparison_svg(const simulate::Comparison& comparison);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

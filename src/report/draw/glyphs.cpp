@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 using svg::Element;
@@ -105,4 +105,4 @@ Element draw_arrow(const Arrow& arrow, std::string_view colour) {
   return combine ? drawn.add(draw_plus(end, colour)) : drawn;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -12,7 +12,7 @@
 #include "report/draw/svg.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// The colour of a block: its own, or in an all-to-all that of the rank which it comes from.
 class BlockColours {
@@ -55,4 +55,4 @@ struct Arrow {
 };
 [[nodiscard]] svg::Element draw_arrow(const Arrow& arrow, std::string_view colour);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -6,7 +6,7 @@
 
 #include "report/draw/svg.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr std::size_t kMostBlocksNamed = 4;
@@ -121,4 +121,4 @@ CellLabels::Example CellLabels::example() const {
   return {};
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -8,7 +8,7 @@
 #include "report/draw/states.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// One way of labelling for a whole picture, so that equal labels always mean the same.
 class CellLabels {
@@ -53,4 +53,4 @@ class CellLabels {
   double widest_ = 0;
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr Rank kManyRanks = 17;
@@ -103,4 +103,4 @@ bool is_elided(const std::vector<Snapshot>& snapshots, std::size_t row) {
          snapshots[row + 1].steps_done > snapshots[row].steps_done + 1;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -9,7 +9,7 @@
 #include "report/draw/svg.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// All sizes in SVG units; one unit is a pixel on an ordinary screen.
 struct Geometry {
@@ -129,4 +129,4 @@ class ScheduleLayout {
 /// Whether steps were left out between this snapshot and the next.
 [[nodiscard]] bool is_elided(const std::vector<Snapshot>& snapshots, std::size_t row);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -8,7 +8,7 @@
 
 #include "report/draw/layout.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 using svg::Element;
@@ -174,4 +174,4 @@ Element draw_legend(const LegendContent& content, svg::Box& area) {
   return legend;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -9,7 +9,7 @@
 #include "report/draw/svg.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// What the legend explains; it refers to all of it.
 struct LegendContent {
@@ -25,4 +25,4 @@ struct LegendContent {
 /// used.
 [[nodiscard]] svg::Element draw_legend(const LegendContent& content, svg::Box& area);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr int kMostTicks = 10;
@@ -87,4 +87,4 @@ std::vector<double> keep_apart(std::span<const double> wished, double distance) 
   return places;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

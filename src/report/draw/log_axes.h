@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// The logarithm of a value, stretched over a range of coordinates.
 class LogScale {
@@ -31,4 +31,4 @@ class LogScale {
 /// come too close share the middle of where they want to be.
 [[nodiscard]] std::vector<double> keep_apart(std::span<const double> wished, double distance);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

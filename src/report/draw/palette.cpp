@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 struct Oklch {
@@ -66,4 +66,4 @@ std::string Palette::ink(std::size_t index) const {
       {.lightness = kInkLightness.at(index % 2), .chroma = kInkChroma, .hue = hue(index)});
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// `count` hues at equal distances round the colour wheel. Neighbours also differ in lightness, so
 /// that eyes that mix up red and green, and prints without colour, can still tell them apart. Dark
@@ -23,4 +23,4 @@ class Palette {
   std::size_t count_;
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

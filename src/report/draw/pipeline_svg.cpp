@@ -12,8 +12,12 @@
 #include "report/draw/svg.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
+
+using simulate::PipelineComparison;
+using simulate::PipelineReport;
+using simulate::PipelineRow;
 
 using svg::Element;
 using Span = PipelineTiming::Span;
@@ -182,7 +186,7 @@ class PipelineArtist {
       drawn.add(mark({left, top + kPicture.lane_height}));
     } else {
       Element box = svg::rectangle({left, top, width, kPicture.lane_height},
-                                   fill_of(task.work, chunk_of(report.table, task)));
+                                   fill_of(task.work, simulate::chunk_of(report.table, task)));
       drawn.add(box.set("stroke", "#ffffff").set("stroke-width", 1));
     }
     const std::string label = fmt::format("{}", task.microbatch);
@@ -238,7 +242,7 @@ class PipelineArtist {
       x += 18 + svg::text_width(name, 12) + 18;
     }
     if (std::ranges::any_of(reports_, [](const PipelineReport* report) {
-          return most_chunks(report->table) > 1;
+          return simulate::most_chunks(report->table) > 1;
         })) {
       legend.add(svg::words({x, top + 12}, "paler: another stage of the rank",
                             {.size = 12, .colour = kQuiet}));
@@ -281,4 +285,4 @@ std::string pipelines_svg(const PipelineComparison& comparison) {
   return PipelineArtist(std::move(reports)).draw(title, subtitle);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

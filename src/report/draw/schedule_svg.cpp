@@ -14,7 +14,7 @@
 #include "report/draw/states.h"
 #include "report/draw/svg.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 using svg::Box;
@@ -356,4 +356,4 @@ std::string schedule_svg(const Schedule& schedule, const ScheduleDrawing& drawin
   return ScheduleArtist(schedule, drawing).draw();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 namespace {
 
 constexpr Rank kMostRanks = 64;
@@ -236,4 +236,4 @@ std::string range_text(const std::vector<Block>& numbers) {
   return text;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

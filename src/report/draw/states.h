@@ -9,7 +9,7 @@
 #include "trireme/collective.h"
 #include "trireme/schedule.h"
 
-namespace trireme::cli {
+namespace trireme::report {
 
 /// All ranks between two steps.
 struct Snapshot {
@@ -66,4 +66,4 @@ void require_drawable(const Schedule& schedule);
 /// "0–3,5": ascending numbers, three or more neighbours as a range.
 [[nodiscard]] std::string range_text(const std::vector<Block>& numbers);
 
-}  // namespace trireme::cli
+}  // namespace trireme::report

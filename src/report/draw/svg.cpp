@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/json_text.h"
 
-namespace trireme::cli::svg {
+namespace trireme::report::svg {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -184,4 +184,4 @@ std::string write(const Document& document, const Element& content) {
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + root.text() + "\n";
 }
 
-}  // namespace trireme::cli::svg
+}  // namespace trireme::report::svg

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace trireme::cli::svg {
+namespace trireme::report::svg {
 
 struct Point {
   double x = 0;
@@ -92,4 +92,4 @@ struct Document {
 };
 [[nodiscard]] std::string write(const Document& document, const Element& content);
 
-}  // namespace trireme::cli::svg
+}  // namespace trireme::report::svg
