@@ -65,11 +65,7 @@ simulate::PipelineReport report_from_catalogue(const Options& options) {
   if (const std::string unfit = find_unfit(schedule, options.size); !unfit.empty()) {
     throw Error(ErrorKind::Usage, fmt::format("--stages: {}", unfit));
   }
-  simulate::PipelineReport report =
-      simulate::make_pipeline_report(schedule.make(options.size), options.durations);
-  report.description = schedule.description;
-  report.formula = schedule.bubble;
-  return report;
+  return simulate::make_pipeline_report(schedule, options.size, options.durations);
 }
 
 simulate::PipelineReport make_report(const Options& options) {

@@ -66,15 +66,6 @@ struct Options {
   bool ranks_given = false;
 };
 
-CostModel cluster_costs(const Cluster& cluster) {
-  CostModel costs{{}, cluster.gamma};
-  for (const Link& link : cluster.links) {
-    costs.levels.push_back({link.reach, link.alpha, link.beta});
-  }
-  costs.levels.back().span = 0;
-  return costs;
-}
-
 /// The cost model and, where a cluster was named, its number of devices as the number of ranks.
 CostModel make_costs(Options& options) {
   if (options.cluster.empty()) {
@@ -95,7 +86,7 @@ CostModel make_costs(Options& options) {
             options.cluster.substr(0, options.cluster.find(':')),
             (options.ranks + cluster.devices_per_node - 1) / cluster.devices_per_node));
   }
-  return cluster_costs(cluster);
+  return simulate::cluster_costs(cluster);
 }
 
 Payload make_payload(const Options& options) {
@@ -223,28 +214,18 @@ simulate::ScheduleReport report_from_catalogue(const Options& options, const Pay
   const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
   const Decision decision = decide(options, operation, bytes, costs);
   simulate::ScheduleReport report = simulate::make_schedule_report(
-      build(operation, decision.algorithm, decision.build), payload, costs);
+      simulate::ScheduleRecipe{operation, decision.algorithm, decision.build}, payload, costs);
   report.reason = decision.reason;
-  report.formula = formula_text(operation, decision.algorithm);
-  report.formula_seconds = formula(operation, decision.algorithm, decision.build)
-                               .at(static_cast<double>(bytes.count), costs);
-  if (has_segments(decision.algorithm)) {
-    report.formula += fmt::format(", k = {}", decision.build.segments);
-  }
   return report;
 }
 
 simulate::NetworkReport make_network(const Options& options,
                                      const simulate::ScheduleReport& report) {
-  simulate::NetworkReport network;
-  network.topology = parsed("--topology", options.topology, [&](const std::string& text) {
+  Topology topology = parsed("--topology", options.topology, [&](const std::string& text) {
     return parse_topology(text, report.schedule.ranks);
   });
-  const LinkLevel& link = report.costs.levels.front();
-  network.costs = {link.alpha, link.beta, report.costs.gamma,
-                   parsed("--switching", options.switching, parse_switching)};
-  network.timing = time_on(network.topology, report.schedule, report.payload, network.costs);
-  return network;
+  return simulate::make_network_report(report, std::move(topology),
+                                       parsed("--switching", options.switching, parse_switching));
 }
 
 void run_comparison(Options options) {

@@ -55,11 +55,10 @@ const CostModel kCosts;  // alpha 1 us, beta 1 ns/B, gamma 0.1 ns/B
 
 std::string catalogue_report(Operation operation, Algorithm algorithm, Rank ranks,
                              const Terminal& terminal) {
-  simulate::ScheduleReport report = simulate::make_schedule_report(
-      build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
-  report.formula = formula_text(operation, algorithm);
-  report.formula_seconds = formula(operation, algorithm, {.ranks = ranks}).at(1 << 20, kCosts);
-  return report::schedule_text(report, terminal);
+  return report::schedule_text(
+      simulate::make_schedule_report(
+          simulate::ScheduleRecipe{operation, algorithm, {.ranks = ranks}}, {1 << 20}, kCosts),
+      terminal);
 }
 
 simulate::Comparison tour_comparison() {

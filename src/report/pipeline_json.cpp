@@ -1,7 +1,5 @@
 #include "report/pipeline_json.h"
 
-#include <array>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,9 +11,6 @@ namespace {
 using simulate::PipelineComparison;
 using simulate::PipelineReport;
 using simulate::PipelineRow;
-
-constexpr std::array<std::string_view, 5> kWorks{"forward", "backward", "backward-input",
-                                                 "backward-weight", "update"};
 
 Json durations_json(const PipelineDurations& durations) {
   return {{"forward", durations.forward},
@@ -35,7 +30,7 @@ Json tasks_json(const PipelineReport& report) {
     Json tasks = Json::array();
     for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
       const PipelineTask& task = report.table.tasks[rank][i];
-      Json json{{"work", kWorks.at(static_cast<std::size_t>(task.work))},
+      Json json{{"work", to_text(task.work)},
                 {"stage", task.stage},
                 {"microbatch", task.microbatch},
                 {"copy", task.copy}};

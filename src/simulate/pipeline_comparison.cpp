@@ -12,9 +12,7 @@ PipelineComparison compare_pipelines(const PipelineOptions& options,
     row.name = schedule.name;
     row.unfit = find_unfit(schedule, options);
     if (row.unfit.empty()) {
-      row.report = make_pipeline_report(schedule.make(options), of_a_rank);
-      row.report->description = schedule.description;
-      row.report->formula = schedule.bubble;
+      row.report = make_pipeline_report(schedule, options, of_a_rank);
     }
     comparison.rows.push_back(std::move(row));
   }

@@ -43,4 +43,13 @@ PipelineReport make_pipeline_report(PipelineTable table, const PipelineDurations
   return report;
 }
 
+PipelineReport make_pipeline_report(const PipelineSchedule& schedule,
+                                    const PipelineOptions& options,
+                                    const PipelineDurations& of_a_rank) {
+  PipelineReport report = make_pipeline_report(schedule.make(options), of_a_rank);
+  report.description = schedule.description;
+  report.formula = schedule.bubble;
+  return report;
+}
+
 }  // namespace trireme::simulate

@@ -27,6 +27,12 @@ struct PipelineReport {
 [[nodiscard]] PipelineReport make_pipeline_report(PipelineTable table,
                                                   const PipelineDurations& of_a_rank);
 
+/// The same for a schedule of the catalog, with its description and formula. Requires that it fits the
+/// options (find_unfit).
+[[nodiscard]] PipelineReport make_pipeline_report(const PipelineSchedule& schedule,
+                                                  const PipelineOptions& options,
+                                                  const PipelineDurations& of_a_rank);
+
 /// Which of its rank's stages a task is of: 0 for the first, counted copy by copy. Where a rank has
 /// one stage only it is always 0.
 [[nodiscard]] int chunk_of(const PipelineTable& table, const PipelineTask& task);

@@ -1,7 +1,5 @@
 #include "simulate/pipeline_trace.h"
 
-#include <array>
-
 #include <fmt/format.h>
 
 #include "plan/pipeline_index.h"
@@ -10,14 +8,12 @@ namespace trireme::simulate {
 namespace {
 
 constexpr double kUnit = 1e-3;  ///< seconds of a unit of time
-constexpr std::array<std::string_view, 5> kCategories{"forward", "backward", "backward input",
-                                                      "backward weight", "update"};
 
 Trace::Span make_span(const PipelineTask& task, const PipelineTiming::Span& span, TrackId track) {
   Trace::Span out;
   out.track = track;
   out.name = to_text(task);
-  out.category = kCategories.at(static_cast<std::size_t>(task.work));
+  out.category = to_text(task.work);
   out.start = {span.start * kUnit};
   out.duration = {(span.end - span.start) * kUnit};
   out.args.push_back({"stage", std::int64_t{task.stage}});

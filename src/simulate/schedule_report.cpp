@@ -1,6 +1,8 @@
 #include "simulate/schedule_report.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -25,6 +27,15 @@ std::string block_text(const Schedule& schedule, Block block) {
 }
 
 }  // namespace
+
+CostModel cluster_costs(const Cluster& cluster) {
+  CostModel costs{{}, cluster.gamma};
+  for (const Link& link : cluster.links) {
+    costs.levels.push_back({link.reach, link.alpha, link.beta});
+  }
+  costs.levels.back().span = 0;
+  return costs;
+}
 
 std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs) {
   std::int64_t count = 0;
@@ -58,6 +69,30 @@ ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
     report.scratch_blocks = scratch_blocks(report.schedule);
   }
   return report;
+}
+
+ScheduleReport make_schedule_report(const ScheduleRecipe& recipe, const Payload& payload,
+                                    const CostModel& costs) {
+  const auto& [operation, algorithm, options] = recipe;
+  ScheduleReport report =
+      make_schedule_report(build(operation, algorithm, options), payload, costs);
+  const auto bytes = static_cast<double>(report.payload.elements * report.payload.element_bytes);
+  report.formula = formula_text(operation, algorithm);
+  report.formula_seconds = formula(operation, algorithm, options).at(bytes, costs);
+  if (has_segments(algorithm)) {
+    report.formula += fmt::format(", k = {}", options.segments);
+  }
+  return report;
+}
+
+NetworkReport make_network_report(const ScheduleReport& report, Topology topology,
+                                  Switching switching) {
+  const LinkLevel& link = report.costs.levels.front();
+  NetworkReport network;
+  network.topology = std::move(topology);
+  network.costs = {link.alpha, link.beta, report.costs.gamma, switching};
+  network.timing = time_on(network.topology, report.schedule, report.payload, network.costs);
+  return network;
 }
 
 }  // namespace trireme::simulate
