@@ -18,7 +18,6 @@
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
 #include "cli/terminal.h"
-#include "measure/bench_model.h"
 #include "measure/bench_plan.h"
 #include "measure/bench_report.h"
 #include "measure/bench_run.h"
@@ -171,22 +170,10 @@ Tuning load_tuning(const std::string& file) {
   }
 }
 
-void predict(measure::BenchReport& report, const measure::BenchModel& model) {
-  for (measure::BenchRow& row : report.rows) {
-    row.predicted = model.predict(row.what, row.result.chosen);
-    row.floor = model.floor(row.what);
-  }
-}
-
 measure::BenchReport run_cases(measure::BenchPlan plan) {
   std::vector<measure::BenchResult> results = measure::run_bench(plan, progress_line(plan));
   clear_progress();
-  measure::BenchReport report{.plan = std::move(plan)};
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    report.rows.push_back({.what = report.plan.cases[i], .result = std::move(results[i])});
-  }
-  measure::mark_best(report);
-  return report;
+  return measure::make_bench_report(std::move(plan), std::move(results));
 }
 
 std::string today() {
@@ -203,10 +190,7 @@ void run(const Options& options, Outcome& outcome) {
     plan.tuning = parsed("--tuning", options.tuning, load_tuning);
   }
   plan.costs = load_costs(options);
-  measure::BenchReport report = run_cases(std::move(plan));
-  if (report.plan.costs) {
-    predict(report, measure::BenchModel(report.plan));
-  }
+  const measure::BenchReport report = run_cases(std::move(plan));
   if (!options.svg.empty()) {
     write_and_report(options.svg, report::bench_svg(report));
   }

@@ -58,6 +58,19 @@ bool is_cut(Operation operation) {
          operation == Operation::Alltoall;
 }
 
+void for_each_cell(std::span<const BenchCase> cases,
+                   const std::function<void(std::size_t, std::size_t)>& visit) {
+  for (std::size_t first = 0; first < cases.size();) {
+    std::size_t last = first + 1;
+    while (last < cases.size() && cases[last].operation == cases[first].operation &&
+           cases[last].bytes == cases[first].bytes) {
+      ++last;
+    }
+    visit(first, last);
+    first = last;
+  }
+}
+
 void add_cases(BenchPlan& plan, const BenchSelection& selection) {
   for (const Operation operation : selection.operations) {
     const std::vector<Method> methods = methods_for(plan, selection, operation);

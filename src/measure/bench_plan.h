@@ -1,8 +1,11 @@
 // What a benchmark measures, as a list of cases. Pure; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "trireme/comm.h"
@@ -49,6 +52,10 @@ struct BenchSelection {
 /// Adds the cases of the selection; a barrier has one size, 0. Throws Error(Usage) for a size that is
 /// not a multiple of the element size.
 void add_cases(BenchPlan& plan, const BenchSelection& selection);
+
+/// Calls `visit(first, last)` for the cases of each operation and size, by index.
+void for_each_cell(std::span<const BenchCase> cases,
+                   const std::function<void(std::size_t first, std::size_t last)>& visit);
 
 /// Whether its ranks see one another's memory.
 [[nodiscard]] bool sees_memory(const BenchPlan& plan);

@@ -1,15 +1,14 @@
 #include "measure/bench_report.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
+#include "measure/bench_model.h"
 #include "trireme/collective.h"
 
 namespace trireme::measure {
 namespace {
-
-bool same_cell(const BenchRow& a, const BenchRow& b) {
-  return a.what.operation == b.what.operation && a.what.bytes == b.what.bytes;
-}
 
 /// Whether a tuning may say so: right, and the same bits on all ranks.
 bool is_candidate(const BenchRow& row, const Method& method) {
@@ -40,22 +39,16 @@ TuningRow tuning_row(const BenchReport& report, std::size_t first, std::size_t l
   return row;
 }
 
-}  // namespace
-
-void for_each_cell(const BenchReport& report,
-                   const std::function<void(std::size_t, std::size_t)>& visit) {
-  for (std::size_t first = 0; first < report.rows.size();) {
-    std::size_t last = first + 1;
-    while (last < report.rows.size() && same_cell(report.rows[first], report.rows[last])) {
-      ++last;
-    }
-    visit(first, last);
-    first = last;
+void predict(BenchReport& report) {
+  const BenchModel model(report.plan);
+  for (BenchRow& row : report.rows) {
+    row.predicted = model.predict(row.what, row.result.chosen);
+    row.floor = model.floor(row.what);
   }
 }
 
 void mark_best(BenchReport& report) {
-  for_each_cell(report, [&](std::size_t first, std::size_t last) {
+  for_each_cell(report.plan.cases, [&](std::size_t first, std::size_t last) {
     BenchRow* best = nullptr;
     for (std::size_t i = first; i < last; ++i) {
       BenchRow& row = report.rows[i];
@@ -68,6 +61,20 @@ void mark_best(BenchReport& report) {
       best->best = true;
     }
   });
+}
+
+}  // namespace
+
+BenchReport make_bench_report(BenchPlan plan, std::vector<BenchResult> results) {
+  BenchReport report{.plan = std::move(plan)};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    report.rows.push_back({.what = report.plan.cases[i], .result = std::move(results[i])});
+  }
+  if (report.plan.costs) {
+    predict(report);
+  }
+  mark_best(report);
+  return report;
 }
 
 double algorithm_bandwidth(const BenchRow& row) {
@@ -98,7 +105,7 @@ std::optional<double> floor_share(const BenchRow& row) {
 
 Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin) {
   Tuning tuning{.machine = origin.machine, .date = origin.date, .dtype = report.plan.dtype};
-  for_each_cell(report, [&](std::size_t first, std::size_t last) {
+  for_each_cell(report.plan.cases, [&](std::size_t first, std::size_t last) {
     tuning.rows.push_back(tuning_row(report, first, last));
   });
   std::erase_if(tuning.rows, [](const TuningRow& row) { return row.candidates.empty(); });

@@ -1,8 +1,6 @@
 // The results of a benchmark, with predictions; and the tuning that follows from them. Any thread.
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,12 +25,9 @@ struct BenchReport {
   std::vector<BenchRow> rows{};
 };
 
-/// Calls `visit(first, last)` for the rows of each operation and size.
-void for_each_cell(const BenchReport& report,
-                   const std::function<void(std::size_t, std::size_t)>& visit);
-
-/// Marks the best row of each operation and size.
-void mark_best(BenchReport& report);
+/// The results of all cases of the plan, with predictions where the plan has costs, and the best row
+/// of each operation and size marked.
+[[nodiscard]] BenchReport make_bench_report(BenchPlan plan, std::vector<BenchResult> results);
 
 /// Bytes of the vector over time, in GB/s.
 [[nodiscard]] double algorithm_bandwidth(const BenchRow& row);

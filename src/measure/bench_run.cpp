@@ -160,20 +160,14 @@ void run_cells(World& world, BenchPage& page, const BenchPlan& plan,
                const BenchProgress& progress) {
   auto* results = reinterpret_cast<RawResult*>(page.results().data());
   std::vector<RawResult> unused(plan.cases.size());
-  for (std::size_t first = 0; first < plan.cases.size();) {
-    std::size_t last = first + 1;
-    while (last < plan.cases.size() && plan.cases[last].operation == plan.cases[first].operation &&
-           plan.cases[last].bytes == plan.cases[first].bytes) {
-      ++last;
-    }
+  for_each_cell(plan.cases, [&](std::size_t first, std::size_t last) {
     if (world.rank() == 0) {
       progress(first, plan.cases[first]);
     }
     RawResult* place = world.rank() == 0 ? results : unused.data();
     Cell(world, page, plan, std::span(plan.cases).subspan(first, last - first))
         .run({place + first, last - first});
-    first = last;
-  }
+  });
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "report/words.h"
+
 namespace trireme::report {
 namespace {
 
@@ -38,7 +40,7 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, value >= 10 ? 1 : value >= 1 ? 2 : 3);
 }
 
-std::string percent(const std::optional<double>& part, bool sign) {
+std::string whole_percent(const std::optional<double>& part, bool sign) {
   if (!part) {
     return "-";
   }
@@ -52,9 +54,9 @@ std::string algorithm_text(const BenchRow& row) {
 
 std::string head(const BenchReport& report, Operation operation) {
   const BenchPlan& plan = report.plan;
-  return fmt::format("{}, {} rank{} by {}{}, {}, {} buffers", name(operation), plan.ranks,
-                     plan.ranks == 1 ? "" : "s", name(plan.transport),
-                     plan.encrypt ? ", encrypted" : "", to_text(plan.dtype), name(plan.buffers));
+  return fmt::format("{}, {} by {}{}, {}, {} buffers", name(operation), plural(plan.ranks, "rank"),
+                     name(plan.transport), plan.encrypt ? ", encrypted" : "", to_text(plan.dtype),
+                     name(plan.buffers));
 }
 
 std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
@@ -63,10 +65,10 @@ std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
       "{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  ",
       row.best ? "*" : " ", to_text(row.what.bytes), row.what.count, algorithm_text(row),
       three_digits(times.median.count * kMicro), three_digits(times.least.count * kMicro),
-      percent(times.spread, false), three_digits(measure::algorithm_bandwidth(row)),
+      whole_percent(times.spread, false), three_digits(measure::algorithm_bandwidth(row)),
       three_digits(measure::bus_bandwidth(row, ranks)),
       row.predicted ? three_digits(row.predicted->count * kMicro) : "-",
-      percent(error_of(row), true), percent(measure::floor_share(row), false));
+      whole_percent(error_of(row), true), whole_percent(measure::floor_share(row), false));
   return (row.best ? styled(line, Style::Bold, colour) : line) +
          (row.result.correct ? styled("yes", Style::Good, colour)
                              : styled("WRONG", Style::Bad, colour)) +
@@ -112,7 +114,7 @@ std::string prediction_summary(const BenchReport& report) {
 std::string choice_summary(const BenchReport& report) {
   int cells = 0;
   int near = 0;
-  measure::for_each_cell(report, [&](std::size_t first, std::size_t last) {
+  measure::for_each_cell(report.plan.cases, [&](std::size_t first, std::size_t last) {
     const auto begin = report.rows.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = report.rows.begin() + static_cast<std::ptrdiff_t>(last);
     const auto open = std::find_if(begin, end, is_open);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "report/words.h"
 
 namespace trireme::report {
 namespace {
@@ -59,9 +60,8 @@ std::string device_text(const DeviceSpec& device) {
 
 std::string cluster_text(const Cluster& cluster) {
   std::string out =
-      fmt::format("{}: {} node{} of {} device{}, {} in all\n", cluster.name, cluster.nodes,
-                  cluster.nodes == 1 ? "" : "s", cluster.devices_per_node,
-                  cluster.devices_per_node == 1 ? "" : "s", cluster.devices());
+      fmt::format("{}: {} of {}, {} in all\n", cluster.name, plural(cluster.nodes, "node"),
+                  plural(cluster.devices_per_node, "device"), cluster.devices());
   out += device_text(cluster.device);
   for (const Link& link : cluster.links) {
     out += fmt::format("link     {}: joins {} devices, alpha {}, {} one way\n", link.level,

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "report/words.h"
+
 namespace trireme::report {
 namespace {
 
@@ -28,12 +30,8 @@ std::string scaled(double number, const char* giga = " G") {
   return fmt::format("{:.{}f}{}", number, decimals, prefixes.at(prefix));
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
-
 std::string percent(const std::optional<double>& share) {
-  return share ? percent(*share) : kUnknown;
+  return share ? report::percent(*share) : kUnknown;
 }
 
 /// A bar of eighths of a character.
@@ -110,8 +108,7 @@ class Text {
       line("  one layer in {} works on {} of {} tokens", c.depth_every,
            c.picked_tokens(batch.length), batch.length);
     }
-    line("  {} sequence{} of {} tokens a step on {} {}, {}", batch.sequences,
-         batch.sequences == 1 ? "" : "s", batch.length,
+    line("  {} of {} tokens a step on {} {}, {}", plural(batch.sequences, "sequence"), batch.length,
          r_.request.devices == 1 ? "one" : fmt::format("each of {}", r_.request.devices),
          r_.request.device.name, r_.request.peak_type);
   }
@@ -318,9 +315,8 @@ class Text {
     line("  {:<14}{:>10}  model FLOPs; causal {}", "MFU", percent(r_.mfu(time)),
          percent(r_.causal_mfu(time)));
     line("  {:<14}{:>10}  executed FLOPs", "HFU", percent(r_.hfu(time)));
-    line("  {:<14}{:>10}  tokens/s on {} device{}", "throughput",
-         scaled(r_.tokens * r_.request.devices / time.count), r_.request.devices,
-         r_.request.devices == 1 ? "" : "s");
+    line("  {:<14}{:>10}  tokens/s on {}", "throughput",
+         scaled(r_.tokens * r_.request.devices / time.count), plural(r_.request.devices, "device"));
     if (r_.best) {
       line("  {:<14}{:>10}  of the time at the roofline", "step",
            fmt::format("{:.2f} x", time.count / r_.best->count));

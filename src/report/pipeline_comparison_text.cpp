@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "report/pipeline_text.h"
+#include "report/words.h"
 
 namespace trireme::report {
 namespace {
@@ -27,10 +28,6 @@ constexpr std::array<Column, 7> kColumns{{{"time", 8},
                                           {"activations", 13},
                                           {"versions", 10},
                                           {"messages", 10}}};
-
-std::string percent(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
 
 /// "4", or "1-4" where stages differ.
 std::string range_text(const std::vector<std::vector<int>>& versions) {

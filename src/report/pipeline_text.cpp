@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "report/pipeline_timeline.h"
+#include "report/words.h"
 
 namespace trireme::report {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 using simulate::PipelineReport;
 
 constexpr std::size_t kMostListed = 16;
-
-std::string plural(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-std::string percent(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
 
 std::string headline(const PipelineReport& report, bool colour) {
   const PipelineTable& table = report.table;
@@ -35,10 +28,6 @@ std::string headline(const PipelineReport& report, bool colour) {
          (report.description.empty() ? "" : report.description + "\n");
 }
 
-std::string line(std::string_view label, const std::string& text) {
-  return fmt::format("  {:<12} {}\n", label, text);
-}
-
 std::string durations_text(const PipelineDurations& d) {
   std::string text = fmt::format(
       "of a rank's layers: forward {:.4g}, backward {:.4g} (input {:.4g}, weights {:.4g})",
@@ -51,13 +40,14 @@ std::string durations_text(const PipelineDurations& d) {
 
 std::string bubble_lines(const PipelineReport& report, bool colour) {
   const PipelineTiming& timing = report.timing;
-  std::string out =
-      line("bubble", styled(percent(timing.bubble), Style::Bold, colour) + " of all ranks' time");
-  out += line("", percent(timing.rank_bubble) + " of a rank's, from its first task to its last");
+  std::string out = summary_line(
+      "bubble", styled(percent(timing.bubble), Style::Bold, colour) + " of all ranks' time");
+  out += summary_line(
+      "", percent(timing.rank_bubble) + " of a rank's, from its first task to its last");
   if (timing.steady_bubble && report.table.weights != WeightVersions::Single) {
-    out += line("", percent(*timing.steady_bubble) + " while all ranks are under way");
+    out += summary_line("", percent(*timing.steady_bubble) + " while all ranks are under way");
   }
-  return report.formula.empty() ? out : out + line("", "published: " + report.formula);
+  return report.formula.empty() ? out : out + summary_line("", "published: " + report.formula);
 }
 
 /// "4 3 2 1"; of many only the first.
@@ -83,16 +73,17 @@ std::string versions_text(const PipelineReport& report) {
 
 std::string summary(const PipelineReport& report, const Terminal& terminal) {
   std::string out;
-  out += line("time",
-              styled(fmt::format("{:.6g}", report.timing.makespan), Style::Bold, terminal.colour) +
+  out += summary_line(
+      "time", styled(fmt::format("{:.6g}", report.timing.makespan), Style::Bold, terminal.colour) +
                   "; " + durations_text(report.durations));
   out += bubble_lines(report, terminal.colour);
-  out += line("activations", fmt::format("{} by rank, at most, in micro-batches of a rank's layers",
-                                         listed(report.activations)));
-  out += line("weights", versions_text(report));
-  out += line("messages", fmt::format("{}", report.messages));
-  out += line("verified", styled("yes", Style::Good, terminal.colour) +
-                              ", every micro-batch goes once through every stage and back");
+  out += summary_line("activations",
+                      fmt::format("{} by rank, at most, in micro-batches of a rank's layers",
+                                  listed(report.activations)));
+  out += summary_line("weights", versions_text(report));
+  out += summary_line("messages", fmt::format("{}", report.messages));
+  out += summary_line("verified", styled("yes", Style::Good, terminal.colour) +
+                                      ", every micro-batch goes once through every stage and back");
   return out;
 }
 
@@ -101,7 +92,7 @@ std::string problems_text(const PipelineReport& report, bool colour) {
   for (const std::string& problem : report.problems) {
     text += "\n               " + problem;
   }
-  return line("verified", text);
+  return summary_line("verified", text);
 }
 
 }  // namespace

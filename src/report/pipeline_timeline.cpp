@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "report/words.h"
+
 namespace trireme::report {
 namespace {
 
@@ -17,17 +19,13 @@ using Span = PipelineTiming::Span;
 constexpr std::size_t kMostRanks = 64;
 constexpr std::string_view kIdle = "·";
 
-/// How a work looks: its letter, the codes of its colours on a terminal, its name.
+/// How a work looks: its letter, and the codes of its colours on a terminal.
 struct Look {
   char letter;
   std::string_view code;
-  std::string_view name;
 };
-constexpr std::array<Look, 5> kLooks{{{'F', "30;104", "Forward"},
-                                      {'B', "30;102", "Backward"},
-                                      {'I', "30;106", "Backward of the input"},
-                                      {'W', "30;103", "Backward of the weights"},
-                                      {'U', "30;105", "Update"}}};
+constexpr std::array<Look, 5> kLooks{
+    {{'F', "30;104"}, {'B', "30;102"}, {'I', "30;106"}, {'W', "30;103"}, {'U', "30;105"}}};
 
 const Look& look_of(PipelineWork work) {
   return kLooks.at(static_cast<std::size_t>(work));
@@ -195,7 +193,7 @@ std::string legend(const PipelineReport& report, bool labelled, bool colour) {
   for (const PipelineWork work : shown_works(report)) {
     const Look& look = look_of(work);
     out += fmt::format("  {} {}", coloured(std::string_view(&look.letter, 1), look, colour),
-                       look.name);
+                       legend_name(work));
   }
   if (labelled && report.durations.update == 0) {
     out += "  * Update";

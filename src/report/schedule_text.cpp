@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "report/words.h"
+
 namespace trireme::report {
 namespace {
 
@@ -15,10 +17,6 @@ using simulate::ScheduleReport;
 constexpr std::size_t kMostSteps = 24;
 constexpr std::size_t kMostListed =
     12;  ///< messages of one step, where they do not fit into columns
-
-std::string plural(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
 
 /// "1 MiB in 8 blocks of 128 KiB"
 std::string payload_text(const ScheduleReport& report) {
@@ -178,10 +176,6 @@ std::string costs_text(const CostModel& costs) {
   return out + fmt::format("γ = {}/B", to_text(costs.gamma));
 }
 
-std::string line(std::string_view label, const std::string& text) {
-  return fmt::format("  {:<12} {}\n", label, text);
-}
-
 std::string ports_text(const ScheduleReport& report) {
   if (!report.verdict) {
     return "not checked: too large to follow";
@@ -247,33 +241,33 @@ std::string summary_text(const ScheduleReport& report, const Terminal& terminal)
   std::string out;
   std::string cost = styled(to_text(report.timing.seconds), Style::Bold, terminal.colour);
   cost += formula_note(report);
-  out += line("time", cost);
-  out += line("", costs_text(report.costs));
+  out += summary_line("time", cost);
+  out += summary_line("", costs_text(report.costs));
   std::string bound = to_text(report.lower_bound);
   if (report.lower_bound.count > 0) {
     bound += fmt::format("{}; this takes {:.4g} times as long",
                          report.costs.is_uniform() ? "" : " over the fastest links",
                          report.timing.seconds.count / report.lower_bound.count);
   }
-  out += line("lower bound", bound);
-  out += line("traffic",
-              fmt::format("{}, {}, {} over all links", plural(traffic.rounds, "round"),
-                          plural(traffic.messages, "message"), to_text(traffic.bytes_total)));
+  out += summary_line("lower bound", bound);
+  out += summary_line(
+      "traffic", fmt::format("{}, {}, {} over all links", plural(traffic.rounds, "round"),
+                             plural(traffic.messages, "message"), to_text(traffic.bytes_total)));
   if (traffic.total > 0) {
-    out += line(
+    out += summary_line(
         "",
         fmt::format("in whole vectors: {:.4g} in total, at most {:.4g} at one rank in one round",
                     traffic.total, traffic.peak));
   }
   if (report.scratch_blocks.value_or(0) > 0) {
-    out += line("scratch", fmt::format("{} beyond the caller's buffers",
-                                       plural(*report.scratch_blocks, "block")));
+    out += summary_line("scratch", fmt::format("{} beyond the caller's buffers",
+                                               plural(*report.scratch_blocks, "block")));
   }
-  out += line("ports", ports_text(report));
+  out += summary_line("ports", ports_text(report));
   if (report.network) {
-    out += line("network", network_text(*report.network));
+    out += summary_line("network", network_text(*report.network));
   }
-  out += line("verified", verdict_text(report, terminal.colour));
+  out += summary_line("verified", verdict_text(report, terminal.colour));
   return out;
 }
 

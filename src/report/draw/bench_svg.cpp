@@ -1,5 +1,6 @@
 // Measured and predicted times over size as a plot for each operation. Both axes are logarithmic.
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "report/draw/bench_drawing.h"
 #include "report/draw/log_axes.h"
+#include "report/draw/log_plot.h"
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
 
@@ -17,7 +19,6 @@ namespace {
 using measure::BenchReport;
 using measure::BenchRow;
 
-using svg::Box;
 using svg::Element;
 
 struct PanelGeometry {
@@ -37,20 +38,13 @@ struct PanelGeometry {
 };
 
 constexpr PanelGeometry kPanel;
-constexpr std::string_view kQuiet = "#6b7280";
-constexpr std::string_view kGrid = "#e7e9ed";
 constexpr std::string_view kDashes = "5 4";
-
-struct Sample {
-  double bytes = 0;
-  double seconds = 0;
-};
 
 /// One method of one operation.
 struct Curve {
   std::string name;
-  std::vector<Sample> measured;
-  std::vector<Sample> predicted;
+  std::vector<PlotSample> measured;
+  std::vector<PlotSample> predicted;
 };
 
 std::vector<Curve> curves_of(const BenchReport& report, Operation operation) {
@@ -80,68 +74,27 @@ class Panel {
   Panel(Operation operation, std::vector<Curve> curves, double top)
       : operation_(operation),
         curves_(std::move(curves)),
-        plot_{kPanel.margin + kPanel.axis_width, top + kPanel.heading, kPanel.plot_width,
-              kPanel.plot_height},
-        bytes_(find_range(&Sample::bytes, 1)),
-        seconds_(find_range(&Sample::seconds, 1.25)),
-        x_(bytes_, {plot_.x, plot_.x + plot_.width}),
-        y_(seconds_, {plot_.y + plot_.height, plot_.y}) {}
+        plot_({kPanel.margin + kPanel.axis_width, top + kPanel.heading, kPanel.plot_width,
+               kPanel.plot_height},
+              {find_range(&PlotSample::bytes, 1), find_range(&PlotSample::seconds, 1.25)}) {}
 
   [[nodiscard]] Element draw() const {
     Element panel = svg::group("operation");
-    panel.add(svg::words({kPanel.margin, plot_.y - 12}, name(operation_),
+    panel.add(svg::words({kPanel.margin, plot_.top() - 12}, name(operation_),
                          {.size = 16, .weight = "bold"}));
-    return panel.add(draw_axes()).add(draw_curves()).add(draw_names());
+    return panel.add(plot_.draw_axes()).add(draw_curves()).add(draw_names());
   }
 
   static double height() { return kPanel.heading + kPanel.plot_height + kPanel.axis_height; }
 
  private:
-  using Range = LogScale::Range;
-
-  [[nodiscard]] Range find_range(double Sample::*value, double room) const {
-    double least = curves_.front().measured.front().*value;
-    double most = least;
+  [[nodiscard]] LogScale::Range find_range(double PlotSample::*value, double room) const {
+    std::vector<double> values;
     for (const Curve& curve : curves_) {
-      for (const auto* samples : {&curve.measured, &curve.predicted}) {
-        for (const Sample& sample : *samples) {
-          least = std::min(least, sample.*value);
-          most = std::max(most, sample.*value);
-        }
-      }
+      std::ranges::transform(curve.measured, std::back_inserter(values), value);
+      std::ranges::transform(curve.predicted, std::back_inserter(values), value);
     }
-    const double around = least < most ? room : 2;
-    return {least / around, most * around};
-  }
-
-  [[nodiscard]] Element draw_axes() const {
-    const double bottom = plot_.y + plot_.height;
-    Element axes = svg::group("axes");
-    for (const double bytes : byte_ticks(bytes_)) {
-      const double x = x_.at(bytes);
-      axes.add(svg::segment({x, plot_.y}, {x, bottom}, {.colour = kGrid}));
-      axes.add(svg::words({x, bottom + 18}, to_text(Bytes{static_cast<std::int64_t>(bytes)}),
-                          {.size = kPanel.text_size, .colour = kQuiet, .anchor = "middle"}));
-    }
-    for (const double seconds : second_ticks(seconds_)) {
-      const double y = y_.at(seconds);
-      axes.add(svg::segment({plot_.x, y}, {plot_.x + plot_.width, y}, {.colour = kGrid}));
-      axes.add(svg::words({plot_.x - 8, y + 4}, to_text(Seconds{seconds}),
-                          {.size = kPanel.text_size, .colour = kQuiet, .anchor = "end"}));
-    }
-    return axes;
-  }
-
-  [[nodiscard]] svg::Point place(const Sample& sample) const {
-    return {x_.at(sample.bytes), y_.at(sample.seconds)};
-  }
-
-  [[nodiscard]] svg::PathData trace(const std::vector<Sample>& samples) const {
-    svg::PathData path;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      i == 0 ? path.move(place(samples[i])) : path.line(place(samples[i]));
-    }
-    return path;
+    return range_of(values, room);
   }
 
   [[nodiscard]] Element draw_curves() const {
@@ -151,14 +104,14 @@ class Panel {
       const std::string colour = palette.ink(i);
       const Curve& curve = curves_[i];
       if (!curve.predicted.empty()) {
-        Element line = svg::outline(trace(curve.predicted),
+        Element line = svg::outline(plot_.trace(curve.predicted),
                                     {.colour = colour, .width = 1.3, .dashes = kDashes});
         lines.add(line.set("class", "predicted"));
       }
-      Element line = svg::outline(trace(curve.measured), {.colour = colour, .width = 2});
+      Element line = svg::outline(plot_.trace(curve.measured), {.colour = colour, .width = 2});
       lines.add(line.set("class", "measured").set("data-name", curve.name));
-      for (const Sample& sample : curve.measured) {
-        lines.add(svg::circle(place(sample), kPanel.dot_radius, colour));
+      for (const PlotSample& sample : curve.measured) {
+        lines.add(svg::circle(plot_.place(sample), kPanel.dot_radius, colour));
       }
     }
     return lines;
@@ -169,7 +122,7 @@ class Panel {
     const Palette palette(curves_.size());
     std::vector<std::pair<double, std::size_t>> ends;
     for (std::size_t i = 0; i < curves_.size(); ++i) {
-      ends.emplace_back(place(curves_[i].measured.back()).y, i);
+      ends.emplace_back(plot_.place(curves_[i].measured.back()).y, i);
     }
     std::ranges::sort(ends);
     std::vector<double> wished;
@@ -178,9 +131,9 @@ class Panel {
       wished.push_back(end.first);
     }
     std::vector<double> places = keep_apart(wished, kPanel.label_spacing);
-    const double down = std::max(0.0, plot_.y - places.front());
+    const double down = std::max(0.0, plot_.top() - places.front());
     std::ranges::for_each(places, [&](double& y) { y += down; });  // not into the panel above
-    const double right = plot_.x + plot_.width;
+    const double right = plot_.right();
     Element names = svg::group("names");
     for (std::size_t k = 0; k < ends.size(); ++k) {
       const std::string colour = palette.ink(ends[k].second);
@@ -194,11 +147,7 @@ class Panel {
 
   Operation operation_;
   std::vector<Curve> curves_;
-  Box plot_;
-  Range bytes_;
-  Range seconds_;
-  LogScale x_;
-  LogScale y_;
+  LogPlot plot_;
 };
 
 }  // namespace

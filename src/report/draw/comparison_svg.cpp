@@ -11,8 +11,10 @@
 
 #include "report/draw/drawing.h"
 #include "report/draw/log_axes.h"
+#include "report/draw/log_plot.h"
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
+#include "report/words.h"
 #include "trireme/error.h"
 
 namespace trireme::report {
@@ -39,7 +41,6 @@ struct PlotGeometry {
   double axis_height = 52;
   double plot_width = 780;
   double plot_height = 460;
-  double tick_size = 12;
   double label_size = 12;
   double label_spacing = 17;
   double label_gap = 22;  ///< from the end of a line to its name
@@ -52,33 +53,25 @@ struct PlotGeometry {
 };
 
 constexpr PlotGeometry kPlot;
-constexpr std::string_view kInk = "#1b1f24";
-constexpr std::string_view kQuiet = "#6b7280";
 constexpr std::string_view kFaded = "#b4bac4";
-constexpr std::string_view kGrid = "#e7e9ed";
 constexpr std::string_view kBound = "#8a919c";
 constexpr std::string_view kDashes = "6 5";
-
-struct Sample {
-  double bytes = 0;
-  double seconds = 0;
-};
 
 /// One algorithm.
 struct Curve {
   Algorithm algorithm = Algorithm::Mst;
-  std::vector<Sample> samples;  ///< by rising size
-  bool wins = false;            ///< fastest somewhere
+  std::vector<PlotSample> samples;  ///< by rising size
+  bool wins = false;                ///< fastest somewhere
   std::string colour;
 };
 
 /// On the straight line between the two neighbouring samples, as the plot shows it.
 double seconds_at(const Curve& curve, double bytes) {
-  const auto next = std::ranges::lower_bound(curve.samples, bytes, {}, &Sample::bytes);
+  const auto next = std::ranges::lower_bound(curve.samples, bytes, {}, &PlotSample::bytes);
   if (next == curve.samples.begin()) {
     return next->seconds;
   }
-  const Sample& before = *std::prev(next);
+  const PlotSample& before = *std::prev(next);
   if (next == curve.samples.end()) {
     return before.seconds;
   }
@@ -86,8 +79,8 @@ double seconds_at(const Curve& curve, double bytes) {
   return before.seconds * std::pow(next->seconds / before.seconds, part);
 }
 
-std::vector<Sample> samples_of(const Comparison& comparison, Algorithm algorithm) {
-  std::vector<Sample> samples;
+std::vector<PlotSample> samples_of(const Comparison& comparison, Algorithm algorithm) {
+  std::vector<PlotSample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const auto found = std::ranges::find(row.ranking, algorithm, &Choice::algorithm);
     // A logarithmic plot has no place for nothing.
@@ -109,7 +102,7 @@ bool is_fastest_somewhere(const Comparison& comparison, Algorithm algorithm) {
 std::vector<Curve> make_curves(const Comparison& comparison) {
   std::vector<Curve> curves;
   for (const Algorithm algorithm : all_algorithms()) {
-    if (std::vector<Sample> samples = samples_of(comparison, algorithm); !samples.empty()) {
+    if (std::vector<PlotSample> samples = samples_of(comparison, algorithm); !samples.empty()) {
       curves.push_back(
           {algorithm, std::move(samples), is_fastest_somewhere(comparison, algorithm), {}});
     }
@@ -122,8 +115,8 @@ std::vector<Curve> make_curves(const Comparison& comparison) {
   return curves;
 }
 
-std::vector<Sample> bound_samples(const Comparison& comparison) {
-  std::vector<Sample> samples;
+std::vector<PlotSample> bound_samples(const Comparison& comparison) {
+  std::vector<PlotSample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const Seconds bound =
         lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
@@ -151,19 +144,17 @@ class ComparisonArtist {
       : comparison_(comparison),
         curves_(make_curves(comparison)),
         bound_(bound_samples(comparison)),
-        bytes_(find_range(&Sample::bytes, 1)),
-        seconds_(find_range(&Sample::seconds, 1.25)),
+        bytes_(find_range(&PlotSample::bytes, 1)),
+        seconds_(find_range(&PlotSample::seconds, 1.25)),
         levels_(place_flip_labels()),
-        plot_(place_plot()),
-        x_(bytes_, {plot_.x, plot_.x + plot_.width}),
-        y_(seconds_, {plot_.y + plot_.height, plot_.y}) {}
+        plot_(place_plot(), {bytes_, seconds_}) {}
 
   [[nodiscard]] std::string draw() const {
     Element canvas("g");
     canvas.add(draw_title()).add(draw_axes());
     canvas.add(draw_flip_lines()).add(draw_fastest()).add(draw_curves());
     canvas.add(draw_names()).add(draw_flips());
-    return svg::write({width(), plot_.y + plot_.height + kPlot.axis_height + kPlot.margin, title()},
+    return svg::write({width(), plot_.bottom() + kPlot.axis_height + kPlot.margin, title()},
                       canvas);
   }
 
@@ -171,12 +162,12 @@ class ComparisonArtist {
   using Range = LogScale::Range;
 
   [[nodiscard]] std::string title() const {
-    return fmt::format("{} · {} rank{} · predicted time by size", name(comparison_.operation),
-                       comparison_.ranks, comparison_.ranks == 1 ? "" : "s");
+    return fmt::format("{} · {} · predicted time by size", name(comparison_.operation),
+                       plural(comparison_.ranks, "rank"));
   }
 
   /// Of all lines, with some room around them.
-  [[nodiscard]] Range find_range(double Sample::*value, double room) const {
+  [[nodiscard]] Range find_range(double PlotSample::*value, double room) const {
     std::vector<double> values;
     for (const Curve& curve : curves_) {
       std::ranges::transform(curve.samples, std::back_inserter(values), value);
@@ -184,14 +175,11 @@ class ComparisonArtist {
     std::ranges::transform(bound_, std::back_inserter(values), value);
     if (values.empty()) {
       throw Error(ErrorKind::Usage,
-                  fmt::format("there is nothing to plot: {} over {} rank{} takes no time at these "
-                              "sizes; compare more ranks (--ranks) or larger sizes",
-                              name(comparison_.operation), comparison_.ranks,
-                              comparison_.ranks == 1 ? "" : "s"));
+                  fmt::format("there is nothing to plot: {} over {} takes no time at these sizes; "
+                              "compare more ranks (--ranks) or larger sizes",
+                              name(comparison_.operation), plural(comparison_.ranks, "rank")));
     }
-    const auto [least, most] = std::ranges::minmax(values);
-    const double around = least < most ? room : 2;
-    return {least / around, most * around};
+    return range_of(values, room);
   }
 
   // Where things are.
@@ -240,28 +228,21 @@ class ComparisonArtist {
     for (const Curve& curve : curves_) {
       names = std::max(names, svg::text_width(name(curve.algorithm), kPlot.label_size));
     }
-    double right = plot_.x + plot_.width + kPlot.label_gap + names;
+    double right = plot_.right() + kPlot.label_gap + names;
     for (const Flip& flip : comparison_.flips) {
       right = std::max(right, flip_x(flip) + flip_width(flip));
     }
     return right + kPlot.margin;
   }
 
-  [[nodiscard]] Point place(const Sample& sample) const {
-    return {x_.at(sample.bytes), y_.at(sample.seconds)};
-  }
-
   /// A single sample becomes a dash.
-  [[nodiscard]] svg::PathData trace(std::span<const Sample> samples) const {
+  [[nodiscard]] svg::PathData trace(std::span<const PlotSample> samples) const {
+    if (samples.size() != 1) {
+      return plot_.trace(samples);
+    }
+    const Point at = plot_.place(samples.front());
     svg::PathData path;
-    if (samples.size() == 1) {
-      const Point at = place(samples.front());
-      return path.move({at.x - kPlot.dash, at.y}).line({at.x + kPlot.dash, at.y});
-    }
-    for (const Sample& sample : samples) {
-      &sample == &samples.front() ? path.move(place(sample)) : path.line(place(sample));
-    }
-    return path;
+    return path.move({at.x - kPlot.dash, at.y}).line({at.x + kPlot.dash, at.y});
   }
 
   // Drawing.
@@ -278,23 +259,9 @@ class ComparisonArtist {
   }
 
   [[nodiscard]] Element draw_axes() const {
-    const double bottom = plot_.y + plot_.height;
-    const svg::Stroke grid{.colour = kGrid};
-    Element axes = svg::group("axes");
-    for (const double bytes : byte_ticks(bytes_)) {
-      const double x = x_.at(bytes);
-      axes.add(svg::segment({x, plot_.y}, {x, bottom}, grid));
-      axes.add(svg::words({x, bottom + 18}, to_text(Bytes{std::llround(bytes)}),
-                          {.size = kPlot.tick_size, .colour = kQuiet, .anchor = "middle"}));
-    }
-    for (const double seconds : second_ticks(seconds_)) {
-      const double y = y_.at(seconds);
-      axes.add(svg::segment({plot_.x, y}, {plot_.x + plot_.width, y}, grid));
-      axes.add(svg::words({plot_.x - 8, y + 4}, to_text(Seconds{seconds}),
-                          {.size = kPlot.tick_size, .colour = kQuiet, .anchor = "end"}));
-    }
-    axes.add(svg::words({plot_.x + plot_.width / 2, bottom + 44}, "size of the vector",
-                        {.size = kPlot.label_size + 1, .anchor = "middle"}));
+    Element axes = plot_.draw_axes();
+    axes.add(svg::words({plot_left() + kPlot.plot_width / 2, plot_.bottom() + 44},
+                        "size of the vector", {.size = kPlot.label_size + 1, .anchor = "middle"}));
     return axes;
   }
 
@@ -331,8 +298,8 @@ class ComparisonArtist {
     if (curve == nullptr) {
       return;
     }
-    std::vector<Sample> samples{{range.first, seconds_at(*curve, range.first)}};
-    for (const Sample& sample : curve->samples) {
+    std::vector<PlotSample> samples{{range.first, seconds_at(*curve, range.first)}};
+    for (const PlotSample& sample : curve->samples) {
       if (sample.bytes > range.first && sample.bytes < range.last) {
         samples.push_back(sample);
       }
@@ -373,10 +340,10 @@ class ComparisonArtist {
   [[nodiscard]] Element draw_names() const {
     std::vector<Name> names;
     if (!bound_.empty()) {
-      names.push_back({"lower bound", place(bound_.back()).y, kBound, "normal"});
+      names.push_back({"lower bound", plot_.place(bound_.back()).y, kBound, "normal"});
     }
     for (const Curve& curve : curves_) {
-      names.push_back({name(curve.algorithm), place(curve.samples.back()).y,
+      names.push_back({name(curve.algorithm), plot_.place(curve.samples.back()).y,
                        curve.wins ? curve.colour : kQuiet, curve.wins ? "bold" : "normal"});
     }
     std::ranges::stable_sort(names, {}, &Name::y);
@@ -391,7 +358,7 @@ class ComparisonArtist {
   }
 
   [[nodiscard]] Element draw_name(const Name& line, double y) const {
-    const double right = plot_.x + plot_.width;
+    const double right = plot_.right();
     Element drawn = svg::group("name");
     drawn.add(svg::segment({right + 2, line.y}, {right + kPlot.label_gap - 4, y},
                            {.colour = line.colour, .width = 0.8}));
@@ -401,14 +368,14 @@ class ComparisonArtist {
   }
 
   [[nodiscard]] double flip_label_top(std::size_t k) const {
-    return plot_.y - (levels_[k] + 1) * kPlot.flip_height;
+    return plot_.top() - (levels_[k] + 1) * kPlot.flip_height;
   }
 
   [[nodiscard]] Element draw_flip_lines() const {
     Element lines = svg::group("flip-lines");
     for (std::size_t k = 0; k < comparison_.flips.size(); ++k) {
       const double x = flip_x(comparison_.flips[k]);
-      lines.add(svg::segment({x, flip_label_top(k)}, {x, plot_.y + plot_.height},
+      lines.add(svg::segment({x, flip_label_top(k)}, {x, plot_.bottom()},
                              {.colour = kQuiet, .width = 1, .dashes = "2 3"}));
     }
     return lines;
@@ -425,8 +392,9 @@ class ComparisonArtist {
                            {.size = kPlot.label_size, .weight = "bold"}));
       drawn.add(svg::words({x + 6, base + 15}, flip_text(flip), {.size = kPlot.label_size}));
       if (const Curve* after = find_curve(flip.after)) {
-        const double y = y_.at(seconds_at(*after, static_cast<double>(flip.bytes.count)));
-        Element dot = svg::circle({x, y}, kPlot.dot_radius, "#ffffff");
+        const auto bytes = static_cast<double>(flip.bytes.count);
+        const Point at = plot_.place({bytes, seconds_at(*after, bytes)});
+        Element dot = svg::circle(at, kPlot.dot_radius, "#ffffff");
         drawn.add(dot.set("stroke", kInk).set("stroke-width", 1.6));
       }
       flips.add(drawn);
@@ -436,13 +404,11 @@ class ComparisonArtist {
 
   const Comparison& comparison_;
   std::vector<Curve> curves_;
-  std::vector<Sample> bound_;
+  std::vector<PlotSample> bound_;
   Range bytes_;
   Range seconds_;
   std::vector<int> levels_;
-  Box plot_;
-  LogScale x_;
-  LogScale y_;
+  LogPlot plot_;
 };
 
 }  // namespace

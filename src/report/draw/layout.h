@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/draw/palette.h"
 #include "report/draw/states.h"
 #include "report/draw/svg.h"
 #include "trireme/schedule.h"
@@ -62,8 +63,6 @@ struct Geometry {
 };
 inline constexpr Geometry kSizes;
 
-inline constexpr std::string_view kInk = "#1b1f24";
-inline constexpr std::string_view kQuiet = "#6b7280";
 inline constexpr std::string_view kFaint = "#aeb4bd";
 inline constexpr std::string_view kLane = "#eef0f3";
 inline constexpr std::string_view kMixed = "#4b5563";  ///< messages with blocks of several hues

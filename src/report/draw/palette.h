@@ -3,8 +3,12 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace trireme::report {
+
+inline constexpr std::string_view kInk = "#1b1f24";    ///< text
+inline constexpr std::string_view kQuiet = "#6b7280";  ///< remarks
 
 /// `count` hues at equal distances round the colour wheel. Neighbours also differ in lightness, so
 /// that eyes that mix up red and green, and prints without colour, can still tell them apart. Dark

@@ -10,6 +10,7 @@
 #include "report/draw/layout.h"
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
+#include "report/words.h"
 #include "trireme/error.h"
 
 namespace trireme::report {
@@ -44,8 +45,6 @@ struct PictureSizes {
 };
 constexpr PictureSizes kPicture;
 
-constexpr std::array<std::string_view, 5> kNames{"Forward", "Backward", "Backward of the input",
-                                                 "Backward of the weights", "Update"};
 /// Which of the palette's hues a work has.
 constexpr std::array<std::size_t, 5> kHues{0, 3, 4, 2, 6};
 constexpr std::size_t kHueCount = 8;
@@ -232,12 +231,12 @@ class PipelineArtist {
       x += 31 + svg::text_width(name, 12) + 18;
     };
     for (const PipelineWork work : works_) {
-      add(fill_of(work, 0), kNames.at(static_cast<std::size_t>(work)));
+      add(fill_of(work, 0), legend_name(work));
     }
     add(std::string(kIdleFill), "Idle");
     for (const PipelineWork work : marked_) {
       legend.add(mark({x + 6, top + 13}));
-      const std::string_view name = kNames.at(static_cast<std::size_t>(work));
+      const std::string_view name = legend_name(work);
       legend.add(svg::words({x + 18, top + 12}, name, {.size = 12, .colour = kQuiet}));
       x += 18 + svg::text_width(name, 12) + 18;
     }

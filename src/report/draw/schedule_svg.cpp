@@ -13,6 +13,7 @@
 #include "report/draw/legend.h"
 #include "report/draw/states.h"
 #include "report/draw/svg.h"
+#include "report/words.h"
 
 namespace trireme::report {
 namespace {
@@ -25,14 +26,9 @@ std::size_t as_index(Rank rank) {
   return static_cast<std::size_t>(rank);
 }
 
-std::string_view plural(std::size_t count) {
-  return count == 1 ? "" : "s";
-}
-
 std::string title_text(const Schedule& schedule, Bytes bytes) {
-  std::string text =
-      fmt::format("{} · {} · {} rank{}", name(schedule.operation), schedule.algorithm,
-                  schedule.ranks, plural(as_index(schedule.ranks)));
+  std::string text = fmt::format("{} · {} · {}", name(schedule.operation), schedule.algorithm,
+                                 plural(schedule.ranks, "rank"));
   if (has_root(schedule.operation)) {
     text += fmt::format(" · root {}", schedule.root);
   }
@@ -40,8 +36,8 @@ std::string title_text(const Schedule& schedule, Bytes bytes) {
 }
 
 std::string subtitle_text(const Schedule& schedule, Seconds seconds, Seconds bound) {
-  const std::size_t steps = schedule.steps.size();
-  std::string text = fmt::format("{} step{}, {} predicted", steps, plural(steps), to_text(seconds));
+  std::string text =
+      fmt::format("{}, {} predicted", plural(std::ssize(schedule.steps), "step"), to_text(seconds));
   if (bound.count > 0) {
     text += fmt::format(" = {:.2f} × the lower bound of {}", seconds.count / bound.count,
                         to_text(bound));
