@@ -33,17 +33,17 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  trireme bench allreduce -n 2 --sizes 8..64M                 by what the library chooses\n"
-    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every way to do it, compared\n"
+    "  trireme bench allreduce -n 2 --sizes 8..64M                 by the method the library "
+    "chooses\n"
+    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every algorithm, compared\n"
     "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
     "  trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs\n"
     "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
     "  trireme bench allreduce --algorithm all --tune best.tuning.json   then: --tuning "
     "best.tuning.json\n"
     "\n"
-    "A time is the median of isolated calls: from the moment that all ranks have come to the last "
-    "one\n"
-    "being done. Results are checked first. Predictions need the numbers of this machine: run\n"
+    "A time is the median of isolated calls: from the moment all ranks arrive until the last one\n"
+    "finishes. Results are checked first. Predictions need the costs of this host: run\n"
     "'trireme probe' once.";
 
 struct Options {
@@ -70,15 +70,15 @@ TransportKind parse_bench_transport(const std::string& text) {
     if (!is_built(kind)) {
       throw Error(ErrorKind::Usage,
                   fmt::format("this build has no transport {}; install libucx-dev "
-                              "and build again, or use tcp",
+                              "and rebuild, or use tcp",
                               text));
     }
     return kind;
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no transport between ranks of one host; use shm, in-process, "
-                          "tcp or ucx",
-                          text));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("unknown transport '{}'; ranks of one host use shm, in-process, tcp or ucx",
+                  text));
 }
 
 BufferKind parse_buffers(const std::string& text) {
@@ -88,12 +88,12 @@ BufferKind parse_buffers(const std::string& text) {
   if (text == "shared") {
     return BufferKind::Shared;
   }
-  throw Error(ErrorKind::Usage, fmt::format("'{}' is no kind of buffers; use own or shared", text));
+  throw Error(ErrorKind::Usage, fmt::format("unknown buffer kind '{}'; use own or shared", text));
 }
 
 measure::BenchPlan make_plan(const Options& options) {
   measure::BenchPlan plan{
-      .ranks = options.ranks == 0 ? std::max(2, measure::usable_cores()) : options.ranks,
+      .ranks = options.ranks == 0 ? std::max(2, measure::allowed_cores()) : options.ranks,
       .transport = parsed("--transport", options.transport, parse_bench_transport),
       .encrypt = options.encrypt,
       .dtype = parsed("--dtype", options.dtype, parse_dtype),
@@ -104,9 +104,10 @@ measure::BenchPlan make_plan(const Options& options) {
                                               plan.ranks, measure::kMostBenchRanks));
   }
   if (plan.buffers == BufferKind::Shared && !measure::sees_memory(plan)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--buffers: there are no shared buffers with --transport {}",
-                            name(plan.transport)));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--buffers: --transport {} has no shared buffers; use shm or in-process",
+                    name(plan.transport)));
   }
   if (plan.encrypt && plan.transport != TransportKind::Tcp) {
     throw Error(ErrorKind::Usage,
@@ -118,7 +119,7 @@ measure::BenchPlan make_plan(const Options& options) {
   return plan;
 }
 
-/// On a terminal, where a run is and what it does now. Standard error stays quiet otherwise.
+/// On a terminal, how far the run is and which case is next. Standard error stays quiet otherwise.
 measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
   if (isatty(STDERR_FILENO) == 0) {
     return [](std::size_t, const measure::BenchCase&) {};
@@ -138,16 +139,15 @@ void clear_progress() {
 
 HostCosts costs_of(const Cluster& cluster) {
   if (!cluster.host) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("cluster {} is no host that was measured; 'trireme probe --output FILE' "
-                    "makes such a file",
-                    cluster.name));
+    throw Error(ErrorKind::Usage,
+                fmt::format("cluster {} has no measured host costs; 'trireme probe --output FILE' "
+                            "writes a file with them",
+                            cluster.name));
   }
   return *cluster.host;
 }
 
-/// Of the host that was asked for, or of this one if it has been probed.
+/// Of the given host, or of this one if it has been probed.
 std::optional<HostCosts> load_costs(const Options& options) {
   if (!options.cluster.empty()) {
     return parsed("--cluster", options.cluster,
@@ -155,7 +155,8 @@ std::optional<HostCosts> load_costs(const Options& options) {
   }
   const std::optional<Cluster> host = load_host_file();
   if (!host) {
-    std::cerr << "trireme: no predictions, since this host is unknown: run 'trireme probe' first\n";
+    std::cerr
+        << "trireme: no predictions: this host has not been probed; run 'trireme probe' first\n";
     return std::nullopt;
   }
   return costs_of(*host);
@@ -181,7 +182,7 @@ std::string today() {
 }
 
 std::string machine_name() {
-  return fmt::format("{}, {} cores", measure::host_name(), measure::usable_cores());
+  return fmt::format("{}, {} cores", measure::host_name(), measure::allowed_cores());
 }
 
 void run(const Options& options, Outcome& outcome) {
@@ -199,18 +200,18 @@ void run(const Options& options, Outcome& outcome) {
                      to_text(measure::make_tuning(report, {machine_name(), today()})));
   }
   std::cout << (options.json ? report::bench_json(report)
-                             : report::bench_text(report, standard_output().colour));
-  const bool right = std::ranges::all_of(
+                             : report::bench_text(report, standard_output().color));
+  const bool correct = std::ranges::all_of(
       report.rows, [](const measure::BenchRow& row) { return row.result.correct; });
-  outcome.exit_code = right ? 0 : 1;
+  outcome.exit_code = correct ? 0 : 1;
 }
 
 void add_options(CLI::App& command, Options& o) {
   command
       .add_option("operations", o.lists.operations,
-                  "some, with commas between; one of: all " + names_of(all_operations()))
+                  "comma-separated; one of: all " + names_of(all_operations()))
       ->required();
-  command.add_option("-n,--ranks", o.ranks, "how many ranks (default: one a core, at least 2)")
+  command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)")
       ->check(CLI::Range(1, measure::kMostBenchRanks));
   command
       .add_option(
@@ -219,9 +220,8 @@ void add_options(CLI::App& command, Options& o) {
           "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
       ->capture_default_str();
   command
-      .add_option(
-          "-a,--algorithm", o.lists.algorithms,
-          "some, with commas between; one of: all automatic direct " + names_of(all_algorithms()))
+      .add_option("-a,--algorithm", o.lists.algorithms,
+                  "comma-separated; one of: all automatic direct " + names_of(all_algorithms()))
       ->capture_default_str();
   command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")
       ->capture_default_str();
@@ -232,17 +232,17 @@ void add_options(CLI::App& command, Options& o) {
       ->capture_default_str();
   command
       .add_option("--repeats", o.repeats,
-                  "timed calls of each case (default: what is worth its time)")
+                  "timed calls per case (default: chosen by the time of a call)")
       ->check(CLI::Range(1, 1'000'000));
   command.add_option(
       "--cluster", o.cluster,
-      "choose and predict by this file of 'trireme probe' (default: that of this host)");
-  command.add_option("--svg", o.svg, "draw measured and predicted times into this file");
+      "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
+  command.add_option("--svg", o.svg, "write a plot of measured and predicted times to this file");
   command.add_option("--tune", o.tune,
-                     "write the measured best of each operation and size into this file");
+                     "write the fastest method of each operation and size to this file");
   command.add_option("--tuning", o.tuning,
-                     "let a file that --tune wrote decide what 'automatic' takes");
-  command.add_flag("--json", o.json, "one JSON object a row, each on its line");
+                     "choose the 'automatic' method from a file written by --tune");
+  command.add_flag("--json", o.json, "one JSON object per row, one row per line");
 }
 
 }  // namespace

@@ -31,14 +31,14 @@ std::vector<Bytes> parse_range(std::string_view text, std::size_t dots) {
   if (colon != std::string_view::npos) {
     const std::optional<std::int64_t> given = parse_integer(rest.substr(colon + 1));
     if (!given || *given < 2 || *given > (1 << 20)) {
-      refuse(fmt::format("'{}' is no factor; it must be a whole number of at least 2",
+      refuse(fmt::format("invalid factor '{}': expected an integer of at least 2",
                          rest.substr(colon + 1)));
     }
     factor = static_cast<double>(*given);
   }
   if (first.count < 1 || last < first) {
-    refuse(
-        fmt::format("'{}' is no range of sizes; write FIRST..LAST, rising from at least 1", text));
+    refuse(fmt::format(
+        "invalid range of sizes '{}': expected FIRST..LAST, ascending from at least 1", text));
   }
   return simulate::size_range(first, last, factor);
 }
@@ -63,7 +63,7 @@ std::vector<Method> parse_methods(const measure::BenchPlan& plan, const std::str
   for (const std::string_view word : split(text, ',')) {
     const Method method = parse_method(trim(word));
     if (method.kind == Method::Kind::Direct && !measure::sees_memory(plan)) {
-      refuse("direct needs ranks that see one another's memory; use --transport shm or in-process");
+      refuse("direct needs ranks that share memory; use --transport shm or in-process");
     }
     methods.push_back(method);
   }

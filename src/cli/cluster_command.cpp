@@ -17,7 +17,7 @@ constexpr const char* kExamples =
     "  trireme cluster                       list the presets\n"
     "  trireme cluster dgx-h100:4            four nodes of eight H100\n"
     "  trireme cluster laptop --json > my.cluster.json\n"
-    "                                        a file to edit and to name in place of a preset";
+    "                                        a file to edit and use in place of a preset";
 
 struct Options {
   std::string cluster;

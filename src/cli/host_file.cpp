@@ -24,7 +24,7 @@ std::string host_file_path() {
     const std::string home = absolute_path_in("HOME");
     if (home.empty()) {
       throw Error(ErrorKind::Usage,
-                  "there is no folder for the numbers of this host: set HOME or XDG_CACHE_HOME");
+                  "no folder for the costs of this host: set HOME or XDG_CACHE_HOME");
     }
     folder = home + "/.cache";
   }

@@ -1,4 +1,4 @@
-// `trireme probe`: measures this host and keeps the numbers for the other commands.
+// `trireme probe`: measures this host and saves its costs for the other commands.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  trireme probe                                  measure, print, keep for 'trireme bench'\n"
+    "  trireme probe                                  measure, print, save for 'trireme bench'\n"
     "  trireme probe --quick --json | jq .host.waits\n"
     "  trireme probe --output here.cluster.json && trireme schedule allreduce --cluster "
     "here.cluster.json\n"
@@ -39,7 +39,7 @@ struct Options {
   bool quick = false;
 };
 
-/// The file's folder is made for the default place only: elsewhere, a missing one is a slip.
+/// Creates the folder for the default path only: elsewhere, a missing folder is a mistake.
 std::string prepare_output(const Options& options) {
   if (!options.output.empty()) {
     return options.output;
@@ -50,24 +50,24 @@ std::string prepare_output(const Options& options) {
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw Error(ErrorKind::System,
-                fmt::format("cannot make the folder '{}': {}", folder.string(), error.message()));
+                fmt::format("cannot create the folder '{}': {}", folder.string(), error.message()));
   }
   return path;
 }
 
 void run(const Options& options) {
   const std::string path = prepare_output(options);
-  const bool tell = isatty(STDERR_FILENO) != 0;
+  const bool show_progress = isatty(STDERR_FILENO) != 0;
   const measure::HostProbe probe =
-      measure::probe_host({.ranks = options.ranks == 0 ? measure::usable_cores() : options.ranks,
+      measure::probe_host({.ranks = options.ranks == 0 ? measure::allowed_cores() : options.ranks,
                            .quick = options.quick},
                           [&](const std::string& next) {
-                            if (tell) {
+                            if (show_progress) {
                               fmt::print(stderr, "\r\x1b[K{} …", next);
                               std::fflush(stderr);
                             }
                           });
-  if (tell) {
+  if (show_progress) {
     fmt::print(stderr, "\r\x1b[K");
   }
   const Cluster cluster = measure::make_host_cluster(probe);
@@ -83,13 +83,12 @@ void add_probe_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "probe", "Measure messages, waiting and memory of this host, for predictions");
   command
-      ->add_option("-n,--ranks", options->ranks,
-                   "how many ranks work together (default: the cores)")
+      ->add_option("-n,--ranks", options->ranks, "ranks that work together (default: one per core)")
       ->check(CLI::Range(1, measure::kMostBenchRanks));
   command->add_option(
       "-o,--output", options->output,
-      "write the cluster file here (default: in the cache folder of the user, where "
-      "the other commands find it)");
+      "write the cluster file here (default: in the user's cache folder, where the other "
+      "commands find it)");
   command->add_flag("--json", options->json, "print the cluster file and the intervals");
   command->add_flag("--quick", options->quick, "smaller sizes only; a second or two");
   command->footer(kExamples);

@@ -13,8 +13,8 @@ Terminal standard_output() {
     return terminal;
   }
   // Read once at the start of a command, before there is a second thread.
-  const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
-  terminal.colour = no_colour == nullptr || *no_colour == '\0';
+  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
+  terminal.color = no_color == nullptr || *no_color == '\0';
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.width = size.ws_col;

@@ -1,4 +1,4 @@
-// What standard output can show: colours and width.
+// What standard output can show: colors and width.
 #pragma once
 
 #include "report/text_style.h"

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// What an estimate is asked for.
+/// The model, device and step to estimate.
 struct EstimateRequest {
   Architecture architecture{};
   DeviceSpec device{};
@@ -40,7 +40,7 @@ struct EstimateReport {
   [[nodiscard]] std::optional<double> mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> causal_mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> hfu(Seconds time) const;
-  /// MFU that the run is computed with: as asked for, else that of the measured step.
+  /// MFU that the run is computed with: as requested, else that of the measured step.
   [[nodiscard]] std::optional<double> run_mfu() const;
 };
 

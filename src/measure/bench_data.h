@@ -1,5 +1,5 @@
 // The data of a benchmark: small whole numbers, so that results are exact in every dtype and in any
-// order of combining; how long each rank's buffers are; and what must come out. Any thread.
+// order of combining; how long each rank's buffers are; and the expected results. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace trireme::measure {
 
-/// One rank's part in one operation. The root, where there is one, is rank 0.
+/// One rank's part in one operation. The root, if any, is rank 0.
 struct BenchTask {
   Operation operation = Operation::Allreduce;
   DType dtype = DType::F32;
@@ -38,7 +38,7 @@ class BenchData {
  public:
   explicit BenchData(const BenchTask& task);
 
-  /// The input of this rank, and an output that is wrong everywhere (where it is not the input too).
+  /// Fills the input of this rank, and the output with wrong values (unless it is the input too).
   void fill(const BenchBytes& buffers) const;
   [[nodiscard]] bool is_right(std::span<const std::byte> output) const;
 
@@ -49,7 +49,7 @@ class BenchData {
 
   BenchTask task_;
   std::vector<int> sums_;         ///< by an element's kind
-  std::vector<std::byte> codes_;  ///< the numbers 0, 1, … in the dtype, one after the other
+  std::vector<std::byte> codes_;  ///< the numbers 0, 1, … encoded in the dtype
 };
 
 }  // namespace trireme::measure

@@ -1,4 +1,4 @@
-// What a benchmark's cases should take on this host, by the numbers of `trireme probe`.
+// Predicted times of a benchmark's cases, from the measured costs of this host. Any thread.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ class BenchModel {
   /// Requires plan.costs.
   explicit BenchModel(const BenchPlan& plan);
 
-  /// By the method that was chosen ("direct", "ring", …); nothing where the numbers do not say.
+  /// By the method that was chosen ("direct", "ring", …); nothing where the costs do not cover it.
   [[nodiscard]] std::optional<Seconds> predict(const BenchCase& what,
                                                const std::string& chosen) const;
-  /// The bytes that must cross memory, over what the memory can do.
+  /// The time that the memory takes for the bytes that must cross it.
   [[nodiscard]] std::optional<Seconds> floor(const BenchCase& what) const;
 
  private:

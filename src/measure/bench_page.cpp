@@ -20,7 +20,7 @@ namespace {
 
 /// About a microsecond; less than it takes to switch to another process and back.
 constexpr int kSpins = 200;
-/// Yields before a rank that waits for the others to finish sleeps between its looks.
+/// Yields before a rank that waits for the others sleeps between polls.
 constexpr int kYields = 200;
 constexpr std::chrono::microseconds kNap{50};
 constexpr int kNeverNap = -1;
@@ -38,7 +38,7 @@ void relax() {
 
 }  // namespace
 
-/// Each part that is written alone has a cache line alone.
+/// What is written separately has its own cache line.
 struct BenchPage::Layout {
   struct alignas(64) Line {
     std::int64_t value = 0;
@@ -71,7 +71,7 @@ std::span<std::byte> BenchPage::results() {
   return {reinterpret_cast<std::byte*>(layout_.get() + 1), result_bytes_};
 }
 
-bool BenchPage::come_last() {
+bool BenchPage::arrive_last() {
   if (layout_->arrived.fetch_add(1) + 1 < static_cast<std::uint32_t>(ranks_)) {
     return false;
   }
@@ -80,13 +80,13 @@ bool BenchPage::come_last() {
 }
 
 void BenchPage::await(std::uint32_t generation, int most_yields) {
-  for (int looks = 0; layout_->generation.load() == generation; ++looks) {
+  for (int polls = 0; layout_->generation.load() == generation; ++polls) {
     if (layout_->failed.load(std::memory_order_relaxed)) {
-      throw Error(ErrorKind::Peer, "another rank gave up");
+      throw Error(ErrorKind::Peer, "another rank failed");
     }
-    if (looks < kSpins) {
+    if (polls < kSpins) {
       relax();
-    } else if (most_yields == kNeverNap || looks < kSpins + most_yields) {
+    } else if (most_yields == kNeverNap || polls < kSpins + most_yields) {
       sched_yield();
     } else {
       std::this_thread::sleep_for(kNap);
@@ -96,7 +96,7 @@ void BenchPage::await(std::uint32_t generation, int most_yields) {
 
 void BenchPage::barrier() {
   const std::uint32_t generation = layout_->generation.load();
-  if (come_last()) {
+  if (arrive_last()) {
     layout_->generation.store(generation + 1);
   }
   await(generation, kYields);
@@ -104,7 +104,7 @@ void BenchPage::barrier() {
 
 void BenchPage::start() {
   const std::uint32_t generation = layout_->generation.load();
-  if (come_last()) {
+  if (arrive_last()) {
     layout_->release.value = now();
     layout_->generation.store(generation + 1);
   }
@@ -143,17 +143,17 @@ int BenchPage::count(Rank rank, bool yes) {
   return votes;
 }
 
-void BenchPage::give_up() noexcept {
+void BenchPage::abort() noexcept {
   layout_->failed.store(true);
 }
 
-int usable_cores() {
+int allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-void keep_to_core(Rank rank, Rank ranks) {
+void pin_to_core(Rank rank, Rank ranks) {
   cpu_set_t usable;
   CPU_ZERO(&usable);
   if (sched_getaffinity(0, sizeof(usable), &usable) != 0 || ranks > CPU_COUNT(&usable)) {

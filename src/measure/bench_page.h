@@ -1,6 +1,6 @@
-// A page that the ranks of a benchmark share, whatever the transport that is measured: a barrier of
-// its own, a clock that begins when the barrier opens, and room for results. Made before the ranks
-// are; each rank calls it from one thread.
+// Memory that the ranks of a benchmark share, independent of the measured transport: a barrier, a clock
+// that starts when the barrier opens, and room for results. Created before the ranks start; each rank
+// calls it from one thread.
 #pragma once
 
 #include <atomic>
@@ -19,23 +19,23 @@ class BenchPage {
   /// Throws Error(System) if memory is short.
   BenchPage(Rank ranks, std::size_t result_bytes);
 
-  /// Returns when all ranks have come. Throws Error(Peer) if one gave up. So do the others.
+  /// Returns when all ranks have arrived. Throws Error(Peer) if one aborted. So do the others.
   void barrier();
   /// A barrier whose opening is the moment that finish() counts from. All ranks are awake then.
   void start();
-  /// Says that this rank is done. Returns when all are, with the time from the opening of start() to
-  /// the last of them: the same on all ranks.
+  /// Marks this rank as finished. Returns when all are, with the time from the opening of start() to
+  /// the last finish: the same on all ranks.
   [[nodiscard]] Seconds finish(Rank rank);
 
   /// Rank 0's number, on every rank.
   [[nodiscard]] std::int64_t agree(Rank rank, std::int64_t number);
-  /// How many ranks say so.
+  /// How many ranks pass true.
   [[nodiscard]] int count(Rank rank, bool yes);
 
-  /// Tells all ranks in a barrier, or coming to one, to stop waiting. After a rank's failure.
-  void give_up() noexcept;
+  /// After a rank's failure: makes all ranks in a barrier, now or later, stop waiting and throw.
+  void abort() noexcept;
 
-  /// Room that all ranks and their parent see; zero in the beginning.
+  /// Memory that all ranks and their parent share; zero at first.
   [[nodiscard]] std::span<std::byte> results();
 
  private:
@@ -44,7 +44,7 @@ class BenchPage {
     std::size_t bytes;
     void operator()(Layout* layout) const noexcept;
   };
-  [[nodiscard]] bool come_last();
+  [[nodiscard]] bool arrive_last();
   void await(std::uint32_t generation, int most_yields);
 
   Rank ranks_;
@@ -52,9 +52,9 @@ class BenchPage {
   std::unique_ptr<Layout, Unmap> layout_;
 };
 
-/// Keeps the calling thread on one core, where every rank can have its own; does nothing otherwise.
-void keep_to_core(Rank rank, Rank ranks);
-/// Cores that this process may use.
-[[nodiscard]] int usable_cores();
+/// Pins the calling thread to one core if every rank can have its own; else does nothing.
+void pin_to_core(Rank rank, Rank ranks);
+/// Cores that this process is allowed to run on: one if it is pinned (unlike usable_cores of base).
+[[nodiscard]] int allowed_cores();
 
 }  // namespace trireme::measure

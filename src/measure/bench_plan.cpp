@@ -25,11 +25,11 @@ std::int64_t elements_of(const BenchPlan& plan, Operation operation, Bytes bytes
   const Bytes element = size_of(plan.dtype);
   if (bytes.count % element.count != 0) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} bytes are not a multiple of a {} element ({} bytes)", bytes.count,
-                            to_text(plan.dtype), element.count));
+                fmt::format("{} bytes are not a multiple of the {} element size ({} bytes)",
+                            bytes.count, to_text(plan.dtype), element.count));
   }
   const std::int64_t count = bytes.count / element.count;
-  return is_cut(operation) ? (count + plan.ranks - 1) / plan.ranks * plan.ranks : count;
+  return has_block_per_rank(operation) ? (count + plan.ranks - 1) / plan.ranks * plan.ranks : count;
 }
 
 /// Those of the selection that the operation has.
@@ -52,7 +52,7 @@ bool sees_memory(const BenchPlan& plan) {
   return plan.transport != TransportKind::Tcp && plan.transport != TransportKind::Ucx;
 }
 
-bool is_cut(Operation operation) {
+bool has_block_per_rank(Operation operation) {
   return operation == Operation::Scatter || operation == Operation::Gather ||
          operation == Operation::Allgather || operation == Operation::ReduceScatter ||
          operation == Operation::Alltoall;

@@ -18,14 +18,14 @@
 
 namespace trireme::measure {
 
-/// Most ranks that a benchmark has: sums of its data stay exact in every dtype.
+/// At most this many ranks, so that sums of the data stay exact in every dtype.
 inline constexpr Rank kMostBenchRanks = 64;
 
 /// One row: an operation on a vector of a size by one method.
 struct BenchCase {
   Operation operation = Operation::Allreduce;
-  Bytes bytes{};           ///< of the vector, as asked for
-  std::int64_t count = 0;  ///< its elements; where it is cut, each rank has at least one
+  Bytes bytes{};           ///< of the vector, as requested
+  std::int64_t count = 0;  ///< its elements; at least one per rank where each rank has a block
   Method method{};
 };
 
@@ -35,11 +35,11 @@ struct BenchPlan {
   bool encrypt = false;  ///< only over TCP
   DType dtype = DType::F32;
   BufferKind buffers = BufferKind::Own;
-  int repeats = 0;  ///< of each case; 0: as many as are worth the time
-  /// Those of one operation and size stand together, and are measured in turns.
+  int repeats = 0;  ///< of each case; 0: chosen by the time of a call
+  /// Those of one operation and size are adjacent, and their runs are interleaved.
   std::vector<BenchCase> cases{};
-  std::optional<HostCosts> costs{};  ///< what the library chooses by, and is compared with
-  Tuning tuning{};                   ///< what overrides that choice
+  std::optional<HostCosts> costs{};  ///< for the library's choice and for predictions
+  Tuning tuning{};                   ///< overrides that choice
 };
 
 /// What to measure: every operation with every size, by every method that it has.
@@ -57,9 +57,9 @@ void add_cases(BenchPlan& plan, const BenchSelection& selection);
 void for_each_cell(std::span<const BenchCase> cases,
                    const std::function<void(std::size_t first, std::size_t last)>& visit);
 
-/// Whether its ranks see one another's memory.
+/// Whether its ranks share memory.
 [[nodiscard]] bool sees_memory(const BenchPlan& plan);
-/// Whether the vector of this operation is cut into a block for each rank.
-[[nodiscard]] bool is_cut(Operation operation);
+/// Whether the vector of this operation consists of one block per rank.
+[[nodiscard]] bool has_block_per_rank(Operation operation);
 
 }  // namespace trireme::measure

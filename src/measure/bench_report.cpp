@@ -10,7 +10,7 @@
 namespace trireme::measure {
 namespace {
 
-/// Whether a tuning may say so: right, and the same bits on all ranks.
+/// Whether a tuning may choose it: correct, and the same bits on all ranks.
 bool is_candidate(const BenchRow& row, const Method& method) {
   return row.result.correct &&
          (method.kind == Method::Kind::Direct || keeps_ranks_alike(method.algorithm));

@@ -15,9 +15,9 @@ namespace trireme::measure {
 struct BenchRow {
   BenchCase what{};
   BenchResult result{};
-  std::optional<Seconds> predicted{};  ///< nothing: the machine has not been probed
-  std::optional<Seconds> floor{};      ///< what moving the bytes that must move takes at least
-  bool best = false;                   ///< the fastest that is right, of its operation and size
+  std::optional<Seconds> predicted{};  ///< nothing: the host has not been probed
+  std::optional<Seconds> floor{};      ///< least time for the bytes that must move
+  bool best = false;                   ///< the fastest correct one of its operation and size
 };
 
 struct BenchReport {
@@ -42,7 +42,7 @@ struct TuningOrigin {
   std::string date;
 };
 /// The measured best of each operation and size, with the times of all candidates. Methods that are
-/// never chosen by themselves are none.
+/// never chosen automatically are not candidates.
 [[nodiscard]] Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin);
 
 }  // namespace trireme::measure

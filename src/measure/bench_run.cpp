@@ -16,13 +16,13 @@ namespace {
 constexpr Seconds kTimeForACase{0.08};
 constexpr int kFewestCalls = 5;
 constexpr int kMostCalls = 200;
-/// The methods of a cell take turns, so that a noisy moment of the machine hits all of them.
+/// The methods of a cell run interleaved, so that noise of the machine hits all of them.
 constexpr int kTurns = 4;
 /// Short calls get faster for a while: caches, branch predictors, page tables.
 constexpr int kWarmUps = 6;
 constexpr Seconds kLongCall{0.02};
 
-/// A result as it lies in memory that the ranks and their parent share.
+/// A result in memory that the ranks and their parent share.
 struct RawResult {
   double median;
   double least;
@@ -40,7 +40,7 @@ double at_part(const std::vector<Seconds>& sorted, double part) {
   return sorted[below].count * (1 - rest) + sorted[above].count * rest;
 }
 
-/// Bytes of a rank, where the plan wants them.
+/// A buffer of a rank, of the plan's kind.
 class Buffer {
  public:
   Buffer(World& world, BufferKind kind, std::int64_t bytes) {
@@ -94,7 +94,7 @@ class Cell {
         write(results[i], summarize(std::move(times[i])), world_.all().method_of(call(cases_[i])));
       }
     }
-    page_.barrier();  // nobody frees its buffers while another is at work
+    page_.barrier();  // no rank frees its buffers while another still uses them
   }
 
  private:
@@ -103,7 +103,7 @@ class Cell {
     return make_bench_call(task_, bytes(), which.method);
   }
 
-  /// Whether every rank has the right result; the same on all ranks.
+  /// Whether every rank has the correct result; the same on all ranks.
   [[nodiscard]] bool check(const BenchCase& which) {
     const BenchData data(task_);
     data.fill(bytes());
@@ -120,7 +120,7 @@ class Cell {
     return page_.finish(task_.rank);
   }
 
-  /// How many calls are worth their time.
+  /// How many calls to time.
   [[nodiscard]] int warm_up(const Call& call) {
     Seconds time = once(call);
     for (int i = 0; i < kWarmUps && time < kLongCall; ++i) {
@@ -185,17 +185,17 @@ void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body) {
   const auto guarded = [&](World& world) {
     try {
-      keep_to_core(world.rank(), world.size());
+      pin_to_core(world.rank(), world.size());
       body(world);
     } catch (...) {
-      page.give_up();
+      page.abort();
       throw;
     }
   };
   if (options.transport == TransportKind::InProcess) {
     run_threads(ranks, guarded, options);
   } else if (launch(ranks, guarded, options) != 0) {
-    throw Error(ErrorKind::System, "a rank failed; what it said stands above");
+    throw Error(ErrorKind::System, "a rank failed; its error is above");
   }
 }
 

@@ -16,7 +16,7 @@ namespace trireme::measure {
 struct BenchTimes {
   Seconds median{};
   Seconds least{};
-  double spread = 0;  ///< from the 10th to the 90th percentile, as a part of the median
+  double spread = 0;  ///< from the 10th to the 90th percentile, as a share of the median
   int calls = 0;
 };
 [[nodiscard]] BenchTimes summarize(std::vector<Seconds> times);
@@ -24,19 +24,19 @@ struct BenchTimes {
 struct BenchResult {
   BenchTimes times{};
   bool correct = false;
-  std::string chosen{};  ///< what did it, where the choice was open
+  std::string chosen{};  ///< the method that ran
 };
 
-/// What happens meanwhile: called by rank 0, which may be another process, before each cell.
+/// Called by rank 0, which may be another process, before each operation and size.
 using BenchProgress = std::function<void(std::size_t case_index, const BenchCase& next)>;
 
-/// The results, in the order of the cases. Makes processes (or, in-process, threads); all are gone
-/// when it returns. Throws Error if a rank failed.
+/// The results, in the order of the cases. Starts processes (or, in-process, threads); all have
+/// ended when it returns. Throws Error if a rank failed.
 [[nodiscard]] std::vector<BenchResult> run_bench(const BenchPlan& plan,
                                                  const BenchProgress& progress);
 
-/// Runs the body on so many ranks: processes, or threads where the transport is in-process. The page
-/// is told when a rank fails. Throws Error(System) then.
+/// Runs the body on `ranks` ranks: processes, or threads where the transport is in-process. If a rank
+/// fails, aborts the page and throws Error(System).
 void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body);
 

@@ -8,7 +8,7 @@
 
 namespace trireme::measure {
 
-/// "localhost" if the system does not tell.
+/// "localhost" if the system does not know it.
 [[nodiscard]] std::string host_name();
 
 /// The measured host as a cluster of one node: a device is one core.

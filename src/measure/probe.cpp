@@ -20,7 +20,7 @@ namespace trireme::measure {
 namespace {
 
 constexpr std::size_t kSamples = 8;  ///< of each number; a sample is a median or a mean itself
-/// All numbers are measured once in each pass, so that a noisy moment of the machine hits a few samples
+/// All numbers are measured once in each pass, so that noise of the machine hits a few samples
 /// of many numbers and not all samples of one.
 constexpr std::size_t kPasses = 4;
 constexpr Seconds kTimeForASample{0.004};
@@ -34,13 +34,13 @@ using Samples = std::array<double, kSamples / kPasses>;  ///< of one pass
 using AllSamples = std::array<double, kSamples>;
 
 Estimate estimate(const AllSamples& samples) {
-  // The slowest and the fastest two are the machine's, not the program's.
+  // The slowest two and the fastest two are noise of the machine.
   std::vector<double> sorted(samples.begin(), samples.end());
   std::ranges::sort(sorted);
   return mean_of({sorted.begin() + 2, sorted.end() - 2});
 }
 
-/// Bytes from which `first` grows to `last` in steps of a factor of four.
+/// Sizes from `first` to at most `last`, each four times the one before.
 std::vector<std::int64_t> sizes(std::int64_t first, std::int64_t last) {
   std::vector<std::int64_t> all;
   for (std::int64_t size = first; size <= last; size *= 4) {
@@ -55,7 +55,7 @@ class Prober {
   Prober(World& world, BenchPage& page) : world_(world), page_(page), rank_(world.rank()) {}
 
   /// Seconds that the work takes, if the ranks below `active` do it at the same time; the medians of
-  /// several rounds. `before`, which is not timed, is done before each time.
+  /// several rounds. `before` runs before each round and is not timed.
   Samples time(Rank active, const std::function<void()>& work,
                const std::function<void()>& before = {}) {
     const auto once = [&] {
@@ -110,14 +110,14 @@ class Prober {
   Rank rank_;
 };
 
-/// Numbers that rank 0 leaves for the parent, in the order in which the parent takes them.
+/// Numbers that rank 0 writes for the parent, in the order in which the parent reads them.
 class Sheet {
  public:
   explicit Sheet(std::span<std::byte> memory)
       : first_(reinterpret_cast<AllSamples*>(memory.data())),
         next_(first_),
         end_(first_ + memory.size() / sizeof(AllSamples)) {}
-  /// From here on the numbers come again.
+  /// The numbers of the next pass follow, in the same order.
   void begin_pass(std::size_t pass) {
     next_ = first_;
     pass_ = pass;
@@ -208,7 +208,7 @@ void probe_memory(Prober& prober, const ProbeOptions& options, Sheet& sheet) {
   }
 }
 
-/// Where a rank's memory is, for its neighbour.
+/// The address of a rank's memory, for its neighbor.
 struct Address {
   pid_t process = 0;
   std::byte* data = nullptr;
@@ -285,8 +285,8 @@ WaitProbe read_wait(Sheet& sheet, Rank ranks) {
   return wait;
 }
 
-/// A message from rank 0 to rank 1, and one each way: as the steps of algorithms send them, without the wait with
-/// which calls by messages begin where ranks see one another's memory.
+/// A message from rank 0 to rank 1, and one in each direction: as the steps of algorithms send them, without the
+/// wait that such calls begin with where ranks share memory.
 void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Sheet& sheet) {
   const auto count = static_cast<std::size_t>(bytes);
   std::vector<std::uint8_t> both(2 * count);
@@ -403,12 +403,12 @@ std::vector<Rank> wait_ranks(Rank cores) {
 }  // namespace
 
 HostProbe probe_host(const ProbeOptions& options,
-                     const std::function<void(const std::string&)>& say) {
+                     const std::function<void(const std::string&)>& progress) {
   HostProbe probe{.cores = options.ranks};
-  say("memory, combining, fetching");
+  progress("memory, combining, fetching");
   probe_cores(options, probe);
   for (const Rank ranks : wait_ranks(options.ranks)) {
-    say(fmt::format("waiting of {} ranks", ranks));
+    progress(fmt::format("waiting of {} ranks", ranks));
     probe.waits.push_back(probe_waits(ranks));
   }
   // Threads come last: processes are forked from a program that has none.
@@ -417,7 +417,7 @@ HostProbe probe_host(const ProbeOptions& options,
     if (!is_built(transport)) {
       continue;
     }
-    say(fmt::format("messages by {}", name(transport)));
+    progress(fmt::format("messages by {}", name(transport)));
     probe.messages.push_back(probe_messages(options, transport));
   }
   return probe;

@@ -1,4 +1,4 @@
-// What `trireme probe` measures on this host.
+// Measures what messages, waiting, copying and combining cost on this host.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace trireme::measure {
 
 struct ProbeOptions {
-  Rank ranks = 2;  ///< that work together: the cores
+  Rank ranks = 2;  ///< that work together: one per core
   bool quick = false;
 };
 
@@ -20,7 +20,7 @@ struct ProbeOptions {
 struct MessageProbe {
   std::string transport{};
   std::vector<MessagePoint> points{};
-  LineFit fit{};  ///< alpha, beta: of those that go one way
+  LineFit fit{};  ///< alpha, beta: of one-way messages
 };
 
 struct CombineProbe {
@@ -55,11 +55,12 @@ struct HostProbe {
   MessageProbe peek{};
 };
 
-/// Makes processes, and threads last; all are gone when it returns. `say` is told what comes next.
+/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures
+/// next.
 [[nodiscard]] HostProbe probe_host(const ProbeOptions& options,
-                                   const std::function<void(const std::string&)>& say);
+                                   const std::function<void(const std::string&)>& progress);
 
-/// As it stands in a cluster.
+/// The fitted costs, as a cluster holds them.
 [[nodiscard]] HostCosts host_costs(const HostProbe& probe);
 
 }  // namespace trireme::measure

@@ -59,7 +59,7 @@ std::string head(const BenchReport& report, Operation operation) {
                      name(plan.buffers));
 }
 
-std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
+std::string table_line(const BenchRow& row, Rank ranks, bool color) {
   const BenchTimes& times = row.result.times;
   const std::string line = fmt::format(
       "{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  ",
@@ -69,9 +69,9 @@ std::string table_line(const BenchRow& row, Rank ranks, bool colour) {
       three_digits(measure::bus_bandwidth(row, ranks)),
       row.predicted ? three_digits(row.predicted->count * kMicro) : "-",
       whole_percent(error_of(row), true), whole_percent(measure::floor_share(row), false));
-  return (row.best ? styled(line, Style::Bold, colour) : line) +
-         (row.result.correct ? styled("yes", Style::Good, colour)
-                             : styled("WRONG", Style::Bad, colour)) +
+  return (row.best ? styled(line, Style::Bold, color) : line) +
+         (row.result.correct ? styled("yes", Style::Good, color)
+                             : styled("WRONG", Style::Bad, color)) +
          "\n";
 }
 
@@ -133,15 +133,15 @@ std::string choice_summary(const BenchReport& report) {
 
 }  // namespace
 
-std::string bench_text(const BenchReport& report, bool colour) {
+std::string bench_text(const BenchReport& report, bool color) {
   std::string text;
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const BenchRow& row = report.rows[i];
     if (i == 0 || report.rows[i - 1].what.operation != row.what.operation) {
-      text += (i == 0 ? "" : "\n") + styled(head(report, row.what.operation), Style::Bold, colour) +
+      text += (i == 0 ? "" : "\n") + styled(head(report, row.what.operation), Style::Bold, color) +
               "\n" + table_header();
     }
-    text += table_line(row, report.plan.ranks, colour);
+    text += table_line(row, report.plan.ranks, color);
   }
   return text + "\n" + prediction_summary(report) + choice_summary(report);
 }

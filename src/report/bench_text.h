@@ -9,6 +9,6 @@
 namespace trireme::report {
 
 /// A table for each operation, then how good the predictions and the automatic choice are.
-[[nodiscard]] std::string bench_text(const measure::BenchReport& report, bool colour);
+[[nodiscard]] std::string bench_text(const measure::BenchReport& report, bool color);
 
 }  // namespace trireme::report

@@ -27,7 +27,7 @@ const Choice* find_choice(const ComparisonRow& row, Algorithm algorithm) {
   return found == row.ranking.end() ? nullptr : &*found;
 }
 
-/// The algorithms of the table, in the order of the catalogue.
+/// The algorithms of the table, in the order of the catalog.
 std::vector<Algorithm> compared(const Comparison& comparison) {
   std::vector<Algorithm> out;
   for (const Algorithm algorithm : algorithms_for(comparison.operation)) {
@@ -53,10 +53,10 @@ std::string flips_text(const Comparison& comparison) {
 
 }  // namespace
 
-std::string comparison_text(const Comparison& comparison, bool colour) {
+std::string comparison_text(const Comparison& comparison, bool color) {
   std::string out =
       fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
-                  styled(name(comparison.operation), Style::Bold, colour), comparison.ranks);
+                  styled(name(comparison.operation), Style::Bold, color), comparison.ranks);
   out += padded("", kNameWidth);
   for (const ComparisonRow& row : comparison.rows) {
     out += right_aligned(to_text(row.bytes) + " ", kCellWidth);
@@ -68,7 +68,7 @@ std::string comparison_text(const Comparison& comparison, bool colour) {
       const bool best = row.ranking.front().algorithm == algorithm;
       const std::string cell = right_aligned(
           short_text(find_choice(row, algorithm)->predicted) + (best ? "*" : " "), kCellWidth);
-      out += best ? styled(cell, Style::Good, colour) : cell;
+      out += best ? styled(cell, Style::Good, color) : cell;
     }
     out += "\n";
   }
@@ -78,7 +78,7 @@ std::string comparison_text(const Comparison& comparison, bool colour) {
         lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
     bounds += right_aligned(short_text(bound) + " ", kCellWidth);
   }
-  return out + styled(bounds, Style::Dim, colour) + "\n\n" + flips_text(comparison);
+  return out + styled(bounds, Style::Dim, color) + "\n\n" + flips_text(comparison);
 }
 
 }  // namespace trireme::report

@@ -9,6 +9,6 @@
 namespace trireme::report {
 
 /// A table: algorithms down, sizes across, the fastest of each size marked.
-[[nodiscard]] std::string comparison_text(const simulate::Comparison& comparison, bool colour);
+[[nodiscard]] std::string comparison_text(const simulate::Comparison& comparison, bool color);
 
 }  // namespace trireme::report

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kUnknown = "unknown";
 constexpr double kDay = 86400;
 
-/// "124.4 M", "7.166 T": four significant digits, powers of 1000. Parameters are said in billions.
+/// "124.4 M", "7.166 T": four significant digits, powers of 1000. Parameters count in billions.
 std::string scaled(double number, const char* giga = " G") {
   const std::array<const char*, 8> prefixes{"", " k", " M", giga, " T", " P", " E", " Z"};
   std::size_t prefix = 0;
@@ -54,7 +54,7 @@ std::string mode_text(RecomputeMode mode) {
 
 class Text {
  public:
-  Text(const EstimateReport& report, const EstimateLook& look) : r_(report), look_(look) {}
+  Text(const EstimateReport& report, const EstimateTextOptions& look) : r_(report), look_(look) {}
 
   std::string run() {
     head();
@@ -83,8 +83,8 @@ class Text {
   }
 
   void title(std::string_view text, std::string_view remark = {}) {
-    out_ += "\n" + styled(text, Style::Bold, look_.terminal.colour);
-    out_ += remark.empty() ? "" : "  " + styled(remark, Style::Dim, look_.terminal.colour);
+    out_ += "\n" + styled(text, Style::Bold, look_.terminal.color);
+    out_ += remark.empty() ? "" : "  " + styled(remark, Style::Dim, look_.terminal.color);
     out_ += "\n";
   }
 
@@ -94,7 +94,7 @@ class Text {
     const ModelConfig& c = model();
     const Architecture& a = r_.request.architecture;
     const BatchShape& batch = r_.request.step.batch;
-    out_ += styled(c.name, Style::Bold, look_.terminal.colour);
+    out_ += styled(c.name, Style::Bold, look_.terminal.color);
     line(": {} layers of width {}, {} heads of {}{}, hidden {}, {} words", c.layers, c.width,
          c.heads, c.head_width,
          c.key_heads == c.heads ? "" : fmt::format(" ({} for keys)", c.key_heads), c.hidden,
@@ -179,11 +179,11 @@ class Text {
     }
     const auto has = static_cast<double>(r_.request.device.memory->count);
     const std::string memory = to_text(*r_.request.device.memory);
-    const bool colour = look_.terminal.colour;
+    const bool color = look_.terminal.color;
     return bytes <= has
-               ? fmt::format("{}, {} of {}", styled("fits", Style::Good, colour),
+               ? fmt::format("{}, {} of {}", styled("fits", Style::Good, color),
                              percent(bytes / has), memory)
-               : fmt::format("{}, {:.3g} times {}", styled("does not fit", Style::Bad, colour),
+               : fmt::format("{}, {:.3g} times {}", styled("does not fit", Style::Bad, color),
                              bytes / has, memory);
   }
 
@@ -294,7 +294,7 @@ class Text {
     }
     const bool computing = r_.roofline->bound(kind.flops, kind.bytes) == Bound::Compute;
     return styled(computing ? "computing" : "memory", computing ? Style::Good : Style::Bad,
-                  look_.terminal.colour);
+                  look_.terminal.color);
   }
 
   void op(const OpKind& kind, Seconds time, const std::string& bound) {
@@ -337,7 +337,7 @@ class Text {
                 : low    ? "below what is typical"
                 : high   ? "above what is typical"
                          : "yes, typical",
-                low || *mfu > 1 ? Style::Bad : Style::Good, look_.terminal.colour),
+                low || *mfu > 1 ? Style::Bad : Style::Good, look_.terminal.color),
          r_.request.device.name, typical->note);
   }
 
@@ -361,13 +361,13 @@ class Text {
   }
 
   const EstimateReport& r_;
-  const EstimateLook& look_;
+  const EstimateTextOptions& look_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string estimate_text(const EstimateReport& report, const EstimateLook& look) {
+std::string estimate_text(const EstimateReport& report, const EstimateTextOptions& look) {
   return Text(report, look).run();
 }
 

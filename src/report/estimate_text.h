@@ -8,10 +8,11 @@
 
 namespace trireme::report {
 
-struct EstimateLook {
+struct EstimateTextOptions {
   Terminal terminal{};
   int ops = 10;  ///< rows of the table of ops
 };
-[[nodiscard]] std::string estimate_text(const EstimateReport& report, const EstimateLook& look);
+[[nodiscard]] std::string estimate_text(const EstimateReport& report,
+                                        const EstimateTextOptions& look);
 
 }  // namespace trireme::report

@@ -29,7 +29,7 @@ std::string lines_text(const std::vector<ExampleLine>& lines, std::string_view i
   return out;
 }
 
-std::string table_text(const ExampleTable& table, bool colour) {
+std::string table_text(const ExampleTable& table, bool color) {
   std::vector<int> widths;
   for (const std::string& column : table.columns) {
     widths.push_back(display_width(column));
@@ -48,7 +48,7 @@ std::string table_text(const ExampleTable& table, bool colour) {
     return out;
   };
   std::string out = table.title.empty() ? "" : "  " + table.title + "\n";
-  out += styled(row_text(table.columns), Style::Dim, colour) + "\n";
+  out += styled(row_text(table.columns), Style::Dim, color) + "\n";
   for (const std::vector<std::string>& row : table.rows) {
     out += row_text(row) + "\n";
   }
@@ -87,17 +87,17 @@ Json lines_json(const std::vector<ExampleLine>& lines) {
 
 std::string example_text(const Example& example, const Terminal& terminal) {
   std::string out =
-      styled(example.title, Style::Bold, terminal.colour) + fmt::format("  ({})\n", example.label);
+      styled(example.title, Style::Bold, terminal.color) + fmt::format("  ({})\n", example.label);
   if (!example.given.empty()) {
-    out += "\n" + styled("given", Style::Dim, terminal.colour) + "\n" +
-           lines_text(example.given, "  ");
+    out +=
+        "\n" + styled("given", Style::Dim, terminal.color) + "\n" + lines_text(example.given, "  ");
   }
   if (!example.results.empty()) {
-    out += "\n" + styled("follows", Style::Dim, terminal.colour) + "\n" +
+    out += "\n" + styled("follows", Style::Dim, terminal.color) + "\n" +
            lines_text(example.results, "  ");
   }
   for (const ExampleTable& table : example.tables) {
-    out += "\n" + table_text(table, terminal.colour);
+    out += "\n" + table_text(table, terminal.color);
   }
   out += example.notes.empty() ? "" : "\n";
   for (const std::string& note : example.notes) {
@@ -125,7 +125,7 @@ std::string example_list_text(const Terminal& terminal) {
   std::string out;
   for (const Example& example : all_examples()) {
     out +=
-        fmt::format("  {} {} {}\n", styled(padded(example.name, 12), Style::Bold, terminal.colour),
+        fmt::format("  {} {} {}\n", styled(padded(example.name, 12), Style::Bold, terminal.color),
                     padded(example.label, 4), example.title);
   }
   return out + "Show one with trireme estimate --example NAME.\n";

@@ -63,10 +63,10 @@ std::string row_text(const PipelineRow& row) {
 
 }  // namespace
 
-std::string pipeline_comparison_text(const PipelineComparison& comparison, bool colour) {
+std::string pipeline_comparison_text(const PipelineComparison& comparison, bool color) {
   const PipelineOptions& options = comparison.options;
   const PipelineDurations& d = comparison.durations;
-  std::string out = styled("pipelines", Style::Bold, colour) +
+  std::string out = styled("pipelines", Style::Bold, color) +
                     fmt::format(
                         " with D = {}, N = {}, K = {}: forward F = {:.4g}, backward "
                         "B + W = {:.4g} + {:.4g} of a rank's layers\n\n",
@@ -85,7 +85,7 @@ std::string pipeline_comparison_text(const PipelineComparison& comparison, bool 
                    "first task to its last;\n  steady: while all ranks are under way, where no "
                    "update stops them.\n  activations: most that a rank keeps, in micro-batches of "
                    "its layers\n",
-                   Style::Dim, colour);
+                   Style::Dim, color);
 }
 
 }  // namespace trireme::report

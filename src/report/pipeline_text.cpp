@@ -14,7 +14,7 @@ using simulate::PipelineReport;
 
 constexpr std::size_t kMostListed = 16;
 
-std::string headline(const PipelineReport& report, bool colour) {
+std::string headline(const PipelineReport& report, bool color) {
   const PipelineTable& table = report.table;
   std::string rest = fmt::format(" over {}, {} micro-batch{}", plural(table.ranks, "rank"),
                                  table.microbatches, table.microbatches == 1 ? "" : "es");
@@ -24,7 +24,7 @@ std::string headline(const PipelineReport& report, bool colour) {
   if (table.copies > 1) {
     rest += fmt::format(", {} copies of the model", table.copies);
   }
-  return styled(table.name, Style::Bold, colour) + rest + "\n" +
+  return styled(table.name, Style::Bold, color) + rest + "\n" +
          (report.description.empty() ? "" : report.description + "\n");
 }
 
@@ -38,10 +38,10 @@ std::string durations_text(const PipelineDurations& d) {
   return d.message > 0 ? fmt::format("{}; a message {:.4g}", text, d.message) : text;
 }
 
-std::string bubble_lines(const PipelineReport& report, bool colour) {
+std::string bubble_lines(const PipelineReport& report, bool color) {
   const PipelineTiming& timing = report.timing;
   std::string out = summary_line(
-      "bubble", styled(percent(timing.bubble), Style::Bold, colour) + " of all ranks' time");
+      "bubble", styled(percent(timing.bubble), Style::Bold, color) + " of all ranks' time");
   out += summary_line(
       "", percent(timing.rank_bubble) + " of a rank's, from its first task to its last");
   if (timing.steady_bubble && report.table.weights != WeightVersions::Single) {
@@ -74,21 +74,21 @@ std::string versions_text(const PipelineReport& report) {
 std::string summary(const PipelineReport& report, const Terminal& terminal) {
   std::string out;
   out += summary_line(
-      "time", styled(fmt::format("{:.6g}", report.timing.makespan), Style::Bold, terminal.colour) +
+      "time", styled(fmt::format("{:.6g}", report.timing.makespan), Style::Bold, terminal.color) +
                   "; " + durations_text(report.durations));
-  out += bubble_lines(report, terminal.colour);
+  out += bubble_lines(report, terminal.color);
   out += summary_line("activations",
                       fmt::format("{} by rank, at most, in micro-batches of a rank's layers",
                                   listed(report.activations)));
   out += summary_line("weights", versions_text(report));
   out += summary_line("messages", fmt::format("{}", report.messages));
-  out += summary_line("verified", styled("yes", Style::Good, terminal.colour) +
+  out += summary_line("verified", styled("yes", Style::Good, terminal.color) +
                                       ", every micro-batch goes once through every stage and back");
   return out;
 }
 
-std::string problems_text(const PipelineReport& report, bool colour) {
-  std::string text = styled("WRONG", Style::Bad, colour);
+std::string problems_text(const PipelineReport& report, bool color) {
+  std::string text = styled("WRONG", Style::Bad, color);
   for (const std::string& problem : report.problems) {
     text += "\n               " + problem;
   }
@@ -98,9 +98,9 @@ std::string problems_text(const PipelineReport& report, bool colour) {
 }  // namespace
 
 std::string pipeline_text(const PipelineReport& report, const Terminal& terminal) {
-  const std::string head = headline(report, terminal.colour) + "\n";
+  const std::string head = headline(report, terminal.color) + "\n";
   if (!report.problems.empty()) {
-    return head + problems_text(report, terminal.colour);
+    return head + problems_text(report, terminal.color);
   }
   return head + timeline_text(report, terminal) + "\n" + summary(report, terminal);
 }

@@ -15,6 +15,6 @@ namespace trireme::report {
 
 /// A table: one row for each schedule.
 [[nodiscard]] std::string pipeline_comparison_text(const simulate::PipelineComparison& comparison,
-                                                   bool colour);
+                                                   bool color);
 
 }  // namespace trireme::report

@@ -19,7 +19,7 @@ using Span = PipelineTiming::Span;
 constexpr std::size_t kMostRanks = 64;
 constexpr std::string_view kIdle = "·";
 
-/// How a work looks: its letter, and the codes of its colours on a terminal.
+/// How a work looks: its letter, and the codes of its colors on a terminal.
 struct Look {
   char letter;
   std::string_view code;
@@ -31,8 +31,8 @@ const Look& look_of(PipelineWork work) {
   return kLooks.at(static_cast<std::size_t>(work));
 }
 
-std::string coloured(std::string_view text, const Look& look, bool colour) {
-  return colour ? fmt::format("\x1b[{}m{}\x1b[0m", look.code, text) : std::string(text);
+std::string colored(std::string_view text, const Look& look, bool color) {
+  return color ? fmt::format("\x1b[{}m{}\x1b[0m", look.code, text) : std::string(text);
 }
 
 /// The works that the table has and that take time.
@@ -84,13 +84,10 @@ std::string label_of(const PipelineTable& table, const PipelineTask& task, int c
 }
 
 /// Writes lines in which every slot of time is a cell for a label.
-class LabelledLines {
+class LabeledLines {
  public:
-  LabelledLines(const PipelineReport& report, double slot, bool colour)
-      : report_(report),
-        slot_(slot),
-        colour_(colour),
-        chunks_(simulate::most_chunks(report.table)) {
+  LabeledLines(const PipelineReport& report, double slot, bool color)
+      : report_(report), slot_(slot), color_(color), chunks_(simulate::most_chunks(report.table)) {
     for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
       for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
         const Span& span = report.timing.tasks[rank][i];
@@ -132,7 +129,7 @@ class LabelledLines {
     for (int i = 0; i < static_cast<int>(count); ++i) {
       out += padded(kIdle, cell_);
     }
-    return styled(out, Style::Dim, colour_ && !out.empty());
+    return styled(out, Style::Dim, color_ && !out.empty());
   }
 
   [[nodiscard]] std::string filled(const PipelineTask& task, double count,
@@ -140,14 +137,14 @@ class LabelledLines {
     std::string text = label_of(report_.table, task, chunks_);
     const int width = static_cast<int>(count) * cell_ - 1;
     while (display_width(text) < width) {
-      text += colour_ ? " " : "─";
+      text += color_ ? " " : "─";
     }
-    return coloured(text, look_of(task.work), colour_) + std::string(end);
+    return colored(text, look_of(task.work), color_) + std::string(end);
   }
 
   const PipelineReport& report_;  // outlives this, which lives for one call
   double slot_;
-  bool colour_;
+  bool color_;
   int chunks_;
   int cell_ = 2;
 };
@@ -156,8 +153,8 @@ class LabelledLines {
 /// micro-batches.
 class LetterLines {
  public:
-  LetterLines(const PipelineReport& report, int columns, bool colour)
-      : report_(report), columns_(columns), colour_(colour) {}
+  LetterLines(const PipelineReport& report, int columns, bool color)
+      : report_(report), columns_(columns), color_(color) {}
 
   [[nodiscard]] std::string line(std::size_t rank) const {
     std::string out;
@@ -170,7 +167,7 @@ class LetterLines {
         ++i;
       }
       out += i < tasks.size() && spans[i].start <= middle ? letter(tasks[i])
-                                                          : styled(kIdle, Style::Dim, colour_);
+                                                          : styled(kIdle, Style::Dim, color_);
     }
     return out;
   }
@@ -180,26 +177,26 @@ class LetterLines {
     const Look& look = look_of(task.work);
     const char letter =
         task.microbatch % 2 == 0 ? look.letter : static_cast<char>(look.letter - 'A' + 'a');
-    return coloured(std::string_view(&letter, 1), look, colour_);
+    return colored(std::string_view(&letter, 1), look, color_);
   }
 
   const PipelineReport& report_;  // outlives this, which lives for one call
   int columns_;
-  bool colour_;
+  bool color_;
 };
 
-std::string legend(const PipelineReport& report, bool labelled, bool colour) {
+std::string legend(const PipelineReport& report, bool labeled, bool color) {
   std::string out;
   for (const PipelineWork work : shown_works(report)) {
     const Look& look = look_of(work);
-    out += fmt::format("  {} {}", coloured(std::string_view(&look.letter, 1), look, colour),
+    out += fmt::format("  {} {}", colored(std::string_view(&look.letter, 1), look, color),
                        legend_name(work));
   }
-  if (labelled && report.durations.update == 0) {
+  if (labeled && report.durations.update == 0) {
     out += "  * Update";
   }
   out += fmt::format("  {} Idle", kIdle);
-  if (!labelled) {
+  if (!labeled) {
     out += "; small letters are odd micro-batches";
   } else if (simulate::most_chunks(report.table) > 1) {
     out += "; a, b, … are the stages of a rank";
@@ -208,7 +205,7 @@ std::string legend(const PipelineReport& report, bool labelled, bool colour) {
 }
 
 template <class Lines>
-std::string all_lines(const PipelineReport& report, const Lines& lines, bool colour) {
+std::string all_lines(const PipelineReport& report, const Lines& lines, bool color) {
   std::string out;
   const std::size_t ranks = report.table.tasks.size();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -216,7 +213,7 @@ std::string all_lines(const PipelineReport& report, const Lines& lines, bool col
       out += fmt::format("  … {} more ranks\n", ranks - kMostRanks);
       rank = ranks - 1;
     }
-    const std::string name = styled(fmt::format("rank {:<4}", rank), Style::Dim, colour);
+    const std::string name = styled(fmt::format("rank {:<4}", rank), Style::Dim, color);
     out += fmt::format("  {} {}\n", name, lines.line(rank));
   }
   return out;
@@ -234,15 +231,13 @@ std::string timeline_text(const PipelineReport& report, const Terminal& terminal
   const std::optional<double> slot = find_slot(report.timing);
   if (slot && std::round(report.timing.makespan / *slot) <= room) {
     columns = static_cast<int>(std::round(report.timing.makespan / *slot));
-    const LabelledLines lines(report, *slot, terminal.colour);
+    const LabeledLines lines(report, *slot, terminal.color);
     if (lines.width() <= room) {
-      return all_lines(report, lines, terminal.colour) + "\n" +
-             legend(report, true, terminal.colour);
+      return all_lines(report, lines, terminal.color) + "\n" + legend(report, true, terminal.color);
     }
   }
-  const LetterLines letters(report, columns, terminal.colour);
-  return all_lines(report, letters, terminal.colour) + "\n" +
-         legend(report, false, terminal.colour);
+  const LetterLines letters(report, columns, terminal.color);
+  return all_lines(report, letters, terminal.color) + "\n" + legend(report, false, terminal.color);
 }
 
 }  // namespace trireme::report

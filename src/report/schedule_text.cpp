@@ -41,14 +41,14 @@ std::string payload_text(const ScheduleReport& report) {
                      even ? "" : "at most ", to_text(Bytes{largest}));
 }
 
-std::string headline(const ScheduleReport& report, bool colour) {
+std::string headline(const ScheduleReport& report, bool color) {
   const Schedule& schedule = report.schedule;
   std::string title = fmt::format("{} by {}", name(schedule.operation), schedule.algorithm);
   std::string rest = fmt::format(" over {}", plural(schedule.ranks, "rank"));
   if (has_root(schedule.operation)) {
     rest += fmt::format(", root {}", schedule.root);
   }
-  return styled(title, Style::Bold, colour) + rest + ", " + payload_text(report) + "\n";
+  return styled(title, Style::Bold, color) + rest + ", " + payload_text(report) + "\n";
 }
 
 /// What the sender's column shows: "3→1", or "3+→1" where the receiver adds it; without the 3 if
@@ -117,14 +117,14 @@ std::optional<std::string> columns_text(const ScheduleReport& report, std::size_
   }
   std::string out = "  step  ";
   for (std::size_t rank = 0; rank < widths.size(); ++rank) {
-    out += styled(padded(fmt::format("rank {}", rank), widths[rank]), Style::Dim, terminal.colour);
+    out += styled(padded(fmt::format("rank {}", rank), widths[rank]), Style::Dim, terminal.color);
   }
-  out += styled("takes", Style::Dim, terminal.colour) + "\n";
+  out += styled("takes", Style::Dim, terminal.color) + "\n";
   for (std::size_t t = 0; t < rows.size(); ++t) {
     out += fmt::format("  {:>4}  ", t + 1);
     for (std::size_t rank = 0; rank < widths.size(); ++rank) {
       const std::string& cell = rows[t][rank];
-      out += cell.empty() ? styled(padded("·", widths[rank]), Style::Dim, terminal.colour)
+      out += cell.empty() ? styled(padded("·", widths[rank]), Style::Dim, terminal.color)
                           : padded(cell, widths[rank]);
     }
     out += to_text(report.timing.steps[t]) + "\n";
@@ -162,7 +162,7 @@ std::string steps_text(const ScheduleReport& report, const Terminal& terminal) {
   if (shown < all) {
     out += fmt::format("  … {} more steps (--json or --text has them all)\n", all - shown);
   }
-  return out + styled(key_text(report.schedule, columns.has_value()), Style::Dim, terminal.colour);
+  return out + styled(key_text(report.schedule, columns.has_value()), Style::Dim, terminal.color);
 }
 
 std::string costs_text(const CostModel& costs) {
@@ -190,16 +190,16 @@ std::string ports_text(const ScheduleReport& report) {
       conflict.step + 1, conflict.rank, conflict.sends, conflict.receives);
 }
 
-std::string verdict_text(const ScheduleReport& report, bool colour) {
+std::string verdict_text(const ScheduleReport& report, bool color) {
   if (!report.verdict) {
     return "not checked: too large to follow every contribution";
   }
   if (report.verdict->ok()) {
-    return styled("yes", Style::Good, colour) +
+    return styled("yes", Style::Good, color) +
            fmt::format(", every rank ends with exactly what {} promises",
                        name(report.schedule.operation));
   }
-  std::string out = styled("WRONG", Style::Bad, colour);
+  std::string out = styled("WRONG", Style::Bad, color);
   for (const std::string& error : report.verdict->errors) {
     out += "\n               " + error;
   }
@@ -239,7 +239,7 @@ std::string formula_note(const ScheduleReport& report) {
 std::string summary_text(const ScheduleReport& report, const Terminal& terminal) {
   const Traffic& traffic = report.traffic;
   std::string out;
-  std::string cost = styled(to_text(report.timing.seconds), Style::Bold, terminal.colour);
+  std::string cost = styled(to_text(report.timing.seconds), Style::Bold, terminal.color);
   cost += formula_note(report);
   out += summary_line("time", cost);
   out += summary_line("", costs_text(report.costs));
@@ -267,14 +267,14 @@ std::string summary_text(const ScheduleReport& report, const Terminal& terminal)
   if (report.network) {
     out += summary_line("network", network_text(*report.network));
   }
-  out += summary_line("verified", verdict_text(report, terminal.colour));
+  out += summary_line("verified", verdict_text(report, terminal.color));
   return out;
 }
 
 }  // namespace
 
 std::string schedule_text(const ScheduleReport& report, const Terminal& terminal) {
-  std::string out = headline(report, terminal.colour);
+  std::string out = headline(report, terminal.color);
   if (!report.reason.empty()) {
     out += report.reason + "\n";
   }

@@ -7,9 +7,9 @@
 
 namespace trireme::report {
 
-std::string styled(std::string_view text, Style style, bool colour) {
+std::string styled(std::string_view text, Style style, bool color) {
   static constexpr std::array<std::string_view, 4> kCodes{"1", "2", "32", "31"};
-  if (!colour) {
+  if (!color) {
     return std::string(text);
   }
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(static_cast<std::size_t>(style)), text);

@@ -8,14 +8,14 @@ namespace trireme::report {
 
 /// What a terminal can show.
 struct Terminal {
-  bool colour = false;
-  int width = 100;  ///< columns; 100 where it is no terminal
+  bool color = false;
+  int width = 100;  ///< columns; 100 if the output is not a terminal
 };
 
 enum class Style { Bold, Dim, Good, Bad };
 
-/// The text in this style, or as it is where there are no colours.
-[[nodiscard]] std::string styled(std::string_view text, Style style, bool colour);
+/// The text in this style, or unchanged without colors.
+[[nodiscard]] std::string styled(std::string_view text, Style style, bool color);
 
 /// Columns that UTF-8 text takes: one for each character that is not a continuation byte.
 [[nodiscard]] int display_width(std::string_view text);

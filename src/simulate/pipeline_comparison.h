@@ -11,7 +11,7 @@
 
 namespace trireme::simulate {
 
-/// A schedule in a comparison: its report, or why there is none.
+/// A schedule in a comparison: its report, or why it does not fit.
 struct PipelineRow {
   std::string_view name;
   std::string unfit;

@@ -1,4 +1,4 @@
-// What is known of one pipeline table, computed once and shown as text, JSON, picture or trace. Any
+// The facts of one pipeline table, computed once and shown as text, JSON, picture or trace. Any
 // thread.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace trireme::simulate {
 struct PipelineReport {
   PipelineTable table;
   PipelineDurations durations;  ///< of a rank's share of the model
-  std::string description;      ///< "" for a table that is not from the catalogue
+  std::string description;      ///< "" for a table that is not from the catalog
   std::string formula;          ///< the same, of the bubble
   std::vector<std::string> problems;
-  // What follows is only there where there are no problems.
+  // Set only if there are no problems.
   PipelineTiming timing;
   std::vector<double> activations;         ///< by rank: peak, in micro-batches of a rank's share
   std::vector<std::vector<int>> versions;  ///< by copy and stage: most weight versions at a time

@@ -1,4 +1,4 @@
-// What is known of one schedule, computed once and shown as text, JSON or a trace. Any thread.
+// The facts of one schedule, computed once and shown as text, JSON or a trace. Any thread.
 #pragma once
 
 #include <optional>
@@ -26,9 +26,9 @@ struct ScheduleReport {
   Timing timing;
   Traffic traffic;
   Seconds lower_bound;
-  std::optional<Verdict> verdict;       ///< nothing where it is too large to follow
-  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to follow
-  std::string formula;                  ///< "" for a schedule that is not from the catalogue
+  std::optional<Verdict> verdict;       ///< nothing where it is too large to verify
+  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to verify
+  std::string formula;                  ///< "" for a schedule that is not from the catalog
   std::optional<Seconds>
       formula_seconds;  ///< what the formula gives, for blocks of equal size and equal links
   std::string reason;   ///< why this algorithm, where it was chosen

@@ -146,7 +146,7 @@ TEST(EstimateCommand, RefusesWithTheFix) {
   expect_refused("--family t5", "use gpt2 or llama");
   expect_refused("--heads 7", "7 heads cannot share a width of 768");
   expect_refused("--context 8 --length 9", "more than the context");
-  expect_refused("--step-time 0s", "more than no time");
+  expect_refused("--step-time 0s", "must be more than 0");
   expect_refused("--shared-experts 1", "shared experts need more than one expert");
   expect_refused("--example b99", "no example is called 'b99'");
 }

@@ -58,7 +58,7 @@ std::string usage_error(const Schedule& schedule) {
   return {};
 }
 
-// The whole catalogue: well formed, one arrow a message between the right ranks, one group of cells
+// The whole catalog: well formed, one arrow a message between the right ranks, one group of cells
 // for each rank in each row.
 TEST(ScheduleSvg, ShowsEveryMessageAndEveryRank) {
   for_every_schedule(1, 6, [](const Case& c, const Schedule& schedule) {
@@ -243,7 +243,7 @@ TEST(ScheduleSvg, RefusesWhatIsTooLarge) {
   EXPECT_NE(refuse(Operation::Broadcast, Algorithm::Chain, {.ranks = 4, .segments = 1 << 16}), "");
 }
 
-TEST(RangeText, JoinsThreeNeighboursOrMore) {
+TEST(RangeText, JoinsThreeNeighborsOrMore) {
   EXPECT_EQ(range_text({}), "");
   EXPECT_EQ(range_text({3}), "3");
   EXPECT_EQ(range_text({0, 1}), "0,1");
@@ -251,11 +251,11 @@ TEST(RangeText, JoinsThreeNeighboursOrMore) {
   EXPECT_EQ(range_text({0, 2, 3, 4}), "0,2–4");
 }
 
-double brightness(const std::string& colour) {
+double brightness(const std::string& color) {
   double sum = 0;
   const std::vector<double> weights{0.2126, 0.7152, 0.0722};
   for (std::size_t k = 0; k < 3; ++k) {
-    const double encoded = std::stoi(colour.substr(1 + 2 * k, 2), nullptr, 16) / 255.0;
+    const double encoded = std::stoi(color.substr(1 + 2 * k, 2), nullptr, 16) / 255.0;
     sum += weights[k] *
            (encoded <= 0.04045 ? encoded / 12.92 : std::pow((encoded + 0.055) / 1.055, 2.4));
   }

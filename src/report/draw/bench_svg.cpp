@@ -101,17 +101,17 @@ class Panel {
     const Palette palette(curves_.size());
     Element lines = svg::group("curves");
     for (std::size_t i = 0; i < curves_.size(); ++i) {
-      const std::string colour = palette.ink(i);
+      const std::string color = palette.ink(i);
       const Curve& curve = curves_[i];
       if (!curve.predicted.empty()) {
         Element line = svg::outline(plot_.trace(curve.predicted),
-                                    {.colour = colour, .width = 1.3, .dashes = kDashes});
+                                    {.color = color, .width = 1.3, .dashes = kDashes});
         lines.add(line.set("class", "predicted"));
       }
-      Element line = svg::outline(plot_.trace(curve.measured), {.colour = colour, .width = 2});
+      Element line = svg::outline(plot_.trace(curve.measured), {.color = color, .width = 2});
       lines.add(line.set("class", "measured").set("data-name", curve.name));
       for (const PlotSample& sample : curve.measured) {
-        lines.add(svg::circle(plot_.place(sample), kPanel.dot_radius, colour));
+        lines.add(svg::circle(plot_.place(sample), kPanel.dot_radius, color));
       }
     }
     return lines;
@@ -125,22 +125,22 @@ class Panel {
       ends.emplace_back(plot_.place(curves_[i].measured.back()).y, i);
     }
     std::ranges::sort(ends);
-    std::vector<double> wished;
-    wished.reserve(ends.size());
+    std::vector<double> preferred;
+    preferred.reserve(ends.size());
     for (const auto& end : ends) {
-      wished.push_back(end.first);
+      preferred.push_back(end.first);
     }
-    std::vector<double> places = keep_apart(wished, kPanel.label_spacing);
+    std::vector<double> places = keep_apart(preferred, kPanel.label_spacing);
     const double down = std::max(0.0, plot_.top() - places.front());
     std::ranges::for_each(places, [&](double& y) { y += down; });  // not into the panel above
     const double right = plot_.right();
     Element names = svg::group("names");
     for (std::size_t k = 0; k < ends.size(); ++k) {
-      const std::string colour = palette.ink(ends[k].second);
+      const std::string color = palette.ink(ends[k].second);
       names.add(svg::segment({right + 4, ends[k].first}, {right + kPanel.label_gap - 4, places[k]},
-                             {.colour = colour, .width = 0.8}));
+                             {.color = color, .width = 0.8}));
       names.add(svg::words({right + kPanel.label_gap, places[k] + 4}, curves_[ends[k].second].name,
-                           {.size = kPanel.text_size, .colour = colour, .weight = "bold"}));
+                           {.size = kPanel.text_size, .color = color, .weight = "bold"}));
     }
     return names;
   }
@@ -156,13 +156,13 @@ std::string bench_svg(const BenchReport& report) {
   const std::string title = fmt::format(
       "{} ranks by {}{} · {} · {} buffers", report.plan.ranks, name(report.plan.transport),
       report.plan.encrypt ? ", encrypted" : "", to_text(report.plan.dtype),
-      report.plan.buffers == BufferKind::Own ? "own" : "shared");
+      name(report.plan.buffers));
   Element canvas("g");
   canvas.add(svg::words({kPanel.margin, kPanel.margin + kPanel.title_size}, title,
                         {.size = kPanel.title_size, .weight = "bold"}));
   canvas.add(svg::words({kPanel.margin, kPanel.margin + kPanel.title_size + 22},
                         "median of isolated calls by size of the vector · dashes: predicted",
-                        {.size = 14, .colour = kQuiet}));
+                        {.size = 14, .color = kQuiet}));
   double top = kPanel.margin + kPanel.title_height;
   for (const Operation operation : all_operations()) {
     std::vector<Curve> curves = curves_of(report, operation);

@@ -62,10 +62,10 @@ struct Curve {
   Algorithm algorithm = Algorithm::Mst;
   std::vector<PlotSample> samples;  ///< by rising size
   bool wins = false;                ///< fastest somewhere
-  std::string colour;
+  std::string color;
 };
 
-/// On the straight line between the two neighbouring samples, as the plot shows it.
+/// On the straight line between the two neighboring samples, as the plot shows it.
 double seconds_at(const Curve& curve, double bytes) {
   const auto next = std::ranges::lower_bound(curve.samples, bytes, {}, &PlotSample::bytes);
   if (next == curve.samples.begin()) {
@@ -110,7 +110,7 @@ std::vector<Curve> make_curves(const Comparison& comparison) {
   const Palette palette(static_cast<std::size_t>(std::ranges::count(curves, true, &Curve::wins)));
   std::size_t winner = 0;
   for (Curve& curve : curves) {
-    curve.colour = curve.wins ? palette.ink(winner++) : std::string(kFaded);
+    curve.color = curve.wins ? palette.ink(winner++) : std::string(kFaded);
   }
   return curves;
 }
@@ -250,12 +250,12 @@ class ComparisonArtist {
   [[nodiscard]] Element draw_title() const {
     const PlotGeometry& g = kPlot;
     const double base = g.margin + g.title_size;
-    const svg::TextStyle quiet{.size = g.subtitle_size, .colour = kQuiet};
+    const svg::TextStyle quiet{.size = g.subtitle_size, .color = kQuiet};
     Element head = svg::group("title");
     head.add(svg::words({g.margin, base}, title(), {.size = g.title_size, .weight = "bold"}));
     return head.add(svg::words(
         {g.margin, base + 1.7 * g.subtitle_size},
-        costs_text(comparison_.costs) + " · band: fastest · grey: never fastest", quiet));
+        costs_text(comparison_.costs) + " · band: fastest · gray: never fastest", quiet));
   }
 
   [[nodiscard]] Element draw_axes() const {
@@ -306,7 +306,7 @@ class ComparisonArtist {
     }
     samples.push_back({range.last, seconds_at(*curve, range.last)});
     Element piece =
-        svg::outline(trace(samples), {.colour = curve->colour, .width = kPlot.fastest_width});
+        svg::outline(trace(samples), {.color = curve->color, .width = kPlot.fastest_width});
     piece.set("opacity", 0.3).set("stroke-linejoin", "round");
     band.add(piece);
   }
@@ -314,14 +314,14 @@ class ComparisonArtist {
   [[nodiscard]] Element draw_curves() const {
     Element lines = svg::group("curves");
     Element bound = svg::outline(trace(bound_),
-                                 {.colour = kBound, .width = kPlot.faded_width, .dashes = kDashes});
+                                 {.color = kBound, .width = kPlot.faded_width, .dashes = kDashes});
     lines.add(bound.set("class", "bound"));
     for (const bool wins : {false, true}) {
       for (const Curve& curve : curves_) {
         if (curve.wins == wins) {
           Element line = svg::outline(
               trace(curve.samples),
-              {.colour = curve.colour, .width = wins ? kPlot.line_width : kPlot.faded_width});
+              {.color = curve.color, .width = wins ? kPlot.line_width : kPlot.faded_width});
           lines.add(line.set("class", "algorithm").set("data-name", name(curve.algorithm)));
         }
       }
@@ -332,7 +332,7 @@ class ComparisonArtist {
   struct Name {
     std::string_view text;
     double y = 0;
-    std::string_view colour;
+    std::string_view color;
     std::string_view weight;
   };
 
@@ -344,12 +344,12 @@ class ComparisonArtist {
     }
     for (const Curve& curve : curves_) {
       names.push_back({name(curve.algorithm), plot_.place(curve.samples.back()).y,
-                       curve.wins ? curve.colour : kQuiet, curve.wins ? "bold" : "normal"});
+                       curve.wins ? curve.color : kQuiet, curve.wins ? "bold" : "normal"});
     }
     std::ranges::stable_sort(names, {}, &Name::y);
-    std::vector<double> wished;
-    std::ranges::transform(names, std::back_inserter(wished), &Name::y);
-    const std::vector<double> places = keep_apart(wished, kPlot.label_spacing);
+    std::vector<double> preferred;
+    std::ranges::transform(names, std::back_inserter(preferred), &Name::y);
+    const std::vector<double> places = keep_apart(preferred, kPlot.label_spacing);
     Element drawn = svg::group("names");
     for (std::size_t k = 0; k < names.size(); ++k) {
       drawn.add(draw_name(names[k], places[k]));
@@ -361,10 +361,10 @@ class ComparisonArtist {
     const double right = plot_.right();
     Element drawn = svg::group("name");
     drawn.add(svg::segment({right + 2, line.y}, {right + kPlot.label_gap - 4, y},
-                           {.colour = line.colour, .width = 0.8}));
+                           {.color = line.color, .width = 0.8}));
     return drawn.add(
         svg::words({right + kPlot.label_gap, y + 4}, line.text,
-                   {.size = kPlot.label_size, .colour = line.colour, .weight = line.weight}));
+                   {.size = kPlot.label_size, .color = line.color, .weight = line.weight}));
   }
 
   [[nodiscard]] double flip_label_top(std::size_t k) const {
@@ -376,7 +376,7 @@ class ComparisonArtist {
     for (std::size_t k = 0; k < comparison_.flips.size(); ++k) {
       const double x = flip_x(comparison_.flips[k]);
       lines.add(svg::segment({x, flip_label_top(k)}, {x, plot_.bottom()},
-                             {.colour = kQuiet, .width = 1, .dashes = "2 3"}));
+                             {.color = kQuiet, .width = 1, .dashes = "2 3"}));
     }
     return lines;
   }

@@ -15,50 +15,50 @@ constexpr double kSmallCell = 14;
 constexpr double kCapital = 0.36;  // half the height of a capital letter, by font size
 
 /// The tip is at `tip`, pointing down.
-Element draw_head(Point tip, std::string_view colour) {
+Element draw_head(Point tip, std::string_view color) {
   const double half = 0.5 * kSizes.arrow_head;
   const double top = tip.y - kSizes.arrow_head;
   svg::PathData triangle;
   triangle.move(tip).line({tip.x - half, top}).line({tip.x + half, top}).close();
-  return svg::shape(triangle, colour);
+  return svg::shape(triangle, color);
 }
 
-Element draw_plus(Point centre, std::string_view colour) {
+Element draw_plus(Point center, std::string_view color) {
   const double arm = 0.6 * kSizes.plus_radius;
-  const svg::Stroke white{.colour = "#ffffff", .width = kSizes.arrow_width};
+  const svg::Stroke white{.color = "#ffffff", .width = kSizes.arrow_width};
   Element plus = svg::group("plus");
-  plus.add(svg::circle(centre, kSizes.plus_radius, colour));
-  plus.add(svg::segment({centre.x - arm, centre.y}, {centre.x + arm, centre.y}, white));
-  plus.add(svg::segment({centre.x, centre.y - arm}, {centre.x, centre.y + arm}, white));
+  plus.add(svg::circle(center, kSizes.plus_radius, color));
+  plus.add(svg::segment({center.x - arm, center.y}, {center.x + arm, center.y}, white));
+  plus.add(svg::segment({center.x, center.y - arm}, {center.x, center.y + arm}, white));
   return plus;
 }
 
 }  // namespace
 
-BlockColours::BlockColours(const Schedule& schedule)
+BlockColors::BlockColors(const Schedule& schedule)
     : blocks_per_hue_(schedule.layout == Layout::Pairs ? schedule.ranks : 1),
       palette_(static_cast<std::size_t>(schedule.blocks / blocks_per_hue_)) {}
 
-std::size_t BlockColours::hue(Block block) const {
+std::size_t BlockColors::hue(Block block) const {
   return static_cast<std::size_t>(block / blocks_per_hue_);
 }
 
-std::string BlockColours::fill(Block block, double strength) const {
+std::string BlockColors::fill(Block block, double strength) const {
   return palette_.fill(hue(block), strength);
 }
 
-std::string BlockColours::ink(std::span<const BlockRun> blocks) const {
+std::string BlockColors::ink(std::span<const BlockRun> blocks) const {
   std::set<std::size_t> hues;
   for_each_block(blocks, [&](Block block) { hues.insert(hue(block)); });
   return hues.size() == 1 ? palette_.ink(*hues.begin()) : std::string(kMixed);
 }
 
-CellLook cell_look(const CellState& state, const BlockColours& colours, Block block) {
-  CellLook look;
+CellStyle cell_style(const CellState& state, const BlockColors& colors, Block block) {
+  CellStyle look;
   if (state.contributors == 0) {
     return look;
   }
-  look.fill = colours.fill(block, kPalest + (1 - kPalest) * std::min(1.0, state.share));
+  look.fill = colors.fill(block, kPalest + (1 - kPalest) * std::min(1.0, state.share));
   look.rim = "#7b828d";
   if (state.finished) {
     look.rim = kInk;
@@ -70,7 +70,7 @@ CellLook cell_look(const CellState& state, const BlockColours& colours, Block bl
   return look;
 }
 
-Element draw_cell(const svg::Box& box, const CellLook& look, std::string_view label) {
+Element draw_cell(const svg::Box& box, const CellStyle& look, std::string_view label) {
   Element cell = svg::group("cell");
   if (look.opacity < 1) {
     cell.set("opacity", look.opacity);
@@ -90,7 +90,7 @@ Element draw_cell(const svg::Box& box, const CellLook& look, std::string_view la
   return cell;
 }
 
-Element draw_arrow(const Arrow& arrow, std::string_view colour) {
+Element draw_arrow(const Arrow& arrow, std::string_view color) {
   const bool combine = arrow.action == Action::Combine;
   const Point head_top{arrow.to.x, arrow.to.y - kSizes.arrow_head};
   const Point end{head_top.x, head_top.y - (combine ? kSizes.plus_radius : 0)};
@@ -100,9 +100,9 @@ Element draw_arrow(const Arrow& arrow, std::string_view colour) {
   line.move(arrow.from).line(bend);
   line.curve({bend.x, bend.y + pull}, {end.x, end.y - pull}, end);
   Element drawn = svg::group(combine ? "combine" : "copy");
-  drawn.add(svg::outline(line, {.colour = colour, .width = kSizes.arrow_width}));
-  drawn.add(draw_head(arrow.to, colour));
-  return combine ? drawn.add(draw_plus(end, colour)) : drawn;
+  drawn.add(svg::outline(line, {.color = color, .width = kSizes.arrow_width}));
+  drawn.add(draw_head(arrow.to, color));
+  return combine ? drawn.add(draw_plus(end, color)) : drawn;
 }
 
 }  // namespace trireme::report

@@ -14,12 +14,12 @@
 
 namespace trireme::report {
 
-/// The colour of a block: its own, or in an all-to-all that of the rank which it comes from.
-class BlockColours {
+/// The color of a block: its own, or in an all-to-all that of the rank which it comes from.
+class BlockColors {
  public:
-  explicit BlockColours(const Schedule& schedule);
+  explicit BlockColors(const Schedule& schedule);
   [[nodiscard]] std::string fill(Block block, double strength) const;
-  /// For lines: the colour that all the blocks have, or a neutral one.
+  /// For lines: the color that all the blocks have, or a neutral one.
   [[nodiscard]] std::string ink(std::span<const BlockRun> blocks) const;
   [[nodiscard]] std::string ink(Block block) const { return palette_.ink(hue(block)); }
 
@@ -30,7 +30,7 @@ class BlockColours {
 };
 
 /// How a cell looks, apart from where it is.
-struct CellLook {
+struct CellStyle {
   std::string fill = "#ffffff";
   std::string_view rim = "#c3c8d0";
   double rim_width = 1;
@@ -39,10 +39,10 @@ struct CellLook {
 };
 /// Hollow if empty, stronger the more contributions are in it, with a bold rim if finished, faded
 /// if spent.
-[[nodiscard]] CellLook cell_look(const CellState& state, const BlockColours& colours, Block block);
+[[nodiscard]] CellStyle cell_style(const CellState& state, const BlockColors& colors, Block block);
 
 /// The label is left out where it is too wide for the box.
-[[nodiscard]] svg::Element draw_cell(const svg::Box& box, const CellLook& look,
+[[nodiscard]] svg::Element draw_cell(const svg::Box& box, const CellStyle& look,
                                      std::string_view label);
 
 /// A line that runs from `from` straight down to `bend` and then reaches `to` from above; a combine
@@ -53,6 +53,6 @@ struct Arrow {
   svg::Point to;
   Action action = Action::Copy;
 };
-[[nodiscard]] svg::Element draw_arrow(const Arrow& arrow, std::string_view colour);
+[[nodiscard]] svg::Element draw_arrow(const Arrow& arrow, std::string_view color);
 
 }  // namespace trireme::report

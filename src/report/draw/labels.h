@@ -10,7 +10,7 @@
 
 namespace trireme::report {
 
-/// One way of labelling for a whole picture, so that equal labels always mean the same.
+/// One labeling scheme for a whole picture, so that equal labels always mean the same.
 class CellLabels {
  public:
   /// Where contributions are combined, a cell names the ranks that are in it, if all these lists
@@ -29,7 +29,7 @@ class CellLabels {
   /// The same in words: "block 3", "blocks 0–3", "12 blocks".
   [[nodiscard]] std::string message_in_words(std::span<const BlockRun> blocks) const;
 
-  /// A label, and what it says. For the legend.
+  /// A label and its meaning, for the legend.
   struct Example {
     std::string label;
     Rank contributors = 1;

@@ -39,8 +39,8 @@ void ScheduleLayout::place_columns(const Content& content) {
   left_ = g.margin + g.side_width + g.side_gap;
   rank_gap_ = ranks < kManyRanks ? g.rank_gap : g.narrow_rank_gap;
   const double room = (g.widest_picture - left_ - g.margin) / ranks - rank_gap_;
-  const double wished = std::max(content.widest_label + 2 * g.cell_padding, g.cell_height);
-  cell_width_ = std::clamp(room / grid.columns, g.narrowest_cell, wished);
+  const double preferred = std::max(content.widest_label + 2 * g.cell_padding, g.cell_height);
+  cell_width_ = std::clamp(room / grid.columns, g.narrowest_cell, preferred);
   const double name_width = svg::text_width(rank_name(content.schedule, ranks - 1), g.rank_size);
   rank_width_ = std::max(cell_width_ * grid.columns, name_width);
   indent_ = (rank_width_ - cell_width_ * grid.columns) / 2;

@@ -22,17 +22,17 @@ struct Item {
   std::string meaning;
 };
 
-Item cell_sample(const CellLook& look, std::string_view label, std::string meaning) {
+Item cell_sample(const CellStyle& look, std::string_view label, std::string meaning) {
   return {draw_cell({0, -kSampleHeight / 2, kSizes.sample_width, kSampleHeight}, look, label),
           std::move(meaning)};
 }
 
-Item colour_sample(const std::vector<std::string>& colours, std::string meaning) {
-  const double width = kSizes.sample_width / static_cast<double>(colours.size());
+Item color_sample(const std::vector<std::string>& colors, std::string meaning) {
+  const double width = kSizes.sample_width / static_cast<double>(colors.size());
   Element patches("g");
   double left = 0;
-  for (const std::string& colour : colours) {
-    patches.add(svg::rectangle({left, -kSampleHeight / 2, width, kSampleHeight}, colour));
+  for (const std::string& color : colors) {
+    patches.add(svg::rectangle({left, -kSampleHeight / 2, width, kSampleHeight}, color));
     left += width;
   }
   return {patches, std::move(meaning)};
@@ -77,7 +77,7 @@ Appearances find_appearances(const LegendContent& content) {
   for (const Snapshot& snapshot : content.snapshots) {
     for (Rank rank = 0; rank < content.schedule.ranks; ++rank) {
       for (const Slot& slot : content.grid.ranks[static_cast<std::size_t>(rank)]) {
-        const CellState state = look(content.schedule, snapshot, rank, slot.block);
+        const CellState state = cell_state(content.schedule, snapshot, rank, slot.block);
         seen.empty |= state.contributors == 0;
         seen.final |= state.finished;
         seen.spent |= state.spent;
@@ -96,7 +96,7 @@ Appearances find_appearances(const LegendContent& content) {
 
 void add_cells(const LegendContent& content, const Appearances& seen, std::vector<Item>& items) {
   const auto add = [&](const CellState& state, std::string_view label, std::string meaning) {
-    items.push_back(cell_sample(cell_look(state, content.colours, 0), label, std::move(meaning)));
+    items.push_back(cell_sample(cell_style(state, content.colors, 0), label, std::move(meaning)));
   };
   if (seen.empty) {
     add({}, "", "empty");
@@ -116,15 +116,15 @@ void add_cells(const LegendContent& content, const Appearances& seen, std::vecto
   }
 }
 
-void add_colours(const LegendContent& content, std::vector<Item>& items) {
+void add_colors(const LegendContent& content, std::vector<Item>& items) {
   const bool by_source = content.schedule.layout == Layout::Pairs;
   const Block last = content.schedule.blocks - 1;
-  std::vector<std::string> colours;
+  std::vector<std::string> colors;
   for (const Block block : {Block{0}, (last + 1) / 2, last}) {
-    colours.push_back(content.colours.fill(block, 1));
+    colors.push_back(content.colors.fill(block, 1));
   }
   items.push_back(
-      colour_sample(colours, by_source ? "colour: the rank it comes from" : "colour: the block"));
+      color_sample(colors, by_source ? "color: the rank it comes from" : "color: the block"));
   if (by_source) {
     items.push_back(line_sample(content.grid.lines, content.grid.lines > kPassingLine
                                                         ? "for others, for the rank, in passing"
@@ -137,7 +137,7 @@ std::vector<Item> make_items(const LegendContent& content) {
   std::vector<Item> items;
   add_cells(content, seen, items);
   if (content.schedule.blocks > 1) {
-    add_colours(content, items);
+    add_colors(content, items);
   }
   if (seen.copy) {
     items.push_back(arrow_sample(Action::Copy, "copied"));
@@ -146,7 +146,7 @@ std::vector<Item> make_items(const LegendContent& content) {
     items.push_back(arrow_sample(Action::Combine, "combined with what is there"));
   }
   if (seen.idle) {
-    items.push_back(colour_sample({std::string(kLane)}, "rank is busy (white: idle)"));
+    items.push_back(color_sample({std::string(kLane)}, "rank is busy (white: idle)"));
   }
   return items;
 }
@@ -166,7 +166,7 @@ Element draw_legend(const LegendContent& content, svg::Box& area) {
     placed.set("transform", fmt::format("translate({:.1f} {:.1f})", at.x, at.y));
     placed.add(item.sample);
     placed.add(svg::words({text_left, 0.36 * kSizes.note_size}, item.meaning,
-                          {.size = kSizes.note_size, .colour = kQuiet}));
+                          {.size = kSizes.note_size, .color = kQuiet}));
     legend.add(placed);
     at.x += width + kSizes.legend_gap;
   }

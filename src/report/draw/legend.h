@@ -17,7 +17,7 @@ struct LegendContent {
   const CellGrid& grid;
   const std::vector<Snapshot>& snapshots;
   const CellLabels& labels;
-  const BlockColours& colours;
+  const BlockColors& colors;
 };
 
 /// Samples of the signs that the picture has and what each means, from left to right, on as many

@@ -10,7 +10,7 @@ namespace {
 constexpr int kMostTicks = 10;
 
 /// Every `step`th whole exponent such that base^exponent is in the range, few enough to be
-/// labelled.
+/// labeled.
 std::vector<int> tick_exponents(LogScale::Range range, double base) {
   constexpr double kRounding = 1e-9;
   const int first = static_cast<int>(std::ceil(std::log(range.first) / std::log(base) - kRounding));
@@ -61,15 +61,15 @@ std::vector<double> second_ticks(LogScale::Range range) {
   return at_least_two(ticks, range);
 }
 
-std::vector<double> keep_apart(std::span<const double> wished, double distance) {
+std::vector<double> keep_apart(std::span<const double> preferred, double distance) {
   struct Cluster {
-    double sum = 0;  ///< of wished coordinates, each less its place times the distance
+    double sum = 0;  ///< of preferred coordinates, each less its place times the distance
     double count = 0;
     [[nodiscard]] double middle() const { return sum / count; }
   };
   std::vector<Cluster> clusters;
-  for (std::size_t k = 0; k < wished.size(); ++k) {
-    clusters.push_back({wished[k] - static_cast<double>(k) * distance, 1});
+  for (std::size_t k = 0; k < preferred.size(); ++k) {
+    clusters.push_back({preferred[k] - static_cast<double>(k) * distance, 1});
     while (clusters.size() > 1 &&
            clusters.back().middle() < clusters[clusters.size() - 2].middle()) {
       const Cluster last = clusters.back();

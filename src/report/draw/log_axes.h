@@ -27,8 +27,8 @@ class LogScale {
 /// Powers of ten, or 1, 2 and 5 times them where they would be too few.
 [[nodiscard]] std::vector<double> second_ticks(LogScale::Range range);
 
-/// The coordinates nearest to the wished ones (ascending) that keep their distance: neighbours that
-/// come too close share the middle of where they want to be.
-[[nodiscard]] std::vector<double> keep_apart(std::span<const double> wished, double distance);
+/// The coordinates nearest to the preferred ones (ascending) that keep their distance: neighbors that
+/// would be too close are centered on the mean of their preferred coordinates.
+[[nodiscard]] std::vector<double> keep_apart(std::span<const double> preferred, double distance);
 
 }  // namespace trireme::report

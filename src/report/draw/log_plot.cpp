@@ -39,19 +39,19 @@ svg::PathData LogPlot::trace(std::span<const PlotSample> samples) const {
 }
 
 svg::Element LogPlot::draw_axes() const {
-  const svg::Stroke grid{.colour = kGrid};
+  const svg::Stroke grid{.color = kGrid};
   svg::Element axes = svg::group("axes");
   for (const double bytes : byte_ticks(ranges_.bytes)) {
     const double x = x_.at(bytes);
     axes.add(svg::segment({x, box_.y}, {x, bottom()}, grid));
     axes.add(svg::words({x, bottom() + 18}, to_text(Bytes{std::llround(bytes)}),
-                        {.size = kTickSize, .colour = kQuiet, .anchor = "middle"}));
+                        {.size = kTickSize, .color = kQuiet, .anchor = "middle"}));
   }
   for (const double seconds : second_ticks(ranges_.seconds)) {
     const double y = y_.at(seconds);
     axes.add(svg::segment({box_.x, y}, {right(), y}, grid));
     axes.add(svg::words({box_.x - 8, y + 4}, to_text(Seconds{seconds}),
-                        {.size = kTickSize, .colour = kQuiet, .anchor = "end"}));
+                        {.size = kTickSize, .color = kQuiet, .anchor = "end"}));
   }
   return axes;
 }

@@ -1,4 +1,4 @@
-// Colours are made in OKLCH (lightness, chroma, hue), where equal lightness looks equally light
+// Colors are made in OKLCH (lightness, chroma, hue), where equal lightness looks equally light
 // whatever the hue, and then turned into sRGB by the definition of that space.
 #include "report/draw/palette.h"
 
@@ -31,12 +31,12 @@ int channel(double linear) {
   return static_cast<int>(std::lround(255 * encoded));
 }
 
-std::string to_hex(const Oklch& colour) {
-  const double angle = colour.hue * std::numbers::pi / 180;
-  const double a = colour.chroma * std::cos(angle);
-  const double b = colour.chroma * std::sin(angle);
+std::string to_hex(const Oklch& color) {
+  const double angle = color.hue * std::numbers::pi / 180;
+  const double a = color.chroma * std::cos(angle);
+  const double b = color.chroma * std::sin(angle);
   const auto cone = [&](double of_a, double of_b) {
-    return std::pow(colour.lightness + of_a * a + of_b * b, 3);
+    return std::pow(color.lightness + of_a * a + of_b * b, 3);
   };
   const double l = cone(0.3963377774, 0.2158037573);
   const double m = cone(-0.1055613458, -0.0638541728);

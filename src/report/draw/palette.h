@@ -1,4 +1,4 @@
-// Colours for things that are told apart by number: blocks, ranks, algorithms. Any thread.
+// Colors for numbered things: blocks, ranks, algorithms. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace trireme::report {
 inline constexpr std::string_view kInk = "#1b1f24";    ///< text
 inline constexpr std::string_view kQuiet = "#6b7280";  ///< remarks
 
-/// `count` hues at equal distances round the colour wheel. Neighbours also differ in lightness, so
-/// that eyes that mix up red and green, and prints without colour, can still tell them apart. Dark
+/// `count` hues at equal distances round the color wheel. Neighbors also differ in lightness, so
+/// that they stay distinct for color-blind readers and in print without color. Dark
 /// text is readable on every fill.
 class Palette {
  public:
   explicit Palette(std::size_t count) : count_(count) {}
 
-  /// "#rrggbb" for an area. `strength` 0 is almost white, 1 the full colour.
+  /// "#rrggbb" for an area. `strength` 0 is almost white, 1 the full color.
   [[nodiscard]] std::string fill(std::size_t index, double strength) const;
   /// "#rrggbb" of the same hue, dark enough for lines and text on white.
   [[nodiscard]] std::string ink(std::size_t index) const;

@@ -104,8 +104,8 @@ class PipelineArtist {
       shortest = shortest == 0 ? task : std::min(shortest, task);
     }
     longest_ = longest > 0 ? longest : 1;
-    const double wished = shortest > 0 ? longest_ / shortest * kPicture.box : 0;
-    lanes_ = std::clamp(wished, kPicture.narrowest, kPicture.widest);
+    const double preferred = shortest > 0 ? longest_ / shortest * kPicture.box : 0;
+    lanes_ = std::clamp(preferred, kPicture.narrowest, kPicture.widest);
   }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
@@ -114,7 +114,7 @@ class PipelineArtist {
     content_.add(
         svg::words({kPicture.margin, kPicture.margin + 16}, title, {.size = 22, .weight = "bold"}));
     content_.add(svg::words({kPicture.margin, kPicture.margin + 38}, subtitle,
-                            {.size = 14, .colour = kQuiet}));
+                            {.size = 14, .color = kQuiet}));
     double top = kPicture.margin + kPicture.title_height;
     for (const PipelineReport* report : reports_) {
       top = draw_panel(*report, top) + kPicture.panel_gap;
@@ -146,7 +146,7 @@ class PipelineArtist {
         {kPicture.margin + svg::text_width(report.table.name, 15) + 14, top + 14},
         fmt::format("time {:.6g}, bubble {:.1f} %, {:.1f} % in a rank", report.timing.makespan,
                     100 * report.timing.bubble, 100 * report.timing.rank_bubble),
-        {.size = 12, .colour = kQuiet}));
+        {.size = 12, .color = kQuiet}));
     return kPicture.panel_title - 16;
   }
 
@@ -168,7 +168,7 @@ class PipelineArtist {
     }
     lane.add(svg::words({x_at(report.timing.makespan) + 10, base},
                         fmt::format("keeps {:.4g}", report.activations[index]),
-                        {.size = kPicture.label, .colour = kQuiet}));
+                        {.size = kPicture.label, .color = kQuiet}));
     content_.add(lane);
   }
 
@@ -213,9 +213,9 @@ class PipelineArtist {
     Element axis = svg::group("axis");
     for (int i = 0; i * step <= end * (1 + 1e-9); ++i) {
       const double x = x_at(i * step);
-      axis.add(svg::segment({x, top}, {x, top + 5}, {.colour = kFaint}));
+      axis.add(svg::segment({x, top}, {x, top + 5}, {.color = kFaint}));
       axis.add(svg::words({x, top + 17}, fmt::format("{:.6g}", i * step),
-                          {.size = kPicture.label, .colour = kQuiet, .anchor = "middle"}));
+                          {.size = kPicture.label, .color = kQuiet, .anchor = "middle"}));
     }
     content_.add(axis);
     return kPicture.axis - 10;
@@ -227,7 +227,7 @@ class PipelineArtist {
     const auto add = [&](const std::string& fill, std::string_view name) {
       Element box = svg::rectangle({x, top, 24, 16}, fill);
       legend.add(box.set("stroke", kFaint).set("stroke-width", 0.5));
-      legend.add(svg::words({x + 31, top + 12}, name, {.size = 12, .colour = kQuiet}));
+      legend.add(svg::words({x + 31, top + 12}, name, {.size = 12, .color = kQuiet}));
       x += 31 + svg::text_width(name, 12) + 18;
     };
     for (const PipelineWork work : works_) {
@@ -237,14 +237,14 @@ class PipelineArtist {
     for (const PipelineWork work : marked_) {
       legend.add(mark({x + 6, top + 13}));
       const std::string_view name = legend_name(work);
-      legend.add(svg::words({x + 18, top + 12}, name, {.size = 12, .colour = kQuiet}));
+      legend.add(svg::words({x + 18, top + 12}, name, {.size = 12, .color = kQuiet}));
       x += 18 + svg::text_width(name, 12) + 18;
     }
     if (std::ranges::any_of(reports_, [](const PipelineReport* report) {
           return simulate::most_chunks(report->table) > 1;
         })) {
       legend.add(svg::words({x, top + 12}, "paler: another stage of the rank",
-                            {.size = 12, .colour = kQuiet}));
+                            {.size = 12, .color = kQuiet}));
     }
     content_.add(legend);
   }

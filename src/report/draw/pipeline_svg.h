@@ -9,7 +9,7 @@
 namespace trireme::report {
 
 /// The timeline as people draw it: a lane for each rank, time to the right, a box for each task
-/// with its micro-batch, coloured by its work; a rank's second stage is paler. White is idle.
+/// with its micro-batch, colored by its work; a rank's second stage is paler. White is idle.
 /// Requires a table without problems. Throws Error(Usage) where there are too many ranks or tasks
 /// for a picture.
 [[nodiscard]] std::string pipeline_svg(const simulate::PipelineReport& report);

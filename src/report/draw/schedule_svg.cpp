@@ -1,5 +1,5 @@
 // A schedule as people draw it. Ranks are columns, time runs down: rows of cells show what every
-// rank holds, the gaps between them the messages of a step. A rank's lane is grey where the rank
+// rank holds, the gaps between them the messages of a step. A rank's lane is gray where the rank
 // sends or receives and white where it idles.
 #include <algorithm>
 #include <vector>
@@ -60,7 +60,7 @@ class ScheduleArtist {
         labels_(schedule, snapshots_,
                 {.size = kSizes.label_size,
                  .room = grid_.columns <= 2 ? kSizes.wide_label_room : kSizes.label_room}),
-        colours_(schedule),
+        colors_(schedule),
         layout_({.schedule = schedule_,
                  .grid = grid_,
                  .snapshots = snapshots_,
@@ -84,7 +84,7 @@ class ScheduleArtist {
       top += kSizes.legend_top;
     }
     Box area{kSizes.margin, top, layout_.width() - 2 * kSizes.margin, 0};
-    canvas.add(draw_legend({schedule_, grid_, snapshots_, labels_, colours_}, area));
+    canvas.add(draw_legend({schedule_, grid_, snapshots_, labels_, colors_}, area));
     return svg::write({layout_.width(), area.y + area.height + kSizes.margin, title_}, canvas);
   }
 
@@ -101,7 +101,7 @@ class ScheduleArtist {
     Element head = svg::group("title");
     head.add(svg::words({g.margin, base}, title_, {.size = g.title_size, .weight = "bold"}));
     head.add(svg::words({g.margin, base + 1.7 * g.subtitle_size}, subtitle_,
-                        {.size = g.subtitle_size, .colour = kQuiet}));
+                        {.size = g.subtitle_size, .color = kQuiet}));
     return head;
   }
 
@@ -116,7 +116,7 @@ class ScheduleArtist {
                             {.size = kSizes.rank_size, .anchor = "middle", .weight = "bold"}));
       if (has_root(schedule_.operation) && rank == schedule_.root) {
         header.add(svg::words({at.x, at.y - kSizes.header_line}, "root",
-                              {.size = kSizes.note_size, .colour = kQuiet, .anchor = "middle"}));
+                              {.size = kSizes.note_size, .color = kQuiet, .anchor = "middle"}));
       }
       if (numbered) {
         header.add(draw_block_numbers(rank, numbers_base));
@@ -129,9 +129,9 @@ class ScheduleArtist {
     Element numbers = svg::group("numbers");
     for (const Slot& slot : grid_.ranks[as_index(rank)]) {
       const Box box = layout_.cell(0, rank, slot);
-      const std::string ink = colours_.ink(slot.block);
+      const std::string ink = colors_.ink(slot.block);
       numbers.add(svg::words({box.x + box.width / 2, base}, fmt::format("{}", slot.block),
-                             {.size = kSizes.label_size, .colour = ink, .anchor = "middle"}));
+                             {.size = kSizes.label_size, .color = ink, .anchor = "middle"}));
     }
     return numbers;
   }
@@ -146,7 +146,7 @@ class ScheduleArtist {
     Element state = svg::group("row");
     state.add(svg::words({kSizes.margin, middle + 4},
                          done == 0 ? "start" : "after " + to_text(passed),
-                         {.size = kSizes.note_size, .colour = kQuiet}));
+                         {.size = kSizes.note_size, .color = kQuiet}));
     for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
       state.add(draw_rank(row, rank));
     }
@@ -157,13 +157,13 @@ class ScheduleArtist {
     Element cells = svg::group("rank");
     cells.set("data-rank", rank);
     const Snapshot& snapshot = snapshots_[row];
-    // Finished cells come last: their bold rims must not be painted over by their neighbours.
+    // Finished cells come last: their bold rims must not be painted over by their neighbors.
     for (const bool finished : {false, true}) {
       for (const Slot& slot : grid_.ranks[as_index(rank)]) {
-        const CellState state = look(schedule_, snapshot, rank, slot.block);
+        const CellState state = cell_state(schedule_, snapshot, rank, slot.block);
         const bool hidden = state.contributors == 0 && is_passing(slot);
         if (state.finished == finished && !hidden) {
-          cells.add(draw_cell(layout_.cell(row, rank, slot), cell_look(state, colours_, slot.block),
+          cells.add(draw_cell(layout_.cell(row, rank, slot), cell_style(state, colors_, slot.block),
                               labels_.cell(snapshot, rank, slot.block)));
         }
       }
@@ -198,7 +198,7 @@ class ScheduleArtist {
         lanes.add(svg::rectangle(box, kLane));
       } else if (box.width >= kSizes.narrowest_idle) {
         lanes.add(svg::words({box.x + box.width / 2, box.y + kSizes.note_line}, "idle",
-                             {.size = kSizes.label_size, .colour = kFaint, .anchor = "middle"}));
+                             {.size = kSizes.label_size, .color = kFaint, .anchor = "middle"}));
       }
     }
     return lanes;
@@ -214,7 +214,7 @@ class ScheduleArtist {
                         {.size = g.note_size + 1, .weight = "bold"}));
     note.add(svg::words(senders,
                         fmt::format("{} of {} ranks send", activity.senders(), schedule_.ranks),
-                        {.size = g.note_size, .colour = kQuiet}));
+                        {.size = g.note_size, .color = kQuiet}));
     return note.add(draw_busy_bar({senders.x, senders.y + 7}, activity));
   }
 
@@ -231,16 +231,16 @@ class ScheduleArtist {
   }
 
   [[nodiscard]] Element draw_message(std::size_t row, const Message& m) const {
-    const std::string colour = colours_.ink(m.blocks);
+    const std::string color = colors_.ink(m.blocks);
     Element message = svg::group("message");
     message.set("data-from", m.from).set("data-to", m.to);
     message.add(svg::tooltip(describe(m)));
-    message.add(draw_bars(row, m, colour));
+    message.add(draw_bars(row, m, color));
     return message.add(draw_arrow({.from = tail(row, m),
                                    .bend = layout_.row_bottom(row) + 2 * kSizes.bar,
                                    .to = tip(row, m),
                                    .action = m.action},
-                                  colour));
+                                  color));
   }
 
   /// Below the lowest of the cells that are sent. Cells below that one cover the line.
@@ -264,7 +264,7 @@ class ScheduleArtist {
     const double away = from_right ? -kSizes.label_distance : kSizes.label_distance;
     return svg::words({to.x + away, to.y - kSizes.arrow_head}, arrow_text(m),
                       {.size = kSizes.label_size,
-                       .colour = colours_.ink(m.blocks),
+                       .color = colors_.ink(m.blocks),
                        .anchor = from_right ? "end" : "start",
                        .weight = "bold",
                        .halo = 3});
@@ -279,14 +279,13 @@ class ScheduleArtist {
   }
 
   /// Below the cells that are sent and above those that are received.
-  [[nodiscard]] Element draw_bars(std::size_t row, const Message& m,
-                                  std::string_view colour) const {
+  [[nodiscard]] Element draw_bars(std::size_t row, const Message& m, std::string_view color) const {
     Element bars = svg::group("bars");
     for_each_block(m.blocks, [&](Block block) {
       const Box sent = layout_.cell(row, m.from, grid_.find(m.from, block));
       const Box got = layout_.cell(row + 1, m.to, grid_.find(m.to, block));
-      bars.add(svg::rectangle({sent.x, sent.y + sent.height + 1, sent.width, kSizes.bar}, colour));
-      bars.add(svg::rectangle({got.x, got.y - 1 - kSizes.bar, got.width, kSizes.bar}, colour));
+      bars.add(svg::rectangle({sent.x, sent.y + sent.height + 1, sent.width, kSizes.bar}, color));
+      bars.add(svg::rectangle({got.x, got.y - 1 - kSizes.bar, got.width, kSizes.bar}, color));
     });
     return bars;
   }
@@ -321,7 +320,7 @@ class ScheduleArtist {
                            {.size = kSizes.note_size + 1, .weight = "bold"}));
     for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
       elision.add(svg::words({layout_.rank_middle(rank), base}, "⋮",
-                             {.size = kSizes.title_size, .colour = kQuiet, .anchor = "middle"}));
+                             {.size = kSizes.title_size, .color = kQuiet, .anchor = "middle"}));
     }
     return elision;
   }
@@ -341,7 +340,7 @@ class ScheduleArtist {
   CellGrid grid_;
   std::vector<Snapshot> snapshots_;
   CellLabels labels_;
-  BlockColours colours_;
+  BlockColors colors_;
   ScheduleLayout layout_;
 };
 

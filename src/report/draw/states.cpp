@@ -162,7 +162,7 @@ std::vector<std::size_t> shown_moments(std::size_t steps) {
   return moments;
 }
 
-CellState look(const Schedule& schedule, const Snapshot& snapshot, Rank rank, Block block) {
+CellState cell_state(const Schedule& schedule, const Snapshot& snapshot, Rank rank, Block block) {
   const Promise goal = promise(schedule, rank, block);
   const Rank contributors = snapshot.holdings.contributors(rank, block);
   const bool needed = snapshot.needed[static_cast<std::size_t>(rank * schedule.blocks + block)];
@@ -226,7 +226,7 @@ std::string range_text(const std::vector<Block>& numbers) {
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) {
       ++last;
     }
-    // Two neighbours read better as "0,1".
+    // Two neighbors read better as "0,1".
     last = last == first + 1 ? first : last;
     text += text.empty() ? "" : ",";
     text += last == first ? fmt::format("{}", numbers[first])

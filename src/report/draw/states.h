@@ -34,8 +34,8 @@ struct CellState {
   bool finished = false;  ///< what the operation promises to this rank
   bool spent = false;     ///< held, but of no use any more
 };
-[[nodiscard]] CellState look(const Schedule& schedule, const Snapshot& snapshot, Rank rank,
-                             Block block);
+[[nodiscard]] CellState cell_state(const Schedule& schedule, const Snapshot& snapshot, Rank rank,
+                                   Block block);
 
 struct Slot {
   Block block = 0;
@@ -60,10 +60,10 @@ struct CellGrid {
 /// below those that pass through.
 [[nodiscard]] CellGrid lay_out_cells(const Schedule& schedule);
 
-/// Throws Error(Usage) if a picture of the schedule would be too large to look at.
+/// Throws Error(Usage) if a picture of the schedule would be too large.
 void require_drawable(const Schedule& schedule);
 
-/// "0–3,5": ascending numbers, three or more neighbours as a range.
+/// "0–3,5": ascending numbers, three or more neighbors as a range.
 [[nodiscard]] std::string range_text(const std::vector<Block>& numbers);
 
 }  // namespace trireme::report

@@ -124,7 +124,7 @@ Element segment(Point from, Point to, const Stroke& stroke) {
 Element outline(const PathData& data, const Stroke& stroke) {
   Element element("path");
   element.set("d", data.text()).set("fill", "none");
-  element.set("stroke", stroke.colour).set("stroke-width", stroke.width);
+  element.set("stroke", stroke.color).set("stroke-width", stroke.width);
   if (!stroke.dashes.empty()) {
     element.set("stroke-dasharray", stroke.dashes);
   }
@@ -137,15 +137,15 @@ Element shape(const PathData& data, std::string_view fill) {
   return element;
 }
 
-Element circle(Point centre, double radius, std::string_view fill) {
+Element circle(Point center, double radius, std::string_view fill) {
   Element element("circle");
-  element.set("cx", centre.x).set("cy", centre.y).set("r", radius).set("fill", fill);
+  element.set("cx", center.x).set("cy", center.y).set("r", radius).set("fill", fill);
   return element;
 }
 
 Element words(Point at, std::string_view text, const TextStyle& style) {
   Element element("text");
-  element.set("x", at.x).set("y", at.y).set("font-size", style.size).set("fill", style.colour);
+  element.set("x", at.x).set("y", at.y).set("font-size", style.size).set("fill", style.color);
   if (style.anchor != "start") {
     element.set("text-anchor", style.anchor);
   }

@@ -55,14 +55,14 @@ class PathData {
 };
 
 struct Stroke {
-  std::string_view colour;
+  std::string_view color;
   double width = 1;
   std::string_view dashes = {};  ///< as in stroke-dasharray; empty: solid
 };
 
 struct TextStyle {
   double size = 12;
-  std::string_view colour = "#1b1f24";
+  std::string_view color = "#1b1f24";
   std::string_view anchor = "start";  ///< start, middle or end: what of the text is at the point
   std::string_view weight = "normal";
   double halo = 0;  ///< width of a white rim that keeps the text readable on lines
@@ -75,7 +75,7 @@ struct TextStyle {
 [[nodiscard]] Element outline(const PathData& data, const Stroke& stroke);
 /// A closed shape without a rim.
 [[nodiscard]] Element shape(const PathData& data, std::string_view fill);
-[[nodiscard]] Element circle(Point centre, double radius, std::string_view fill);
+[[nodiscard]] Element circle(Point center, double radius, std::string_view fill);
 /// One line of text; the point is on its base line.
 [[nodiscard]] Element words(Point at, std::string_view text, const TextStyle& style);
 /// What a browser shows when the pointer rests on the parent.
