@@ -12,11 +12,11 @@
 #include "cli/load_model.h"
 #include "cli/parsed.h"
 #include "cli/terminal.h"
-#include "estimate/estimate_report.h"
 #include "report/estimate_json.h"
 #include "report/estimate_text.h"
 #include "report/example_text.h"
 #include "trireme/error.h"
+#include "trireme/estimate_report.h"
 
 namespace trireme::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimate/estimate_report.h"
+#include "trireme/estimate_report.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimate/estimate_report.h"
+#include "trireme/estimate_report.h"
 
 namespace trireme::report {
 

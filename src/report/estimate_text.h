@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "estimate/estimate_report.h"
 #include "report/text_style.h"
+#include "trireme/estimate_report.h"
 
 namespace trireme::report {
 
