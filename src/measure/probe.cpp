@@ -14,31 +14,17 @@
 #include "comm/kernels.h"
 #include "measure/bench_page.h"
 #include "measure/bench_run.h"
+#include "measure/prober.h"
 #include "trireme/comm.h"
 
 namespace trireme::measure {
 namespace {
 
-constexpr std::size_t kSamples = 8;  ///< of each number; a sample is a median or a mean itself
-/// All numbers are measured once in each pass, so that noise of the machine hits a few samples
-/// of many numbers and not all samples of one.
-constexpr std::size_t kPasses = 4;
-constexpr Seconds kTimeForASample{0.004};
 /// What is passed on at a time: half of a chunk of the direct operations.
 constexpr std::size_t kPassed = std::size_t{256} << 10;
 /// Sizes at which reading another process' memory is timed.
 constexpr std::array<std::size_t, 3> kPeeked{std::size_t{16} << 10, std::size_t{64} << 10, kPassed};
 constexpr std::int64_t kGammaBytes = std::int64_t{64} << 10;
-
-using Samples = std::array<double, kSamples / kPasses>;  ///< of one pass
-using AllSamples = std::array<double, kSamples>;
-
-Estimate estimate(const AllSamples& samples) {
-  // The slowest two and the fastest two are noise of the machine.
-  std::vector<double> sorted(samples.begin(), samples.end());
-  std::ranges::sort(sorted);
-  return mean_of({sorted.begin() + 2, sorted.end() - 2});
-}
 
 /// Sizes from `first` to at most `last`, each four times the one before.
 std::vector<std::int64_t> sizes(std::int64_t first, std::int64_t last) {
@@ -47,125 +33,6 @@ std::vector<std::int64_t> sizes(std::int64_t first, std::int64_t last) {
     all.push_back(size);
   }
   return all;
-}
-
-/// One rank of a probe. Every rank calls the same functions in the same order.
-class Prober {
- public:
-  Prober(World& world, BenchPage& page) : world_(world), page_(page), rank_(world.rank()) {}
-
-  /// Seconds that the work takes, if the ranks below `active` do it at the same time; the medians of
-  /// several rounds. `before` runs before each round and is not timed.
-  Samples time(Rank active, const std::function<void()>& work,
-               const std::function<void()>& before = {}) {
-    const auto once = [&] {
-      if (before) {
-        before();
-      }
-      page_.start();
-      if (rank_ < active) {
-        work();
-      }
-      return page_.finish(rank_);
-    };
-    (void)once();
-    const double estimate = std::min(once(), once()).count;
-    const double fitting = kTimeForASample.count / std::max(estimate, 1e-6);
-    const auto calls = static_cast<std::size_t>(
-        page_.agree(rank_, static_cast<std::int64_t>(std::clamp(fitting, 1.0, 50.0))));
-    Samples samples{};
-    for (double& sample : samples) {
-      std::vector<Seconds> times(calls);
-      std::ranges::generate(times, once);
-      sample = summarize(std::move(times)).median.count;
-    }
-    return samples;
-  }
-
-  /// A call of the whole world.
-  Samples time(const Call& call) {
-    return time(world_.size(), [&] { world_.all().run(call); });
-  }
-
-  Samples barriers_in_a_row() {
-    constexpr int kRow = 50;
-    Samples samples = time(world_.size(), [&] {
-      for (int i = 0; i < kRow; ++i) {
-        world_.all().barrier();
-      }
-    });
-    for (double& sample : samples) {
-      sample /= kRow;
-    }
-    return samples;
-  }
-
-  void meet() { page_.barrier(); }
-  [[nodiscard]] World& world() { return world_; }
-  [[nodiscard]] Rank rank() const { return rank_; }
-
- private:
-  World& world_;
-  BenchPage& page_;
-  Rank rank_;
-};
-
-/// Numbers that rank 0 writes for the parent, in the order in which the parent reads them.
-class Sheet {
- public:
-  explicit Sheet(std::span<std::byte> memory)
-      : first_(reinterpret_cast<AllSamples*>(memory.data())),
-        next_(first_),
-        end_(first_ + memory.size() / sizeof(AllSamples)) {}
-  /// The numbers of the next pass follow, in the same order.
-  void begin_pass(std::size_t pass) {
-    next_ = first_;
-    pass_ = pass;
-  }
-  void put(const Samples& samples, Rank rank) {
-    if (rank == 0 && next_ < end_) {
-      std::ranges::copy(samples,
-                        next_++->begin() + static_cast<std::ptrdiff_t>(pass_ * samples.size()));
-    }
-  }
-  [[nodiscard]] AllSamples take() { return next_ < end_ ? *next_++ : AllSamples{}; }
-  [[nodiscard]] AllSamples take_per_byte(double bytes) {
-    AllSamples samples = take();
-    for (double& sample : samples) {
-      sample /= bytes;
-    }
-    return samples;
-  }
-
- private:
-  AllSamples* first_;
-  AllSamples* next_;
-  AllSamples* end_;
-  std::size_t pass_ = 0;
-};
-
-constexpr std::size_t kSheetBytes = 1024 * sizeof(AllSamples);
-
-void in_passes(Sheet& sheet, const std::function<void()>& measure) {
-  for (std::size_t pass = 0; pass < kPasses; ++pass) {
-    sheet.begin_pass(pass);
-    measure();
-  }
-}
-
-Samples less(Samples samples, const Samples& overhead) {
-  const double cost = *std::ranges::min_element(overhead);
-  for (double& sample : samples) {
-    sample = std::max(sample / 10, sample - cost);
-  }
-  return samples;
-}
-
-Samples per_byte(Samples samples, double bytes) {
-  for (double& sample : samples) {
-    sample /= bytes;
-  }
-  return samples;
 }
 
 std::vector<std::int64_t> message_sizes(const ProbeOptions& options) {
@@ -202,8 +69,8 @@ void probe_memory(Prober& prober, const ProbeOptions& options, Sheet& sheet) {
     };
     for (const Rank active : {Rank{1}, prober.world().size()}) {
       const auto touched = static_cast<double>(bytes);
-      sheet.put(per_byte(less(prober.time(active, copy), overhead), 2 * touched), prober.rank());
-      sheet.put(per_byte(less(prober.time(active, combine), overhead), 3 * touched), prober.rank());
+      sheet.put(divided(less(prober.time(active, copy), overhead), 2 * touched), prober.rank());
+      sheet.put(divided(less(prober.time(active, combine), overhead), 3 * touched), prober.rank());
     }
   }
 }
@@ -268,7 +135,7 @@ void probe_gamma(Prober& prober, Sheet& sheet) {
                            comm::Stores::Cached);
       }
     });
-    sheet.put(per_byte(samples, static_cast<double>(kRow * kGammaBytes)), prober.rank());
+    sheet.put(divided(samples, static_cast<double>(kRow * kGammaBytes)), prober.rank());
   }
 }
 
@@ -301,13 +168,13 @@ void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Shee
 }
 
 MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport) {
-  BenchPage page(2, kSheetBytes);
+  BenchPage page(2, Sheet::kBytes);
   run_bench_ranks(2, {.transport = transport}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
     const bool sees_memory =
         transport == TransportKind::SharedMemory || transport == TransportKind::InProcess;
-    in_passes(sheet, [&] {
+    sheet.fill([&] {
       const Samples wait = sees_memory ? prober.time(Call{}) : Samples{};
       for (const std::int64_t bytes : message_sizes(options)) {
         probe_message(prober, bytes, wait, sheet);
@@ -347,18 +214,18 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
   BenchPage page(options.ranks,
-                 kSheetBytes + static_cast<std::size_t>(options.ranks) * comm::kRoundBytes);
+                 Sheet::kBytes + static_cast<std::size_t>(options.ranks) * comm::kRoundBytes);
   const WorldOptions world_options{.transport = TransportKind::SharedMemory};
   run_bench_ranks(options.ranks, world_options, page, [&](World& world) {
     Prober prober(world, page);
-    Sheet sheet(page.results().first(kSheetBytes));
-    in_passes(sheet, [&] {
+    Sheet sheet(page.results().first(Sheet::kBytes));
+    sheet.fill([&] {
       probe_memory(prober, options, sheet);
       probe_gamma(prober, sheet);
-      probe_passing(prober, page.results().subspan(kSheetBytes), sheet);
+      probe_passing(prober, page.results().subspan(Sheet::kBytes), sheet);
     });
   });
-  Sheet sheet(page.results().first(kSheetBytes));
+  Sheet sheet(page.results().first(Sheet::kBytes));
   for (const std::int64_t bytes : memory_sizes(options)) {
     MemoryProbe copy{.footprint = {2 * bytes}};
     MemoryProbe combine{.footprint = {3 * bytes}};
@@ -376,11 +243,11 @@ void probe_cores(const ProbeOptions& options, HostProbe& probe) {
 }
 
 WaitProbe probe_waits(Rank ranks) {
-  BenchPage page(ranks, kSheetBytes);
+  BenchPage page(ranks, Sheet::kBytes);
   run_bench_ranks(ranks, {.transport = TransportKind::SharedMemory}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
-    in_passes(sheet, [&] { probe_wait(prober, sheet); });
+    sheet.fill([&] { probe_wait(prober, sheet); });
   });
   Sheet sheet(page.results());
   return read_wait(sheet, ranks);
