@@ -189,6 +189,8 @@ struct PipelineSchedule {
 
 /// "F2.0": the Forward of micro-batch 0 on stage 2. F, B, I, W, U are the works in the order of the
 /// enum; "F2.0/1" is that of copy 1.
+/// "forward", "backward-input", …
+[[nodiscard]] std::string_view to_text(PipelineWork work);
 [[nodiscard]] std::string to_text(const PipelineTask& task);
 [[nodiscard]] std::string to_text(const PipelineTable& table);
 

@@ -11,17 +11,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/bench_measure.h"
-#include "cli/bench_model.h"
-#include "cli/bench_plan.h"
-#include "cli/bench_report.h"
+#include "cli/bench_options.h"
 #include "cli/commands.h"
-#include "cli/draw/bench_drawing.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
 #include "cli/terminal.h"
+#include "measure/bench_plan.h"
+#include "measure/bench_report.h"
+#include "measure/bench_run.h"
+#include "measure/host_cluster.h"
+#include "report/bench_json.h"
+#include "report/bench_text.h"
+#include "report/draw/bench_drawing.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
@@ -30,21 +33,21 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  trireme bench allreduce -n 2 --sizes 8..64M                 by what the library chooses\n"
-    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every way to do it, compared\n"
+    "  trireme bench allreduce -n 2 --sizes 8..64M                 by the method the library "
+    "chooses\n"
+    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every algorithm, compared\n"
     "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
     "  trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs\n"
     "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
     "  trireme bench allreduce --algorithm all --tune best.tuning.json   then: --tuning "
     "best.tuning.json\n"
     "\n"
-    "A time is the median of isolated calls: from the moment that all ranks have come to the last "
-    "one\n"
-    "being done. Results are checked first. Predictions need the numbers of this machine: run\n"
+    "A time is the median of isolated calls: from the moment all ranks arrive until the last one\n"
+    "finishes. Results are checked first. Predictions need the costs of this host: run\n"
     "'trireme probe' once.";
 
 struct Options {
-  BenchWishes wishes{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
+  BenchLists lists{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
   Rank ranks = 0;
   std::string transport = "shm";
   bool encrypt = false;
@@ -67,15 +70,15 @@ TransportKind parse_bench_transport(const std::string& text) {
     if (!is_built(kind)) {
       throw Error(ErrorKind::Usage,
                   fmt::format("this build has no transport {}; install libucx-dev "
-                              "and build again, or use tcp",
+                              "and rebuild, or use tcp",
                               text));
     }
     return kind;
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no transport between ranks of one host; use shm, in-process, "
-                          "tcp or ucx",
-                          text));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("unknown transport '{}'; ranks of one host use shm, in-process, tcp or ucx",
+                  text));
 }
 
 BufferKind parse_buffers(const std::string& text) {
@@ -85,24 +88,26 @@ BufferKind parse_buffers(const std::string& text) {
   if (text == "shared") {
     return BufferKind::Shared;
   }
-  throw Error(ErrorKind::Usage, fmt::format("'{}' is no kind of buffers; use own or shared", text));
+  throw Error(ErrorKind::Usage, fmt::format("unknown buffer kind '{}'; use own or shared", text));
 }
 
-BenchPlan make_plan(const Options& options) {
-  BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, usable_cores()) : options.ranks,
-                 .transport = parsed("--transport", options.transport, parse_bench_transport),
-                 .encrypt = options.encrypt,
-                 .dtype = parsed("--dtype", options.dtype, parse_dtype),
-                 .buffers = parsed("--buffers", options.buffers, parse_buffers),
-                 .repeats = options.repeats};
-  if (plan.ranks < 1 || plan.ranks > kMostBenchRanks) {
+measure::BenchPlan make_plan(const Options& options) {
+  measure::BenchPlan plan{
+      .ranks = options.ranks == 0 ? std::max(2, measure::allowed_cores()) : options.ranks,
+      .transport = parsed("--transport", options.transport, parse_bench_transport),
+      .encrypt = options.encrypt,
+      .dtype = parsed("--dtype", options.dtype, parse_dtype),
+      .buffers = parsed("--buffers", options.buffers, parse_buffers),
+      .repeats = options.repeats};
+  if (plan.ranks < 1 || plan.ranks > measure::kMostBenchRanks) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
-                                              plan.ranks, kMostBenchRanks));
+                                              plan.ranks, measure::kMostBenchRanks));
   }
-  if (plan.buffers == BufferKind::Shared && !sees_memory(plan)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--buffers: there are no shared buffers with --transport {}",
-                            name(plan.transport)));
+  if (plan.buffers == BufferKind::Shared && !measure::sees_memory(plan)) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--buffers: --transport {} has no shared buffers; use shm or in-process",
+                    name(plan.transport)));
   }
   if (plan.encrypt && plan.transport != TransportKind::Tcp) {
     throw Error(ErrorKind::Usage,
@@ -110,16 +115,16 @@ BenchPlan make_plan(const Options& options) {
                             plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
                             name(plan.transport)));
   }
-  add_cases(plan, options.wishes);
+  add_cases(plan, options.lists);
   return plan;
 }
 
-/// On a terminal, where a run is and what it does now. Standard error stays quiet otherwise.
-BenchProgress progress_line(const BenchPlan& plan) {
+/// On a terminal, how far the run is and which case is next. Standard error stays quiet otherwise.
+measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
   if (isatty(STDERR_FILENO) == 0) {
-    return [](std::size_t, const BenchCase&) {};
+    return [](std::size_t, const measure::BenchCase&) {};
   }
-  return [total = plan.cases.size()](std::size_t done, const BenchCase& next) {
+  return [total = plan.cases.size()](std::size_t done, const measure::BenchCase& next) {
     fmt::print(stderr, "\r\x1b[K[{}/{}] {} {}", done, total, name(next.operation),
                to_text(next.bytes));
     std::fflush(stderr);
@@ -134,16 +139,15 @@ void clear_progress() {
 
 HostCosts costs_of(const Cluster& cluster) {
   if (!cluster.host) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("cluster {} is no host that was measured; 'trireme probe --output FILE' "
-                    "makes such a file",
-                    cluster.name));
+    throw Error(ErrorKind::Usage,
+                fmt::format("cluster {} has no measured host costs; 'trireme probe --output FILE' "
+                            "writes a file with them",
+                            cluster.name));
   }
   return *cluster.host;
 }
 
-/// Of the host that was asked for, or of this one if it has been probed.
+/// Of the given host, or of this one if it has been probed.
 std::optional<HostCosts> load_costs(const Options& options) {
   if (!options.cluster.empty()) {
     return parsed("--cluster", options.cluster,
@@ -151,7 +155,8 @@ std::optional<HostCosts> load_costs(const Options& options) {
   }
   const std::optional<Cluster> host = load_host_file();
   if (!host) {
-    std::cerr << "trireme: no predictions, since this host is unknown: run 'trireme probe' first\n";
+    std::cerr
+        << "trireme: no predictions: this host has not been probed; run 'trireme probe' first\n";
     return std::nullopt;
   }
   return costs_of(*host);
@@ -166,22 +171,10 @@ Tuning load_tuning(const std::string& file) {
   }
 }
 
-void predict(BenchReport& report, const BenchModel& model) {
-  for (BenchRow& row : report.rows) {
-    row.predicted = model.predict(row.what, row.result.chosen);
-    row.floor = model.floor(row.what);
-  }
-}
-
-BenchReport measure(BenchPlan plan) {
-  std::vector<BenchResult> results = run_bench(plan, progress_line(plan));
+measure::BenchReport run_cases(measure::BenchPlan plan) {
+  std::vector<measure::BenchResult> results = measure::run_bench(plan, progress_line(plan));
   clear_progress();
-  BenchReport report{.plan = std::move(plan)};
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    report.rows.push_back({.what = report.plan.cases[i], .result = std::move(results[i])});
-  }
-  mark_best(report);
-  return report;
+  return measure::make_bench_report(std::move(plan), std::move(results));
 }
 
 std::string today() {
@@ -189,48 +182,46 @@ std::string today() {
 }
 
 std::string machine_name() {
-  return fmt::format("{}, {} cores", host_name(), usable_cores());
+  return fmt::format("{}, {} cores", measure::host_name(), measure::allowed_cores());
 }
 
 void run(const Options& options, Outcome& outcome) {
-  BenchPlan plan = make_plan(options);
+  measure::BenchPlan plan = make_plan(options);
   if (!options.tuning.empty()) {
     plan.tuning = parsed("--tuning", options.tuning, load_tuning);
   }
   plan.costs = load_costs(options);
-  BenchReport report = measure(std::move(plan));
-  if (report.plan.costs) {
-    predict(report, BenchModel(report.plan));
-  }
+  const measure::BenchReport report = run_cases(std::move(plan));
   if (!options.svg.empty()) {
-    write_and_say(options.svg, bench_svg(report));
+    write_and_report(options.svg, report::bench_svg(report));
   }
   if (!options.tune.empty()) {
-    write_and_say(options.tune, to_text(make_tuning(report, {machine_name(), today()})));
+    write_and_report(options.tune,
+                     to_text(measure::make_tuning(report, {machine_name(), today()})));
   }
-  std::cout << (options.json ? bench_json(report) : bench_table(report, standard_output().colour));
-  const bool right =
-      std::ranges::all_of(report.rows, [](const BenchRow& row) { return row.result.correct; });
-  outcome.exit_code = right ? 0 : 1;
+  std::cout << (options.json ? report::bench_json(report)
+                             : report::bench_text(report, standard_output().color));
+  const bool correct = std::ranges::all_of(
+      report.rows, [](const measure::BenchRow& row) { return row.result.correct; });
+  outcome.exit_code = correct ? 0 : 1;
 }
 
 void add_options(CLI::App& command, Options& o) {
   command
-      .add_option("operations", o.wishes.operations,
-                  "some, with commas between; one of: all " + names_of(all_operations()))
+      .add_option("operations", o.lists.operations,
+                  "comma-separated; one of: all " + names_of(all_operations()))
       ->required();
-  command.add_option("-n,--ranks", o.ranks, "how many ranks (default: one a core, at least 2)")
-      ->check(CLI::Range(1, kMostBenchRanks));
+  command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)")
+      ->check(CLI::Range(1, measure::kMostBenchRanks));
   command
       .add_option(
-          "--sizes", o.wishes.sizes,
+          "--sizes", o.lists.sizes,
           "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
           "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
       ->capture_default_str();
   command
-      .add_option(
-          "-a,--algorithm", o.wishes.algorithms,
-          "some, with commas between; one of: all automatic direct " + names_of(all_algorithms()))
+      .add_option("-a,--algorithm", o.lists.algorithms,
+                  "comma-separated; one of: all automatic direct " + names_of(all_algorithms()))
       ->capture_default_str();
   command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")
       ->capture_default_str();
@@ -241,17 +232,17 @@ void add_options(CLI::App& command, Options& o) {
       ->capture_default_str();
   command
       .add_option("--repeats", o.repeats,
-                  "timed calls of each case (default: what is worth its time)")
+                  "timed calls per case (default: chosen by the time of a call)")
       ->check(CLI::Range(1, 1'000'000));
   command.add_option(
       "--cluster", o.cluster,
-      "choose and predict by this file of 'trireme probe' (default: that of this host)");
-  command.add_option("--svg", o.svg, "draw measured and predicted times into this file");
+      "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
+  command.add_option("--svg", o.svg, "write a plot of measured and predicted times to this file");
   command.add_option("--tune", o.tune,
-                     "write the measured best of each operation and size into this file");
+                     "write the fastest method of each operation and size to this file");
   command.add_option("--tuning", o.tuning,
-                     "let a file that --tune wrote decide what 'automatic' takes");
-  command.add_flag("--json", o.json, "one JSON object a row, each on its line");
+                     "choose the 'automatic' method from a file written by --tune");
+  command.add_flag("--json", o.json, "one JSON object per row, one row per line");
 }
 
 }  // namespace

@@ -9,10 +9,14 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/estimate_report.h"
 #include "cli/load_model.h"
 #include "cli/parsed.h"
+#include "cli/terminal.h"
+#include "report/estimate_json.h"
+#include "report/estimate_text.h"
+#include "report/example_text.h"
 #include "trireme/error.h"
+#include "trireme/estimate_report.h"
 
 namespace trireme::cli {
 namespace {
@@ -27,7 +31,7 @@ constexpr const char* kExamples =
     "  trireme estimate --model gpt3-175b --tokens 300e9 --mfu 0.4 --devices 1024 --device a100\n"
     "                                                        how many days?\n"
     "  trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16\n"
-    "  trireme estimate --model path/to/config.json          a model of Hugging Face's\n"
+    "  trireme estimate --model path/to/config.json          a Hugging Face model\n"
     "  trireme estimate --example list                       worked examples\n"
     "\n"
     "Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is\n"
@@ -86,10 +90,10 @@ Optimizer parse_optimizer(const std::string& text) {
   if (text == "adagrad") {
     return Adagrad{};
   }
-  refuse(fmt::format("'{}' is no optimizer; use adamw, sgd, momentum or adagrad", text));
+  refuse(fmt::format("unknown optimizer '{}'; use adamw, sgd, momentum or adagrad", text));
 }
 
-/// What the graph computes in; tf32 is a way to multiply f32.
+/// The dtype of the graph; tf32 only changes how f32 is multiplied.
 DType parse_graph_type(const std::string& text) {
   if (text == "tf32") {
     return DType::F32;
@@ -108,10 +112,10 @@ Family parse_family(const std::string& text) {
   if (text == "llama") {
     return Family::Llama;
   }
-  refuse(fmt::format("'{}' is no family of models; use gpt2 or llama", text));
+  refuse(fmt::format("unknown model family '{}'; use gpt2 or llama", text));
 }
 
-/// The value of an option if it was given, else what it would be otherwise.
+/// The value of an option if it was given, else the default.
 std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
   return option > 0 ? option : otherwise;
 }
@@ -136,7 +140,7 @@ void set_sizes(const Options& o, ModelConfig& c) {
   c.context = std::max(given_or(o.context, c.context), o.context > 0 ? 0 : o.length);
 }
 
-/// Whether the model is no longer the one that has the name.
+/// Whether the options change the named model.
 bool is_resized(const Options& o) {
   return o.untied || !o.family.empty() ||
          std::ranges::any_of(std::array{o.layers, o.width, o.heads, o.key_heads, o.head_width,
@@ -145,8 +149,8 @@ bool is_resized(const Options& o) {
                              [](std::int64_t size) { return size > 0; });
 }
 
-/// A name, or a path to a config.json. Experts have as many places as those of the presets: what is estimated is
-/// a training, where a place for every token with every expert would be wasted.
+/// A name, or a path to a config.json. Experts get the capacity of the presets: in training, room for every token
+/// with every expert would be wasted.
 Architecture named_architecture(const std::string& model) {
   if (!is_model_path(model)) {
     return architecture(model);
@@ -196,7 +200,7 @@ EstimateRequest make_request(const Options& o) {
   if (!o.step_time.empty()) {
     request.step_time = parsed("--step-time", o.step_time, parse_seconds);
     if (request.step_time->count <= 0) {
-      refuse("--step-time: a step takes more than no time");
+      refuse("--step-time: must be more than 0");
     }
   }
   if (o.tokens > 0) {
@@ -210,11 +214,13 @@ EstimateRequest make_request(const Options& o) {
 
 void run_example(const Options& o) {
   if (o.example == "list") {
-    std::cout << (o.json ? example_list_json() : example_list_text(standard_output()));
+    std::cout << (o.json ? report::example_list_json()
+                         : report::example_list_text(standard_output()));
     return;
   }
   const Example shown = parsed("--example", o.example, example);
-  std::cout << (o.json ? example_json(shown) : example_text(shown, standard_output()));
+  std::cout << (o.json ? report::example_json(shown)
+                       : report::example_text(shown, standard_output()));
 }
 
 void run(const Options& o) {
@@ -223,8 +229,9 @@ void run(const Options& o) {
     return;
   }
   const EstimateReport report = make_estimate(make_request(o));
-  std::cout << (o.json ? estimate_json(report)
-                       : estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
+  std::cout << (o.json
+                    ? report::estimate_json(report)
+                    : report::estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
 }
 
 std::string words(const std::vector<std::string>& names) {
@@ -249,7 +256,7 @@ void add_what_options(CLI::App& command, Options& o) {
       ->check(CLI::Range(std::int64_t{1}, kMost));
   command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()))
       ->capture_default_str();
-  command.add_option("--devices", o.devices, "how many devices, each with a batch of its own")
+  command.add_option("--devices", o.devices, "number of devices, each with its own batch")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 24));
   command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->capture_default_str();
@@ -258,10 +265,12 @@ void add_what_options(CLI::App& command, Options& o) {
   command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad")
       ->capture_default_str();
   command.add_option("--step-time", o.step_time,
-                     "a measured step, such as 350ms: gives MFU and HFU");
-  command.add_option("--tokens", o.tokens, "of a whole run, such as 300e9: gives FLOPs and days")
+                     "measured time of a step, such as 350ms: gives MFU and HFU");
+  command
+      .add_option("--tokens", o.tokens,
+                  "tokens of a whole run, such as 300e9: gives FLOPs and days")
       ->check(CLI::PositiveNumber);
-  command.add_option("--mfu", o.mfu, "that the run reaches, such as 0.4 (default: of --step-time)")
+  command.add_option("--mfu", o.mfu, "of the run, such as 0.4 (default: from --step-time)")
       ->check(CLI::Range(1e-6, 1.0));
 }
 
@@ -282,11 +291,11 @@ void add_size_options(CLI::App& command, Options& o) {
   size("--vocabulary", o.vocabulary, "words");
   size("--context", o.context, "longest sequence");
   size("--experts", o.experts, "of a mixture, in each block that has them");
-  size("--experts-per-token", o.experts_per_token, "that a token is sent to");
+  size("--experts-per-token", o.experts_per_token, "that each token is routed to");
   size("--expert-hidden", o.expert_hidden, "width of one expert (default: as --hidden)");
-  size("--shared-experts", o.shared_experts, "that every token passes besides");
-  size("--mixture-every", o.mixture_every, "experts in every so-many-th block only");
-  command.add_flag("--untied", o.untied, "the output layer has weights of its own")
+  size("--shared-experts", o.shared_experts, "that every token passes as well");
+  size("--mixture-every", o.mixture_every, "experts only in every n-th block");
+  command.add_flag("--untied", o.untied, "the output layer has its own weights")
       ->group("Sizes, in place of the model's");
 }
 

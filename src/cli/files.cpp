@@ -1,65 +1,10 @@
 #include "cli/files.h"
 
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <system_error>
-#include <utility>
-
 #include <fmt/format.h>
 
-#include "base/disk.h"
-#include "trireme/error.h"
-
 namespace trireme::cli {
-namespace {
 
-[[noreturn]] void fail(std::string_view action, const std::string& path) {
-  const int reason = errno;
-  throw Error(ErrorKind::System, fmt::format("cannot {} '{}': {}", action, path,
-                                             std::generic_category().message(reason)));
-}
-
-void write_into(const std::string& path, std::string_view content) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file.write(content.data(), static_cast<std::streamsize>(content.size()));
-  file.close();
-  if (!file) {
-    fail("write", path);
-  }
-}
-
-}  // namespace
-
-std::string read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) {
-    text << file.rdbuf();
-  }
-  if (!file.is_open() || file.bad() || errno != 0) {
-    fail("read", path);
-  }
-  return std::move(text).str();
-}
-
-void write_file(const std::string& path, std::string_view content) {
-  std::error_code ignored;
-  const std::filesystem::file_status target = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {
-    write_into(path, content);  // a device or a pipe: there is nothing to replace
-    return;
-  }
-  // Where the path is a link, the file behind it is replaced and the link stays.
-  const std::string real = std::filesystem::weakly_canonical(path, ignored).string();
-  const std::string& place = real.empty() ? path : real;
-  replace_file(place, content);
-}
-
-void write_and_say(const std::string& path, std::string_view content) {
+void write_and_report(const std::string& path, std::string_view content) {
   write_file(path, content);
   fmt::print(stderr, "trireme: wrote {}\n", path);
 }

@@ -1,18 +1,14 @@
-// Reading and writing whole files.
+// Files that a command writes for its user.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/files.h"
+
 namespace trireme::cli {
 
-/// Throws Error(System) that names the file and the reason.
-[[nodiscard]] std::string read_file(const std::string& path);
-
-/// Writes under a temporary name beside `path`, then renames: the file is there whole or as it was
-/// before. Throws Error(System) that names the file and the reason.
-void write_file(const std::string& path, std::string_view content);
-/// The same, and a line on standard error that says so.
-void write_and_say(const std::string& path, std::string_view content);
+/// Writes the file (see trireme::write_file) and reports it on standard error.
+void write_and_report(const std::string& path, std::string_view content);
 
 }  // namespace trireme::cli

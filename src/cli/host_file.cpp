@@ -1,12 +1,10 @@
 #include "cli/host_file.h"
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
-#include <unistd.h>
-
 #include "cli/load_cluster.h"
+#include "measure/host_cluster.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -20,23 +18,17 @@ std::string absolute_path_in(const char* variable) {
 
 }  // namespace
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return known ? name.data() : "localhost";
-}
-
 std::string host_file_path() {
   std::string folder = absolute_path_in("XDG_CACHE_HOME");
   if (folder.empty()) {
     const std::string home = absolute_path_in("HOME");
     if (home.empty()) {
       throw Error(ErrorKind::Usage,
-                  "there is no folder for the numbers of this host: set HOME or XDG_CACHE_HOME");
+                  "no folder for the costs of this host: set HOME or XDG_CACHE_HOME");
     }
     folder = home + "/.cache";
   }
-  return folder + "/trireme/" + host_name() + ".cluster.json";
+  return folder + "/trireme/" + measure::host_name() + ".cluster.json";
 }
 
 std::optional<Cluster> load_host_file() {

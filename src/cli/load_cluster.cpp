@@ -14,12 +14,11 @@ bool is_file_name(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-/// What to say on top of an unknown name: that it is a device, if it is one, and that files are
-/// fine too.
+/// A hint for an unknown name: whether it is a device, and that files work too.
 std::string hint(const std::string& name) {
   const std::vector<std::string> devices = device_preset_names();
   const bool device = std::find(devices.begin(), devices.end(), name) != devices.end();
-  return fmt::format("{}give a preset of 'trireme cluster' or a file: *.json, or a path with '/'",
+  return fmt::format("{}use a preset of 'trireme cluster' or a file: *.json, or a path with '/'",
                      device ? fmt::format("'{}' is a device; ", name) : "");
 }
 

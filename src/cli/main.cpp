@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,7 +29,7 @@ constexpr int kUsage = 2;
 constexpr const char* kFooter =
     "Examples:\n"
     "  trireme train                                       train a small GPT, a minute\n"
-    "  trireme tour                                        two minutes with what there is\n"
+    "  trireme tour                                        a two-minute tour\n"
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
     "  trireme pipeline --compare                          which pipeline schedule idles least\n"
@@ -40,7 +42,7 @@ constexpr const char* kFooter =
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
 
 /// Help that shows an option's value and default, not its relations to other options: those are
-/// told when they are broken.
+/// reported when violated.
 class PlainFormatter : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -56,7 +58,7 @@ void print_error(const std::string& message) {
   std::cerr << "trireme: " << message << "\n";
 }
 
-/// "'shedule' is no command; did you mean schedule?", or nothing if the first word is one.
+/// "unknown command 'shedule'; did you mean schedule?", or "" if the first word is a command.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') {
     return {};
@@ -71,10 +73,25 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const std::optional<std::string> nearest = nearest_word(argv[1], names);
   const std::string hint =
       nearest ? "did you mean " + *nearest + "?" : "use " + list_words(names, "or");
-  return std::string("'") + argv[1] + "' is no command; " + hint;
+  return std::string("unknown command '") + argv[1] + "'; " + hint;
 }
 
-/// "--batch: '1.5' is not the kind of number that it takes" for what the library calls a failed conversion.
+/// Why the library could not convert a value: it takes integers or real numbers.
+std::string conversion_problem(const std::string& value) {
+  std::size_t used = 0;
+  try {
+    (void)std::stod(value, &used);
+  } catch (const std::logic_error&) {
+    used = 0;
+  }
+  if (used == 0 || used != value.size()) {
+    return "expected a number";
+  }
+  return value.find_first_not_of("+-0123456789") == std::string::npos ? "out of range"
+                                                                      : "expected an integer";
+}
+
+/// "--batch: invalid value '1.5': expected an integer" for what the library calls a failed conversion.
 std::string plain_message(const CLI::ParseError& error) {
   constexpr std::string_view kConversion = "Could not convert: ";
   std::string message = error.what();
@@ -82,11 +99,12 @@ std::string plain_message(const CLI::ParseError& error) {
   if (!message.starts_with(kConversion) || equals == std::string::npos) {
     return message;
   }
-  return message.substr(kConversion.size(), equals - kConversion.size()) + ": '" +
-         message.substr(equals + 3) + "' is not the kind of number that it takes";
+  const std::string value = message.substr(equals + 3);
+  return message.substr(kConversion.size(), equals - kConversion.size()) + ": invalid value '" +
+         value + "': " + conversion_problem(value);
 }
 
-/// One line for a command-line mistake, and where to read on.
+/// One line for a command-line mistake, and where to read more.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
     return app.exit(error);  // --help and --version arrive here
@@ -101,7 +119,7 @@ void flush_output() {
   std::cout.flush();
   if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     throw Error(ErrorKind::System,
-                "cannot write to standard output; is the disk full, or its reader gone?");
+                "cannot write to standard output: the disk is full or the reader has exited");
   }
 }
 
@@ -140,7 +158,7 @@ int guarded_run(int argc, char** argv) {
   } catch (const Bug& bug) {
     print_error(std::string("internal error, please report it: ") + bug.what());
   } catch (const std::bad_alloc&) {
-    print_error("out of memory; ask for fewer ranks or blocks");
+    print_error("out of memory; use fewer ranks or blocks");
   } catch (const std::exception& error) {
     print_error(error.what());
   }

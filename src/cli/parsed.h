@@ -10,7 +10,7 @@
 
 namespace trireme::cli {
 
-/// Parses the value of an option; a complaint starts with the option's name.
+/// Parses the value of an option; an error message starts with the option's name.
 template <class Parse>
 auto parsed(std::string_view option, const std::string& value, const Parse& parse) {
   try {

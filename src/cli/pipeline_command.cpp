@@ -6,10 +6,15 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/draw/pipeline_svg.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
-#include "cli/pipeline_report.h"
+#include "cli/terminal.h"
+#include "report/draw/pipeline_svg.h"
+#include "report/pipeline_json.h"
+#include "report/pipeline_text.h"
+#include "simulate/pipeline_comparison.h"
+#include "simulate/pipeline_report.h"
+#include "simulate/pipeline_trace.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -23,9 +28,9 @@ constexpr const char* kExamples =
     "  trireme pipeline --schedule 1f1b --text > my.pipeline\n"
     "  trireme pipeline --file my.pipeline --json | jq .bubble\n"
     "\n"
-    "Time is predicted and has no unit: say how long a rank takes for one micro-batch. With "
+    "Times are predicted and have no unit: give the time of a rank for one micro-batch. With "
     "several\n"
-    "stages a rank, each takes its part of that.";
+    "stages per rank, each takes its share of that.";
 
 struct Options {
   std::string schedule = "1f1b";
@@ -48,64 +53,62 @@ std::string schedule_names() {
   return names;
 }
 
-PipelineReport report_from_catalogue(const Options& options) {
+simulate::PipelineReport report_from_catalog(const Options& options) {
   const PipelineSchedule schedule =
       parsed("--schedule", options.schedule,
              [](const std::string& name) { return find_pipeline_schedule(name); });
   if (options.chunks_given && !schedule.has_chunks) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("--chunks: {} does not let one choose; it is for interleaved", schedule.name));
+    throw Error(ErrorKind::Usage,
+                fmt::format("--chunks: {} has a fixed number; use interleaved", schedule.name));
   }
   if (const std::string unfit = find_unfit(schedule, options.size); !unfit.empty()) {
     throw Error(ErrorKind::Usage, fmt::format("--stages: {}", unfit));
   }
-  PipelineReport report = make_pipeline_report(schedule.make(options.size), options.durations);
-  report.description = schedule.description;
-  report.formula = schedule.bubble;
-  return report;
+  return simulate::make_pipeline_report(schedule, options.size, options.durations);
 }
 
-PipelineReport make_report(const Options& options) {
+simulate::PipelineReport make_report(const Options& options) {
   if (options.file.empty()) {
-    return report_from_catalogue(options);
+    return report_from_catalog(options);
   }
-  return make_pipeline_report(parsed(options.file, read_file(options.file), parse_pipeline),
-                              options.durations);
+  return simulate::make_pipeline_report(
+      parsed(options.file, read_file(options.file), parse_pipeline), options.durations);
 }
 
-void write_files(const Options& options, const PipelineReport& report) {
+void write_files(const Options& options, const simulate::PipelineReport& report) {
   if (options.svg.empty() && options.trace.empty()) {
     return;
   }
   if (!report.problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: a wrong table has no timeline: {}", options.file,
-                                              report.problems.front()));
+    throw Error(ErrorKind::Input, fmt::format("{}: an invalid table has no timeline: {}",
+                                              options.file, report.problems.front()));
   }
   if (!options.svg.empty()) {
-    write_and_say(options.svg, pipeline_svg(report));
+    write_and_report(options.svg, report::pipeline_svg(report));
   }
   if (!options.trace.empty()) {
-    write_and_say(options.trace, to_chrome_json(pipeline_trace(report)));
+    write_and_report(options.trace, to_chrome_json(simulate::pipeline_trace(report)));
   }
 }
 
 void run_pipeline(const Options& options, Outcome& outcome) {
-  const PipelineReport report = make_report(options);
+  const simulate::PipelineReport report = make_report(options);
   write_files(options, report);
   std::cout << (options.text   ? to_text(report.table)
-                : options.json ? pipeline_json(report)
-                               : pipeline_text(report, standard_output()));
+                : options.json ? report::pipeline_json(report)
+                               : report::pipeline_text(report, standard_output()));
   outcome.exit_code = report.problems.empty() ? 0 : 1;
 }
 
 void run_comparison(const Options& options) {
-  const PipelineComparison comparison = compare_pipelines(options.size, options.durations);
+  const simulate::PipelineComparison comparison =
+      simulate::compare_pipelines(options.size, options.durations);
   if (!options.svg.empty()) {
-    write_and_say(options.svg, pipelines_svg(comparison));
+    write_and_report(options.svg, report::pipelines_svg(comparison));
   }
-  std::cout << (options.json ? comparison_json(comparison)
-                             : comparison_text(comparison, standard_output().colour));
+  std::cout << (options.json
+                    ? report::pipeline_comparison_json(comparison)
+                    : report::pipeline_comparison_text(comparison, standard_output().color));
 }
 
 void add_what_options(CLI::App& command, Options& o) {
@@ -113,11 +116,13 @@ void add_what_options(CLI::App& command, Options& o) {
   command.add_option("-s,--schedule", o.schedule, "one of: " + schedule_names())
       ->capture_default_str()
       ->excludes(file);
-  command.add_option("-d,--stages", o.size.ranks, "how many ranks the model is cut for")
+  command
+      .add_option("-d,--stages", o.size.ranks, "number of ranks that the model is partitioned over")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostPipelineRanks))
       ->excludes(file);
-  command.add_option("-n,--microbatches", o.size.microbatches, "into how many the batch is cut")
+  command
+      .add_option("-n,--microbatches", o.size.microbatches, "number of micro-batches of the batch")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostMicrobatches))
       ->excludes(file);
@@ -143,8 +148,8 @@ void add_duration_options(CLI::App& command, Options& o) {
 void add_output_options(CLI::App& command, Options& o) {
   auto* json = command.add_flag("--json", o.json, "one JSON object: facts, cost, and all tasks");
   command.add_flag("--text", o.text, "the .pipeline text, which --file reads back")->excludes(json);
-  command.add_option("--svg", o.svg, "draw it into this file");
-  command.add_option("--trace", o.trace, "write the timeline into this file, for Perfetto");
+  command.add_option("--svg", o.svg, "write a picture to this file");
+  command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
   auto* compare = command.add_flag("--compare", o.compare, "all schedules side by side instead");
   for (const char* other : {"--file", "--schedule", "--text", "--trace"}) {
     compare->excludes(command.get_option(other));

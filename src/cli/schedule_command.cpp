@@ -8,13 +8,18 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/compare.h"
-#include "cli/draw/drawing.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/parsed.h"
-#include "cli/schedule_report.h"
-#include "cli/schedule_trace.h"
+#include "cli/terminal.h"
+#include "report/comparison_json.h"
+#include "report/comparison_text.h"
+#include "report/draw/drawing.h"
+#include "report/schedule_json.h"
+#include "report/schedule_text.h"
+#include "simulate/algorithm_comparison.h"
+#include "simulate/schedule_report.h"
+#include "simulate/schedule_trace.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
 
@@ -61,15 +66,6 @@ struct Options {
   bool ranks_given = false;
 };
 
-CostModel cluster_costs(const Cluster& cluster) {
-  CostModel costs{{}, cluster.gamma};
-  for (const Link& link : cluster.links) {
-    costs.levels.push_back({link.reach, link.alpha, link.beta});
-  }
-  costs.levels.back().span = 0;
-  return costs;
-}
-
 /// The cost model and, where a cluster was named, its number of devices as the number of ranks.
 CostModel make_costs(Options& options) {
   if (options.cluster.empty()) {
@@ -90,7 +86,7 @@ CostModel make_costs(Options& options) {
             options.cluster.substr(0, options.cluster.find(':')),
             (options.ranks + cluster.devices_per_node - 1) / cluster.devices_per_node));
   }
-  return cluster_costs(cluster);
+  return simulate::cluster_costs(cluster);
 }
 
 Payload make_payload(const Options& options) {
@@ -102,7 +98,7 @@ Payload make_payload(const Options& options) {
   const Bytes element = size_of(parsed("--dtype", options.dtype, parse_dtype));
   if (bytes.count % element.count != 0) {
     throw Error(ErrorKind::Usage,
-                fmt::format("--size: {} bytes are no whole number of {} elements ({} bytes each)",
+                fmt::format("--size: {} bytes are not a multiple of the {} element size ({} bytes)",
                             bytes.count, options.dtype, element.count));
   }
   return {bytes.count / element.count, element.count};
@@ -116,7 +112,7 @@ Switching parse_switching(const std::string& text) {
     return Switching::StoreAndForward;
   }
   throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no way of switching; use wormhole or store-and-forward", text));
+              fmt::format("unknown switching '{}'; use wormhole or store-and-forward", text));
 }
 
 struct SizeRange {
@@ -127,13 +123,17 @@ struct SizeRange {
 SizeRange parse_sizes(const std::string& text) {
   const std::vector<std::string_view> ends = split(text, ':');
   if (ends.size() != 2) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("'{}' is no range of sizes; write it like 8:1GiB", text));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("invalid range of sizes '{}': expected FIRST:LAST, such as 8:1GiB", text));
   }
   const Bytes first = parse_bytes(ends[0]);
   const Bytes last = parse_bytes(ends[1]);
   if (first.count < 1 || last < first) {
-    throw Error(ErrorKind::Usage, fmt::format("'{}' does not go up from at least 1 byte", text));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("invalid range of sizes '{}': expected ascending sizes of at least 1 byte",
+                    text));
   }
   return {first, last};
 }
@@ -146,14 +146,14 @@ Operation required_operation(const Options& options) {
   return parse_operation(options.operation);
 }
 
-/// What to build: the algorithm that was asked for, or the one predicted fastest.
+/// What to build: the requested algorithm, or the one predicted fastest.
 struct Decision {
   Algorithm algorithm;
   BuildOptions build;
   std::string reason;
 };
 
-/// Refuses ranks and roots that cannot be before anything is computed from them.
+/// Rejects invalid ranks and roots before anything is computed from them.
 void check_numbers(const Options& options, Operation operation) {
   const Algorithm any = algorithms_for(operation).front();
   (void)parsed("--ranks", "", [&](const std::string&) {
@@ -166,9 +166,9 @@ void check_numbers(const Options& options, Operation operation) {
 
 Decision decide(const Options& options, Operation operation, Bytes bytes, const CostModel& costs) {
   check_numbers(options, operation);
-  const BuildOptions asked{
+  const BuildOptions requested{
       .ranks = options.ranks, .root = options.root, .ranks_per_node = options.per_node};
-  Decision decision{Algorithm::Mst, asked, ""};
+  Decision decision{Algorithm::Mst, requested, ""};
   if (options.algorithm == "auto") {
     Selector selector(costs);
     const Selector::Query query{
@@ -177,7 +177,7 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
     decision = {best.algorithm, best.options, selector.explain(query)};
   } else {
     decision.algorithm = parsed("--algorithm", options.algorithm, parse_algorithm);
-    (void)formula_text(operation, decision.algorithm);  // says so if it does not do the operation
+    (void)formula_text(operation, decision.algorithm);  // throws if it does not do the operation
     decision.build.segments =
         best_segments(operation, decision.algorithm, options.ranks, bytes, costs);
     if (decision.build.ranks_per_node == 0 && !costs.is_uniform() &&
@@ -187,11 +187,11 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
   }
   if (options.segments != 0 && !has_segments(decision.algorithm)) {
     throw Error(ErrorKind::Usage,
-                fmt::format("--segments: {} has none; they are for chain and double-tree",
+                fmt::format("--segments: {} has no segments; use chain or double-tree",
                             name(decision.algorithm)));
   }
   if (options.per_node != 0 && decision.algorithm != Algorithm::TwoLevel) {
-    throw Error(ErrorKind::Usage, fmt::format("--per-node: {} knows no nodes; it is for two-level",
+    throw Error(ErrorKind::Usage, fmt::format("--per-node: {} ignores nodes; use two-level",
                                               name(decision.algorithm)));
   }
   if (options.segments != 0) {
@@ -200,45 +200,36 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
   return decision;
 }
 
-/// A file says everything itself; an operation beside it would be ignored.
-ScheduleReport report_from_file(const Options& options, const Payload& payload,
-                                const CostModel& costs) {
+/// A file names its operation; another one on the command line would be ignored.
+simulate::ScheduleReport report_from_file(const Options& options, const Payload& payload,
+                                          const CostModel& costs) {
   if (!options.operation.empty()) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--file: the file says which operation it is; leave out '{}'",
-                            options.operation));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--file: the file names its operation; leave out '{}'", options.operation));
   }
   Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
-  return make_report(std::move(schedule), payload, costs);
+  return simulate::make_schedule_report(std::move(schedule), payload, costs);
 }
 
-ScheduleReport report_from_catalogue(const Options& options, const Payload& payload,
-                                     const CostModel& costs) {
+simulate::ScheduleReport report_from_catalog(const Options& options, const Payload& payload,
+                                             const CostModel& costs) {
   const Operation operation = required_operation(options);
   const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
   const Decision decision = decide(options, operation, bytes, costs);
-  ScheduleReport report =
-      make_report(build(operation, decision.algorithm, decision.build), payload, costs);
+  simulate::ScheduleReport report = simulate::make_schedule_report(
+      simulate::ScheduleRecipe{operation, decision.algorithm, decision.build}, payload, costs);
   report.reason = decision.reason;
-  report.formula = formula_text(operation, decision.algorithm);
-  report.formula_seconds = formula(operation, decision.algorithm, decision.build)
-                               .at(static_cast<double>(bytes.count), costs);
-  if (has_segments(decision.algorithm)) {
-    report.formula += fmt::format(", k = {}", decision.build.segments);
-  }
   return report;
 }
 
-NetworkReport make_network(const Options& options, const ScheduleReport& report) {
-  NetworkReport network;
-  network.topology = parsed("--topology", options.topology, [&](const std::string& text) {
+simulate::NetworkReport make_network(const Options& options,
+                                     const simulate::ScheduleReport& report) {
+  Topology topology = parsed("--topology", options.topology, [&](const std::string& text) {
     return parse_topology(text, report.schedule.ranks);
   });
-  const LinkLevel& link = report.costs.levels.front();
-  network.costs = {link.alpha, link.beta, report.costs.gamma,
-                   parsed("--switching", options.switching, parse_switching)};
-  network.timing = time_on(network.topology, report.schedule, report.payload, network.costs);
-  return network;
+  return simulate::make_network_report(report, std::move(topology),
+                                       parsed("--switching", options.switching, parse_switching));
 }
 
 void run_comparison(Options options) {
@@ -250,38 +241,41 @@ void run_comparison(Options options) {
   const auto compare_by = [&](double factor) {
     const Selector::Query query{
         .operation = operation, .ranks = options.ranks, .root = options.root};
-    return compare(selector, query, size_range(range.first, range.last, factor));
+    return simulate::compare(selector, query,
+                             simulate::size_range(range.first, range.last, factor));
   };
   if (!options.svg.empty()) {
-    write_and_say(options.svg,
-                  comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
+    write_and_report(
+        options.svg,
+        report::comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
   }
-  const Comparison comparison = compare_by(8);
-  std::cout << (options.json ? comparison_json(comparison)
-                             : comparison_table(comparison, standard_output().colour));
+  const simulate::Comparison comparison = compare_by(8);
+  std::cout << (options.json ? report::comparison_json(comparison)
+                             : report::comparison_text(comparison, standard_output().color));
 }
 
 void run_schedule(Options options, Outcome& outcome) {
   const CostModel costs = make_costs(options);
   const Payload payload = make_payload(options);
-  ScheduleReport report = options.file.empty() ? report_from_catalogue(options, payload, costs)
-                                               : report_from_file(options, payload, costs);
+  simulate::ScheduleReport report = options.file.empty()
+                                        ? report_from_catalog(options, payload, costs)
+                                        : report_from_file(options, payload, costs);
   if (!options.topology.empty()) {
     report.network = make_network(options, report);
   }
   if (!options.svg.empty()) {
-    write_and_say(options.svg, schedule_svg(report.schedule, {report.payload, report.costs}));
+    write_and_report(options.svg,
+                     report::schedule_svg(report.schedule, {report.payload, report.costs}));
   }
   if (!options.trace.empty()) {
-    write_and_say(options.trace, to_chrome_json(predicted_trace(report)));
+    write_and_report(options.trace, to_chrome_json(simulate::predicted_trace(report)));
   }
   if (options.text) {
     std::cout << to_text(report.schedule);
   } else if (options.json) {
-    std::cout.flush();
-    print_report_json(report);
+    report::write_schedule_json(report, [](std::string_view piece) { std::cout << piece; });
   } else {
-    std::cout << report_text(report, standard_output());
+    std::cout << report::schedule_text(report, standard_output());
   }
   outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
 }
@@ -294,7 +288,7 @@ void add_what_options(CLI::App& command, Options& o) {
                   "one of: auto (the fastest) " + names_of(all_algorithms()))
       ->capture_default_str()
       ->excludes(file);
-  command.add_option("-p,--ranks", o.ranks, "how many ranks")
+  command.add_option("-p,--ranks", o.ranks, "number of ranks")
       ->capture_default_str()
       ->excludes(file);
   command.add_option("--root", o.root, "the root of broadcast, reduce, scatter, gather")
@@ -304,7 +298,7 @@ void add_what_options(CLI::App& command, Options& o) {
       .add_option("-n,--size", o.size,
                   "bytes of the whole vector (alltoall: of one rank's send buffer)")
       ->capture_default_str();
-  command.add_option("--dtype", o.dtype, "blocks are cut between elements of this type")
+  command.add_option("--dtype", o.dtype, "element type; blocks hold whole elements")
       ->capture_default_str();
   command
       .add_option("--segments", o.segments, "segments of chain and double-tree (default: the best)")
@@ -337,11 +331,10 @@ void add_model_options(CLI::App& command, Options& o) {
 }
 
 void add_output_options(CLI::App& command, Options& o) {
-  auto* json = command.add_flag("--json", o.json, "one JSON object: facts, cost, and all steps");
+  auto* json = command.add_flag("--json", o.json, "one JSON object: facts, costs, and all steps");
   command.add_flag("--text", o.text, "the .schedule text, which --file reads back")->excludes(json);
-  command.add_option("--svg", o.svg, "draw it into this file");
-  command.add_option("--trace", o.trace,
-                     "write the predicted timeline into this file, for Perfetto");
+  command.add_option("--svg", o.svg, "write a picture to this file");
+  command.add_option("--trace", o.trace, "write the predicted timeline to this file, for Perfetto");
 }
 
 void add_compare_options(CLI::App& command, Options& o) {

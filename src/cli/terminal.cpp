@@ -1,10 +1,7 @@
 #include "cli/terminal.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,36 +13,13 @@ Terminal standard_output() {
     return terminal;
   }
   // Read once at the start of a command, before there is a second thread.
-  const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
-  terminal.colour = no_colour == nullptr || *no_colour == '\0';
+  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
+  terminal.color = no_color == nullptr || *no_color == '\0';
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.width = size.ws_col;
   }
   return terminal;
-}
-
-std::string styled(std::string_view text, Style style, bool colour) {
-  static constexpr std::array<std::string_view, 4> kCodes{"1", "2", "32", "31"};
-  if (!colour) {
-    return std::string(text);
-  }
-  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(static_cast<std::size_t>(style)), text);
-}
-
-int display_width(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
-std::string padded(std::string_view text, int width) {
-  return std::string(text) +
-         std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ');
-}
-
-std::string right_aligned(std::string_view text, int width) {
-  return std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ') +
-         std::string(text);
 }
 
 }  // namespace trireme::cli

@@ -1,29 +1,18 @@
-// What standard output can show: colours and width.
+// What standard output can show: colors and width.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include "report/text_style.h"
 
 namespace trireme::cli {
 
-struct Terminal {
-  bool colour = false;
-  int width = 100;  ///< columns; 100 where it is no terminal
-};
+using report::display_width;
+using report::padded;
+using report::right_aligned;
+using report::Style;
+using report::styled;
+using report::Terminal;
 
-/// Looks at standard output and the environment (NO_COLOR).
+/// Of standard output and the environment (NO_COLOR).
 [[nodiscard]] Terminal standard_output();
-
-enum class Style { Bold, Dim, Good, Bad };
-
-/// The text in this style, or as it is where there are no colours.
-[[nodiscard]] std::string styled(std::string_view text, Style style, bool colour);
-
-/// Columns that UTF-8 text takes: one for each character that is not a continuation byte.
-[[nodiscard]] int display_width(std::string_view text);
-
-/// The text, filled with spaces to `width` columns on its right (or on its left).
-[[nodiscard]] std::string padded(std::string_view text, int width);
-[[nodiscard]] std::string right_aligned(std::string_view text, int width);
 
 }  // namespace trireme::cli

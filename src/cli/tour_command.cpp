@@ -6,14 +6,17 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/compare.h"
-#include "cli/schedule_report.h"
+#include "cli/terminal.h"
+#include "report/comparison_json.h"
+#include "report/comparison_text.h"
+#include "report/schedule_text.h"
+#include "simulate/algorithm_comparison.h"
+#include "simulate/schedule_report.h"
 
 namespace trireme::cli {
 namespace {
 
-/// Three workers, three chunks of two numbers: the example that ring all-reduce is usually taught
-/// with.
+/// Three workers, three chunks of two numbers: the usual textbook example of ring all-reduce.
 Values three_workers() {
   return {{{5, 13}, {8, 19}, {42, 1}}, {{8, 11}, {4, 2}, {7, 7}}, {{9, 27}, {3, 15}, {8, 4}}};
 }
@@ -49,38 +52,38 @@ std::string state_line(const State& state) {
 
 const CostModel kCosts;  // alpha 1 us, beta 1 ns/B, gamma 0.1 ns/B
 
-std::string catalogue_report(Operation operation, Algorithm algorithm, Rank ranks,
-                             const Terminal& terminal) {
-  ScheduleReport report =
-      make_report(build(operation, algorithm, {.ranks = ranks}), {1 << 20}, kCosts);
-  report.formula = formula_text(operation, algorithm);
-  report.formula_seconds = formula(operation, algorithm, {.ranks = ranks}).at(1 << 20, kCosts);
-  return report_text(report, terminal);
+std::string catalog_report(Operation operation, Algorithm algorithm, Rank ranks,
+                           const Terminal& terminal) {
+  return report::schedule_text(
+      simulate::make_schedule_report(
+          simulate::ScheduleRecipe{operation, algorithm, {.ranks = ranks}}, {1 << 20}, kCosts),
+      terminal);
 }
 
-Comparison tour_comparison() {
+simulate::Comparison tour_comparison() {
   Selector selector(kCosts);
-  return compare(selector, {.operation = Operation::Allreduce, .ranks = 8},
-                 size_range({64}, {1 << 26}, 16));
+  return simulate::compare(selector, {.operation = Operation::Allreduce, .ranks = 8},
+                           simulate::size_range({64}, {1 << 26}, 16));
 }
 
 void print_tour(const Terminal& terminal) {
   const auto heading = [&](std::string_view text) {
-    std::cout << "\n" << styled(text, Style::Bold, terminal.colour) << "\n\n";
+    std::cout << "\n" << styled(text, Style::Bold, terminal.color) << "\n\n";
   };
   std::cout << "A collective is a schedule: data that is drawn, timed, verified, reversed and "
                "composed.\n";
-  heading("1. Ring all-reduce, three workers: each chunk goes round once adding, once copying");
+  heading(
+      "1. Ring all-reduce, three workers: each chunk circulates twice, first adding, then copying");
   for (const State& state : ring_states()) {
     std::cout << state_line(state);
   }
   heading("2. The same schedule for four ranks, who sends which block to whom");
-  std::cout << catalogue_report(Operation::Allreduce, Algorithm::Ring, 4, terminal);
+  std::cout << catalog_report(Operation::Allreduce, Algorithm::Ring, 4, terminal);
   heading("3. A spanning tree takes fewer rounds with whole vectors");
-  std::cout << catalogue_report(Operation::Broadcast, Algorithm::Mst, 8, terminal);
-  heading("4. Which one to take depends on the size");
-  std::cout << comparison_table(tour_comparison(), terminal.colour);
-  heading("Go on with");
+  std::cout << catalog_report(Operation::Broadcast, Algorithm::Mst, 8, terminal);
+  heading("4. Which one is fastest depends on the size");
+  std::cout << report::comparison_text(tour_comparison(), terminal.color);
+  heading("Continue with");
   std::cout << "  trireme schedule --help\n"
                "  trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg\n"
                "  trireme schedule allreduce --compare --ranks 16 --svg compare.svg\n"
@@ -94,7 +97,7 @@ void print_tour_json() {
     states.push_back({{"title", state.title}, {"workers", state.values}});
   }
   const Json json{{"ring_allreduce_of_three", states},
-                  {"comparison", Json::parse(comparison_json(tour_comparison()))}};
+                  {"comparison", Json::parse(report::comparison_json(tour_comparison()))}};
   std::cout << json.dump(2) << "\n";
 }
 
@@ -102,7 +105,7 @@ void print_tour_json() {
 
 void add_tour_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("tour", "A short tour of what there is to see");
+  CLI::App* command = app.add_subcommand("tour", "A short tour of schedules and algorithms");
   command->add_flag("--json", *json, "the numbers of the tour as one JSON object");
   command->footer("Examples:\n  trireme tour\n  trireme tour --json | jq .comparison.crossovers");
   command->callback([json] { *json ? print_tour_json() : print_tour(standard_output()); });

@@ -180,7 +180,7 @@ std::string final_loss_text(const TrainEnd& e) {
 }
 
 void print_losses(const TrainFacts& f, const TrainEnd& e) {
-  fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, standard_output().colour));
+  fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, standard_output().color));
   if (f.vocabulary > 0) {
     fmt::print("    {:.3f}  from guessing evenly among the {} tokens there are\n",
                std::log(static_cast<double>(f.vocabulary)), f.vocabulary);

@@ -159,6 +159,12 @@ class Parser : private LineReader {
 
 }  // namespace
 
+std::string_view to_text(PipelineWork work) {
+  static constexpr std::array<std::string_view, 5> kNames{"forward", "backward", "backward-input",
+                                                          "backward-weight", "update"};
+  return kNames.at(static_cast<std::size_t>(work));
+}
+
 std::string to_text(const PipelineTask& task) {
   std::string text = fmt::format("{}{}.{}", kLetters[static_cast<std::size_t>(task.work)],
                                  task.stage, task.microbatch);

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/bench_plan.h"
+#include "cli/bench_options.h"
 #include "cli/program.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
@@ -190,22 +190,22 @@ TEST_F(BenchCommand, RefusesInOneLine) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"allreduze", "'allreduze' is no operation"},
       {"allreduce,", "'' is no operation"},
-      {"allreduce --sizes 10", "--sizes: 10 bytes are no whole number of f32 elements"},
-      {"allreduce --sizes 4M..1K", "--sizes: '4M..1K' is no range"},
-      {"allreduce --sizes 1K..4M:1", "--sizes: '1' is no factor"},
+      {"allreduce --sizes 10", "--sizes: 10 bytes are not a multiple of the f32 element size"},
+      {"allreduce --sizes 4M..1K", "--sizes: invalid range of sizes '4M..1K'"},
+      {"allreduce --sizes 1K..4M:1", "--sizes: invalid factor '1'"},
       {"allreduce --sizes 0", "--sizes: sizes are 1 byte to"},
       {"allreduce --sizes 1x", "--sizes: "},
       {"broadcast --algorithm ring", "--algorithm: ring does not do broadcast"},
       {"broadcast --algorithm rong", "--algorithm: "},
       {"allreduce --algorithm direct --transport tcp", "--algorithm: direct needs ranks"},
       {"allreduce --encrypt", "--encrypt: memory of one host is not encrypted"},
-      {"allreduce --transport udp", "--transport: 'udp' is no transport"},
-      {"allreduce --buffers mine", "--buffers: 'mine' is no kind"},
+      {"allreduce --transport udp", "--transport: unknown transport 'udp'"},
+      {"allreduce --buffers mine", "--buffers: unknown buffer kind 'mine'"},
       {"allreduce --buffers shared --transport tcp", "--buffers: "},
       {"allreduce --dtype f31", "--dtype: "},
       {"allreduce -n 0", "--ranks"},
       {"allreduce -n 65", "--ranks"},
-      {"allreduce --cluster laptop", "--cluster: cluster laptop is no host that was measured"},
+      {"allreduce --cluster laptop", "--cluster: cluster laptop has no measured host costs"},
       {"", "operations is required"},
   };
   for (const auto& [arguments, text] : cases) {

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/program.h"
-#include "cli/terminal.h"
+#include "report/text_style.h"
 #include "trireme/estimate_examples.h"
 
 namespace trireme {
@@ -49,7 +49,7 @@ TEST(EstimateCommand, KeepsToAHundredColumns) {
   for (const std::string& command : commands) {
     const std::string out = run_program("estimate " + command).out;
     for (const std::string_view line : split(out, '\n')) {
-      EXPECT_LE(cli::display_width(line), 100) << command << ": " << line;
+      EXPECT_LE(report::display_width(line), 100) << command << ": " << line;
     }
   }
 }
@@ -146,7 +146,7 @@ TEST(EstimateCommand, RefusesWithTheFix) {
   expect_refused("--family t5", "use gpt2 or llama");
   expect_refused("--heads 7", "7 heads cannot share a width of 768");
   expect_refused("--context 8 --length 9", "more than the context");
-  expect_refused("--step-time 0s", "more than no time");
+  expect_refused("--step-time 0s", "must be more than 0");
   expect_refused("--shared-experts 1", "shared experts need more than one expert");
   expect_refused("--example b99", "no example is called 'b99'");
 }

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "cli/draw/pipeline_svg.h"
 #include "cli/program.h"
 #include "cli/program_says.h"
-#include "cli/xml_tree.h"
-#include "expect_error.h"
+#include "report/text_style.h"
+#include "trireme/pipeline.h"
 #include "trireme/trace.h"
 
 namespace trireme {
@@ -69,7 +68,7 @@ TEST(PipelineCommand, KeepsToTheWidth) {
   int lines = 0;
   while ((begin = ran.out.find("  rank ", begin)) != std::string::npos) {
     const std::string line = ran.out.substr(begin, ran.out.find('\n', begin) - begin);
-    EXPECT_LE(cli::display_width(line), 100) << line;
+    EXPECT_LE(report::display_width(line), 100) << line;
     begin += line.size();
     ++lines;
   }
@@ -173,46 +172,6 @@ TEST(PipelineCommand, WritesATrace) {
   EXPECT_EQ(trace.verify(), std::vector<std::string>{});
   // A message each way between neighbours, and the gradients that each copy's Updates wait for.
   EXPECT_EQ(trace.flows.size(), 4U * 2 * 3 + 2 * 4 * 2);
-}
-
-// Every task is in the picture, in its rank's lane, as long as it takes.
-TEST(PipelineSvg, ShowsEveryTask) {
-  for (const PipelineSchedule& schedule : pipeline_schedules()) {
-    const cli::PipelineReport report =
-        cli::make_pipeline_report(schedule.make({.ranks = 4, .microbatches = 5}), {});
-    const cli::XmlNode picture = cli::XmlReader(cli::pipeline_svg(report)).read();
-    const std::vector<const cli::XmlNode*> lanes = picture.with_class("rank");
-    ASSERT_EQ(lanes.size(), 4U);
-    for (std::size_t rank = 0; rank < 4; ++rank) {
-      std::vector<std::string> drawn;
-      for (const cli::XmlNode* task : lanes[rank]->with_class("task")) {
-        drawn.push_back(task->get("data-task"));
-      }
-      std::vector<std::string> wanted;
-      for (const PipelineTask& task : report.table.tasks[rank]) {
-        wanted.push_back(to_text(task));
-      }
-      std::ranges::sort(drawn);
-      std::ranges::sort(wanted);
-      EXPECT_EQ(drawn, wanted) << schedule.name;
-    }
-  }
-}
-
-TEST(PipelineSvg, KeepsOneScaleInAComparison) {
-  const cli::PipelineComparison comparison =
-      cli::compare_pipelines({.ranks = 4, .microbatches = 6}, {});
-  const cli::XmlNode picture = cli::XmlReader(cli::pipelines_svg(comparison)).read();
-  EXPECT_EQ(picture.with_class("rank").size(), 4U * pipeline_schedules().size());
-  EXPECT_EQ(picture.with_text("zb-h1").size(), 1U);
-  // The first forward of stage 0 takes the same width in each panel with one stage a rank.
-  std::set<std::string> widths;
-  for (const cli::XmlNode* task : picture.with_class("task")) {
-    if (task->get("data-task") == "F0.0") {
-      widths.insert(task->children.at(1).get("width"));
-    }
-  }
-  EXPECT_EQ(widths.size(), 2U);  // whole stages, and halves
 }
 
 }  // namespace

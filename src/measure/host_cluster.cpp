@@ -1,0 +1,55 @@
+#include "measure/host_cluster.h"
+
+#include <array>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace trireme::measure {
+namespace {
+
+/// "AMD EPYC 7B13", as the system calls it.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "cpu";
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return known ? name.data() : "localhost";
+}
+
+Cluster make_host_cluster(const HostProbe& probe) {
+  const HostCosts costs = host_costs(probe);
+  const std::int64_t pages = sysconf(_SC_PHYS_PAGES);
+  Cluster cluster{
+      .name = host_name(),
+      .devices_per_node = probe.cores,
+      .device = {.name = processor_name(),
+                 .memory = Bytes{pages * sysconf(_SC_PAGE_SIZE)},
+                 .memory_bandwidth = ByteRate{probe.cores / costs.copy.back().together.count},
+                 .source = "measured by trireme probe"},
+      .gamma = costs.combining.front().gamma,
+      .host = costs,
+      .notes = {fmt::format("Measured with {} ranks; a device is one core.", probe.cores)}};
+  if (probe.cores > 1) {
+    cluster.links.push_back({.level = "host",
+                             .reach = probe.cores,
+                             .alpha = costs.messages.front().alpha,
+                             .beta = costs.messages.front().beta,
+                             .source = "measured: messages through shared memory"});
+  }
+  return cluster;
+}
+
+}  // namespace trireme::measure

@@ -1,0 +1,32 @@
+// A straight line through measured times, with how sure it is. Pure; any thread.
+#pragma once
+
+#include <vector>
+
+namespace trireme::measure {
+
+struct FitPoint {
+  double x = 0;
+  double y = 0;
+};
+
+/// A number and its 95 % confidence interval.
+struct Estimate {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
+struct LineFit {
+  Estimate intercept;
+  Estimate slope;
+};
+
+/// The line y = intercept + slope * x with the least sum of squared relative errors. A negative value
+/// becomes 0. Requires three points or more, each y > 0, and two different x.
+[[nodiscard]] LineFit fit_line(const std::vector<FitPoint>& points);
+
+/// The mean of the values, with its interval. Requires two or more.
+[[nodiscard]] Estimate mean_of(const std::vector<double>& values);
+
+}  // namespace trireme::measure

@@ -1,0 +1,66 @@
+// Measures what messages, waiting, copying and combining cost on this host.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "measure/line_fit.h"
+#include "trireme/cluster.h"
+#include "trireme/schedule.h"
+
+namespace trireme::measure {
+
+struct ProbeOptions {
+  Rank ranks = 2;  ///< that work together: one per core
+  bool quick = false;
+};
+
+/// Messages of one transport, by size.
+struct MessageProbe {
+  std::string transport{};
+  std::vector<MessagePoint> points{};
+  LineFit fit{};  ///< alpha, beta: of one-way messages
+};
+
+struct CombineProbe {
+  std::string dtype{};
+  Estimate gamma{};  ///< seconds per byte
+};
+
+struct WaitProbe {
+  Rank ranks = 0;
+  Estimate first{};  ///< seconds
+  Estimate next{};
+};
+
+/// Seconds per byte touched.
+struct MemoryProbe {
+  Bytes footprint{};
+  Estimate alone{};
+  Estimate together{};
+};
+
+struct HostProbe {
+  int cores = 1;
+  std::vector<MessageProbe> messages{};
+  std::vector<CombineProbe> combining{};
+  std::vector<WaitProbe> waits{};
+  std::vector<MemoryProbe> copy{};
+  std::vector<MemoryProbe> combine{};
+  Estimate stage{};         ///< seconds per byte
+  Estimate fetch{};         ///< seconds per byte
+  Estimate cached_stage{};  ///< the same, written through the caches
+  Estimate cached_fetch{};
+  MessageProbe peek{};
+};
+
+/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures
+/// next.
+[[nodiscard]] HostProbe probe_host(const ProbeOptions& options,
+                                   const std::function<void(const std::string&)>& progress);
+
+/// The fitted costs, as a cluster holds them.
+[[nodiscard]] HostCosts host_costs(const HostProbe& probe);
+
+}  // namespace trireme::measure

@@ -1,0 +1,54 @@
+#include "report/bench_json.h"
+
+#include "base/json.h"
+
+namespace trireme::report {
+namespace {
+
+using measure::BenchReport;
+using measure::BenchRow;
+using measure::BenchTimes;
+
+constexpr double kMicro = 1e6;
+
+Json to_json(const std::optional<double>& number) {
+  return number ? Json(*number) : Json();
+}
+
+Json row_json(const BenchReport& report, const BenchRow& row) {
+  const BenchTimes& times = row.result.times;
+  Json json;
+  json["operation"] = name(row.what.operation);
+  json["ranks"] = report.plan.ranks;
+  json["bytes"] = row.what.bytes.count;
+  json["count"] = row.what.count;
+  json["dtype"] = to_text(report.plan.dtype);
+  json["transport"] = name(report.plan.transport);
+  json["encrypted"] = report.plan.encrypt;
+  json["buffers"] = name(report.plan.buffers);
+  json["algorithm"] = name(row.what.method);
+  json["chosen"] = row.result.chosen;
+  json["microseconds"] = times.median.count * kMicro;
+  json["min_microseconds"] = times.least.count * kMicro;
+  json["spread"] = times.spread;
+  json["calls"] = times.calls;
+  json["predicted_microseconds"] = row.predicted ? Json(row.predicted->count * kMicro) : Json();
+  json["algbw_gbps"] = measure::algorithm_bandwidth(row);
+  json["busbw_gbps"] = measure::bus_bandwidth(row, report.plan.ranks);
+  json["floor_share"] = to_json(measure::floor_share(row));
+  json["best"] = row.best;
+  json["correct"] = row.result.correct;
+  return json;
+}
+
+}  // namespace
+
+std::string bench_json(const BenchReport& report) {
+  std::string text;
+  for (const BenchRow& row : report.rows) {
+    text += row_json(report, row).dump() + "\n";
+  }
+  return text;
+}
+
+}  // namespace trireme::report

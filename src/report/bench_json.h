@@ -1,0 +1,13 @@
+// The results of a benchmark as JSON. Any thread.
+#pragma once
+
+#include <string>
+
+#include "measure/bench_report.h"
+
+namespace trireme::report {
+
+/// One object on one line for each row.
+[[nodiscard]] std::string bench_json(const measure::BenchReport& report);
+
+}  // namespace trireme::report

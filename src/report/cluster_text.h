@@ -1,0 +1,16 @@
+// Clusters for people, and the list of presets. Any thread.
+#pragma once
+
+#include <string>
+
+#include "trireme/cluster.h"
+
+namespace trireme::report {
+
+[[nodiscard]] std::string cluster_text(const Cluster& cluster);
+
+/// All presets of clusters and devices.
+[[nodiscard]] std::string preset_list_text();
+[[nodiscard]] std::string preset_list_json();
+
+}  // namespace trireme::report

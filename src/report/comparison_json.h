@@ -1,0 +1,13 @@
+// A comparison of algorithms as JSON. Any thread.
+#pragma once
+
+#include <string>
+
+#include "simulate/algorithm_comparison.h"
+
+namespace trireme::report {
+
+/// One object: operation, ranks, rows of {bytes, best, algorithms: {name: seconds}}, crossovers.
+[[nodiscard]] std::string comparison_json(const simulate::Comparison& comparison);
+
+}  // namespace trireme::report

@@ -1,0 +1,84 @@
+#include "report/comparison_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace trireme::report {
+namespace {
+
+using simulate::Comparison;
+using simulate::ComparisonRow;
+using simulate::Flip;
+
+constexpr int kNameWidth = 20;
+constexpr int kCellWidth = 10;
+
+/// Three digits are enough to compare, and keep the table narrow.
+std::string short_text(Seconds seconds) {
+  const double magnitude =
+      seconds.count > 0 ? std::pow(10, std::floor(std::log10(seconds.count)) - 2) : 1;
+  return to_text(Seconds{std::round(seconds.count / magnitude) * magnitude});
+}
+
+const Choice* find_choice(const ComparisonRow& row, Algorithm algorithm) {
+  const auto found = std::ranges::find(row.ranking, algorithm, &Choice::algorithm);
+  return found == row.ranking.end() ? nullptr : &*found;
+}
+
+/// The algorithms of the table, in the order of the catalog.
+std::vector<Algorithm> compared(const Comparison& comparison) {
+  std::vector<Algorithm> out;
+  for (const Algorithm algorithm : algorithms_for(comparison.operation)) {
+    if (!comparison.rows.empty() && find_choice(comparison.rows.front(), algorithm) != nullptr) {
+      out.push_back(algorithm);
+    }
+  }
+  return out;
+}
+
+std::string flips_text(const Comparison& comparison) {
+  std::string out;
+  for (const Flip& flip : comparison.flips) {
+    out += fmt::format("  from {} bytes ({}) on: {} instead of {}\n", flip.bytes.count,
+                       to_text(flip.bytes), name(flip.after), name(flip.before));
+  }
+  if (out.empty() && !comparison.rows.empty()) {
+    return fmt::format("  {} is fastest at every size shown\n",
+                       name(comparison.rows.front().ranking.front().algorithm));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string comparison_text(const Comparison& comparison, bool color) {
+  std::string out =
+      fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
+                  styled(name(comparison.operation), Style::Bold, color), comparison.ranks);
+  out += padded("", kNameWidth);
+  for (const ComparisonRow& row : comparison.rows) {
+    out += right_aligned(to_text(row.bytes) + " ", kCellWidth);
+  }
+  out += "\n";
+  for (const Algorithm algorithm : compared(comparison)) {
+    out += padded(fmt::format("  {}", name(algorithm)), kNameWidth);
+    for (const ComparisonRow& row : comparison.rows) {
+      const bool best = row.ranking.front().algorithm == algorithm;
+      const std::string cell = right_aligned(
+          short_text(find_choice(row, algorithm)->predicted) + (best ? "*" : " "), kCellWidth);
+      out += best ? styled(cell, Style::Good, color) : cell;
+    }
+    out += "\n";
+  }
+  std::string bounds = padded("  lower bound", kNameWidth);
+  for (const ComparisonRow& row : comparison.rows) {
+    const Seconds bound =
+        lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
+    bounds += right_aligned(short_text(bound) + " ", kCellWidth);
+  }
+  return out + styled(bounds, Style::Dim, color) + "\n\n" + flips_text(comparison);
+}
+
+}  // namespace trireme::report

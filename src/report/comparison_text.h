@@ -1,0 +1,14 @@
+// A comparison of algorithms for people. Any thread.
+#pragma once
+
+#include <string>
+
+#include "report/text_style.h"
+#include "simulate/algorithm_comparison.h"
+
+namespace trireme::report {
+
+/// A table: algorithms down, sizes across, the fastest of each size marked.
+[[nodiscard]] std::string comparison_text(const simulate::Comparison& comparison, bool color);
+
+}  // namespace trireme::report

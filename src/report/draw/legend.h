@@ -1,0 +1,28 @@
+// The legend of a picture of a schedule. Pure functions; any thread.
+#pragma once
+
+#include <vector>
+
+#include "report/draw/glyphs.h"
+#include "report/draw/labels.h"
+#include "report/draw/states.h"
+#include "report/draw/svg.h"
+#include "trireme/schedule.h"
+
+namespace trireme::report {
+
+/// What the legend explains; it refers to all of it.
+struct LegendContent {
+  const Schedule& schedule;
+  const CellGrid& grid;
+  const std::vector<Snapshot>& snapshots;
+  const CellLabels& labels;
+  const BlockColors& colors;
+};
+
+/// Samples of the signs that the picture has and what each means, from left to right, on as many
+/// lines as it takes. `area` gives the top left corner and the width; its height becomes what was
+/// used.
+[[nodiscard]] svg::Element draw_legend(const LegendContent& content, svg::Box& area);
+
+}  // namespace trireme::report

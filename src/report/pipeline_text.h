@@ -1,0 +1,20 @@
+// Pipelines for people. Any thread.
+#pragma once
+
+#include <string>
+
+#include "report/text_style.h"
+#include "simulate/pipeline_comparison.h"
+#include "simulate/pipeline_report.h"
+
+namespace trireme::report {
+
+/// The timeline, then what it costs, or what is wrong with the table.
+[[nodiscard]] std::string pipeline_text(const simulate::PipelineReport& report,
+                                        const Terminal& terminal);
+
+/// A table: one row for each schedule.
+[[nodiscard]] std::string pipeline_comparison_text(const simulate::PipelineComparison& comparison,
+                                                   bool color);
+
+}  // namespace trireme::report

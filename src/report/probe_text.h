@@ -1,0 +1,16 @@
+// What a probe of this host measured, for people and as JSON. Any thread.
+#pragma once
+
+#include <string>
+
+#include "measure/probe.h"
+#include "trireme/cluster.h"
+
+namespace trireme::report {
+
+/// `cluster` is the measured host.
+[[nodiscard]] std::string probe_text(const Cluster& cluster, const measure::HostProbe& probe);
+/// The cluster file, with the confidence intervals beside it.
+[[nodiscard]] std::string probe_json(const Cluster& cluster, const measure::HostProbe& probe);
+
+}  // namespace trireme::report

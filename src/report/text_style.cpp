@@ -1,0 +1,33 @@
+#include "report/text_style.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace trireme::report {
+
+std::string styled(std::string_view text, Style style, bool color) {
+  static constexpr std::array<std::string_view, 4> kCodes{"1", "2", "32", "31"};
+  if (!color) {
+    return std::string(text);
+  }
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(static_cast<std::size_t>(style)), text);
+}
+
+int display_width(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string padded(std::string_view text, int width) {
+  return std::string(text) +
+         std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ');
+}
+
+std::string right_aligned(std::string_view text, int width) {
+  return std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ') +
+         std::string(text);
+}
+
+}  // namespace trireme::report

@@ -1,0 +1,27 @@
+// Text for a terminal: styles and columns. Any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme::report {
+
+/// What a terminal can show.
+struct Terminal {
+  bool color = false;
+  int width = 100;  ///< columns; 100 if the output is not a terminal
+};
+
+enum class Style { Bold, Dim, Good, Bad };
+
+/// The text in this style, or unchanged without colors.
+[[nodiscard]] std::string styled(std::string_view text, Style style, bool color);
+
+/// Columns that UTF-8 text takes: one for each character that is not a continuation byte.
+[[nodiscard]] int display_width(std::string_view text);
+
+/// The text, filled with spaces to `width` columns on its right (or on its left).
+[[nodiscard]] std::string padded(std::string_view text, int width);
+[[nodiscard]] std::string right_aligned(std::string_view text, int width);
+
+}  // namespace trireme::report

@@ -1,0 +1,39 @@
+// All algorithms of one operation over a range of sizes: who is fastest where, and at which byte
+// that changes.
+#pragma once
+
+#include <vector>
+
+#include "trireme/collective_cost.h"
+
+namespace trireme::simulate {
+
+struct ComparisonRow {
+  Bytes bytes;
+  std::vector<Choice> ranking;  ///< fastest first
+};
+
+/// The first size at which `after` is the fastest instead of `before`.
+struct Flip {
+  Bytes bytes;
+  Algorithm before;
+  Algorithm after;
+};
+
+struct Comparison {
+  Operation operation = Operation::Allreduce;
+  Rank ranks = 1;
+  Rank root = 0;
+  CostModel costs;
+  std::vector<ComparisonRow> rows;  ///< by rising size
+  std::vector<Flip> flips;          ///< by rising size; exact to the byte
+};
+
+/// Ranks all algorithms at each of the sizes and finds where the winner changes between them.
+[[nodiscard]] Comparison compare(Selector& selector, const Selector::Query& query,
+                                 const std::vector<Bytes>& sizes);
+
+/// The sizes first, first * factor, … up to last, both included.
+[[nodiscard]] std::vector<Bytes> size_range(Bytes first, Bytes last, double factor);
+
+}  // namespace trireme::simulate

@@ -1,0 +1,63 @@
+// The facts of one schedule, computed once and shown as text, JSON or a trace. Any thread.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "trireme/cluster.h"
+#include "trireme/collective.h"
+#include "trireme/collective_cost.h"
+#include "trireme/topology.h"
+
+namespace trireme::simulate {
+
+/// How the schedule behaves on a network of links.
+struct NetworkReport {
+  Topology topology;
+  LinkCosts costs;
+  LinkTiming timing;
+};
+
+struct ScheduleReport {
+  Schedule schedule;
+  Payload payload;
+  CostModel costs;
+  Timing timing;
+  Traffic traffic;
+  Seconds lower_bound;
+  std::optional<Verdict> verdict;       ///< nothing where it is too large to verify
+  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to verify
+  std::string formula;                  ///< "" for a schedule that is not from the catalog
+  std::optional<Seconds>
+      formula_seconds;  ///< what the formula gives, for blocks of equal size and equal links
+  std::string reason;   ///< why this algorithm, where it was chosen
+  std::optional<NetworkReport> network;
+};
+
+/// A schedule of the catalog.
+struct ScheduleRecipe {
+  Operation operation = Operation::Allreduce;
+  Algorithm algorithm = Algorithm::Ring;
+  BuildOptions build{};
+};
+
+/// α and β of each level of links, and γ.
+[[nodiscard]] CostModel cluster_costs(const Cluster& cluster);
+
+/// Times, counts and, up to a few million contributions, verifies.
+[[nodiscard]] ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
+                                                  const CostModel& costs);
+
+/// The same for a schedule of the catalog, with its formula.
+[[nodiscard]] ScheduleReport make_schedule_report(const ScheduleRecipe& recipe,
+                                                  const Payload& payload, const CostModel& costs);
+
+/// Times the schedule link by link; every link costs what the innermost level of the report costs.
+[[nodiscard]] NetworkReport make_network_report(const ScheduleReport& report, Topology topology,
+                                                Switching switching);
+
+/// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message for a person.
+[[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);
+
+}  // namespace trireme::simulate

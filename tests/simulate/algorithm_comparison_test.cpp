@@ -1,0 +1,29 @@
+#include "simulate/algorithm_comparison.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trireme::simulate {
+namespace {
+
+TEST(SizeRange, IncludesBothEnds) {
+  EXPECT_EQ(size_range({8}, {128}, 4), (std::vector<Bytes>{{8}, {32}, {128}}));
+  EXPECT_EQ(size_range({8}, {100}, 4), (std::vector<Bytes>{{8}, {32}, {100}}));
+  EXPECT_EQ(size_range({8}, {8}, 4), (std::vector<Bytes>{{8}}));
+}
+
+// 2052 bytes: where 3α + 3nβ + 3nγ meets 6α + 7/4 nβ + 7/8 nγ.
+TEST(AlgorithmComparison, FindsTheCrossoverToTheByte) {
+  Selector selector(CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
+  const Comparison comparison =
+      compare(selector, {.operation = Operation::Allreduce, .ranks = 8}, {{8}, {1 << 20}});
+  ASSERT_EQ(comparison.rows.size(), 2U);
+  ASSERT_EQ(comparison.flips.size(), 1U);
+  EXPECT_EQ(comparison.flips.front().bytes, Bytes{2052});
+  EXPECT_EQ(comparison.flips.front().before, Algorithm::RecursiveDoubling);
+  EXPECT_EQ(comparison.flips.front().after, Algorithm::RecursiveHalving);
+}
+
+}  // namespace
+}  // namespace trireme::simulate
