@@ -4,6 +4,8 @@
 #
 # What a page can hold for these tests, besides links and headings:
 # - a picture, ![…](pictures/X.svg), and directly before it <!-- trireme … --svg pictures/X.svg -->, which makes it;
+# - a committed picture, ![…](docs/images/X.svg), and directly before it <!-- committed: trireme … --svg docs/images/X.svg -->,
+#   which must draw that very file;
 # - a block ```console of lines "$ trireme …" or "$ ./X" (the example X), each followed by lines that its output has
 #   (blanks count as one; a line that ends in … needs to be the beginning only) and, if it does not exit with 0, by
 #   [exit N];
@@ -74,6 +76,24 @@ check_drawing() {
       complain "$page: $command: what it wrote does not begin with <svg"
     fi
   done < <(picture_commands "$page")
+}
+
+# committed_commands PAGE: the commands that draw its committed pictures.
+committed_commands() { sed -n 's/^<!-- committed: \(trireme .*\) -->$/\1/p' "$root/$1"; }
+
+# Every committed picture is what its command draws today.
+check_committed() {
+  local page=$1 command file
+  while IFS= read -r command; do
+    file=${command##* --svg }
+    mkdir -p "$folder/$(dirname "$file")"
+    if ! run "$command"; then
+      complain "$page: $command: $output"
+    elif ! cmp -s "$folder/$file" "$root/$file"; then
+      complain "$page: $file is out of date; run: $command"
+    fi
+    grep -qF "]($file)" "$root/$page" || complain "$page: no picture shows $file"
+  done < <(committed_commands "$page")
 }
 
 # prose FILE: all but its fenced blocks.
@@ -232,6 +252,10 @@ case $case_name in
     ;;
   PicturesAreDrawn)
     for_every_page check_drawing
+    ;;
+  CommittedPicturesAreCurrent)
+    for_every_page check_committed
+    [[ -n $(committed_commands README.md) ]] || complain "README.md has no committed picture"
     ;;
   LinksLeadSomewhere)
     for_every_page check_links
