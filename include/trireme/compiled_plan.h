@@ -49,7 +49,7 @@ class CompiledPlan {
 
   Graph graph_;
   Plan plan_;
-  Wishes wishes_;
+  PlacementSpec placements_;
   PipelineTable table_;
   std::unique_ptr<Partition> partition_;
   int first_rank_ = 0;

@@ -25,12 +25,12 @@ CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank)
 
 void CompiledPlan::compile(const DimNames& names, int ranks) {
   ++compilations;
-  wishes_ = wishes_of(graph_, plan_, names);
+  placements_ = resolve_placements(graph_, plan_, names);
   table_ = table_of(plan_);
-  partition_ = std::make_unique<Partition>(graph_, wishes_);
+  partition_ = std::make_unique<Partition>(graph_, placements_);
   programs_.reserve(static_cast<std::size_t>(ranks));
   for (int rank = first_rank_; rank < first_rank_ + ranks; ++rank) {
-    const RankGraph mine = partition_->graph_at(place_of(plan_, wishes_, rank), table_);
+    const RankGraph mine = partition_->graph_at(place_of(plan_, placements_, rank), table_);
     programs_.push_back(make_program(fuse_elementwise(mine.graph)));
   }
 }
@@ -49,15 +49,15 @@ Part CompiledPlan::shard_of(const Value& value, int rank) const {
   Part part;
   part.type = value.type;
   part.placement = partition_->stored(value.name);
-  part.axes = wishes_.axes;
-  part.micro = wishes_.micro;
-  part.coordinates = place_of(plan_, wishes_, rank).coordinates;
+  part.axes = placements_.axes;
+  part.micro = placements_.micro;
+  part.coordinates = place_of(plan_, placements_, rank).coordinates;
   return part;
 }
 
 bool CompiledPlan::stores(const Value& value, int rank) const {
   const auto stage = static_cast<std::size_t>(partition_->home(value.name));
-  const int pipe = place_of(plan_, wishes_, rank).pipe;
+  const int pipe = place_of(plan_, placements_, rank).pipe;
   return std::ranges::any_of(table_.placement,
                              [&](const std::vector<int>& copy) { return copy[stage] == pipe; });
 }
