@@ -57,7 +57,7 @@ struct RankPlace {
   int pipe = 0;
   std::vector<int> pipe_ranks{0};
 };
-[[nodiscard]] RankPlace place_of(const Plan& plan, const Wishes& wishes, int rank);
+[[nodiscard]] RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank);
 
 /// The graph that one rank runs in a step, with exchanges as nodes. Inputs, parameters and states have the names
 /// and the parts' shapes; which part, `stored` says.
@@ -72,12 +72,12 @@ struct RankGraph {
 class Partition {
  public:
   /// Decides how each node is computed. Throws Error(Usage) if a wish does not fit its value.
-  Partition(const Graph& graph, const Wishes& wishes);
+  Partition(const Graph& graph, const PlacementSpec& placements);
   ~Partition();
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  /// What the rank at this place runs. The table's stages are those of the wishes.
+  /// What the rank at this place runs. The table's stages are those of the placements.
   [[nodiscard]] RankGraph graph_at(const RankPlace& place, const PipelineTable& table) const;
 
   /// How an input, parameter or state lies between steps, or an output after one, and the stage that has it (0 for

@@ -69,31 +69,32 @@ struct Plan {
 [[nodiscard]] Plan::Context parse_context(std::string_view text);
 [[nodiscard]] Plan parse_plan(std::string_view text);
 
-/// What is decided from outside.
-struct Wishes {
+/// The placements that a plan asks for, by value. The partitioner finds all others.
+struct PlacementSpec {
   Axes axes{};
-  /// Number of the axis of micro-batches in `axes`; -1: there is one only.
+  /// Index of the axis of micro-batches in `axes`; -1: there is none.
   int micro = -1;
-  /// How inputs, parameters and states lie between steps; whole if not named.
+  /// How inputs, parameters and states are placed between steps; replicated if not listed.
   std::map<ValueId, Placement> stored{};
-  /// How parameters lie while forward and backward read them; as stored if not named.
+  /// How parameters are placed while forward and backward read them; as stored if not listed.
   std::map<ValueId, Placement> used{};
-  /// Computed values that are changed into these, one after the other, as soon as they are there.
+  /// Computed values that are changed to these placements, one after the other, as soon as they are computed.
   std::map<ValueId, std::vector<Placement>> forced{};
-  /// Axes round which operands are passed, a part at a time, where an op can take a factor in turn
-  /// (Factor::Split::InTurn) and another of its factors is cut by the axis. Without, they are gathered.
+  /// Axes along which operands circulate in a ring, one shard at a time, where an op can consume a factor in turn
+  /// (Factor::Split::InTurn) and the axis shards another of its factors. Otherwise operands are gathered.
   std::set<int> in_turn{};
-  /// The stage of each block, and how many stages there are. Nodes of no block go where their inputs are: with
-  /// the last of them in the forward, with the first in the backward; updates where their parameter is.
+  /// The stage of each block, and how many stages there are. Nodes of no block run where their inputs are: with
+  /// the last of them in the forward, with the first in the backward; updates run where their parameter is.
   std::map<std::int32_t, int> stages{};
   /// Stages of parameters, with their state and update, where that is not the first that reads them.
   std::map<ValueId, int> homes{};
 };
 
-/// What the plan means for the values of a training graph; what has no names is replicated, but for computed values,
-/// which lie as they come. Besides the names of the table there is "parts", which `data` cuts. Throws Error(Usage) if it
-/// cannot be: more stages than blocks, no sequence to cut, …
-[[nodiscard]] Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names);
+/// What the plan means for the values of a training graph. Values without dimension names are replicated; computed values
+/// are placed as they come. Besides the names of the table there is "parts", which `data` shards. Throws Error(Usage) if
+/// the plan does not fit the graph: more stages than blocks, no sequence to shard, …
+[[nodiscard]] PlacementSpec resolve_placements(const Graph& graph, const Plan& plan,
+                                               const DimNames& names);
 
 /// The table that the plan's pipeline runs by; one stage if there is no pipe.
 [[nodiscard]] PipelineTable table_of(const Plan& plan);

@@ -61,7 +61,7 @@ struct TrainingOptions {
   int decay_from_rank = 2;
   /// Each parameter is updated by its own gradient alone, for pipelines that do not wait for one another: nothing can
   /// be clipped by the norm of all, and where a gradient is not finite only its parameter is left as it was.
-  bool each_alone = false;
+  bool independent_updates = false;
   /// Parameters whose names end in one of these never decay.
   std::vector<std::string> no_decay{};
 };

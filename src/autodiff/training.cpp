@@ -96,7 +96,7 @@ class Training {
     add_squares();
     // Each its own before the one of all, so that what is its own is not made where all come together.
     std::vector<ValueId> scales;
-    for (std::size_t k = 0; options_.each_alone && k < trained_.size(); ++k) {
+    for (std::size_t k = 0; options_.independent_updates && k < trained_.size(); ++k) {
       scales.push_back(scale_alone(k));
     }
     const ValueId of_all = add_clipping();

@@ -72,7 +72,7 @@ void run(const TrainOptions& given) {
     run_forked(options, plan);
   } else {
     SharedNumber interrupted;
-    run_rank(options, plan, nullptr, interrupted);
+    run_rank(options, plan, nullptr, nullptr, interrupted);
   }
 }
 

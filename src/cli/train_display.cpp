@@ -149,7 +149,7 @@ void print_facts(const TrainFacts& f) {
     fmt::print("ranks    {}\n", f.ranks);
   }
   if (f.bytes_along_data) {
-    const CompressedBytes& bytes = *f.bytes_along_data;
+    const train::CompressedBytes& bytes = *f.bytes_along_data;
     fmt::print("sends    {}B along data in a step; uncompressed {}B, {:.1f} times as many\n",
                count_text(bytes.sent), count_text(bytes.uncompressed),
                bytes.uncompressed / bytes.sent);
@@ -344,6 +344,7 @@ class JsonDisplay : public TrainDisplay {
     json["export_folder"] = e.exported.empty() ? Json() : Json(e.exported);
     json["interrupted"] = e.interrupted;
     json["overflows"] = e.overflows;
+    json["compilations"] = e.compilations;
     json["run_folder"] = e.run_folder;
     fmt::print("{}\n", json.dump());
   }

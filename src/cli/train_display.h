@@ -10,7 +10,7 @@
 
 #include "cli/train_data.h"
 #include "cli/train_memory.h"
-#include "cli/train_plan.h"
+#include "train/step_graph.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {
@@ -31,9 +31,9 @@ struct TrainFacts {
   double hardware_flops = 0;  ///< with what is computed again
   double peak_flops = 0;      ///< measured, of a large matrix product
   Bytes memory{};
-  std::vector<MemoryPart> memory_parts{};             ///< at the fullest moment; of rank 0
-  std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
-  std::optional<CompressedBytes> bytes_along_data{};  ///< if gradients are compressed
+  std::vector<MemoryPart> memory_parts{};  ///< at the fullest moment; of rank 0
+  std::string ranks{};                     ///< "4 ranks: data=4"; "" on one device
+  std::optional<train::CompressedBytes> bytes_along_data{};  ///< if gradients are compressed
   std::optional<LossMarks> marks{};
 };
 
@@ -62,7 +62,8 @@ struct TrainEnd {
   bool tensorboard = false;  ///< event files were written
   bool traced = false;       ///< a step was written down
   bool interrupted = false;
-  std::int64_t overflows = 0;  ///< steps that were taken again with a smaller loss scale
+  std::int64_t compilations = 0;  ///< of graphs, by this process: the step and its evaluation
+  std::int64_t overflows = 0;     ///< steps that were taken again with a smaller loss scale
 };
 
 class TrainDisplay {

@@ -110,9 +110,8 @@ AvailableMemory memory_for_training(std::optional<Bytes> limit) {
   return limit ? AvailableMemory{*limit, "allowed by --memory-limit"} : available_memory();
 }
 
-void require_memory(const train::TrainerOptions& options, const AvailableMemory& available,
-                    Device& device, int rank) {
-  const train::MemoryNeed need = train::plan_memory(options, device, rank);
+void require_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
+                    const AvailableMemory& available, Device& device, int rank) {
   if (need.total() <= available.bytes) {
     return;
   }
@@ -126,17 +125,17 @@ void require_memory(const train::TrainerOptions& options, const AvailableMemory&
                           largest_text(need), fixes_text(options, available, device, rank)));
 }
 
-bool has_memory(const train::TrainerOptions& options, std::optional<Bytes> limit, Device& device,
-                World& world) {
-  const Bytes need = train::plan_memory(options, device, world.rank()).total();
+bool has_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
+                std::optional<Bytes> limit, Device& device, World& world) {
   AvailableMemory available = memory_for_training(limit);
   if (!limit) {
-    available = share_of(available, need, world);
+    available = share_of(available, need.total(), world);
   }
-  const std::vector<std::int64_t> lacking = all_of(world, need > available.bytes ? need.count : 0);
+  const std::vector<std::int64_t> lacking =
+      all_of(world, need.total() > available.bytes ? need.total().count : 0);
   const auto worst = std::ranges::max_element(lacking);
   if (*worst > 0 && world.rank() == worst - lacking.begin()) {
-    require_memory(options, available, device, world.rank());
+    require_memory(options, need, available, device, world.rank());
   }
   return *worst == 0;
 }

@@ -14,15 +14,15 @@ namespace trireme::cli {
 /// What a run may take: `limit` if it is given, else what the host has.
 [[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
 
-/// Throws Error(System) if the rank would need more: how much and for what, the largest tensors, and options that fit,
+/// Throws Error(System) if what the rank needs is more: how much and for what, the largest tensors, and options that fit,
 /// each tried, the cheapest first.
-void require_memory(const train::TrainerOptions& options, const AvailableMemory& available,
-                    Device& device, int rank = 0);
+void require_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
+                    const AvailableMemory& available, Device& device, int rank = 0);
 
 /// The same on all ranks of a world, each of which calls it: a limit is for each, what a machine has is for all its
 /// ranks together. If there is too little, one rank throws, and it is false on the others.
-[[nodiscard]] bool has_memory(const train::TrainerOptions& options, std::optional<Bytes> limit,
-                              Device& device, World& world);
+[[nodiscard]] bool has_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
+                              std::optional<Bytes> limit, Device& device, World& world);
 
 /// What a part of memory is for: "activation", "gaps".
 struct MemoryPart {

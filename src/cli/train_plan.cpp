@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/check.h"
 #include "cli/files.h"
 #include "cli/parsed.h"
 #include "trireme/error.h"
-#include "trireme/model_dims.h"
-#include "trireme/optimize.h"
-#include "trireme/partition.h"
-#include "trireme/program_set.h"
 
 namespace trireme::cli {
 
@@ -64,47 +58,6 @@ Plan PlanOptions::plan() const {
                             *ranks, to_text(result.mesh), result.mesh.devices()));
   }
   return result;
-}
-
-namespace {
-
-Graph step_of(const train::TrainerOptions& options) {
-  return train::make_step_graph(make_model(options.model, options.batch), options).graph;
-}
-
-/// What all ranks of the plan run goes together.
-void verify_on_all(const NamedGraph& graph, const Plan& plan) {
-  std::vector<int> ranks(static_cast<std::size_t>(plan.mesh.devices()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<std::string> problems =
-      verify_together(train::make_rank_programs(graph, plan, ranks), groups_of(plan.mesh));
-  TRIREME_CHECK(problems.empty(), fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
-}
-
-double bytes_along_data(const Program& program) {
-  double bytes = 0;
-  for (const Traffic& traffic : traffic_of(program)) {
-    bytes += traffic.group == "data" ? traffic.bytes : 0;
-  }
-  return bytes;
-}
-
-}  // namespace
-
-CompressedBytes compressed_bytes(const train::TrainerOptions& options) {
-  const Graph step = step_of(options);
-  Plan uncompressed = options.plan;
-  uncompressed.compression = {};
-  return {.sent = bytes_along_data(train::make_step_program(step, options.plan, 0)),
-          .uncompressed = bytes_along_data(train::make_step_program(step, uncompressed, 0))};
-}
-
-void check_plan(const train::TrainerOptions& options) {
-  const Graph step = step_of(options);
-  verify_on_all(compress_gradients(step, options.plan, dim_names(step)), options.plan);
-  const Graph evaluation = train::make_evaluation_model(options).graph;
-  verify_on_all({.graph = evaluation, .names = dim_names(evaluation)},
-                train::make_evaluation_plan(options.plan));
 }
 
 void add_plan_options(CLI::App* command, PlanOptions& o) {

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "train/step_graph.h"
 #include "trireme/plan.h"
 
 namespace trireme::cli {
@@ -28,17 +27,6 @@ struct PlanOptions {
   /// remembers it.
   [[nodiscard]] Plan plan() const;
 };
-
-/// Makes the programs of all ranks and looks at them together, before any rank is there. Throws Error(Usage) if the
-/// plan does not go with the model.
-void check_plan(const train::TrainerOptions& options);
-
-/// What rank 0 sends along data in a step, by the lower bounds of collectives.
-struct CompressedBytes {
-  double sent = 0;
-  double uncompressed = 0;  ///< with the same plan but for the compression
-};
-[[nodiscard]] CompressedBytes compressed_bytes(const train::TrainerOptions& options);
 
 /// The command has an option --recompute already, which a file excludes too.
 void add_plan_options(CLI::App* command, PlanOptions& options);

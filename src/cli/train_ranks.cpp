@@ -41,9 +41,15 @@ World join_as_told(const TrainOptions& given) {
   }
 }
 
-/// Finds once, before there are ranks, what all of them would complain about. With the name of the run's folder, which
-/// they could not agree on later.
-TrainOptions checked(TrainOptions options, const Plan& plan) {
+/// Options and what they compile to.
+struct Prepared {
+  TrainOptions options;
+  std::shared_ptr<const train::CompiledTraining> compiled;
+};
+
+/// Finds, before there are ranks, what all of them would complain about, and compiles for all. Picks the name of the
+/// run folder, which they could not agree on later.
+Prepared prepare(TrainOptions options, const Plan& plan) {
   const NamedModel named = name_model(options);
   const TrainData data = open_train_data(options.settings, named.config);
   const TrainModel model =
@@ -53,8 +59,10 @@ TrainOptions checked(TrainOptions options, const Plan& plan) {
   } else if (options.run_folder.empty()) {
     options.run_folder = free_run_folder(name_of(model.config));
   }
-  check_plan(trainer_options(options.settings, model.config, plan));
-  return options;
+  auto compiled = std::make_shared<const train::CompiledTraining>(
+      train::compile_training(trainer_options(options.settings, model.config, plan)));
+  train::check_programs(*compiled);
+  return {.options = std::move(options), .compiled = std::move(compiled)};
 }
 
 }  // namespace
@@ -70,13 +78,13 @@ void run_forked(const TrainOptions& given, const Plan& plan) {
   require(plan.mesh.devices() <= kMostProcesses,
           fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
                       to_text(plan.mesh), plan.mesh.devices(), kMostProcesses));
-  const TrainOptions options = checked(given, plan);
+  const Prepared prepared = prepare(given, plan);
   SharedNumber interrupted;
   SharedNumber refused;  // 1: what a rank says is an error of the caller's
   const InterruptGuard guard(interrupted);
   const auto body = [&](World& world) {
     try {
-      run_rank(options, plan, &world, interrupted);
+      run_rank(prepared.options, plan, prepared.compiled, &world, interrupted);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input) {
         refused.set(1);
@@ -84,7 +92,7 @@ void run_forked(const TrainOptions& given, const Plan& plan) {
       throw;
     }
   };
-  if (launch(plan.mesh.devices(), body, world_options(options)) != 0) {
+  if (launch(plan.mesh.devices(), body, world_options(prepared.options)) != 0) {
     throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
                 "a rank failed; its message stands above");
   }
@@ -94,14 +102,15 @@ void run_joined(const TrainOptions& options, const Plan& plan) {
   SharedNumber interrupted;
   World world = join_as_told(options);
   std::optional<Error> problem;
+  Prepared prepared;
   try {
-    (void)checked(options, plan);
+    prepared = prepare(options, plan);
   } catch (const Error& error) {
     problem = error;
   }
   const int teller = first_rank_with(world, problem.has_value());
   if (teller == world.size()) {
-    run_rank(options, plan, &world, interrupted);
+    run_rank(options, plan, prepared.compiled, &world, interrupted);
   } else if (teller == world.rank() && problem) {
     throw Error(*problem);
   }

@@ -23,6 +23,7 @@
 #include "train/checkpoint_folder.h"
 #include "train/trainer.h"
 #include "trireme/communicator.h"
+#include "trireme/compiled_plan.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/trace.h"
@@ -45,15 +46,26 @@ std::string called_as() {
   return name == nullptr || *name == '\0' ? "trireme" : name;
 }
 
-/// Ends a rank, where another tells what is wrong.
-struct ToldByAnother {};
+/// Ends a rank where another reports what is wrong.
+struct ReportedElsewhere {};
+
+/// The ranks of the run; without a communicator, one device.
+struct Ranks {
+  Plan plan{};
+  Communicator* communicator = nullptr;  ///< lives as long as the run
+
+  [[nodiscard]] int rank() const {
+    return communicator == nullptr ? 0 : communicator->world().rank();
+  }
+  [[nodiscard]] int count() const { return plan.mesh.devices(); }
+};
 
 /// On one device, or as one of several ranks, which all do the same; the first has the files and the terminal.
 class Run {
  public:
   /// Ends early, and well, once `interrupted` is not 0.
-  Run(const TrainOptions& options, TrainDisplay& display, const train::Ranks& ranks,
-      SharedNumber& interrupted)
+  Run(const TrainOptions& options, const std::shared_ptr<const train::CompiledTraining>& compiled,
+      TrainDisplay& display, const Ranks& ranks, SharedNumber& interrupted)
       : ranks_(ranks),
         interrupted_(interrupted),
         options_(options),
@@ -63,7 +75,8 @@ class Run {
         data_(open_train_data(settings_, named_.config)),
         model_(open_train_model(settings_, named_, data_.vocabulary, !options.resume.empty())),
         device_(make_cpu_device(cpu_options())),
-        trainer_(options_that_fit(), *device_, ranks_.communicator),
+        compiled_(compiled != nullptr ? compiled : compile()),
+        trainer_(options_that_fit(), compiled_, *device_, ranks_.communicator),
         folder_(options.resume.empty()
                     ? (options.run_folder.empty() ? free_run_folder(name_of(model_.config))
                                                   : options.run_folder)
@@ -114,7 +127,7 @@ class Run {
   /// What ends all ranks is told by one.
   void require_told_by(int teller) const {
     if (ranks_.rank() != teller) {
-      throw ToldByAnother{};
+      throw ReportedElsewhere{};
     }
   }
 
@@ -143,13 +156,19 @@ class Run {
     return options;
   }
 
+  [[nodiscard]] std::shared_ptr<const train::CompiledTraining> compile() const {
+    return std::make_shared<const train::CompiledTraining>(train::compile_training(
+        trainer_options(settings_, model_.config, ranks_.plan), ranks_.rank()));
+  }
+
   [[nodiscard]] train::TrainerOptions options_that_fit() const {
     train::TrainerOptions options = trainer_options(settings_, model_.config, ranks_.plan);
+    const train::MemoryNeed need = train::plan_memory(*compiled_, *device_, ranks_.rank());
     if (ranks_.communicator == nullptr) {
-      require_memory(options, memory_for_training(options_.memory_limit), *device_);
-    } else if (!has_memory(options, options_.memory_limit, *device_,
+      require_memory(options, need, memory_for_training(options_.memory_limit), *device_);
+    } else if (!has_memory(options, need, options_.memory_limit, *device_,
                            ranks_.communicator->world())) {
-      throw ToldByAnother{};
+      throw ReportedElsewhere{};
     }
     return options;
   }
@@ -216,8 +235,8 @@ class Run {
     facts_.memory_parts = memory_parts(memory_use(trainer_.program()), arena,
                                        {trainer_.memory().count - arena.count});
     if (ranks_.plan.compression.any()) {
-      facts_.bytes_along_data =
-          compressed_bytes(trainer_options(settings_, model_.config, ranks_.plan));
+      facts_.bytes_along_data = train::compressed_bytes(
+          *compiled_, trainer_options(settings_, model_.config, ranks_.plan));
     }
   }
 
@@ -425,12 +444,13 @@ class Run {
     end.traced = std::filesystem::exists(folder_ + "/trace.json");
     end.interrupted = trainer_.step() < settings_.steps;
     end.overflows = overflows_;
+    end.compilations = compilation_count();
     if (leads()) {
       display_.end(facts_, end);
     }
   }
 
-  train::Ranks ranks_;
+  Ranks ranks_;
   SharedNumber& interrupted_;
   TrainOptions options_;
   TrainSettings settings_;
@@ -439,6 +459,7 @@ class Run {
   TrainData data_;
   TrainModel model_;
   std::unique_ptr<Device> device_;
+  std::shared_ptr<const train::CompiledTraining> compiled_;
   train::Trainer trainer_;
   std::string folder_;
   std::string description_;
@@ -463,19 +484,20 @@ int first_rank_with(World& world, bool here) {
   return first;
 }
 
-void run_rank(const TrainOptions& options, const Plan& plan, World* world,
+void run_rank(const TrainOptions& options, const Plan& plan,
+              const std::shared_ptr<const train::CompiledTraining>& compiled, World* world,
               SharedNumber& interrupted) {
   const std::unique_ptr<TrainDisplay> display = make_train_display(options.json);
   std::optional<Communicator> communicator;
-  train::Ranks ranks;
+  Ranks ranks;
   ranks.plan = plan;
   if (world != nullptr) {
     communicator.emplace(*world, plan.mesh);
     ranks.communicator = &*communicator;
   }
   try {
-    Run(options, *display, ranks, interrupted).run();
-  } catch (const ToldByAnother&) {
+    Run(options, compiled, *display, ranks, interrupted).run();
+  } catch (const ReportedElsewhere&) {
     return;
   }
 }

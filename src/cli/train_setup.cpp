@@ -34,8 +34,8 @@ train::TrainerOptions trainer_options(const TrainSettings& settings, const AnyMo
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
   options.training.clip_limit =
       settings.clip > 0 ? settings.clip : std::numeric_limits<double>::infinity();
-  options.training.each_alone = table_of(plan).weights == WeightVersions::Newest;
-  require(!options.training.each_alone || settings.clip == 0,
+  options.training.independent_updates = table_of(plan).weights == WeightVersions::Newest;
+  require(!options.training.independent_updates || settings.clip == 0,
           fmt::format("the schedule {} updates each stage as soon as it can, so that gradients "
                       "cannot be clipped by the norm of all; use --clip 0, or another schedule",
                       plan.schedule));

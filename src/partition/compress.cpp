@@ -102,24 +102,24 @@ class Compressor {
   void choose() {
     Plan whole = plan_;
     whole.zero = 0;
-    const Wishes wishes = wishes_of(graph_, whole, names_);
-    const std::set<ValueId> summands = partial_in(partition::place(graph_, wishes));
+    const PlacementSpec placements = resolve_placements(graph_, whole, names_);
+    const std::set<ValueId> summands = partial_in(partition::place(graph_, placements));
     for (const Node& node : graph_.nodes()) {
       const bool steps = node.phase == Phase::Update && node.op->inputs.size() > 1 &&
                          node.op->inputs[0] == "p" && node.op->inputs[1] == "g";
       if (!steps) {
         continue;
       }
-      const auto it = wishes.stored.find(node.inputs[0]);
-      if (it != wishes.stored.end() && summands.contains(node.inputs[1])) {
-        add_if_fit(node, it->second, wishes.axes);
+      const auto it = placements.stored.find(node.inputs[0]);
+      if (it != placements.stored.end() && summands.contains(node.inputs[1])) {
+        add_if_fit(node, it->second, placements.axes);
       }
     }
   }
 
   /// Values of which ranks along the axis have parts of the sum when they are computed.
   static std::set<ValueId> partial_in(const partition::Placed& placed) {
-    const int axis = find_axis(placed.wishes.axes, kAxis);
+    const int axis = find_axis(placed.placements.axes, kAxis);
     std::set<ValueId> found;
     for (const partition::PlacedStep& step : placed.steps) {
       for (const partition::CopyId output : step.outputs) {

@@ -330,15 +330,17 @@ class Lowering {
       const int home = placed_.home[static_cast<std::size_t>(update.target.index)];
       if (is_mine(std::max(home, 0))) {
         const CopyId id = placed_.updates[k];
-        builder_.update(builder_.graph().find(placed_.graph.value(update.target).name),
-                        get(id, order_.goes(id) == Goes::ByUpdate ? order_.updates() - 1 : 0));
+        builder_.update(
+            builder_.graph().find(placed_.graph.value(update.target).name),
+            get(id, order_.multiplicity(id) == Multiplicity::PerUpdate ? order_.updates() - 1 : 0));
       }
     }
     for (std::size_t k = 0; k < placed_.outputs.size(); ++k) {
       const CopyId id = placed_.outputs[k];
       const bool scalar = placed_.value(id).type.shape.rank() == 0;
       const std::string& name = placed_.graph.outputs()[k].name;
-      if (scalar || (is_mine(order_.stage_of(id)) && order_.goes(id) != Goes::ByMicro)) {
+      if (scalar || (is_mine(order_.stage_of(id)) &&
+                     order_.multiplicity(id) != Multiplicity::PerMicrobatch)) {
         builder_.output(name, output_of(id));
         result_.outputs[name] = placed_.copy(id).placement;
       }
@@ -350,7 +352,7 @@ class Lowering {
   /// What each update has a value of is given as the mean over the examples that they include, numbers that are not
   /// reals as of the last.
   ValueId output_of(CopyId id) {
-    const int count = order_.goes(id) == Goes::ByUpdate ? order_.updates() : 1;
+    const int count = order_.multiplicity(id) == Multiplicity::PerUpdate ? order_.updates() : 1;
     const ValueId last = get(id, count - 1);
     if (count == 1 || !is_float(builder_.type(last).dtype)) {
       return last;

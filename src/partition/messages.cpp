@@ -80,7 +80,7 @@ void Messages::find_outputs(int pipe) {
     if (placed_.value(id).type.shape.rank() > 0) {
       continue;
     }
-    const int count = order_.goes(id) == Goes::ByUpdate ? order_.updates() : 1;
+    const int count = order_.multiplicity(id) == Multiplicity::PerUpdate ? order_.updates() : 1;
     for (int number = 0; number < count; ++number) {
       add_read(pipe, end_of(pipe), order_.source({}, pipe, id, number), {id, number});
     }
@@ -144,7 +144,7 @@ void Messages::set_maker(int pipe, int task, const Instance& what) {
 
 // When it has been asked for.
 
-/// Goes through the tasks of all places, each after what it reads was made.
+/// Multiplicity through the tasks of all places, each after what it reads was made.
 void Messages::find_until() {
   const auto places = static_cast<std::size_t>(table_.ranks);
   told_.assign(all_.size(), Known(places, -1));

@@ -10,15 +10,15 @@
 
 namespace trireme {
 
-RankPlace place_of(const Plan& plan, const Wishes& wishes, int rank) {
+RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) {
   const std::vector<MeshAxis>& axes = plan.mesh.axes();
   const std::vector<int> all = plan.mesh.coordinates(rank);
   RankPlace place;
-  place.coordinates.resize(wishes.axes.size(), 0);
-  place.axis_ranks.resize(wishes.axes.size());
+  place.coordinates.resize(placements.axes.size(), 0);
+  place.axis_ranks.resize(placements.axes.size());
   place.pipe_ranks = {rank};
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    const int known = find_axis(wishes.axes, axes[a].name);
+    const int known = find_axis(placements.axes, axes[a].name);
     if (known >= 0) {
       place.coordinates[static_cast<std::size_t>(known)] = all[a];
       place.axis_ranks[static_cast<std::size_t>(known)] = plan.mesh.group_of(axes[a].name, rank);
@@ -51,8 +51,8 @@ struct Partition::Decided {
   }
 };
 
-Partition::Partition(const Graph& graph, const Wishes& wishes)
-    : decided_(std::make_unique<Decided>(Decided{partition::place(graph, wishes)})) {}
+Partition::Partition(const Graph& graph, const PlacementSpec& placements)
+    : decided_(std::make_unique<Decided>(Decided{partition::place(graph, placements)})) {}
 
 Partition::~Partition() = default;
 

@@ -17,10 +17,10 @@ namespace {
 
 class Placer {
  public:
-  Placer(const Graph& graph, const Wishes& wishes) : known_(placed_) {
+  Placer(const Graph& graph, const PlacementSpec& placements) : known_(placed_) {
     placed_.graph = graph;
-    placed_.wishes = wishes;
-    for (const auto& [block, stage] : wishes.stages) {
+    placed_.placements = placements;
+    for (const auto& [block, stage] : placements.stages) {
       placed_.stage_count = std::max(placed_.stage_count, stage + 1);
     }
   }
@@ -30,7 +30,7 @@ class Placer {
     known_.resize(count);
     stage_of_value_.assign(count, -1);
     placed_.home.assign(count, -1);
-    for (const auto& [id, stage] : wishes().homes) {
+    for (const auto& [id, stage] : placements().homes) {
       home(id) = stage;
       placed_.stage_count = std::max(placed_.stage_count, stage + 1);
     }
@@ -57,21 +57,21 @@ class Placer {
 
  private:
   [[nodiscard]] const Graph& graph() const { return placed_.graph; }
-  [[nodiscard]] const Wishes& wishes() const { return placed_.wishes; }
+  [[nodiscard]] const PlacementSpec& placements() const { return placed_.placements; }
   [[nodiscard]] const Axes& axes() const { return placed_.axes(); }
   [[nodiscard]] const Value& value(ValueId id) const { return graph().value(id); }
   [[nodiscard]] const Shape& shape(ValueId id) const { return value(id).type.shape; }
   [[nodiscard]] const Copy& copy(CopyId id) const { return placed_.copy(id); }
   [[nodiscard]] CopyId primary(ValueId id) const { return known_.primary(id); }
   [[nodiscard]] Placement stored(ValueId id) const {
-    const auto it = wishes().stored.find(id);
-    return it == wishes().stored.end() ? Placement::whole(shape(id).rank())
-                                       : canonical(it->second, shape(id), axes());
+    const auto it = placements().stored.find(id);
+    return it == placements().stored.end() ? Placement::whole(shape(id).rank())
+                                           : canonical(it->second, shape(id), axes());
   }
   /// How a node of this phase sees the operand.
   [[nodiscard]] Placement seen(ValueId id, Phase phase) {
-    const auto it = wishes().used.find(id);
-    return phase != Phase::Update && it != wishes().used.end()
+    const auto it = placements().used.find(id);
+    return phase != Phase::Update && it != placements().used.end()
                ? canonical(it->second, shape(id), axes())
                : copy(primary(id)).placement;
   }
@@ -126,8 +126,8 @@ class Placer {
     if (moved != moves_.end() && home(moved->second) >= 0) {
       return home(moved->second);
     }
-    const auto it = wishes().stages.find(node.block);
-    if (it != wishes().stages.end()) {
+    const auto it = placements().stages.find(node.block);
+    if (it != placements().stages.end()) {
       return it->second;
     }
     const bool forward = node.phase == Phase::Forward;
@@ -200,8 +200,8 @@ class Placer {
     }
     placed_.steps.push_back(step);
     for (const ValueId output : node.outputs) {
-      const auto forced = wishes().forced.find(output);
-      if (forced != wishes().forced.end()) {
+      const auto forced = placements().forced.find(output);
+      if (forced != placements().forced.end()) {
         for (const Placement& placement : forced->second) {
           force(output, placement, step);
         }
@@ -306,7 +306,7 @@ class Placer {
         const std::size_t k = others[(leader + i) % others.size()];
         placer.vote(tried, k, without(seen(node.inputs[k], node.phase), passed));
       }
-      placer.take_in_turn(tried, wishes().in_turn);
+      placer.take_in_turn(tried, placements().in_turn);
       const double cost = cost_of(node, placer, tried, passed, stage);
       if (!least || cost < *least) {
         least = cost;
@@ -331,7 +331,7 @@ class Placer {
         partial = partial || placement.partial.contains(axis);
         cut = cut || placement.dimension_of(axis) >= 0;
       }
-      if (partial && !cut && axis != wishes().micro && !passed.contains(axis)) {
+      if (partial && !cut && axis != placements().micro && !passed.contains(axis)) {
         axes_found.push_back(axis);
       }
     }
@@ -359,8 +359,8 @@ class Placer {
   }
   /// How it shall lie at last, if that is decided from outside.
   [[nodiscard]] std::optional<Placement> forced(ValueId id) const {
-    const auto it = wishes().forced.find(id);
-    return it == wishes().forced.end() || it->second.empty()
+    const auto it = placements().forced.find(id);
+    return it == placements().forced.end() || it->second.empty()
                ? std::nullopt
                : std::optional(canonical(it->second.back(), shape(id), axes()));
   }
@@ -451,8 +451,8 @@ class Placer {
 
 }  // namespace
 
-Placed place(const Graph& graph, const Wishes& wishes) {
-  return Placer(graph, wishes).run();
+Placed place(const Graph& graph, const PlacementSpec& placements) {
+  return Placer(graph, placements).run();
 }
 
 }  // namespace trireme::partition

@@ -34,7 +34,7 @@ struct PlacedStep {
 
 struct Placed {
   Graph graph{};
-  Wishes wishes{};
+  PlacementSpec placements{};
   int stage_count = 1;
   std::vector<Copy> copies{};
   std::vector<PlacedStep> steps{};
@@ -43,8 +43,8 @@ struct Placed {
   std::vector<int>
       home{};  ///< by value: the stage of a parameter or state; -1: not used, or an input
 
-  [[nodiscard]] const Axes& axes() const { return wishes.axes; }
-  [[nodiscard]] int micro() const { return wishes.micro; }
+  [[nodiscard]] const Axes& axes() const { return placements.axes; }
+  [[nodiscard]] int micro() const { return placements.micro; }
   [[nodiscard]] const Copy& copy(CopyId id) const { return copies[static_cast<std::size_t>(id)]; }
   /// What it is a copy of.
   [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
@@ -63,7 +63,7 @@ struct Placed {
   }
 };
 
-[[nodiscard]] Placed place(const Graph& graph, const Wishes& wishes);
+[[nodiscard]] Placed place(const Graph& graph, const PlacementSpec& placements);
 [[nodiscard]] std::string to_text(const Placed& placed);
 
 }  // namespace trireme::partition

@@ -28,7 +28,7 @@ std::string to_text(const Placed& placed) {
   const auto placement = [&](CopyId id) {
     const Copy& copy = placed.copies[static_cast<std::size_t>(id)];
     return fmt::format("%{}{}", placed.graph.value(copy.value).name,
-                       to_text(copy.placement, placed.wishes.axes));
+                       to_text(copy.placement, placed.placements.axes));
   };
   std::string text;
   for (const PlacedStep& step : placed.steps) {
@@ -36,7 +36,7 @@ std::string to_text(const Placed& placed) {
         step.node.valid()
             ? std::string(placed.graph.node(step.node).op->name)
             : fmt::format("{} {}", to_text(step.change.kind),
-                          placed.wishes.axes[static_cast<std::size_t>(step.change.axis)].name);
+                          placed.placements.axes[static_cast<std::size_t>(step.change.axis)].name);
     std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
     for (const CopyId output : step.outputs) {
       line += " " + placement(output);

@@ -46,7 +46,7 @@ void RankValues::receive_for(int task) {
 ValueId RankValues::receive(const Message& message) {
   const CopyId id = message.what.id;
   const TensorType& type = placed_.value(id).type;
-  const bool by_micro = order_.goes(id) == Goes::ByMicro;
+  const bool by_micro = order_.multiplicity(id) == Multiplicity::PerMicrobatch;
   const Shape part = shape_at(placed_.copy(id).placement, type.shape, placed_.axes(),
                               coordinates(by_micro ? message.what.number : -1));
   return builder_.add1("receive", {},
@@ -110,7 +110,7 @@ std::int64_t RankValues::part_length(const Copy& one, std::size_t d, int m) cons
 ValueId RankValues::input_part(CopyId id, int m) {
   const ValueId all = input_leaf(id);
   const Copy& one = placed_.copy(id);
-  if (order_.goes(id) != Goes::ByMicro) {
+  if (order_.multiplicity(id) != Multiplicity::PerMicrobatch) {
     return all;
   }
   const auto d = static_cast<std::size_t>(one.placement.dimension_of(placed_.micro()));

@@ -16,8 +16,8 @@ namespace {
 }
 
 const Placed& checked(const Placed& placed, const PipelineTable& table) {
-  const int micro = placed.wishes.micro;
-  const int batches = micro < 0 ? 1 : placed.wishes.axes[static_cast<std::size_t>(micro)].size;
+  const int micro = placed.placements.micro;
+  const int batches = micro < 0 ? 1 : placed.placements.axes[static_cast<std::size_t>(micro)].size;
   if (table.stages != placed.stage_count || table.microbatches != batches) {
     refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
                        table.name, table.stages, table.microbatches, placed.stage_count, batches));
@@ -130,51 +130,52 @@ int RunOrder::stage_of(CopyId id) const {
 }
 
 void RunOrder::find_goes() {
-  goes_.assign(placed_.copies.size(), Goes::Once);
+  multiplicity_.assign(placed_.copies.size(), Multiplicity::Once);
   home_.assign(placed_.copies.size(), 0);
   for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
     const auto id = static_cast<CopyId>(c);
     if (placed_.copies[c].step < 0) {
-      goes_[c] = placed_.is_by_micro(id) ? Goes::ByMicro
-                 : next_of(id) >= 0      ? Goes::ByVersion
-                                         : Goes::Once;
+      multiplicity_[c] = placed_.is_by_micro(id) ? Multiplicity::PerMicrobatch
+                         : next_of(id) >= 0      ? Multiplicity::PerVersion
+                                                 : Multiplicity::Once;
       home_[c] = stage_of(id);
     }
   }
   for (std::size_t s = 0; s < placed_.steps.size(); ++s) {
     const PlacedStep& step = placed_.steps[s];
-    step_goes_.push_back(goes_of_step(s));
+    step_multiplicity_.push_back(multiplicity_of_step(s));
     check_reads(s);
-    const int home = step_goes_[s] == Goes::ByVersion ? home_of_inputs(step) : 0;
+    const int home = step_multiplicity_[s] == Multiplicity::PerVersion ? home_of_inputs(step) : 0;
     for (const CopyId output : step.outputs) {
-      goes_[static_cast<std::size_t>(output)] = step_goes_[s];
+      multiplicity_[static_cast<std::size_t>(output)] = step_multiplicity_[s];
       home_[static_cast<std::size_t>(output)] = home;
     }
   }
 }
 
-Goes RunOrder::goes_of_step(std::size_t step) const {
+Multiplicity RunOrder::multiplicity_of_step(std::size_t step) const {
   const PlacedStep& placed = placed_.steps[step];
-  const auto reads = [&](Goes goes) {
-    return std::ranges::any_of(placed.inputs, [&](CopyId id) { return this->goes(id) == goes; });
+  const auto reads = [&](Multiplicity wanted) {
+    return std::ranges::any_of(placed.inputs,
+                               [&](CopyId id) { return this->multiplicity(id) == wanted; });
   };
   if (task_steps_.merges_micro(placed)) {
-    return Goes::ByUpdate;
+    return Multiplicity::PerUpdate;
   }
   if (task_steps_.is_by_micro(placed)) {
-    return Goes::ByMicro;
+    return Multiplicity::PerMicrobatch;
   }
-  if (placed.phase == Phase::Update || reads(Goes::ByUpdate)) {
-    return Goes::ByUpdate;
+  if (placed.phase == Phase::Update || reads(Multiplicity::PerUpdate)) {
+    return Multiplicity::PerUpdate;
   }
-  return reads(Goes::ByVersion) ? Goes::ByVersion : Goes::Once;
+  return reads(Multiplicity::PerVersion) ? Multiplicity::PerVersion : Multiplicity::Once;
 }
 
 int RunOrder::home_of_inputs(const PlacedStep& step) const {
   int home = -1;
   for (const CopyId id : step.inputs) {
     const int of_input = home_[static_cast<std::size_t>(id)];
-    if (goes(id) != Goes::ByVersion || home == of_input) {
+    if (multiplicity(id) != Multiplicity::PerVersion || home == of_input) {
       continue;
     }
     if (home >= 0 && updates_ > 1) {
@@ -191,11 +192,12 @@ int RunOrder::home_of_inputs(const PlacedStep& step) const {
 /// With several updates nothing of the backward may need one version for several micro-batches.
 void RunOrder::check_reads(std::size_t step) const {
   const PlacedStep& placed = placed_.steps[step];
-  if (updates_ == 1 || step_goes_[step] != Goes::ByUpdate || placed.phase == Phase::Update) {
+  if (updates_ == 1 || step_multiplicity_[step] != Multiplicity::PerUpdate ||
+      placed.phase == Phase::Update) {
     return;
   }
   for (const CopyId id : placed.inputs) {
-    if (goes(id) == Goes::ByVersion) {
+    if (multiplicity(id) == Multiplicity::PerVersion) {
       refuse(
           fmt::format("the table {} updates the weights {} times in a step, but {} is computed "
                       "once for several micro-batches; use a table with one update, such as "
@@ -237,21 +239,22 @@ void RunOrder::find_joint() {
 // Instances.
 
 int RunOrder::micro_of(const Turn& turn) const {
-  return turn.adds() || step_goes_[turn.step] == Goes::ByMicro ? turn.instance : -1;
+  return turn.adds() || step_multiplicity_[turn.step] == Multiplicity::PerMicrobatch ? turn.instance
+                                                                                     : -1;
 }
 
 int RunOrder::instance_for(const Turn& turn, CopyId id) const {
   const int m = micro_of(turn);
-  switch (goes(id)) {
-    case Goes::Once:
+  switch (multiplicity(id)) {
+    case Multiplicity::Once:
       return 0;
-    case Goes::ByMicro:
+    case Multiplicity::PerMicrobatch:
       return turn.instance;
-    case Goes::ByVersion:
+    case Multiplicity::PerVersion:
       return m < 0 ? turn.instance
                    : versions_[static_cast<std::size_t>(home_[static_cast<std::size_t>(id)])]
                               [static_cast<std::size_t>(m)];
-    case Goes::ByUpdate:
+    case Multiplicity::PerUpdate:
       return m < 0 ? turn.instance : update_of(m);
   }
   return 0;
@@ -265,7 +268,7 @@ bool RunOrder::has_stage(int pipe, int stage) const {
 
 int RunOrder::source(const Turn& reader, int pipe, CopyId id, int instance) const {
   const int stage = stage_of(id);
-  if (goes(id) == Goes::ByMicro) {
+  if (multiplicity(id) == Multiplicity::PerMicrobatch) {
     return table_.rank_of(index_.copy_of(instance), stage);
   }
   return has_stage(pipe, stage) ? pipe : table_.rank_of(reader.copy, stage);
@@ -294,20 +297,20 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
       }
       continue;
     }
-    switch (step_goes_[s]) {
-      case Goes::ByMicro:
+    switch (step_multiplicity_[s]) {
+      case Multiplicity::PerMicrobatch:
         turns.push_back({s, m, task.copy});
         break;
-      case Goes::Once:
+      case Multiplicity::Once:
         add_once(pipe, {s, 0, task.copy}, turns);
         break;
-      case Goes::ByVersion: {
+      case Multiplicity::PerVersion: {
         const CopyId made = placed_.steps[s].outputs.front();
         const auto home = static_cast<std::size_t>(home_[static_cast<std::size_t>(made)]);
         add_once(pipe, {s, versions_[home][static_cast<std::size_t>(m)], task.copy}, turns);
         break;
       }
-      case Goes::ByUpdate:
+      case Multiplicity::PerUpdate:
         if (alone && (last || !task_steps_.is_late(s))) {
           add_once(pipe, {s, update, task.copy}, turns);
         }
@@ -326,8 +329,9 @@ std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
   std::vector<std::size_t> steps;
   for (const PipelineWork work : works) {
     const std::vector<std::size_t> some = task_steps_.of(stage, work);
-    std::ranges::copy_if(some, std::back_inserter(steps),
-                         [&](std::size_t s) { return step_goes_[s] == Goes::ByUpdate; });
+    std::ranges::copy_if(some, std::back_inserter(steps), [&](std::size_t s) {
+      return step_multiplicity_[s] == Multiplicity::PerUpdate;
+    });
   }
   return steps;
 }

@@ -20,11 +20,11 @@
 namespace trireme::partition {
 
 /// How often a copy of a value, or a step, is there in a step of training.
-enum class Goes : std::uint8_t {
+enum class Multiplicity : std::uint8_t {
   Once,
-  ByMicro,    ///< for each micro-batch
-  ByVersion,  ///< for each version of the weights that is read: what is made of them alone
-  ByUpdate,   ///< for each update: what takes all micro-batches that it includes
+  PerMicrobatch,  ///< for each micro-batch
+  PerVersion,     ///< for each version of the weights that is read: what is made of them alone
+  PerUpdate,      ///< for each update: what takes all micro-batches that it includes
 };
 
 /// A step done once.
@@ -52,7 +52,9 @@ class RunOrder {
     return turns_[static_cast<std::size_t>(pipe)];
   }
 
-  [[nodiscard]] Goes goes(CopyId id) const { return goes_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] Multiplicity multiplicity(CopyId id) const {
+    return multiplicity_[static_cast<std::size_t>(id)];
+  }
   /// The instance of a copy that the turn reads.
   [[nodiscard]] int instance_for(const Turn& turn, CopyId id) const;
   /// The micro-batch that the turn is for; -1: none.
@@ -82,7 +84,7 @@ class RunOrder {
   void find_weights();
   void find_next();
   void find_goes();
-  [[nodiscard]] Goes goes_of_step(std::size_t step) const;
+  [[nodiscard]] Multiplicity multiplicity_of_step(std::size_t step) const;
   [[nodiscard]] int home_of_inputs(const PlacedStep& step) const;
   void check_reads(std::size_t step) const;
   void find_joint();
@@ -102,10 +104,10 @@ class RunOrder {
   std::map<std::pair<int, int>, int> members_;  ///< by copy of the model and update: micro-batches
   std::map<CopyId, CopyId> next_;
   std::map<CopyId, CopyId> leaf_;
-  std::vector<Goes> goes_;       ///< by copy
-  std::vector<Goes> step_goes_;  ///< by step
-  std::vector<int> home_;        ///< by copy, of what goes by version: the stage whose versions
-  bool joint_ = false;           ///< updates of one stage need something of others'
+  std::vector<Multiplicity> multiplicity_;       ///< by copy
+  std::vector<Multiplicity> step_multiplicity_;  ///< by step
+  std::vector<int> home_;  ///< by copy, of what goes by version: the stage whose versions
+  bool joint_ = false;     ///< updates of one stage need something of others'
   std::vector<std::vector<std::vector<Turn>>> turns_;
   std::set<std::tuple<int, std::size_t, int>> begun_;  ///< place, step, instance
   std::map<std::tuple<int, PipelineWork, int, int>, int>

@@ -19,13 +19,13 @@ constexpr std::string_view kContext = "context";
 constexpr std::string_view kMicro = "micro";
 constexpr std::string_view kParts = "parts";
 
-/// Plan and graph on the way to wishes.
+/// Plan and graph on the way to placements.
 class Wishing {
  public:
   Wishing(const Graph& graph, const Plan& plan, const DimNames& names)
       : graph_(graph), plan_(plan), names_(names) {}
 
-  Wishes run() {
+  PlacementSpec run() {
     plan_.verify();
     add_axes();
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
@@ -33,10 +33,10 @@ class Wishing {
       const Origin origin = graph_.value(id).origin;
       const bool named = names_.contains(graph_.value(id).name);
       if (origin == Origin::Node && named) {
-        wishes_.forced[id] = {by_names(graph_.value(id))};
+        placements_.forced[id] = {by_names(graph_.value(id))};
       } else if (origin == Origin::Input || origin == Origin::Parameter || named) {
-        wishes_.stored[id] = by_names(graph_.value(id));
-        check_microbatches(graph_.value(id), wishes_.stored[id]);
+        placements_.stored[id] = by_names(graph_.value(id));
+        check_microbatches(graph_.value(id), placements_.stored[id]);
       }
     }
     for (const Node& node : graph_.nodes()) {
@@ -53,29 +53,29 @@ class Wishing {
     if (plan_.context == Plan::Context::AllToAll) {
       exchange_heads();
     }
-    if (const int context = find_axis(wishes_.axes, kContext);
+    if (const int context = find_axis(placements_.axes, kContext);
         context >= 0 && plan_.context == Plan::Context::Ring) {
-      wishes_.in_turn.insert(context);
+      placements_.in_turn.insert(context);
     }
     add_stages();
-    return std::move(wishes_);
+    return std::move(placements_);
   }
 
  private:
   void add_axes() {
     if (plan_.microbatches > 1) {
-      wishes_.micro = 0;
-      wishes_.axes.push_back({std::string(kMicro), plan_.microbatches});
+      placements_.micro = 0;
+      placements_.axes.push_back({std::string(kMicro), plan_.microbatches});
     }
     for (const MeshAxis& axis : plan_.mesh.axes()) {
       if (axis.name != kPipe && axis.size > 1) {
-        wishes_.axes.push_back(axis);
+        placements_.axes.push_back(axis);
       }
     }
   }
 
   void check_microbatches(const Value& value, const Placement& placement) const {
-    const int d = wishes_.micro < 0 ? -1 : placement.dimension_of(wishes_.micro);
+    const int d = placements_.micro < 0 ? -1 : placement.dimension_of(placements_.micro);
     if (d >= 0 && value.type.shape.dim(d) < plan_.microbatches) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} micro-batches are more than the {} that {} has; make the batch "
@@ -111,9 +111,9 @@ class Wishing {
   /// Each axis cuts the first dimension whose name is in its row.
   [[nodiscard]] Placement by_names(const std::vector<std::string>& dims) const {
     Placement placement = Placement::whole(static_cast<int>(dims.size()));
-    for (std::size_t a = 0; a < wishes_.axes.size(); ++a) {
+    for (std::size_t a = 0; a < placements_.axes.size(); ++a) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (cuts(wishes_.axes[a], dims[d]) && !placement.mentions(static_cast<int>(a))) {
+        if (cuts(placements_.axes[a], dims[d]) && !placement.mentions(static_cast<int>(a))) {
           placement.dims[d].axes.push_back(static_cast<int>(a));
         }
       }
@@ -123,16 +123,16 @@ class Wishing {
 
   /// The placement cut along `data` too, in the dimension that is longest and comes out even, if any does.
   [[nodiscard]] Placement spread(const Placement& placement, const Shape& shape) const {
-    const int data = find_axis(wishes_.axes, kData);
+    const int data = find_axis(placements_.axes, kData);
     if (data < 0 || placement.mentions(data)) {
       return placement;
     }
-    const std::int64_t parts = wishes_.axes[static_cast<std::size_t>(data)].size;
+    const std::int64_t parts = placements_.axes[static_cast<std::size_t>(data)].size;
     std::optional<std::size_t> best;
     const auto rest = [&](std::size_t d) {
       std::int64_t size = shape.dims()[d];
       for (const int axis : placement.dims[d].axes) {
-        size /= wishes_.axes[static_cast<std::size_t>(axis)].size;
+        size /= placements_.axes[static_cast<std::size_t>(axis)].size;
       }
       return size;
     };
@@ -174,18 +174,18 @@ class Wishing {
     }
     const ValueId parameter = parameter_of(node);
     const ValueId gradient = node.inputs[1];
-    const Placement used = wishes_.stored[parameter];
+    const Placement used = placements_.stored[parameter];
     const Placement parts = spread(used, graph_.value(parameter).type.shape);
     for (const ValueId input : node.inputs) {
       if (graph_.value(input).origin == Origin::State) {
-        wishes_.stored[input] = plan_.zero >= 1 ? parts : used;
+        placements_.stored[input] = plan_.zero >= 1 ? parts : used;
       }
     }
     const Placement wanted = plan_.zero >= 1 ? parts : used;
-    std::vector<Placement>& chain = wishes_.forced[gradient];
-    if (plan_.zero >= 2 && wishes_.micro >= 0) {
+    std::vector<Placement>& chain = placements_.forced[gradient];
+    if (plan_.zero >= 2 && placements_.micro >= 0) {
       chain.push_back(wanted);
-      chain.back().partial[wishes_.micro] = Merge::Sum;
+      chain.back().partial[placements_.micro] = Merge::Sum;
     }
     chain.push_back(wanted);
   }
@@ -193,15 +193,15 @@ class Wishing {
   /// After the updates, which go by how parameters are used.
   void cut_parameters() {
     for (const ValueId parameter : graph_.with_origin(Origin::Parameter)) {
-      const Placement used = wishes_.stored[parameter];
-      wishes_.stored[parameter] = spread(used, graph_.value(parameter).type.shape);
-      wishes_.used[parameter] = used;
+      const Placement used = placements_.stored[parameter];
+      placements_.stored[parameter] = spread(used, graph_.value(parameter).type.shape);
+      placements_.used[parameter] = used;
     }
   }
 
   /// What enters the first block lies cut along the sequence, by `tensor` as well; the rest follows.
   void cut_sequence() {
-    const int tensor = find_axis(wishes_.axes, kTensor);
+    const int tensor = find_axis(placements_.axes, kTensor);
     if (tensor < 0) {
       return;
     }
@@ -216,7 +216,7 @@ class Wishing {
         }
         Placement placement = by_names({"batch", "sequence", "width"});
         placement.dims[1].axes.push_back(tensor);
-        wishes_.forced[input] = {placement};
+        placements_.forced[input] = {placement};
       }
     }
     if (found.empty()) {
@@ -228,7 +228,7 @@ class Wishing {
 
   /// Attention's operands are cut by heads instead of the sequence, its results by the sequence again.
   void exchange_heads() {
-    const int context = find_axis(wishes_.axes, kContext);
+    const int context = find_axis(placements_.axes, kContext);
     if (context < 0) {
       return;
     }
@@ -238,7 +238,7 @@ class Wishing {
     by_heads.dims[2].axes.push_back(context);
     const auto force = [&](ValueId id, const Placement& placement) {
       if (graph_.value(id).origin == Origin::Node) {
-        wishes_.forced[id] = {placement};
+        placements_.forced[id] = {placement};
       }
     };
     for (const Node& node : graph_.nodes()) {
@@ -268,14 +268,14 @@ class Wishing {
                               stages, blocks));
     }
     for (std::int32_t block = 0; stages > 1 && block < blocks; ++block) {
-      wishes_.stages[block] = block * stages / blocks;
+      placements_.stages[block] = block * stages / blocks;
     }
   }
 
   const Graph& graph_;
   const Plan& plan_;
   const DimNames& names_;
-  Wishes wishes_;
+  PlacementSpec placements_;
 };
 
 }  // namespace
@@ -371,7 +371,7 @@ void Plan::verify() const {
   }
 }
 
-Wishes wishes_of(const Graph& graph, const Plan& plan, const DimNames& names) {
+PlacementSpec resolve_placements(const Graph& graph, const Plan& plan, const DimNames& names) {
   return Wishing(graph, plan, names).run();
 }
 

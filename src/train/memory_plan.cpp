@@ -262,10 +262,9 @@ Bytes MemoryNeed::total() const {
   return {arena.count + workspace.count + evaluation.count};
 }
 
-MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) {
-  const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
-  const Program program = make_step_program(step.graph, options.plan, rank);
-  const Program evaluation = make_evaluation_program(options, rank);
+MemoryNeed plan_memory(const CompiledTraining& compiled, Device& device, int rank) {
+  const Program& program = compiled.step.program(rank);
+  const Program& evaluation = compiled.evaluation.program(rank);
   MemoryNeed need;
   need.arena = program.arena;
   need.workspace = workspace_of(program, device);
@@ -273,8 +272,12 @@ MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) 
   need.use = memory_use(program);
   need.moment = moment_text(program, need.use.moment);
   need.largest = largest_at(program, need.use.moment);
-  need.flops = step.flops.hardware().products;
+  need.flops = compiled.flops.hardware().products;
   return need;
+}
+
+MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) {
+  return plan_memory(compile_training(options, rank), device, rank);
 }
 
 std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit, Device& device,

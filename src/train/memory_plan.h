@@ -33,7 +33,10 @@ struct MemoryNeed {
   [[nodiscard]] Bytes total() const;
 };
 
-/// Of one rank of the plan. Throws as make_step_graph and make_rank_programs do.
+/// Of one rank, whose programs were compiled.
+[[nodiscard]] MemoryNeed plan_memory(const CompiledTraining& compiled, Device& device,
+                                     int rank = 0);
+/// Compiles them. Throws as compile_training().
 [[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 /// Options that fit, with what they need and cost.

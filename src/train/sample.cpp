@@ -35,7 +35,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double unif
 
 std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std::int64_t count,
                                           double temperature, std::uint64_t seed) {
-  Spread& run = forward();
+  ShardedExecution& run = forward();
   const std::int64_t length = options_.batch.length;
   const std::int64_t vocabulary = std::get<ModelConfig>(options_.model).vocabulary;
   std::vector<std::int32_t> window(static_cast<std::size_t>(options_.batch.sequences * length), 0);

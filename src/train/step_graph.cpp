@@ -1,10 +1,43 @@
 #include "train/step_graph.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
 #include "trireme/model_dims.h"
 #include "trireme/optimize.h"
+#include "trireme/program_set.h"
 #include "trireme/recompute.h"
 
 namespace trireme::train {
+namespace {
+
+template <class Compile>
+CompiledTraining compile_by(const TrainerOptions& options, const Compile& compile) {
+  Model model = make_model(options.model, options.batch);
+  StepGraph step = make_step_graph(model, options);
+  NamedGraph named = compress_gradients(step.graph, options.plan, dim_names(step.graph));
+  const FlopCount flops = options.plan.compression.any() ? count_flops(named.graph) : step.flops;
+  Model evaluation = make_evaluation_model(options);
+  NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
+  return {.model = std::move(model),
+          .flops = flops,
+          .step = compile(std::move(named), options.plan),
+          .evaluation_parameters = std::move(evaluation.parameters),
+          .evaluation = compile(std::move(evaluated), make_evaluation_plan(options.plan))};
+}
+
+double bytes_along_data(const Program& program) {
+  double bytes = 0;
+  for (const Traffic& traffic : traffic_of(program)) {
+    bytes += traffic.group == "data" ? traffic.bytes : 0;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 TrainingOptions training_of(const TrainerOptions& options) {
   TrainingOptions training = options.training;
@@ -14,30 +47,10 @@ TrainingOptions training_of(const TrainerOptions& options) {
   return training;
 }
 
-std::vector<Program> make_rank_programs(const NamedGraph& graph, const Plan& plan,
-                                        std::span<const int> ranks) {
-  const Wishes wishes = wishes_of(graph.graph, plan, graph.names);
-  const PipelineTable table = table_of(plan);
-  const Partition partition(graph.graph, wishes);
-  std::vector<Program> programs;
-  programs.reserve(ranks.size());
-  for (const int rank : ranks) {
-    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
-    programs.push_back(make_program(fuse_elementwise(mine.graph)));
-  }
-  return programs;
-}
-
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   const Graph graph =
       recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
-}
-
-Program make_step_program(const Graph& step, const Plan& plan, int rank) {
-  return make_rank_programs(compress_gradients(step, plan, dim_names(step)), plan,
-                            std::span(&rank, 1))
-      .front();
 }
 
 Model make_evaluation_model(const TrainerOptions& options) {
@@ -56,11 +69,33 @@ Plan make_evaluation_plan(const Plan& training) {
   return plan;
 }
 
-Program make_evaluation_program(const TrainerOptions& options, int rank) {
-  const Graph graph = make_evaluation_model(options).graph;
-  return make_rank_programs({.graph = graph, .names = dim_names(graph)},
-                            make_evaluation_plan(options.plan), std::span(&rank, 1))
-      .front();
+CompiledTraining compile_training(const TrainerOptions& options) {
+  return compile_by(options, [](NamedGraph graph, const Plan& plan) {
+    return CompiledPlan(std::move(graph), plan);
+  });
+}
+
+CompiledTraining compile_training(const TrainerOptions& options, int only_rank) {
+  return compile_by(options, [&](NamedGraph graph, const Plan& plan) {
+    return CompiledPlan(std::move(graph), plan, only_rank);
+  });
+}
+
+void check_programs(const CompiledTraining& compiled) {
+  for (const CompiledPlan* plan : {&compiled.step, &compiled.evaluation}) {
+    const std::vector<std::string> problems = plan->problems();
+    TRIREME_CHECK(problems.empty(),
+                  fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
+  }
+}
+
+CompressedBytes compressed_bytes(const CompiledTraining& compiled, const TrainerOptions& options) {
+  TrainerOptions uncompressed = options;
+  uncompressed.plan.compression = {};
+  const Graph step = make_step_graph(compiled.model, uncompressed).graph;
+  const CompiledPlan other({.graph = step, .names = dim_names(step)}, uncompressed.plan, 0);
+  return {.sent = bytes_along_data(compiled.step.program(0)),
+          .uncompressed = bytes_along_data(other.program(0))};
 }
 
 }  // namespace trireme::train

@@ -1,14 +1,14 @@
-// What a training run computes, as graphs: the options in, the step and the evaluation out. Any thread.
+// What a training run computes: the options in; the graphs of the step and the evaluation, and what they compile to,
+// out. Any thread.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "train/learning_rate.h"
+#include "trireme/compiled_plan.h"
 #include "trireme/flops.h"
 #include "trireme/model_kinds.h"
-#include "trireme/partition.h"
 #include "trireme/plan.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
 #include "trireme/training.h"
@@ -20,7 +20,7 @@ struct TrainerOptions {
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
-  /// Where it runs, and what it computes again.
+  /// Where it runs, and what it recomputes.
   Plan plan{};
   std::uint64_t seed = 1;
 };
@@ -33,22 +33,40 @@ struct StepGraph {
   FlopCount flops{};  ///< of all its nodes
 };
 
-/// What ranks of a plan run for a graph, as it is executed. Throws Error(Usage) if the plan does not go with the graph.
-[[nodiscard]] std::vector<Program> make_rank_programs(const NamedGraph& graph, const Plan& plan,
-                                                      std::span<const int> ranks);
-
 /// Throws Error(Usage) on options that do not go together or a budget that cannot be held (with the least that
 /// could).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
-/// What a rank of the plan runs in a step of a StepGraph.
-[[nodiscard]] Program make_step_program(const Graph& step, const Plan& plan, int rank);
-
-/// The forward pass alone, for validation and samples; not fused yet. Nothing is random in it, so that it may have
-/// fewer parameters.
+/// The forward pass alone, for validation and samples; not fused yet. Nothing in it is random, so it may have fewer
+/// parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
-/// What it goes by on the ranks of a training plan: in one piece, from stage to stage.
+/// The training plan without what only training needs: one micro-batch that passes from stage to stage.
 [[nodiscard]] Plan make_evaluation_plan(const Plan& training);
-[[nodiscard]] Program make_evaluation_program(const TrainerOptions& options, int rank);
+
+/// What a training run compiles to: its step, and its evaluation on the same ranks.
+struct CompiledTraining {
+  Model model;
+  FlopCount flops;  ///< of a step
+  CompiledPlan step;
+  std::vector<ModelParameter> evaluation_parameters;
+  CompiledPlan evaluation;
+};
+
+/// Compiles the programs of all ranks. Throws as make_step_graph(), and Error(Usage) if the plan does not fit the model.
+[[nodiscard]] CompiledTraining compile_training(const TrainerOptions& options);
+/// The same for one rank only.
+[[nodiscard]] CompiledTraining compile_training(const TrainerOptions& options, int only_rank);
+
+/// Fails a check if the programs of all ranks do not fit together, which would be a bug of ours.
+void check_programs(const CompiledTraining& compiled);
+
+/// What rank 0 sends along `data` in a step, by the lower bounds of collectives.
+struct CompressedBytes {
+  double sent = 0;
+  double uncompressed = 0;  ///< by the same plan without compression
+};
+/// Compiles the uncompressed step to compare.
+[[nodiscard]] CompressedBytes compressed_bytes(const CompiledTraining& compiled,
+                                               const TrainerOptions& options);
 
 }  // namespace trireme::train

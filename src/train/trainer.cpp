@@ -46,17 +46,20 @@ bool has_state(const Graph& graph, const std::string& name) {
 }  // namespace
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
+    : Trainer(options,
+              std::make_shared<const CompiledTraining>(compile_training(
+                  options, communicator == nullptr ? 0 : communicator->world().rank())),
+              device, communicator) {}
+
+Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,
+                 Device& device, Communicator* communicator)
     : options_(options),
+      compiled_(std::move(compiled)),
       device_(device),
-      model_(make_model(options.model, options.batch)),
+      communicator_(communicator),
       scaling_(training_of(options).loss_scaling),
-      ranks_{.plan = options.plan, .communicator = communicator} {
-  StepGraph step = make_step_graph(model_, options_);
-  NamedGraph named = compress_gradients(step.graph, options_.plan, dim_names(step.graph));
-  graph_ = std::move(named.graph);
-  flops_ = options_.plan.compression.any() ? count_flops(graph_) : step.flops;
-  execution_ = std::make_unique<Spread>(graph_, named.names, ranks_, device_);
-  for (const ModelParameter& parameter : model_.parameters) {
+      execution_(std::make_unique<ShardedExecution>(compiled_->step, device_, communicator_)) {
+  for (const ModelParameter& parameter : model().parameters) {
     write(parameter, initial_values(parameter, options_.seed).raw());
   }
   if (scaling_) {
@@ -68,23 +71,23 @@ Trainer::~Trainer() = default;
 
 std::int64_t Trainer::parameter_count() const {
   std::int64_t count = 0;
-  for (const ModelParameter& parameter : model_.parameters) {
+  for (const ModelParameter& parameter : model().parameters) {
     count += parameter.type.shape.element_count();
   }
   return count;
 }
 
 Bytes Trainer::input_bytes() const {
-  return size_of(graph_.value(graph_.find(model_.input)).type);
+  return size_of(graph().value(graph().find(model().input)).type);
 }
 
 Bytes Trainer::target_bytes() const {
-  return size_of(graph_.value(graph_.find("targets")).type);
+  return size_of(graph().value(graph().find("targets")).type);
 }
 
 /// A scalar of the graph: f32, or f64 as the model is.
 void Trainer::write_number(std::string_view name, double number) {
-  if (model_.dtype == DType::F64) {
+  if (model().dtype == DType::F64) {
     execution_->write(name, bytes_of(number));
   } else {
     const auto narrow = static_cast<float>(number);
@@ -96,7 +99,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
                              Trace* trace) {
   const double rate = options_.rate.at(step_);
   const std::int64_t step = step_ + 1;
-  execution_->write(model_.input, inputs);
+  execution_->write(model().input, inputs);
   execution_->write("targets", targets);
   execution_->write("step", bytes_of(step));
   write_number("learning_rate", rate);
@@ -119,16 +122,12 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
 }
 
 /// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
-Spread& Trainer::forward() {
+ShardedExecution& Trainer::forward() {
   if (!forward_) {
-    Model model = make_evaluation_model(options_);
-    forward_parameters_ = std::move(model.parameters);
-    const Ranks ranks{.plan = make_evaluation_plan(ranks_.plan),
-                      .communicator = ranks_.communicator};
-    forward_ = std::make_unique<Spread>(model.graph, dim_names(model.graph), ranks, device_);
+    forward_ = std::make_unique<ShardedExecution>(compiled_->evaluation, device_, communicator_);
   }
   if (!forward_is_current_) {
-    for (const ModelParameter& parameter : forward_parameters_) {
+    for (const ModelParameter& parameter : compiled_->evaluation_parameters) {
       (void)read(parameter);
       share(std::span(reinterpret_cast<std::uint8_t*>(staging_.data()), staging_.size()));
       forward_->write(parameter.name, staging_);
@@ -139,8 +138,8 @@ Spread& Trainer::forward() {
 }
 
 double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
-  Spread& run = forward();
-  run.write(model_.input, inputs);
+  ShardedExecution& run = forward();
+  run.write(model().input, inputs);
   run.write("targets", targets);
   run.run();
   return run.number("loss");
@@ -154,7 +153,7 @@ std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
 
 void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
   execution_->write(parameter.name, elements);
-  if (const std::string master = master_of(parameter.name); has_state(graph_, master)) {
+  if (const std::string master = master_of(parameter.name); has_state(graph(), master)) {
     const std::vector<float> wide = widened(parameter.type.dtype, elements);
     execution_->write(master, std::as_bytes(std::span(wide)));
   }
@@ -165,8 +164,8 @@ void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> 
 
 TensorSet Trainer::tensors_of(Origin origin) {
   TensorSet set;
-  for (const ValueId id : graph_.with_origin(origin)) {
-    const Value& value = graph_.value(id);
+  for (const ValueId id : graph().with_origin(origin)) {
+    const Value& value = graph().value(id);
     set.specs.push_back({value.name, value.type.dtype, value.type.shape});
   }
   set.read = [this, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
@@ -195,8 +194,8 @@ void Trainer::give_state() {
 }
 
 void Trainer::load(const SafetensorsFile& file, Origin origin) {
-  for (const ValueId id : graph_.with_origin(origin)) {
-    const Value& value = graph_.value(id);
+  for (const ValueId id : graph().with_origin(origin)) {
+    const Value& value = graph().value(id);
     if (is_carried(value.name)) {
       execution_->write(value.name, carried_over(value, file.find(value.name)));
       continue;

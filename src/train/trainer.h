@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "train/checkpoint.h"
-#include "train/spread.h"
+#include "train/sharded_execution.h"
 #include "train/step_graph.h"
 #include "trireme/device.h"
 #include "trireme/execution.h"
@@ -32,20 +32,23 @@ struct StepResult {
 
 class Trainer {
  public:
-  /// The device must live as long, and so must the communicator, which a plan for several ranks needs. Throws
-  /// Error(Usage) on options that do not go together, or a budget that cannot be held (with the least that could).
+  /// Runs what the options compiled to; it has this rank's programs. The device must live as long, and so must the
+  /// communicator, which a plan for several ranks needs.
+  Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,
+          Device& device, Communicator* communicator = nullptr);
+  /// Compiles for this rank alone. Throws as compile_training().
   Trainer(const TrainerOptions& options, Device& device, Communicator* communicator = nullptr);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  [[nodiscard]] const Model& model() const noexcept { return model_; }
-  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const Model& model() const noexcept { return compiled_->model; }
+  [[nodiscard]] const Graph& graph() const noexcept { return compiled_->step.graph(); }
   /// This rank's.
   [[nodiscard]] const Program& program() const noexcept { return execution_->program(); }
   [[nodiscard]] std::int64_t parameter_count() const;
   [[nodiscard]] Bytes memory() const { return execution_->memory(); }
-  [[nodiscard]] const FlopCount& flops() const noexcept { return flops_; }
+  [[nodiscard]] const FlopCount& flops() const noexcept { return compiled_->flops; }
   [[nodiscard]] std::int64_t step() const noexcept { return step_; }
 
   /// The size of a batch, as the graph has it.
@@ -109,26 +112,25 @@ class Trainer {
   void write_number(std::string_view name, double number);
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
-  Spread& forward();
-  [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
+  ShardedExecution& forward();
+  [[nodiscard]] bool leads() const {
+    return communicator_ == nullptr || communicator_->world().rank() == 0;
+  }
   /// What rank 0 has, on all ranks.
   template <class T>
   void share(std::span<T> elements) {
-    if (ranks_.communicator != nullptr) {
-      ranks_.communicator->world().all().run(broadcast<T>(elements, 0));
+    if (communicator_ != nullptr) {
+      communicator_->world().all().run(broadcast<T>(elements, 0));
     }
   }
 
   TrainerOptions options_;
+  std::shared_ptr<const CompiledTraining> compiled_;
   Device& device_;
-  Model model_;
-  Graph graph_;
-  FlopCount flops_;
+  Communicator* communicator_;
   std::optional<LossScaling> scaling_;
-  Ranks ranks_;
-  std::unique_ptr<Spread> execution_;
-  std::unique_ptr<Spread> forward_;  ///< for evaluation; made when first needed
-  std::vector<ModelParameter> forward_parameters_;
+  std::unique_ptr<ShardedExecution> execution_;
+  std::unique_ptr<ShardedExecution> forward_;  ///< for evaluation; takes memory when first needed
   bool forward_is_current_ = false;
   std::int64_t step_ = 0;
   std::vector<std::byte> staging_;

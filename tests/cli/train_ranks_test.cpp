@@ -281,6 +281,16 @@ TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
   EXPECT_NE(text.out.find(" communication"), std::string::npos) << text.out;
 }
 
+TEST_F(TrainRanks, ARunCompilesItsStepAndItsEvaluationOnce) {
+  for (const std::string options : {"", "-n 2", "--mesh data=2,pipe=2 --microbatches 2 --zero 1"}) {
+    const Ran ran = run_program(kSmall + "--steps 2 --validate-every 1 --json --run-folder " +
+                                new_run() + " " + options);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    const Json summary = Json::parse(ran.out.substr(ran.out.find("{\"summary\"")));
+    EXPECT_EQ(summary["compilations"], 2) << options;
+  }
+}
+
 TEST_F(TrainRanks, CompressedGradientsAreFewerBytes) {
   const std::string run = new_run();
   const Ran text = run_program(kSmall + "--steps 3 -n 2 --compress top-k:0.01 --run-folder " + run);

@@ -33,23 +33,23 @@ struct Layer {
 /// What a rank does: "gather a, use a".
 std::string order_of(const std::vector<Layer>& layers) {
   GraphBuilder b("layers");
-  Wishes wishes;
-  wishes.axes = {{"data", 2}};
+  PlacementSpec placements;
+  placements.axes = {{"data", 2}};
   ValueId y = b.input("x", {DType::F32, {4, layers.front().shape.dim(0)}});
-  wishes.stored[y] = {.dims = {{.axes = {0}}, {}}};
+  placements.stored[y] = {.dims = {{.axes = {0}}, {}}};
   for (const Layer& layer : layers) {
     const ValueId w = b.parameter(layer.name, {DType::F32, layer.shape});
-    wishes.used[w] = Placement::whole(2);
-    wishes.stored[w] = Placement::whole(2);
-    wishes.stored[w].dims[layer.cut].axes = {0};
+    placements.used[w] = Placement::whole(2);
+    placements.stored[w] = Placement::whole(2);
+    placements.stored[w].dims[layer.cut].axes = {0};
     b.set_block(layer.block);
     y = b.add1("einsum", {y, w}, {{"equation", std::string("bi,ij->bj")}});
   }
   b.output("y", y);
-  const Partition partition(b.finish(), wishes);
+  const Partition partition(b.finish(), placements);
   Plan plan;
   plan.mesh = parse_mesh("data=2");
-  const Graph mine = partition.graph_at(place_of(plan, wishes, 0), table_of(plan)).graph;
+  const Graph mine = partition.graph_at(place_of(plan, placements, 0), table_of(plan)).graph;
   std::vector<std::string> words;
   std::map<ValueId, std::string> gathered;
   for (const Node& node : mine.nodes()) {
@@ -104,16 +104,16 @@ Graph graph_for(const Case& c) {
   ModelConfig config = tiny_model();
   config.dtype = DType::F32;
   TrainingOptions options;
-  options.each_alone = c.schedule == "pipedream";
+  options.independent_updates = c.schedule == "pipedream";
   return make_training_graph(make_model(config, {.sequences = 4, .length = 6}).graph, options);
 }
 
 std::vector<Graph> graphs_of(const Graph& graph, const Plan& plan) {
-  const Wishes wishes = wishes_of(graph, plan, dim_names(graph));
-  const Partition partition(graph, wishes);
+  const PlacementSpec placements = resolve_placements(graph, plan, dim_names(graph));
+  const Partition partition(graph, placements);
   std::vector<Graph> graphs;
   for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
-    graphs.push_back(partition.graph_at(place_of(plan, wishes, rank), table_of(plan)).graph);
+    graphs.push_back(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph);
   }
   return graphs;
 }

@@ -279,14 +279,14 @@ Plan pipe_of_two() {
 TEST(Equality, CutBetweenOperatorsIsSendAndReceive) {
   const Task task = two_layers();
   const Plan plan = pipe_of_two();
-  const Wishes wishes = wishes_of(task.graph, plan, {});
+  const PlacementSpec placements = resolve_placements(task.graph, plan, {});
   const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(one,
-              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, wishes);
+  expect_same(
+      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, placements);
   for (int rank = 0; rank < 2; ++rank) {
     for (const auto& [op, count] :
-         exchanges_of(partition.graph_at(place_of(plan, wishes, rank), table_of(plan)).graph)) {
+         exchanges_of(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph)) {
       EXPECT_TRUE(op == "send" || op == "receive") << op << count;
     }
   }
@@ -296,16 +296,16 @@ TEST(Equality, CutBetweenOperatorsIsSendAndReceive) {
 TEST(Equality, WeightsMayLiveElsewhere) {
   const Task task = two_layers();
   const Plan plan = pipe_of_two();
-  Wishes wishes;
-  wishes.stages = {{0, 1}, {1, 1}};
+  PlacementSpec placements;
+  placements.stages = {{0, 1}, {1, 1}};
   for (const char* name : {"w1", "w2"}) {
-    wishes.homes[task.graph.find(name)] = 0;
+    placements.homes[task.graph.find(name)] = 0;
   }
   const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(one,
-              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, wishes);
-  const RankGraph keeper = partition.graph_at(place_of(plan, wishes, 0), table_of(plan));
+  expect_same(
+      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, placements);
+  const RankGraph keeper = partition.graph_at(place_of(plan, placements, 0), table_of(plan));
   EXPECT_EQ(keeper.graph.with_origin(Origin::Parameter).size(), 2U);
   for (const Node& node : keeper.graph.nodes()) {
     EXPECT_TRUE(node.op->communicates || node.phase == Phase::Update) << node.op->name;
@@ -334,14 +334,14 @@ TEST(Equality, BranchesRunOnTheirOwnDevices) {
   first.resize(15);
   task.first = {{"w0", first}, {"w1", first}};
   const Plan plan = pipe_of_two();
-  Wishes wishes;
-  wishes.stages = {{0, 0}, {1, 1}};
+  PlacementSpec placements;
+  placements.stages = {{0, 0}, {1, 1}};
   const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(one,
-              train_on_ranks(task.graph, plan, wishes, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, wishes);
+  expect_same(
+      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
+  const Partition partition(task.graph, placements);
   for (int rank = 0; rank < 2; ++rank) {
-    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table_of(plan));
+    const RankGraph mine = partition.graph_at(place_of(plan, placements, rank), table_of(plan));
     const Program program = make_program(mine.graph);
     const auto& all = program.instructions;
     const auto is_tower = [](const Instruction& step) { return step.op->name == "tanh"; };

@@ -29,9 +29,9 @@ Counts exchanges_in(const Graph& graph) {
 }
 
 RankGraph rank_zero(const Graph& graph, const Plan& plan, const DimNames& names) {
-  const Wishes wishes = wishes_of(graph, plan, names);
-  const Partition partition(graph, wishes);
-  return partition.graph_at(place_of(plan, wishes, 0), table_of(plan));
+  const PlacementSpec placements = resolve_placements(graph, plan, names);
+  const Partition partition(graph, placements);
+  return partition.graph_at(place_of(plan, placements, 0), table_of(plan));
 }
 
 Plan plan_on(std::string_view mesh) {

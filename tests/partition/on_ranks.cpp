@@ -200,12 +200,12 @@ Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
 
 std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const DimNames& names) {
   const Graph graph = recompute_by(whole, plan.recompute);
-  const Wishes wishes = wishes_of(graph, plan, names);
-  const Partition partition(graph, wishes);
+  const PlacementSpec placements = resolve_placements(graph, plan, names);
+  const Partition partition(graph, placements);
   const PipelineTable table = table_of(plan);
   std::vector<Program> programs;
   for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
-    const RankGraph mine = partition.graph_at(place_of(plan, wishes, rank), table);
+    const RankGraph mine = partition.graph_at(place_of(plan, placements, rank), table);
     programs.push_back(make_program(fuse_elementwise(mine.graph)));
   }
   return programs;
@@ -214,12 +214,13 @@ std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const Dim
 Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
                        const Numbers& first, const Batches& batches) {
   const Graph graph = recompute_by(whole, plan.recompute);
-  return train_on_ranks(graph, plan, wishes_of(graph, plan, names), table_of(plan), first, batches);
+  return train_on_ranks(graph, plan, resolve_placements(graph, plan, names), table_of(plan), first,
+                        batches);
 }
 
-Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
+Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec& placements,
                        const PipelineTable& table, const Numbers& first, const Batches& batches) {
-  const Partition partition(graph, wishes);
+  const Partition partition(graph, placements);
   Trained trained;
   trained.losses.resize(batches.size());
   trained.predicted.resize(static_cast<std::size_t>(plan.mesh.devices()));
@@ -228,7 +229,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
   trained.held.resize(trained.predicted.size());
   std::mutex mutex;
   const auto body = [&](World& world) {
-    const RankPlace place = place_of(plan, wishes, world.rank());
+    const RankPlace place = place_of(plan, placements, world.rank());
     const RankGraph mine = partition.graph_at(place, table);
     mine.graph.verify();
     Program program = make_program(fuse_elementwise(mine.graph));
@@ -240,8 +241,8 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishe
     const auto part_of = [&](const std::string& name, const Placement& placement) {
       return Part{.type = graph.value(graph.find(name)).type,
                   .placement = placement,
-                  .axes = wishes.axes,
-                  .micro = wishes.micro,
+                  .axes = placements.axes,
+                  .micro = placements.micro,
                   .coordinates = place.coordinates};
     };
     const auto scatter = [&](const Numbers& values) {

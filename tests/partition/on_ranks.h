@@ -39,10 +39,10 @@ using Batches = std::vector<Numbers>;
 [[nodiscard]] Numbers evaluate_alone(const Graph& graph, const Numbers& leaves);
 
 /// On threads, each a rank, which exchange by messages. Throws what a rank threw.
-[[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan, const Wishes& wishes,
-                                     const PipelineTable& table, const Numbers& first,
-                                     const Batches& batches);
-/// With the wishes and the table of the plan, computing again what it says.
+[[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan,
+                                     const PlacementSpec& placements, const PipelineTable& table,
+                                     const Numbers& first, const Batches& batches);
+/// With the placements and the table of the plan, computing again what it says.
 [[nodiscard]] Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
 

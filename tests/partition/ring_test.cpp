@@ -60,9 +60,9 @@ Plan ring_of(int ranks, Plan::Context context = Plan::Context::Ring) {
 }
 
 Graph graph_at(const Graph& graph, const Plan& plan, int rank) {
-  const Wishes wishes = wishes_of(graph, plan, dim_names(graph));
-  const Partition partition(graph, wishes);
-  return partition.graph_at(place_of(plan, wishes, rank), table_of(plan)).graph;
+  const PlacementSpec placements = resolve_placements(graph, plan, dim_names(graph));
+  const Partition partition(graph, placements);
+  return partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph;
 }
 
 struct Sent {

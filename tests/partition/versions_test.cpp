@@ -223,14 +223,14 @@ Training training_of(const Trial& trial) {
   training.plan = plan_of(trial.plan);
   TrainingOptions options;
   options.clip_limit = trial.clip;
-  options.each_alone = table_of(training.plan).weights == WeightVersions::Newest;
+  options.independent_updates = table_of(training.plan).weights == WeightVersions::Newest;
   training.graph = make_training_graph(training.model.graph, options);
   return training;
 }
 
 Trained simulate(const Trial& trial, const Training& training) {
-  const Partition partition(training.graph,
-                            wishes_of(training.graph, training.plan, dim_names(training.graph)));
+  const Partition partition(
+      training.graph, resolve_placements(training.graph, training.plan, dim_names(training.graph)));
   Simulation simulation(trial, table_of(training.plan));
   const Numbers first = first_values(training.model);
   for (const ModelParameter& parameter : training.model.parameters) {
@@ -298,7 +298,7 @@ TEST(WeightVersions, PipeDreamCannotBeClipped) {
   const Trial trial{.plan = {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream"}};
   Training training = training_of(trial);
   expect_error(ErrorKind::Usage, "(--clip 0)", [&] {
-    (void)make_training_graph(training.model.graph, {.clip_limit = 1, .each_alone = true});
+    (void)make_training_graph(training.model.graph, {.clip_limit = 1, .independent_updates = true});
   });
   training.graph = make_training_graph(training.model.graph, {.clip_limit = 1});
   expect_error(ErrorKind::Usage, "the gradients of all stages at once", [&] {

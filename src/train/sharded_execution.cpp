@@ -1,11 +1,10 @@
-#include "train/spread.h"
+#include "train/sharded_execution.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "trireme/error.h"
-#include "trireme/optimize.h"
 #include "trireme/parts.h"
 
 namespace trireme::train {
@@ -20,62 +19,41 @@ std::vector<std::byte> room_for(const Part& part) {
 
 }  // namespace
 
-Spread::Spread(const Graph& graph, const DimNames& names, const Ranks& ranks, Device& device)
-    : graph_(graph), ranks_(ranks) {
-  wishes_ = wishes_of(graph_, ranks_.plan, names);
-  table_ = table_of(ranks_.plan);
-  partition_ = std::make_unique<Partition>(graph_, wishes_);
-  const RankGraph mine =
-      partition_->graph_at(place_of(ranks_.plan, wishes_, ranks_.rank()), table_);
-  execution_ = std::make_unique<Execution>(make_program(fuse_elementwise(mine.graph)), device,
-                                           ranks_.communicator);
-}
+ShardedExecution::ShardedExecution(const CompiledPlan& compiled, Device& device,
+                                   Communicator* communicator)
+    : compiled_(compiled),
+      communicator_(communicator),
+      rank_(communicator == nullptr ? 0 : communicator->world().rank()),
+      execution_(std::make_unique<Execution>(compiled.program(rank_), device, communicator)) {}
 
-Spread::~Spread() = default;
+ShardedExecution::~ShardedExecution() = default;
 
-Part Spread::part_at(const Value& value, int rank) const {
-  Part part;
-  part.type = value.type;
-  part.placement = partition_->stored(value.name);
-  part.axes = wishes_.axes;
-  part.micro = wishes_.micro;
-  part.coordinates = place_of(ranks_.plan, wishes_, rank).coordinates;
-  return part;
-}
-
-bool Spread::has(const Value& value, int rank) const {
-  const auto stage = static_cast<std::size_t>(partition_->home(value.name));
-  const int pipe = place_of(ranks_.plan, wishes_, rank).pipe;
-  return std::ranges::any_of(table_.placement,
-                             [&](const std::vector<int>& copy) { return copy[stage] == pipe; });
-}
-
-void Spread::run(Trace* trace) {
-  if (trace != nullptr && ranks_.communicator != nullptr) {
-    ranks_.communicator->world().all().barrier();
+void ShardedExecution::run(Trace* trace) {
+  if (trace != nullptr && communicator_ != nullptr) {
+    communicator_->world().all().barrier();
   }
   execution_->run(trace);
 }
 
-void Spread::write(std::string_view name, std::span<const std::byte> whole) {
-  const Value& value = graph_.value(graph_.find(name));
+void ShardedExecution::write(std::string_view name, std::span<const std::byte> whole) {
+  const Value& value = compiled_.graph().value(compiled_.graph().find(name));
   if (static_cast<std::int64_t>(whole.size()) != size_of(value.type).count) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} is {}, {} bytes; {} bytes were given", name, to_text(value.type),
                             size_of(value.type).count, whole.size()));
   }
-  // An input is there on the ranks that read it alone.
-  const bool there =
+  // An input is stored only on the ranks that read it.
+  const bool stored_here =
       value.origin == Origin::Input
           ? std::ranges::any_of(program().buffers,
                                 [&](const Buffer& buffer) {
                                   return buffer.origin == Origin::Input && buffer.name == name;
                                 })
-          : has(value, ranks_.rank());
-  if (!there) {
+          : compiled_.stores(value, rank_);
+  if (!stored_here) {
     return;
   }
-  const Part part = part_at(value, ranks_.rank());
+  const Part part = compiled_.shard_of(value, rank_);
   if (shape_of(part) == value.type.shape) {
     execution_->write(name, whole);
     return;
@@ -85,23 +63,24 @@ void Spread::write(std::string_view name, std::span<const std::byte> whole) {
   execution_->write(name, mine);
 }
 
-void Spread::read(std::string_view name, std::span<std::byte> whole) {
-  const auto& outputs = graph_.outputs();
+void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {
+  const auto& outputs = compiled_.graph().outputs();
   const bool is_output = std::ranges::find(outputs, name, &Output::name) != outputs.end();
-  Value value = graph_.value(is_output ? graph_.output(name) : graph_.find(name));
+  Value value = compiled_.graph().value(is_output ? compiled_.graph().output(name)
+                                                  : compiled_.graph().find(name));
   value.name = name;
-  if (ranks_.communicator == nullptr) {
+  if (communicator_ == nullptr) {
     execution_->read(name, whole);
     return;
   }
-  Group& all = ranks_.communicator->world().all();
-  const int own = ranks_.rank();
+  Group& all = communicator_->world().all();
+  const int own = rank_;
   std::vector<std::vector<int>> seen;  // the parts that rank 0 has already
-  for (int rank = 0; rank < ranks_.count(); ++rank) {
-    if (!has(value, rank)) {
+  for (int rank = 0; rank < compiled_.plan().mesh.devices(); ++rank) {
+    if (!compiled_.stores(value, rank)) {
       continue;
     }
-    const Part part = part_at(value, rank);
+    const Part part = compiled_.shard_of(value, rank);
     std::vector<int> which;
     for (std::size_t a = 0; a < part.axes.size(); ++a) {
       which.push_back(part.placement.mentions(static_cast<int>(a)) ? part.coordinates[a] : 0);
@@ -133,7 +112,7 @@ void Spread::read(std::string_view name, std::span<std::byte> whole) {
   }
 }
 
-double Spread::number(std::string_view output) const {
+double ShardedExecution::number(std::string_view output) const {
   const Buffer& buffer = program().buffer(program().find(output));
   if (buffer.type.dtype == DType::F64) {
     double value = 0;

@@ -1,0 +1,62 @@
+// CompiledPlan: what a graph compiles to under a plan: the partition and the program of each rank. A run makes it once,
+// then verifies it, measures its memory, executes it, counts its bytes and prints it.
+//
+// Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/partition.h"
+#include "trireme/parts.h"
+#include "trireme/plan.h"
+#include "trireme/program.h"
+
+namespace trireme {
+
+class CompiledPlan {
+ public:
+  /// Compiles the programs of all ranks. Throws Error(Usage) if the plan does not fit the graph.
+  CompiledPlan(NamedGraph graph, Plan plan);
+  /// Compiles the program of one rank only.
+  CompiledPlan(NamedGraph graph, Plan plan, int only_rank);
+  CompiledPlan(CompiledPlan&&) noexcept;
+  CompiledPlan& operator=(CompiledPlan&&) noexcept;
+  ~CompiledPlan();
+
+  /// The graph of one logical device.
+  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
+  [[nodiscard]] const Partition& partition() const noexcept { return *partition_; }
+  /// Requires that this rank was compiled.
+  [[nodiscard]] const Program& program(int rank) const;
+  [[nodiscard]] std::span<const Program> programs() const noexcept { return programs_; }
+
+  /// The shard of a value that a rank stores. The value is an input, parameter, state or output of graph().
+  [[nodiscard]] Part shard_of(const Value& value, int rank) const;
+  /// Whether a rank stores the value, whole or a shard: it has the value's pipeline stage.
+  [[nodiscard]] bool stores(const Value& value, int rank) const;
+
+  /// What is wrong with the programs taken together (verify_together()); empty if they run to their end. Requires that
+  /// all ranks were compiled.
+  [[nodiscard]] std::vector<std::string> problems() const;
+
+ private:
+  void compile(const DimNames& names, int ranks);
+
+  Graph graph_;
+  Plan plan_;
+  PlacementSpec placements_;
+  PipelineTable table_;
+  std::unique_ptr<Partition> partition_;
+  int first_rank_ = 0;
+  std::vector<Program> programs_;  ///< of first_rank_ and those that follow
+};
+
+/// How many plans this process has compiled, so that a test can show that a run compiles its step once.
+[[nodiscard]] std::int64_t compilation_count();
+
+}  // namespace trireme
