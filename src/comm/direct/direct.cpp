@@ -29,9 +29,11 @@ Progress DirectOp::advance() {
       state_.finish(record_.sequence);
     }
     return progress;
-  } catch (const std::exception& error) {
-    context_.op.failures.abandon(
-        call_, error.what());  // a user's reduction that threw; else all know already
+  } catch (const CommError&) {  // the others know already
+    withdraw();
+    throw;
+  } catch (const std::exception& error) {  // a user's reduction that threw
+    context_.op.failures.abandon(call_, error.what());
     withdraw();
     throw;
   }
@@ -83,11 +85,14 @@ Progress DirectOp::run_steps() {
 }
 
 /// This call takes the slot of the call before the last, which a peer has not finished.
-Progress DirectOp::await_begin() const {
-  if (!state_.has_seen_all_begin(record_.sequence - 2)) {
+Progress DirectOp::await_begin() {
+  // Peers that saw all begin that call do not ring when they finish it, which will be in a moment. One that stopped or
+  // died just there never does: after a while this is a wait like any other, with checks and a deadline.
+  constexpr int kMostYields = 1000;
+  if (!state_.has_seen_all_begin(record_.sequence - 2) || yields_ == kMostYields) {
     return Progress::Stuck;
   }
-  // Peers that saw all begin that call do not ring when they finish it, which will be in a moment.
+  ++yields_;
   std::this_thread::yield();
   return Progress::Moved;
 }

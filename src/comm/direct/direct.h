@@ -107,7 +107,7 @@ class DirectOp : public Op {
       publish(tick);
     }
   }
-  [[nodiscard]] Progress await_begin() const;
+  [[nodiscard]] Progress await_begin();
   void withdraw() noexcept;
   [[nodiscard]] bool is_missing(Rank rank) const;
   [[nodiscard]] std::uint64_t progress_of(Rank rank) const;
@@ -165,6 +165,7 @@ class DirectOp : public Op {
   const DirectCall direct_;
   const DirectPeers peers_;
   DirectProgress progress_;
+  int yields_ = 0;  ///< of await_begin()
   Windows windows_;
   Stores stores_ = Stores::Cached;
 };

@@ -68,20 +68,20 @@ bool FailureState::announce_failure(CommFault fault, Rank culprit, const std::st
   if (direct_ != nullptr) {
     direct_->publish_failure(notice);
   } else {
-    send(notice);
+    send(members_.context(), notice);
   }
   dead_.store(true, std::memory_order_release);
   on_death_();
   return true;
 }
 
-void FailureState::send(const FailureNotice& notice) {
+void FailureState::send(std::uint64_t context, const FailureNotice& notice) {
   std::vector<std::byte> data(sizeof(notice.code) + notice.text.size());
   std::memcpy(data.data(), &notice.code, sizeof(notice.code));
   std::memcpy(data.data() + sizeof(notice.code), notice.text.data(), notice.text.size());
   for (const Rank member : members_.world_ranks()) {
     if (member != world_.rank() && !world_.failure(member)) {
-      world_.post_control(member, ControlKind::Fail, members_.context(), data);
+      world_.post_control(member, ControlKind::Fail, context, data);
     }
   }
 }
@@ -106,6 +106,12 @@ void FailureState::abandon(const Call& call, const std::string& why) {
 void FailureState::abandon_to_shrink() {
   (void)announce_failure(CommFault::Dead, -1,
                          fmt::format("rank {} called shrink() on the group", world_.rank()));
+}
+
+void FailureState::refuse(std::uint64_t context, const CommError& error) {
+  const Rank culprit = error.culprits().empty() ? -1 : error.culprits().front();
+  send(context, {failure_code(error.fault(), culprit),
+                 fmt::format("rank {} could not make the group: {}", world_.rank(), error.what())});
 }
 
 void FailureState::await_release(std::uint64_t sequence) {
@@ -154,7 +160,8 @@ void FailureState::check_notices() {
   std::optional<FailureNotice> notice;
   if (direct_ != nullptr) {
     notice = direct_->find_failure();
-  } else {
+  }
+  if (!notice) {
     MutexLock lock(mutex_);
     notice = notice_;
   }

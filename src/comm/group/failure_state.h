@@ -43,6 +43,9 @@ class FailureState final : public FailureHandler {
   void abandon_to_shrink();
   /// A member gave the group up.
   void receive(FailureNotice notice);
+  /// This rank could not make a group from this one. Members that could would wait for it in there, so it fails that
+  /// group for them, by its context.
+  void refuse(std::uint64_t context, const CommError& error);
 
   void check_members(const std::function<bool(Rank place)>& missing,
                      const std::function<std::string()>& what) override;
@@ -62,7 +65,7 @@ class FailureState final : public FailureHandler {
   [[noreturn]] void fail_declared_dead(Rank by, const std::string& what);
   [[nodiscard]] bool is_final(Rank place);
   [[nodiscard]] bool announce_failure(CommFault fault, Rank culprit, const std::string& message);
-  void send(const FailureNotice& notice);
+  void send(std::uint64_t context, const FailureNotice& notice);
   void check_notices();
 
   WorldCore& world_;

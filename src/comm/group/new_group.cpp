@@ -91,7 +91,16 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   std::vector<std::int64_t> sent(kWords);
   std::memcpy(sent.data(), &mine, sizeof(mine));
   std::vector<std::int64_t> heard(kWords * static_cast<std::size_t>(size()));
-  run(allgather<std::int64_t>(sent, heard));
+  const auto context = [&] {
+    return mix_context(mix_context(core_->members().context(), core_->calls().sequence()),
+                       static_cast<std::uint64_t>(color));
+  };
+  try {
+    run(allgather<std::int64_t>(sent, heard));
+  } catch (const CommError& error) {
+    core_->failures().refuse(context(), error);
+    throw;
+  }
   std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and place here
   for (Rank place = 0; place < size(); ++place) {
     const GroupEntry entry = read_entry(
@@ -106,8 +115,7 @@ Group Group::split(std::int64_t color, std::int64_t key) {
     group.members.push_back(core_->members().world_rank(place));
     group.entries.push_back(entry);
   }
-  group.context = mix_context(mix_context(core_->members().context(), core_->calls().sequence()),
-                              static_cast<std::uint64_t>(color));
+  group.context = context();
   return make_group(world, group, own);
 }
 
@@ -139,7 +147,12 @@ Group Group::subset(const std::vector<Rank>& places) {
   const GroupEntry mine = own.entry(0, 0);
   ExchangeOp exchange(
       world, {.context = context, .ranks = members, .mine = std::as_bytes(std::span(&mine, 1))});
-  world.engine().run(exchange);
+  try {
+    world.engine().run(exchange);
+  } catch (const CommError& error) {
+    core_->failures().refuse(context, error);
+    throw;
+  }
   for (const auto& heard : exchange.heard()) {
     group.entries.push_back(read_entry(*heard));
   }

@@ -343,9 +343,18 @@ void WorldCore::retire_area(Area* area, std::vector<Area*> peers, std::uint64_t 
 }
 
 void WorldCore::listen(std::uint64_t context, const std::shared_ptr<GroupListener>& group) {
-  MutexLock lock(mutex_);
-  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
-  groups_[context] = group;
+  std::optional<FailureNotice> failure;
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+    groups_[context] = group;
+    if (auto early = early_failures_.extract(context)) {
+      failure = std::move(early.mapped());
+    }
+  }
+  if (failure) {
+    group->on_failure(failure->code, failure->text);
+  }
 }
 
 /// Every heartbeat: tells peers behind a network that this rank is alive, and checks on them.
@@ -405,19 +414,32 @@ std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
   return it == groups_.end() ? nullptr : it->second.lock();
 }
 
-/// Messages between members of a group. Ignored if the group no longer exists.
-void WorldCore::handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
-                                     std::span<const std::byte> data) {
-  const std::shared_ptr<GroupListener> group = listener(context);
-  if (!group) {
+/// A member gave a group up. This rank may be about to make it, or the group may have ended: it is kept for a while.
+void WorldCore::handle_failure(std::uint64_t context, const FailureNotice& notice) {
+  constexpr std::size_t kMostEarlyFailures = 64;
+  if (const std::shared_ptr<GroupListener> group = listener(context)) {
+    group->on_failure(notice.code, notice.text);
     return;
   }
+  MutexLock lock(mutex_);
+  if (early_failures_.size() < kMostEarlyFailures) {
+    early_failures_.emplace(context, notice);
+  }
+}
+
+/// Messages between members of a group. Calls are ignored if the group no longer exists.
+void WorldCore::handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
+                                     std::span<const std::byte> data) {
   if (kind == ControlKind::Fail && data.size() >= sizeof(std::uint64_t)) {
-    std::uint64_t code = 0;
-    std::memcpy(&code, data.data(), sizeof(code));
-    group->on_failure(code, std::string(reinterpret_cast<const char*>(data.data()) + sizeof(code),
-                                        data.size() - sizeof(code)));
-  } else if (kind != ControlKind::Fail && data.size() == sizeof(Record)) {
+    FailureNotice notice;
+    std::memcpy(&notice.code, data.data(), sizeof(notice.code));
+    notice.text.assign(reinterpret_cast<const char*>(data.data()) + sizeof(notice.code),
+                       data.size() - sizeof(notice.code));
+    handle_failure(context, notice);
+    return;
+  }
+  const std::shared_ptr<GroupListener> group = listener(context);
+  if (group && kind != ControlKind::Fail && data.size() == sizeof(Record)) {
     Record record;
     std::memcpy(&record, data.data(), sizeof(record));
     group->on_call(from, record, kind == ControlKind::Inquiry);

@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "comm/direct/area.h"
+#include "comm/direct/direct_state.h"
 #include "comm/op/engine.h"
 #include "comm/op/messenger.h"
 #include "comm/op/scratch.h"
@@ -132,6 +133,7 @@ class WorldCore {
   void connect_transports();
   void connect_peers();
   void handle_control(Rank from, const PieceHeader& header, std::span<const std::byte> data);
+  void handle_failure(std::uint64_t context, const FailureNotice& notice);
   void handle_group_control(ControlKind kind, Rank from, std::uint64_t context,
                             std::span<const std::byte> data);
   [[nodiscard]] std::shared_ptr<GroupListener> listener(std::uint64_t context);
@@ -160,6 +162,8 @@ class WorldCore {
   mutable Mutex mutex_;
   std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<GroupListener>> groups_ TRIREME_GUARDED_BY(mutex_);
+  /// Groups that another rank could not make, before this rank made them.
+  std::map<std::uint64_t, FailureNotice> early_failures_ TRIREME_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
   // Of peers behind a network, by rank, in nanoseconds of the steady clock.
