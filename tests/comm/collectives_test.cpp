@@ -304,14 +304,14 @@ std::string setting_name(const testing::TestParamInfo<Setting>& info) {
   return text;
 }
 
-std::vector<Setting> settings() {
+/// Every transport with each number of ranks from `least` to `most`.
+std::vector<Setting> settings(Rank least, Rank most) {
   std::vector<Setting> all;
   for (const TransportKind kind : test::transports()) {
-    for (Rank p = 1; p <= 9; ++p) {
+    for (Rank p = least; p <= most; ++p) {
       all.push_back({kind, p});
     }
   }
-  all.push_back({TransportKind::InProcess, 16});
   return all;
 }
 
@@ -377,7 +377,10 @@ TEST_P(Collectives, MoveLongVectors) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(settings()), setting_name);
+INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(settings(1, 5)), setting_name);
+INSTANTIATE_TEST_SUITE_P(LongAll, Collectives, testing::ValuesIn(settings(6, 9)), setting_name);
+INSTANTIATE_TEST_SUITE_P(LongMany, Collectives,
+                         testing::Values(Setting{TransportKind::InProcess, 16}), setting_name);
 
 void move_between_shared_and_own_memory(World& world) {
   for (const Operation operation : all_operations()) {

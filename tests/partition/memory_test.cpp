@@ -206,15 +206,6 @@ Graph convolution_graph() {
   return example_graph(make_model(config, 480));
 }
 
-/// Every sixth, beginning with this one. Models that take the same plans begin with different ones.
-std::vector<Case> sixth(const std::vector<Case>& all, std::size_t first) {
-  std::vector<Case> some;
-  for (std::size_t i = first; i < all.size(); i += 6) {
-    some.push_back(all[i]);
-  }
-  return some;
-}
-
 class PlannedMemory : public testing::Test {
  protected:
   void SetUp() override {
@@ -226,23 +217,23 @@ class PlannedMemory : public testing::Test {
 using LongPlannedMemory = PlannedMemory;
 
 TEST_F(PlannedMemory, OfGpt) {
-  expect_planned_memory(language_graph(large_model()), sixth(plans_of_language_models(), 0));
+  expect_planned_memory(language_graph(large_model()), every_nth(plans_of_language_models(), 6, 0));
 }
 TEST_F(PlannedMemory, OfGptWithDropoutAndRecomputation) {
-  expect_planned_memory(recomputed_graph(), sixth(plans_of_language_models(), 1));
+  expect_planned_memory(recomputed_graph(), every_nth(plans_of_language_models(), 6, 1));
 }
 TEST_F(PlannedMemory, OfLlama) {
   expect_planned_memory(language_graph(large_model(Family::Llama)),
-                        sixth(plans_of_language_models(), 2));
+                        every_nth(plans_of_language_models(), 6, 2));
 }
 TEST_F(PlannedMemory, OfMixtureOfExperts) {
-  expect_planned_memory(experts_graph(), sixth(plans_of_experts(), 0));
+  expect_planned_memory(experts_graph(), every_nth(plans_of_experts(), 6, 0));
 }
 TEST_F(PlannedMemory, OfPerceptron) {
-  expect_planned_memory(perceptron_graph(), sixth(plans_of_examples(), 0));
+  expect_planned_memory(perceptron_graph(), every_nth(plans_of_examples(), 6, 0));
 }
 TEST_F(PlannedMemory, OfConvNet) {
-  expect_planned_memory(convolution_graph(), sixth(plans_of_examples(), 1));
+  expect_planned_memory(convolution_graph(), every_nth(plans_of_examples(), 6, 1));
 }
 
 TEST_F(LongPlannedMemory, OfGpt) {

@@ -163,4 +163,12 @@ const std::vector<Case>& plans_of_examples() {
   return all;
 }
 
+std::vector<Case> every_nth(const std::vector<Case>& all, std::size_t n, std::size_t first) {
+  std::vector<Case> some;
+  for (std::size_t i = first; i < all.size(); i += n) {
+    some.push_back(all[i]);
+  }
+  return some;
+}
+
 }  // namespace trireme

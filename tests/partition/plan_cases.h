@@ -14,4 +14,8 @@ namespace trireme {
 /// For models without sequences: layers one after the other over 6 examples or more.
 [[nodiscard]] const std::vector<Case>& plans_of_examples();
 
+/// Every n-th case, beginning with `first`: tests that take the same cases begin with different ones.
+[[nodiscard]] std::vector<Case> every_nth(const std::vector<Case>& all, std::size_t n,
+                                          std::size_t first);
+
 }  // namespace trireme
