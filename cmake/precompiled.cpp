@@ -1,2 +1,4 @@
 // A target must compile something to own a precompiled header.
-int main() { return 0; }
+int main() {
+  return 0;
+}

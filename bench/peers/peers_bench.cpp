@@ -103,11 +103,11 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--sizes", options.sizes, "sizes of the whole vector")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option(
-         "--libraries", options.libraries,
-         "libraries: openmpi, mpich, gloo, openmpi-tcp, trireme, trireme-shared, trireme-tcp; before, "
-         "before-shared, before-tcp: an earlier peer_trireme, put beside this program as "
-         "peer_trireme_before")
+  app.add_option("--libraries", options.libraries,
+                 "libraries: openmpi, mpich, gloo, openmpi-tcp, trireme, trireme-shared, "
+                 "trireme-tcp; before, "
+                 "before-shared, before-tcp: an earlier peer_trireme, put beside this program as "
+                 "peer_trireme_before")
       ->delimiter(',');
   app.add_option("--rounds", options.grid.rounds, "how often each cell goes round the libraries")
       ->check(CLI::PositiveNumber)

@@ -153,10 +153,10 @@ class Panel {
 }  // namespace
 
 std::string bench_svg(const BenchReport& report) {
-  const std::string title = fmt::format(
-      "{} ranks by {}{} · {} · {} buffers", report.plan.ranks, name(report.plan.transport),
-      report.plan.encrypt ? ", encrypted" : "", to_text(report.plan.dtype),
-      name(report.plan.buffers));
+  const std::string title =
+      fmt::format("{} ranks by {}{} · {} · {} buffers", report.plan.ranks,
+                  name(report.plan.transport), report.plan.encrypt ? ", encrypted" : "",
+                  to_text(report.plan.dtype), name(report.plan.buffers));
   Element canvas("g");
   canvas.add(svg::words({kPanel.margin, kPanel.margin + kPanel.title_size}, title,
                         {.size = kPanel.title_size, .weight = "bold"}));
