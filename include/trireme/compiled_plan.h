@@ -23,9 +23,11 @@ class CompiledPlan {
   CompiledPlan(NamedGraph graph, Plan plan);
   /// Compiles the program of one rank only.
   CompiledPlan(NamedGraph graph, Plan plan, int only_rank);
+  ~CompiledPlan();
   CompiledPlan(CompiledPlan&&) noexcept;
   CompiledPlan& operator=(CompiledPlan&&) noexcept;
-  ~CompiledPlan();
+  CompiledPlan(const CompiledPlan&) = delete;
+  CompiledPlan& operator=(const CompiledPlan&) = delete;
 
   /// The graph of one logical device.
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
