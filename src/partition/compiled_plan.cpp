@@ -9,7 +9,10 @@
 namespace trireme {
 namespace {
 
-std::atomic<std::int64_t> compilations{0};
+std::atomic<std::int64_t>& compilations() {
+  static std::atomic<std::int64_t> count{0};
+  return count;
+}
 
 }  // namespace
 
@@ -24,7 +27,7 @@ CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank)
 }
 
 void CompiledPlan::compile(const DimNames& names, int ranks) {
-  ++compilations;
+  ++compilations();
   placements_ = resolve_placements(graph_, plan_, names);
   table_ = table_of(plan_);
   partition_ = std::make_unique<Partition>(graph_, placements_);
@@ -67,7 +70,7 @@ std::vector<std::string> CompiledPlan::problems() const {
 }
 
 std::int64_t compilation_count() {
-  return compilations.load();
+  return compilations().load();
 }
 
 }  // namespace trireme
