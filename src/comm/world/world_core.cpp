@@ -417,13 +417,20 @@ std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
 /// A member gave a group up. This rank may be about to make it, or the group may have ended: it is kept for a while.
 void WorldCore::handle_failure(std::uint64_t context, const FailureNotice& notice) {
   constexpr std::size_t kMostEarlyFailures = 64;
-  if (const std::shared_ptr<GroupListener> group = listener(context)) {
-    group->on_failure(notice.code, notice.text);
-    return;
+  std::shared_ptr<GroupListener> group;
+  {
+    MutexLock lock(mutex_);
+    if (const auto it = groups_.find(context); it != groups_.end()) {
+      group = it->second.lock();
+    } else {
+      if (early_failures_.size() == kMostEarlyFailures) {
+        early_failures_.erase(early_failures_.begin());
+      }
+      early_failures_.emplace(context, notice);
+    }
   }
-  MutexLock lock(mutex_);
-  if (early_failures_.size() < kMostEarlyFailures) {
-    early_failures_.emplace(context, notice);
+  if (group) {
+    group->on_failure(notice.code, notice.text);
   }
 }
 
