@@ -7,6 +7,7 @@
 #include "graph/blocks.h"
 #include "program/traffic.h"
 #include "trireme/communicator.h"
+#include "trireme/compiled_plan.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/optimize.h"
@@ -199,16 +200,8 @@ Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
 }
 
 std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const DimNames& names) {
-  const Graph graph = recompute_by(whole, plan.recompute);
-  const PlacementSpec placements = resolve_placements(graph, plan, names);
-  const Partition partition(graph, placements);
-  const PipelineTable table = table_of(plan);
-  std::vector<Program> programs;
-  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
-    const RankGraph mine = partition.graph_at(place_of(plan, placements, rank), table);
-    programs.push_back(make_program(fuse_elementwise(mine.graph)));
-  }
-  return programs;
+  const CompiledPlan compiled({.graph = recompute_by(whole, plan.recompute), .names = names}, plan);
+  return {compiled.programs().begin(), compiled.programs().end()};
 }
 
 Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
