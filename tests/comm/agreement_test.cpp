@@ -215,6 +215,43 @@ TEST(Agreement, WhoIsSilentToMostIsLeftOutRatherThanWhoAccusesIt) {
   }
 }
 
+/// Member 1 gave member 0 up, and told it so; the others noticed nothing.
+void accuse_first(Cluster& cluster, Standing as_first_sees_it) {
+  for (Rank place = 0; place < cluster.size(); ++place) {
+    cluster.start(place);
+  }
+  cluster.see(1, 0, Standing::Silent);
+  cluster.see(0, 1, as_first_sees_it);
+  std::mt19937 random(6);
+  run_to_end(cluster, random);
+}
+
+TEST(Agreement, WhoStalledIsLeftOutRatherThanWhoFoundOut) {
+  for (const Rank size : {3, 4, 5}) {
+    Cluster cluster(size);
+    accuse_first(cluster, Standing::FoundUsStalled);
+    EXPECT_EQ(cluster.member(0).outcome(), Outcome::Refused) << size;
+    for (Rank place = 1; place < size; ++place) {
+      EXPECT_EQ(cluster.member(place).outcome(), Outcome::Decided) << size;
+      EXPECT_EQ(std::ssize(cluster.member(place).members()), size - 1) << size;
+    }
+  }
+}
+
+TEST(Agreement, WhoStalledContinuesIfNobodyElseMay) {
+  Cluster cluster(2);
+  accuse_first(cluster, Standing::FoundUsStalled);
+  EXPECT_EQ(cluster.member(0).members(), (Members{0}));
+  EXPECT_EQ(cluster.member(1).outcome(), Outcome::Refused);
+}
+
+TEST(Agreement, WhoDidNotStallContinuesInSpiteOfOneAccuser) {
+  Cluster cluster(3);
+  accuse_first(cluster, Standing::GaveUpOnUs);
+  EXPECT_EQ(cluster.member(2).members(), (Members{0, 2}));
+  EXPECT_EQ(cluster.member(1).outcome(), Outcome::Refused);
+}
+
 TEST(Agreement, BytesThatAreNoMessageAreRefused) {
   const std::vector<std::byte> good = to_bytes({.kind = AgreementMessage::Kind::Decide,
                                                 .members = {0, 2},
@@ -297,7 +334,7 @@ class Course {
     } else if (cluster_.is_cut(a, b)) {
       cluster_.see(a, b, Standing::Silent);
     } else if (cluster_.seen(b, a) == Standing::Silent) {
-      cluster_.see(a, b, Standing::GaveUpOnUs);
+      cluster_.see(a, b, random_() % 2 == 0 ? Standing::GaveUpOnUs : Standing::FoundUsStalled);
     }
   }
 

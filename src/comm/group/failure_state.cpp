@@ -52,7 +52,8 @@ void FailureState::throw_dead() const {
   MutexLock lock(mutex_);
   throw CommError(
       CommFault::Dead, {},
-      fmt::format("the group is dead: call shrink() to continue. It failed with: {}", reason_));
+      fmt::format("{} (in an earlier call; the group is dead until shrink() makes a new one)",
+                  reason_));
 }
 
 /// The first to find a failure tells the members. False for all others.
@@ -188,7 +189,7 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
     if (!failure) {
       continue;
     }
-    if (failure->standing == Standing::GaveUpOnUs) {
+    if (gave_up_on_us(failure->standing)) {
       fail_declared_dead(rank, what());
     }
     if (failure->fault != CommFault::Left) {

@@ -169,6 +169,33 @@ std::vector<Rank> Agreement::electorate(const std::vector<Rank>& voters) const {
   return out;
 }
 
+/// Whether the others can continue without this member, and should: most gave it up, or some did, and rightly.
+/// Requires that all alive have joined.
+bool Agreement::should_step_down() const {
+  if (std::ranges::count_if(seen_, gave_up_on_us) > 1) {
+    return true;
+  }
+  const auto accuser = std::ranges::find(seen_, Standing::FoundUsStalled) - seen_.begin();
+  if (accuser == std::ssize(seen_)) {
+    return false;
+  }
+  std::vector<Rank> others;
+  std::vector<Rank> counted;
+  for (Rank place = 0; place < size_; ++place) {
+    const bool reaches_accuser =
+        place != me_ && is_alive(place) &&
+        joined_[static_cast<std::size_t>(place)]->seen[static_cast<std::size_t>(accuser)] ==
+            Standing::Alive;
+    if (place == accuser || reaches_accuser) {
+      others.push_back(place);
+    }
+    if (seen_[static_cast<std::size_t>(place)] < Standing::Dead) {
+      counted.push_back(place);
+    }
+  }
+  return is_quorum(others, counted);
+}
+
 /// Whether all voters are still here and reach one another.
 bool Agreement::is_valid(const Attempt& attempt) const {
   const std::vector<Rank>& voters = attempt.voters;
@@ -223,9 +250,7 @@ void Agreement::coordinate() {
 
 void Agreement::prepare() {
   const std::vector<Rank> voters = connected();
-  const auto accusers = std::ranges::count(seen_, Standing::GaveUpOnUs);
-  if (!contains(voters, me_) ||
-      accusers > 1) {  // without this member more can continue than with it
+  if (!contains(voters, me_) || should_step_down()) {
     withdraw("other members declared it dead");
     return;
   }

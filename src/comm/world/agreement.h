@@ -9,8 +9,9 @@
 //
 // Who may decide. Members that are known to be dead do not count. Of the remaining ones a coordinator needs more than
 // half, or exactly half with the lowest of them. So of the sides of a cut network at most one continues. All others are
-// refused: they must not continue, as they cannot know that nobody else does. A member that died after it joined may
-// have helped to decide for members that are silent now; so it does count, unless nobody is silent.
+// refused: they must not continue, as they cannot know that nobody else does. A coordinator that stood still, and was
+// given up for it, leaves the decision to the others if they can take it. A member that died after it joined may have
+// helped to decide for members that are silent now; so it does count, unless nobody is silent.
 //
 // Example: a group of ranks 0 to 4; rank 1 was killed, ranks 3 and 4 are behind a cut cable. Of {0, 2, 3, 4} the side
 // {0, 2} has half and the lowest rank: it continues. {3, 4} are refused.
@@ -33,11 +34,15 @@ namespace trireme::comm {
 /// How one member sees another. Only ever gets worse.
 enum class Standing : std::uint8_t {
   Alive,
-  GaveUpOnUs,  ///< it reported that it no longer talks to this member
-  Silent,      ///< it gave no sign of life for the deadline, or its messages were damaged
-  Dead,        ///< its process ended, it left, or it is certain to learn that it was given up
-  Fallen,      ///< the same, after it had joined
+  GaveUpOnUs,      ///< it reported that it no longer talks to this member
+  FoundUsStalled,  ///< the same, and this member did stand still for about that long
+  Silent,          ///< it gave no sign of life for the deadline, or its messages were damaged
+  Dead,            ///< its process ended, it left, or it is certain to learn that it was given up
+  Fallen,          ///< the same, after it had joined
 };
+[[nodiscard]] constexpr bool gave_up_on_us(Standing standing) {
+  return standing == Standing::GaveUpOnUs || standing == Standing::FoundUsStalled;
+}
 
 /// Numbers attempts to decide. A coordinator uses each of its own once.
 struct Ballot {
@@ -145,6 +150,7 @@ class Agreement {
   [[nodiscard]] Rank least_connected(const std::vector<Rank>& places) const;
   [[nodiscard]] Standing worst_seen(const std::vector<Rank>& voters, Rank place) const;
   [[nodiscard]] std::vector<Rank> electorate(const std::vector<Rank>& voters) const;
+  [[nodiscard]] bool should_step_down() const;
   [[nodiscard]] bool is_valid(const Attempt& attempt) const;
 
   Rank size_;

@@ -466,7 +466,8 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       exchanges_.put(header.context, from, {data.begin(), data.end()});
       break;
     case ControlKind::GivenUp:
-      report(from, {CommFault::Stopped, "it declared this rank dead", Standing::GaveUpOnUs});
+      report(from, {CommFault::Stopped, "it declared this rank dead",
+                    may_be_declared_dead(from) ? Standing::FoundUsStalled : Standing::GaveUpOnUs});
       break;
     case ControlKind::Agreement:
       agreements_.receive(header.context, from, data);
