@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
 #include "trireme/cpu_device.h"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "train/bpe.h"
-#include "train/language.h"
+#include "train/data/bpe.h"
+#include "train/data/language.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cli/train_settings.h"
-#include "train/batches.h"
+#include "train/data/batches.h"
 
 namespace trireme::cli {
 

@@ -10,7 +10,7 @@
 
 #include "cli/train_data.h"
 #include "cli/train_memory.h"
-#include "train/step_graph.h"
+#include "train/step/step_graph.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

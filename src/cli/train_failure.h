@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 
 namespace trireme::cli {
 

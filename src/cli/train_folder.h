@@ -7,7 +7,7 @@
 
 #include "cli/train_display.h"
 #include "cli/train_options.h"
-#include "train/event_file.h"
+#include "train/run/event_file.h"
 
 namespace trireme::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/host_memory.h"
-#include "train/memory_plan.h"
+#include "train/step/memory_plan.h"
 #include "trireme/comm.h"
 
 namespace trireme::cli {

@@ -6,7 +6,7 @@
 
 #include "cli/load_model.h"
 #include "cli/train_settings.h"
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 #include "trireme/hugging_face.h"
 
 namespace trireme::cli {

@@ -5,7 +5,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/train_options.h"
-#include "train/step_graph.h"
+#include "train/step/step_graph.h"
 #include "trireme/comm.h"
 #include "trireme/plan.h"
 

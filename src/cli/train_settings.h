@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "train/learning_rate.h"
-#include "train/step_graph.h"
+#include "train/step/learning_rate.h"
+#include "train/step/step_graph.h"
 #include "trireme/model_kinds.h"
 
 namespace trireme::cli {

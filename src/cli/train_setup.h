@@ -4,8 +4,8 @@
 
 #include "cli/load_model.h"
 #include "cli/train_options.h"
-#include "train/checkpoint.h"
-#include "train/step_graph.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/step/step_graph.h"
 
 namespace trireme::cli {
 

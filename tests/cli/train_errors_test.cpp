@@ -11,7 +11,7 @@
 
 #include "cli/program.h"
 #include "temporary_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace trireme {
 namespace {

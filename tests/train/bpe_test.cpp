@@ -1,4 +1,4 @@
-#include "train/bpe.h"
+#include "train/data/bpe.h"
 
 #include <map>
 #include <random>
@@ -10,7 +10,7 @@
 #include "damage.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
-#include "train/words.h"
+#include "train/data/words.h"
 
 namespace trireme::train {
 namespace {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "temporary_folder.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoints.h"
 
 namespace trireme::train {

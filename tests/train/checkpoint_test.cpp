@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,9 +9,9 @@
 
 #include "expect_error.h"
 #include "temporary_folder.h"
-#include "train/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checksum.h"
 #include "train/checkpoints.h"
-#include "train/checksum.h"
 
 namespace trireme::train {
 namespace {

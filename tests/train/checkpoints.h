@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace trireme::train {
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "temporary_folder.h"
-#include "train/carried.h"
+#include "train/checkpoint/carried.h"
 #include "train/curves.h"
 #include "trireme/comm.h"
 #include "trireme/partition.h"

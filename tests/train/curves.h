@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "train/batches.h"
-#include "train/language.h"
-#include "train/trainer.h"
+#include "train/data/batches.h"
+#include "train/data/language.h"
+#include "train/step/trainer.h"
 #include "trireme/cpu_device.h"
 
 namespace trireme::train {

@@ -1,5 +1,3 @@
-#include "train/data.h"
-
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -8,6 +6,7 @@
 
 #include "expect_error.h"
 #include "temporary_folder.h"
+#include "train/data/token_source.h"
 
 namespace trireme::train {
 namespace {

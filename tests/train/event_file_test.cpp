@@ -1,5 +1,5 @@
 // Event files, read back by a decoder that shares nothing with the encoder.
-#include "train/event_file.h"
+#include "train/run/event_file.h"
 
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "train/language.h"
+#include "train/data/language.h"
 
 #include <cctype>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "train/learning_rate.h"
+#include "train/step/learning_rate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "train/memory_plan.h"
+#include "train/step/memory_plan.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "train/trainer.h"
+#include "train/step/trainer.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 

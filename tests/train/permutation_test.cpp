@@ -1,4 +1,4 @@
-#include "train/permutation.h"
+#include "train/data/permutation.h"
 
 #include <algorithm>
 #include <numeric>

@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "train/sampler_ledger.h"
+#include "train/sampler/ledger.h"
 #include "trireme/error.h"
 
 namespace trireme {

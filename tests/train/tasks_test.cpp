@@ -1,4 +1,4 @@
-#include "train/tasks.h"
+#include "train/data/tasks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "train/batches.h"
+#include "train/data/batches.h"
 #include "trireme/error.h"
 
 namespace trireme::train {

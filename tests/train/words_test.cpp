@@ -1,11 +1,11 @@
-#include "train/words.h"
+#include "train/data/words.h"
 
 #include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "train/unicode.h"
+#include "train/data/unicode.h"
 
 namespace trireme::train {
 namespace {

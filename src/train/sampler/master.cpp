@@ -1,0 +1,212 @@
+// The master's side: see sampler_wire.h. It looks at each worker in turn, as only one thread makes calls on a World, and
+// sleeps a little when none has asked.
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "train/sampler/ledger.h"
+#include "train/sampler/wire.h"
+#include "trireme/error.h"
+#include "trireme/sampler.h"
+
+namespace trireme {
+namespace {
+
+using train::Answer;
+using train::Ask;
+using train::SampleLedger;
+using train::SamplerMessage;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kNap{100};
+/// A worker that waits for an answer much longer would take the master to be late.
+constexpr std::chrono::milliseconds kLongestHold{100};
+
+/// A worker as the master sees it. It asks; or it has asked for samples when there were none, and is held.
+struct Seat {
+  Rank rank = 0;
+  std::optional<Group> pair{};  ///< none: the worker is lost
+  SamplerMessage request{};
+  bool listening = false;
+  Pending heard{};  ///< of the request, while listening
+  std::optional<Clock::time_point> held{};
+  bool told_over = false;
+};
+
+}  // namespace
+
+class SampleMaster::Server {
+ public:
+  Server(Group& group, OnConsumed on_consumed)
+      : master_(group.rank()), on_consumed_(std::move(on_consumed)) {
+    if (group.size() < 2) {
+      throw Error(ErrorKind::Usage, "sampler: the master is alone in its group, without workers");
+    }
+    seats_.resize(static_cast<std::size_t>(group.size()));
+    for (Rank rank = 0; rank < group.size(); ++rank) {
+      Seat& seat = seats_[static_cast<std::size_t>(rank)];
+      seat.rank = rank;
+      if (rank != master_) {
+        guard(seat, [&] { seat.pair = group.subset({master_, rank}); });
+      }
+    }
+  }
+
+  [[nodiscard]] Rank ranks() const { return static_cast<Rank>(seats_.size()); }
+  [[nodiscard]] Rank master() const { return master_; }
+
+  ServeReport serve(SampleLedger ledger) {
+    ledger_ = &ledger;
+    consumed_.assign(seats_.size(), 0);
+    for (Seat& seat : seats_) {
+      seat.told_over = false;
+      if (!seat.pair) {
+        ledger.lose(seat.rank);
+      }
+    }
+    while (is_anyone_there()) {
+      if (!attend_all()) {
+        std::this_thread::sleep_for(kNap);
+      }
+    }
+    ledger_ = nullptr;
+    return {.consumed = consumed_, .left_over = ledger.left(), .lost = lost_};
+  }
+
+ private:
+  [[nodiscard]] bool is_anyone_there() const {
+    return std::ranges::any_of(seats_,
+                               [](const Seat& seat) { return seat.pair && !seat.told_over; });
+  }
+
+  /// True if something happened.
+  bool attend_all() {
+    bool moved = false;
+    for (Seat& seat : seats_) {
+      if (seat.pair && !seat.told_over) {
+        guard(seat, [&] { moved = attend(seat) || moved; });
+        moved = moved || !seat.pair;
+      }
+    }
+    return moved;
+  }
+
+  /// What fails between the master and a worker is the end of that worker, and of nothing else.
+  template <class Action>
+  void guard(Seat& seat, const Action& action) {
+    try {
+      action();
+    } catch (const CommError& error) {
+      lose(seat, error.what());
+    }
+  }
+
+  void lose(Seat& seat, const std::string& why) {
+    seat.pair.reset();
+    lost_.emplace(seat.rank, why);
+    if (ledger_ != nullptr) {
+      ledger_->lose(seat.rank);
+    }
+  }
+
+  bool attend(Seat& seat) {
+    if (seat.held) {
+      return give(seat);
+    }
+    if (!seat.listening) {
+      seat.heard = seat.pair->start_receive<std::int64_t>(seat.request, train::kWorkerPlace);
+      seat.listening = true;
+    }
+    if (!seat.heard.done()) {
+      return false;
+    }
+    seat.listening = false;
+    seat.heard.wait();
+    handle(seat);
+    return true;
+  }
+
+  void handle(Seat& seat) {
+    switch (static_cast<Ask>(seat.request[0])) {
+      case Ask::Take:
+        seat.held = Clock::now();
+        (void)give(seat);
+        return;
+      case Ask::Confirm:
+        count(seat, ledger_->confirm(seat.rank, seat.request[1]));
+        return;
+      case Ask::Leave:
+        lose(seat, fmt::format("rank {} left: it takes no more samples", seat.rank));
+        return;
+    }
+    TRIREME_CHECK(false, fmt::format("rank {} asked for {}", seat.rank, seat.request[0]));
+  }
+
+  void count(Seat& seat, const std::vector<SampleIndex>& samples) {
+    consumed_[static_cast<std::size_t>(seat.rank)] += std::ssize(samples);
+    if (on_consumed_) {
+      on_consumed_(seat.rank, samples);
+    }
+    answer(seat, make_message(Answer::Counted));
+  }
+
+  /// Answers a worker that wants samples; false if it stays held.
+  bool give(Seat& seat) {
+    const std::vector<SampleIndex> some = ledger_->take(seat.rank, seat.request[1]);
+    if (!some.empty() || ledger_->holds_some(seat.rank)) {
+      answer(seat, make_message(Answer::Given, std::ssize(some)));
+      if (!some.empty()) {
+        seat.pair->send<SampleIndex>(some, train::kWorkerPlace);
+      }
+    } else if (ledger_->is_over()) {
+      seat.told_over = true;
+      answer(seat, make_message(Answer::Over));
+    } else if (Clock::now() - *seat.held > kLongestHold) {
+      answer(seat, make_message(Answer::NotYet));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  static void answer(Seat& seat, const SamplerMessage& message) {
+    seat.held.reset();
+    seat.pair->send<std::int64_t>(message, train::kWorkerPlace);
+  }
+
+  Rank master_;
+  OnConsumed on_consumed_;
+  std::vector<Seat> seats_;         ///< by rank; the master's own stays empty
+  SampleLedger* ledger_ = nullptr;  ///< of serve(), while it runs
+  std::vector<std::int64_t> consumed_;
+  std::map<Rank, std::string> lost_;
+};
+
+SampleMaster::SampleMaster(Group& group, OnConsumed on_consumed)
+    : server_(std::make_unique<Server>(group, std::move(on_consumed))) {}
+
+SampleMaster::~SampleMaster() = default;
+
+ServeReport SampleMaster::serve_pool(const PoolOptions& options) {
+  return server_->serve(SampleLedger(options, server_->ranks()));
+}
+
+ServeReport SampleMaster::serve_lists(const std::vector<std::vector<SampleIndex>>& lists) {
+  if (std::ssize(lists) != server_->ranks()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("sampler: {} lists for {} ranks", lists.size(), server_->ranks()));
+  }
+  if (!lists[static_cast<std::size_t>(server_->master())].empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("sampler: rank {} is the master and takes no samples, "
+                            "but has a list of them",
+                            server_->master()));
+  }
+  return server_->serve(SampleLedger(lists));
+}
+
+}  // namespace trireme

@@ -1,0 +1,148 @@
+#include "train/step/learning_rate.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "trireme/error.h"
+
+namespace trireme::train {
+namespace {
+
+constexpr std::array<std::pair<Decay, std::string_view>, 4> kNames{{{Decay::Constant, "constant"},
+                                                                    {Decay::Linear, "linear"},
+                                                                    {Decay::Cosine, "cosine"},
+                                                                    {Decay::Stable, "wsd"}}};
+
+[[noreturn]] void fail(const std::string& problem) {
+  throw Error(ErrorKind::Usage, fmt::format("learning rate: {}", problem));
+}
+
+Decay parse_shape_name(std::string_view name) {
+  for (const auto& [shape, known] : kNames) {
+    if (known == name) {
+      return shape;
+    }
+  }
+  fail(
+      fmt::format("there is no {}; write constant, linear, cosine or wsd, as in "
+                  "'cosine:0.001,warmup=100,steps=2000'",
+                  in_quotes(name)));
+}
+
+double parse_rate(std::string_view what, std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < 0) {
+    fail(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+  }
+  return value;
+}
+
+std::int64_t parse_steps(std::string_view what, std::string_view text) {
+  const std::optional<std::int64_t> value = parse_integer(text);
+  if (!value || *value < 0) {
+    fail(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+  }
+  return *value;
+}
+
+void set(LearningRate& rate, std::string_view name, std::string_view value) {
+  if (name == "warmup") {
+    rate.warmup = parse_steps(name, value);
+  } else if (name == "steps" && rate.shape != Decay::Constant) {
+    rate.steps = parse_steps(name, value);
+  } else if (name == "decay" && rate.shape == Decay::Stable) {
+    rate.decay = parse_steps(name, value);
+  } else if (name == "least" && rate.shape != Decay::Constant) {
+    rate.least = parse_rate(name, value);
+  } else {
+    fail(fmt::format("this shape has no setting {}", in_quotes(name)));
+  }
+}
+
+void check(const LearningRate& rate) {
+  if (rate.shape == Decay::Constant) {
+    return;
+  }
+  if (rate.steps < 1) {
+    fail("needs the length of the run, such as steps=1000");
+  }
+  if (rate.warmup > rate.steps || rate.decay > rate.steps - rate.warmup) {
+    fail(fmt::format("a warmup of {}{} in a run of {} steps", rate.warmup,
+                     rate.decay > 0 ? fmt::format(" and a decay of {}", rate.decay) : "",
+                     rate.steps));
+  }
+  if (rate.shape == Decay::Stable && rate.decay < 1) {
+    fail("wsd needs the length of its decay, such as decay=200");
+  }
+  if (rate.least > rate.peak) {
+    fail(fmt::format("the least rate, {}, is above the peak, {}", rate.least, rate.peak));
+  }
+}
+
+std::string setting(std::string_view name, std::int64_t value) {
+  return value == 0 ? "" : fmt::format(",{}={}", name, value);
+}
+
+}  // namespace
+
+double LearningRate::at(std::int64_t step) const {
+  if (step < warmup) {
+    return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  }
+  if (shape == Decay::Constant) {
+    return peak;
+  }
+  const std::int64_t begin = shape == Decay::Stable ? steps - decay : warmup;
+  if (step >= steps || step < begin) {
+    return step < begin ? peak : least;
+  }
+  const double done = static_cast<double>(step - begin) / static_cast<double>(steps - begin);
+  const double left =
+      shape == Decay::Cosine ? (1 + std::cos(std::numbers::pi * done)) / 2 : 1 - done;
+  return least + (peak - least) * left;
+}
+
+std::string to_text(const LearningRate& rate) {
+  const auto* const name =
+      std::ranges::find(kNames, rate.shape, [](const auto& n) { return n.first; });
+  return fmt::format("{}:{}{}{}{}{}", name->second, rate.peak, setting("warmup", rate.warmup),
+                     setting("steps", rate.steps), setting("decay", rate.decay),
+                     rate.least == 0 ? "" : fmt::format(",least={}", rate.least));
+}
+
+LearningRate parse_learning_rate(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  LearningRate rate{.shape = parse_shape_name(trim(text.substr(0, colon)))};
+  if (colon == std::string_view::npos) {
+    fail(fmt::format("{} has no peak; write it as in 'constant:0.001'", in_quotes(text)));
+  }
+  const std::vector<std::string_view> parts = split(text.substr(colon + 1), ',');
+  rate.peak = parse_rate("the peak", trim(parts.front()));
+  std::vector<std::string_view> seen;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string_view part = trim(parts[i]);
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string_view name = part.substr(0, equals);
+    if (std::ranges::find(seen, name) != seen.end()) {
+      fail(fmt::format("{} is given twice", in_quotes(name)));
+    }
+    seen.push_back(name);
+    set(rate, name, part.substr(std::min(equals + 1, part.size())));
+  }
+  check(rate);
+  return rate;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,101 @@
+#include "train/step/step_graph.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "trireme/model_dims.h"
+#include "trireme/optimize.h"
+#include "trireme/program_set.h"
+#include "trireme/recompute.h"
+
+namespace trireme::train {
+namespace {
+
+template <class Compile>
+CompiledTraining compile_by(const TrainerOptions& options, const Compile& compile) {
+  Model model = make_model(options.model, options.batch);
+  StepGraph step = make_step_graph(model, options);
+  NamedGraph named = compress_gradients(step.graph, options.plan, dim_names(step.graph));
+  const FlopCount flops = options.plan.compression.any() ? count_flops(named.graph) : step.flops;
+  Model evaluation = make_evaluation_model(options);
+  NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
+  return {.model = std::move(model),
+          .flops = flops,
+          .step = compile(std::move(named), options.plan),
+          .evaluation_parameters = std::move(evaluation.parameters),
+          .evaluation = compile(std::move(evaluated), make_evaluation_plan(options.plan))};
+}
+
+double bytes_along_data(const Program& program) {
+  double bytes = 0;
+  for (const Traffic& traffic : traffic_of(program)) {
+    bytes += traffic.group == "data" ? traffic.bytes : 0;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TrainingOptions training_of(const TrainerOptions& options) {
+  TrainingOptions training = options.training;
+  if (dtype_of(options.model) == DType::F16 && !training.loss_scaling) {
+    training.loss_scaling.emplace();
+  }
+  return training;
+}
+
+StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
+  const Graph graph =
+      recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
+  return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
+}
+
+Model make_evaluation_model(const TrainerOptions& options) {
+  return make_model(for_inference(options.model), options.batch);
+}
+
+Plan make_evaluation_plan(const Plan& training) {
+  const Plan plain;
+  Plan plan = training;
+  plan.microbatches = 1;
+  plan.schedule = "gpipe";
+  plan.table.reset();
+  plan.chunks = 1;
+  plan.compression = plain.compression;
+  plan.recompute = plain.recompute;
+  return plan;
+}
+
+CompiledTraining compile_training(const TrainerOptions& options) {
+  return compile_by(options, [](NamedGraph graph, const Plan& plan) {
+    return CompiledPlan(std::move(graph), plan);
+  });
+}
+
+CompiledTraining compile_training(const TrainerOptions& options, int only_rank) {
+  return compile_by(options, [&](NamedGraph graph, const Plan& plan) {
+    return CompiledPlan(std::move(graph), plan, only_rank);
+  });
+}
+
+void check_programs(const CompiledTraining& compiled) {
+  for (const CompiledPlan* plan : {&compiled.step, &compiled.evaluation}) {
+    const std::vector<std::string> problems = plan->problems();
+    TRIREME_CHECK(problems.empty(),
+                  fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
+  }
+}
+
+CompressedBytes compressed_bytes(const CompiledTraining& compiled, const TrainerOptions& options) {
+  TrainerOptions uncompressed = options;
+  uncompressed.plan.compression = {};
+  const Graph step = make_step_graph(compiled.model, uncompressed).graph;
+  const CompiledPlan other({.graph = step, .names = dim_names(step)}, uncompressed.plan, 0);
+  return {.sent = bytes_along_data(compiled.step.program(0)),
+          .uncompressed = bytes_along_data(other.program(0))};
+}
+
+}  // namespace trireme::train

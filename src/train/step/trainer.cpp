@@ -1,0 +1,247 @@
+#include "train/step/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "train/checkpoint/carried.h"
+#include "train/step/step_graph.h"
+#include "trireme/error.h"
+#include "trireme/model_dims.h"
+#include "trireme/partition.h"
+
+namespace trireme::train {
+namespace {
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <class T>
+std::vector<float> widened_from(std::span<const std::byte> elements) {
+  std::vector<float> wide(elements.size() / sizeof(T));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    T element;
+    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
+    wide[i] = to_f32(element);
+  }
+  return wide;
+}
+
+/// Elements of 16 bits in f32.
+std::vector<float> widened(DType dtype, std::span<const std::byte> elements) {
+  return dtype == DType::BF16 ? widened_from<BFloat16>(elements) : widened_from<Float16>(elements);
+}
+
+bool has_state(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.values(), [&](const Value& value) {
+    return value.origin == Origin::State && value.name == name;
+  });
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
+    : Trainer(options,
+              std::make_shared<const CompiledTraining>(compile_training(
+                  options, communicator == nullptr ? 0 : communicator->world().rank())),
+              device, communicator) {}
+
+Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,
+                 Device& device, Communicator* communicator)
+    : options_(options),
+      compiled_(std::move(compiled)),
+      device_(device),
+      communicator_(communicator),
+      scaling_(training_of(options).loss_scaling),
+      execution_(std::make_unique<ShardedExecution>(compiled_->step, device_, communicator_)) {
+  for (const ModelParameter& parameter : model().parameters) {
+    write(parameter, initial_values(parameter, options_.seed).raw());
+  }
+  if (scaling_) {
+    write_number("loss_scale", scaling_->first);
+  }
+}
+
+Trainer::~Trainer() = default;
+
+std::int64_t Trainer::parameter_count() const {
+  std::int64_t count = 0;
+  for (const ModelParameter& parameter : model().parameters) {
+    count += parameter.type.shape.element_count();
+  }
+  return count;
+}
+
+Bytes Trainer::input_bytes() const {
+  return size_of(graph().value(graph().find(model().input)).type);
+}
+
+Bytes Trainer::target_bytes() const {
+  return size_of(graph().value(graph().find("targets")).type);
+}
+
+/// A scalar of the graph: f32, or f64 as the model is.
+void Trainer::write_number(std::string_view name, double number) {
+  if (model().dtype == DType::F64) {
+    execution_->write(name, bytes_of(number));
+  } else {
+    const auto narrow = static_cast<float>(number);
+    execution_->write(name, bytes_of(narrow));
+  }
+}
+
+StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
+                             Trace* trace) {
+  const double rate = options_.rate.at(step_);
+  const std::int64_t step = step_ + 1;
+  execution_->write(model().input, inputs);
+  execution_->write("targets", targets);
+  execution_->write("step", bytes_of(step));
+  write_number("learning_rate", rate);
+  execution_->run(trace);
+  StepResult result;
+  result.step = step;
+  result.loss = execution_->number("loss");
+  result.gradient_norm = execution_->number("grad_norm");
+  result.rate = rate;
+  result.finite = execution_->number("finite") == 1;
+  if (scaling_) {
+    result.overflowed = execution_->number("lowered") != 0;
+    result.loss_scale = execution_->number("next_loss_scale");
+  }
+  if (result.finite) {
+    step_ = step;
+    forward_is_current_ = false;
+  }
+  return result;
+}
+
+/// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
+ShardedExecution& Trainer::forward() {
+  if (!forward_) {
+    forward_ = std::make_unique<ShardedExecution>(compiled_->evaluation, device_, communicator_);
+  }
+  if (!forward_is_current_) {
+    for (const ModelParameter& parameter : compiled_->evaluation_parameters) {
+      (void)read(parameter);
+      share(std::span(reinterpret_cast<std::uint8_t*>(staging_.data()), staging_.size()));
+      forward_->write(parameter.name, staging_);
+    }
+    forward_is_current_ = true;
+  }
+  return *forward_;
+}
+
+double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
+  ShardedExecution& run = forward();
+  run.write(model().input, inputs);
+  run.write("targets", targets);
+  run.run();
+  return run.number("loss");
+}
+
+std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
+  staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
+  execution_->read(parameter.name, staging_);
+  return staging_;
+}
+
+void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
+  execution_->write(parameter.name, elements);
+  if (const std::string master = master_of(parameter.name); has_state(graph(), master)) {
+    const std::vector<float> wide = widened(parameter.type.dtype, elements);
+    execution_->write(master, std::as_bytes(std::span(wide)));
+  }
+  forward_is_current_ = false;
+}
+
+// Checkpoints.
+
+TensorSet Trainer::tensors_of(Origin origin) {
+  TensorSet set;
+  for (const ValueId id : graph().with_origin(origin)) {
+    const Value& value = graph().value(id);
+    set.specs.push_back({value.name, value.type.dtype, value.type.shape});
+  }
+  set.read = [this, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
+    staging_.resize(static_cast<std::size_t>(size_of(specs[i]).count));
+    execution_->read(specs[i].name, staging_);
+    return staging_;
+  };
+  return set;
+}
+
+CheckpointState Trainer::state(CheckpointInfo info) {
+  info.step = step_;
+  info.seed = options_.seed;
+  return {.info = std::move(info),
+          .model = tensors_of(Origin::Parameter),
+          .optimizer = tensors_of(Origin::State)};
+}
+
+void Trainer::give_state() {
+  for (const Origin origin : {Origin::Parameter, Origin::State}) {
+    const TensorSet set = tensors_of(origin);
+    for (std::size_t i = 0; i < set.specs.size(); ++i) {
+      (void)set.read(i);
+    }
+  }
+}
+
+void Trainer::load(const SafetensorsFile& file, Origin origin) {
+  for (const ValueId id : graph().with_origin(origin)) {
+    const Value& value = graph().value(id);
+    if (is_carried(value.name)) {
+      execution_->write(value.name, carried_over(value, file.find(value.name)));
+      continue;
+    }
+    const TensorView& tensor = file.at(value.name);
+    if (tensor.spec.dtype != value.type.dtype || tensor.spec.shape != value.type.shape) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("the checkpoint's {} is {}, this run's is {}; resume with the model "
+                              "that it was saved from",
+                              value.name, to_text(TensorType{tensor.spec.dtype, tensor.spec.shape}),
+                              to_text(value.type)));
+    }
+    execution_->write(value.name, tensor.bytes);
+  }
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  load(checkpoint.model, Origin::Parameter);
+  if (!checkpoint.optimizer) {
+    throw Error(ErrorKind::Input, fmt::format("{} has no optimizer state", checkpoint.path));
+  }
+  load(*checkpoint.optimizer, Origin::State);
+  step_ = checkpoint.info.step;
+  forward_is_current_ = false;
+}
+
+double measure_peak_flops(Device& device, DType dtype) {
+  constexpr std::int64_t kSize = 1024;
+  GraphBuilder builder("peak");
+  const TensorType type{dtype, {kSize, kSize}};
+  const ValueId a = builder.parameter("a", type);
+  const ValueId b = builder.parameter("b", type);
+  builder.output("c", builder.add1("einsum", {a, b}, {{"equation", std::string("ik,kj->ij")}}));
+  Execution execution(make_program(builder.finish()), device);
+  double best = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0;
+       round < 3 || std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200);
+       ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    execution.run();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+  }
+  return best;
+}
+
+}  // namespace trireme::train
