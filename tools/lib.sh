@@ -123,6 +123,15 @@ check_ccache() {
   fi
 }
 
+# report_progress LOG: where nobody sees Ninja's own progress, one line every half minute: "41 of 380 done".
+report_progress() {
+  local steps
+  while sleep 30; do
+    steps=$(tail -n 1 "$1" 2>/dev/null | sed -n 's|^\[\([0-9]*\)/\([0-9]*\)\].*|\1 of \2|p')
+    [[ -z $steps ]] || say "  $steps done"
+  done
+}
+
 # build PRESET [TARGET…]: configures if need be and builds. Two at once take turns.
 build() (
   preset=$1
@@ -134,5 +143,9 @@ build() (
   check_ccache
   configure "$preset" || fail "configuring $preset failed"
   say "building ($preset)"
+  if [[ ! -t 2 ]]; then
+    report_progress "$root/build/$preset.log" &
+    trap "kill $! 2>/dev/null" EXIT
+  fi
   quietly "$root/build/$preset.log" cmake --build "build/$preset" ${1:+--target "$@"} || fail "building $preset failed"
 )

@@ -281,6 +281,15 @@ struct JoinOptions {
 /// Returns when all ranks have joined. Throws Error(Peer) that names the missing ranks, or Error(System),
 /// if that takes longer than WorldOptions::join_timeout.
 [[nodiscard]] World join(const JoinOptions& where, const WorldOptions& options = {});
+/// Which rank of a job this process is, according to the launcher that started it.
+struct LaunchedRank {
+  std::string launcher{};  ///< "Open MPI"; "" if it was started alone
+  Rank rank = 0;
+  Rank size = 1;
+};
+/// As the next join() finds it. Throws Error(Usage) if two sources disagree.
+[[nodiscard]] LaunchedRank find_launched_rank(
+    const std::function<std::optional<std::string>(const std::string&)>& variable);
 /// Joins by the variables of torchrun, mpirun (Open MPI, MPICH), srun, or TRIREME_RANK, TRIREME_SIZE,
 /// TRIREME_STORE and TRIREME_SECRET; alone if there are none. `variable` looks one up: libraries do not
 /// read the environment. Throws Error(Usage) if two sources disagree.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "trireme/device.h"
@@ -23,5 +24,8 @@ struct CpuOptions {
 /// Kernels run on OpenMP's threads. Throws Error(Usage) if the processor lacks the instructions. Threads are not
 /// pinned where there are fewer cores.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
+
+/// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.
+[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads = 0);
 
 }  // namespace trireme

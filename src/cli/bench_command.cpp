@@ -11,12 +11,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/parsed.h"
 #include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
 #include "cli/load_cluster.h"
-#include "cli/parsed.h"
+#include "cli/names.h"
 #include "cli/terminal.h"
 #include "measure/bench_plan.h"
 #include "measure/bench_report.h"

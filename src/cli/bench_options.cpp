@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/parsed.h"
 #include "base/text.h"
-#include "cli/parsed.h"
 #include "simulate/algorithm_comparison.h"
 #include "trireme/error.h"
 

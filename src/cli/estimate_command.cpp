@@ -7,16 +7,16 @@
 
 #include <fmt/format.h>
 
+#include "base/parsed.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/load_model.h"
-#include "cli/parsed.h"
 #include "cli/terminal.h"
 #include "report/estimate_json.h"
 #include "report/estimate_text.h"
 #include "report/example_text.h"
 #include "trireme/error.h"
 #include "trireme/estimate_report.h"
+#include "trireme/load_model.h"
 
 namespace trireme::cli {
 namespace {

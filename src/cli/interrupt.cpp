@@ -1,18 +1,9 @@
 #include "cli/interrupt.h"
 
-#include <cerrno>
-#include <new>
-#include <system_error>
-
-#include <fmt/format.h>
-#include <sys/mman.h>
-
-#include "trireme/error.h"
+#include <atomic>
 
 namespace trireme::cli {
 namespace {
-
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set it");
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
 std::atomic<SharedNumber*> interrupt_flag{nullptr};
@@ -23,23 +14,7 @@ void on_interrupt(int /*signal*/) {
   }
 }
 
-void* shared_page() {
-  void* page = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) {
-    throw Error(ErrorKind::System, fmt::format("no memory to share with ranks: {}",
-                                               std::system_category().message(errno)));
-  }
-  return page;
-}
-
 }  // namespace
-
-SharedNumber::SharedNumber() : value_(new (shared_page()) std::atomic<int>(0)) {}
-
-SharedNumber::~SharedNumber() {
-  munmap(value_, sizeof(std::atomic<int>));
-}
 
 InterruptGuard::InterruptGuard(SharedNumber& flag) {
   interrupt_flag = &flag;

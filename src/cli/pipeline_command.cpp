@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/parsed.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/parsed.h"
 #include "cli/terminal.h"
 #include "report/draw/pipeline_svg.h"
 #include "report/pipeline_json.h"

@@ -6,11 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "base/parsed.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
-#include "cli/parsed.h"
+#include "cli/names.h"
 #include "cli/terminal.h"
 #include "report/comparison_json.h"
 #include "report/comparison_text.h"

@@ -1,15 +1,15 @@
 // trireme train: from nothing, or from a checkpoint, to a trained model and the record of how it went.
+#include <cstdlib>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "base/parsed.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/parsed.h"
+#include "cli/train_display.h"
 #include "cli/train_options.h"
-#include "cli/train_ranks.h"
-#include "cli/train_run.h"
-#include "comm/rendezvous/launch_variables.h"
+#include "trireme/cpu_device.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -28,51 +28,101 @@ constexpr const char* kExamples =
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
     "\n"
-    "Ctrl-C finishes the step, saves, and says how to go on.";
+    "Ctrl-C finishes the step, saves a checkpoint, and shows how to resume.";
 
-/// The plan, checked against the options and what has started this process.
-Plan plan_of(const TrainOptions& options, const comm::LaunchInfo& launch) {
-  verify(options);
+/// A variable of the environment.
+std::optional<std::string> variable(const std::string& name) {
+  // Before there are threads.
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+/// The plan, checked against the options and the launcher of this process.
+Plan plan_of(const TrainOptions& options, const LaunchedRank& launched) {
   Plan plan = options.plan.plan();
   if (options.plan.file.empty()) {
-    plan.recompute = parse_recompute(options.settings.recompute);
+    plan.recompute = parsed("--recompute", options.run.settings.recompute, parse_recompute);
   }
-  if (launch.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
-    plan.mesh = Mesh({{"data", launch.size}});
+  if (launched.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
+    plan.mesh = Mesh({{"data", launched.size}});
   }
-  require(launch.size == 1 || plan.mesh.devices() == launch.size,
+  require(launched.size == 1 || plan.mesh.devices() == launched.size,
           fmt::format("the mesh {} has {} devices, but {} started {} ranks; make them agree",
-                      to_text(plan.mesh), plan.mesh.devices(), comm::name(launch.launcher),
-                      launch.size));
-  require(launch.size > 1 || (!options.bind && !options.encrypt),
+                      to_text(plan.mesh), plan.mesh.devices(), launched.launcher, launched.size));
+  require(launched.size > 1 || (!options.bind && !options.encrypt),
           "--bind and --encrypt are for ranks on several hosts, which another program starts: "
           "mpirun, srun, torchrun, or you yourself with TRIREME_RANK, TRIREME_SIZE, TRIREME_STORE "
           "and TRIREME_SECRET");
-  require(plan.mesh.devices() == 1 || options.export_folder.empty(),
-          "--export is for one device: let this run end, then --resume it with --export alone");
   return plan;
 }
 
-void run(const TrainOptions& given) {
-  const comm::LaunchInfo launch = comm::find_launch(variable);
-  TrainOptions options;
-  Plan plan;
+/// Joins the ranks that a launcher has started. Errors name the options as they are called here.
+World join_ranks(const TrainOptions& given) {
+  WorldOptions options;
+  options.deadline = {10.0};  // a rank that computes for long does not hang
+  options.encrypt = given.encrypt;
+  options.bind = given.bind.value_or(options.bind);
   try {
-    options = completed(given);
-    plan = plan_of(options, launch);
+    return join(variable, options);
+  } catch (const Error& error) {
+    std::string text = error.what();
+    for (const std::string name : {"bind", "encrypt"}) {
+      const std::string field = "WorldOptions::" + name;
+      for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field)) {
+        text.replace(at, field.size(), "--" + name);
+      }
+    }
+    throw Error(error.kind(), text);
+  }
+}
+
+/// The options in full. All ranks have the same; only rank 0 throws what is wrong with them, the others get nothing.
+std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launched) {
+  try {
+    complete_settings(given);
+    given.run.plan = plan_of(given, launched);
+    given.run.make_device = cpu_devices(given.threads);
+    require_valid(given);
+    return given.run;
   } catch (const Error&) {
-    if (launch.rank == 0) {
+    if (launched.rank == 0) {
       throw;
     }
-    return;  // all ranks have the same options, and rank 0 tells what is wrong with them
+    return std::nullopt;
   }
-  if (launch.size > 1) {
-    run_joined(options, plan);
-  } else if (plan.mesh.devices() > 1) {
-    run_forked(options, plan);
+}
+
+RunObserver observer_of(TrainDisplay& display) {
+  return {
+      .begin = [&](const RunFacts& facts) { display.begin(facts); },
+      .step = [&](const RunFacts& facts, const StepReport& report) { display.step(facts, report); },
+      .end = [&](const RunFacts& facts, const RunSummary& end) { display.end(facts, end); },
+      .warning = [](const std::string& text) { fmt::print(stderr, "trireme: {}\n", text); }};
+}
+
+void run(const TrainOptions& given) {
+  const LaunchedRank launched = find_launched_rank(variable);
+  std::optional<RunOptions> options = complete(given, launched);
+  if (!options) {
+    return;
+  }
+  const std::unique_ptr<TrainDisplay> display = make_train_display(
+      {.json = given.json, .program = variable("TRIREME_CALLED_AS").value_or("trireme")});
+  SharedNumber interrupted;
+  options->observer = observer_of(*display);
+  options->should_stop = [&] { return interrupted.get() != 0; };
+  const auto train = [&](TrainingRun& run) {
+    const InterruptGuard guard(interrupted);
+    run.train();
+  };
+  if (launched.size > 1) {
+    World world = join_ranks(given);
+    run_rank(*options, world, train);
+  } else if (options->plan.mesh.devices() > 1) {
+    const InterruptGuard guard(interrupted);
+    run_ranks(*options, train);
   } else {
-    SharedNumber interrupted;
-    run_rank(options, plan, nullptr, nullptr, interrupted);
+    run_ranks(*options, train);
   }
 }
 

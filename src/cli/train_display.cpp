@@ -15,20 +15,12 @@
 
 namespace trireme::cli {
 
-double mfu(const TrainFacts& facts, Seconds step_time) {
-  return facts.model_flops / step_time.count / facts.peak_flops;
-}
-
-double hfu(const TrainFacts& facts, Seconds step_time) {
-  return facts.hardware_flops / step_time.count / facts.peak_flops;
-}
-
 namespace {
 
-void add_compression(Json& json, const TrainFacts& facts) {
-  if (facts.bytes_along_data) {
-    json["data_bytes_sent"] = facts.bytes_along_data->sent;
-    json["data_bytes_uncompressed"] = facts.bytes_along_data->uncompressed;
+void add_compression(Json& json, const RunFacts& facts) {
+  if (facts.gradient_traffic) {
+    json["data_bytes_sent"] = facts.gradient_traffic->sent;
+    json["data_bytes_uncompressed"] = facts.gradient_traffic->uncompressed;
   }
 }
 
@@ -40,31 +32,6 @@ Json memory_json(const std::vector<MemoryPart>& parts) {
   }
   return json;
 }
-
-}  // namespace
-
-std::string moment_json(const TrainFacts& facts, const TrainMoment& m) {
-  Json json;
-  json["step"] = m.step;
-  json["loss"] = m.loss;
-  json["gradient_norm"] = m.gradient_norm;
-  json["learning_rate"] = m.rate;
-  json["seconds"] = m.step_time.count;
-  json[facts.unit + "_per_second"] = static_cast<double>(facts.units_per_step) / m.step_time.count;
-  json["mfu"] = mfu(facts, m.step_time);
-  json["hfu"] = hfu(facts, m.step_time);
-  json["peak_memory_bytes"] = facts.memory.count;
-  if (m.loss_scale) {
-    json["loss_scale"] = *m.loss_scale;
-  }
-  add_compression(json, facts);
-  if (m.validation) {
-    json["validation_loss"] = *m.validation;
-  }
-  return json.dump();
-}
-
-namespace {
 
 /// "112.4 k", "128 ": a unit follows.
 std::string count_text(double count) {
@@ -102,19 +69,19 @@ std::string bar(std::int64_t done, std::int64_t all, int width) {
 }
 
 /// "loss 2.31 (floor 1.64)"
-std::string loss_text(const TrainFacts& facts, double loss) {
-  return facts.marks ? fmt::format("loss {:.3f} (floor {:.3f})", loss, facts.marks->floor)
-                     : fmt::format("loss {:.3f}", loss);
+std::string loss_text(const RunFacts& facts, double loss) {
+  return facts.bounds ? fmt::format("loss {:.3f} (floor {:.3f})", loss, facts.bounds->floor)
+                      : fmt::format("loss {:.3f}", loss);
 }
 
 /// "61.2 ktok/s", "512 tok/s", "61.2 k examples/s".
-std::string speed_text(const TrainFacts& facts, double units_per_second) {
+std::string speed_text(const RunFacts& facts, double units_per_second) {
   return facts.unit == "tokens" ? count_text(units_per_second) + "tok/s"
                                 : counted(units_per_second, facts.unit + "/s");
 }
 
 /// What is told of a moment, the most important first.
-std::vector<std::string> moment_parts(const TrainFacts& facts, const TrainMoment& m,
+std::vector<std::string> moment_parts(const RunFacts& facts, const StepReport& m,
                                       double step_time) {
   const Seconds time{step_time};
   return {loss_text(facts, m.loss),
@@ -136,7 +103,7 @@ std::string within(std::string line, const std::vector<std::string>& parts, int 
   return line;
 }
 
-void print_facts(const TrainFacts& f) {
+void print_facts(const RunFacts& f) {
   fmt::print("model    {}, {}\n", f.model,
              counted(static_cast<double>(f.parameters), "parameters"));
   if (!f.weights.empty()) {
@@ -148,8 +115,8 @@ void print_facts(const TrainFacts& f) {
   if (!f.ranks.empty()) {
     fmt::print("ranks    {}\n", f.ranks);
   }
-  if (f.bytes_along_data) {
-    const train::CompressedBytes& bytes = *f.bytes_along_data;
+  if (f.gradient_traffic) {
+    const GradientTraffic& bytes = *f.gradient_traffic;
     fmt::print("sends    {}B along data in a step; uncompressed {}B, {:.1f} times as many\n",
                count_text(bytes.sent), count_text(bytes.uncompressed),
                bytes.uncompressed / bytes.sent);
@@ -159,7 +126,7 @@ void print_facts(const TrainFacts& f) {
       "(for HFU)\n",
       f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops));
   fmt::print("memory   {}{}: {}\n", to_text(f.memory), f.ranks.empty() ? "" : " on rank 0",
-             parts_text(f.memory_parts));
+             to_text(f.memory_parts));
   if (f.first_step > 0) {
     fmt::print("resumed  after step {}\n", f.first_step);
   }
@@ -167,7 +134,7 @@ void print_facts(const TrainFacts& f) {
 }
 
 /// "loss 2.310 (on data it has not seen 2.400), after 4.159 in the first step"
-std::string final_loss_text(const TrainEnd& e) {
+std::string final_loss_text(const RunSummary& e) {
   if (!e.loss) {
     return e.validation ? fmt::format("loss on data it has not seen {:.3f}", *e.validation)
                         : "no step, no loss";
@@ -179,22 +146,22 @@ std::string final_loss_text(const TrainEnd& e) {
   return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
 }
 
-void print_losses(const TrainFacts& f, const TrainEnd& e) {
+void print_losses(const RunFacts& f, const RunSummary& e) {
   fmt::print("  {}\n", styled(final_loss_text(e), Style::Bold, standard_output().color));
   if (f.vocabulary > 0) {
     fmt::print("    {:.3f}  from guessing evenly among the {} tokens there are\n",
                std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
   }
-  if (f.marks) {
-    fmt::print("    {:.3f}  from {}\n    {:.3f}  is the floor: {}\n", f.marks->uninformed,
-               f.marks->uninformed_is, f.marks->floor, f.marks->floor_is);
+  if (f.bounds) {
+    fmt::print("    {:.3f}  from {}\n    {:.3f}  is the floor: {}\n", f.bounds->uninformed,
+               f.bounds->uninformed_is, f.bounds->floor, f.bounds->floor_is);
   }
   if (!e.sample.empty()) {
     fmt::print("  it writes: {}\n", in_quotes(e.sample));
   }
 }
 
-void print_files(const TrainFacts& f, const TrainEnd& e) {
+void print_files(const RunFacts& f, const RunSummary& e) {
   fmt::print(
       "\nIn {}:\n"
       "  checkpoints/        the model and the optimizer's state (safetensors)\n"
@@ -216,7 +183,7 @@ void print_files(const TrainFacts& f, const TrainEnd& e) {
   }
 }
 
-void print_next(const TrainFacts& f, const TrainEnd& e) {
+void print_next(const RunFacts& f, const RunSummary& e, const std::string& program) {
   constexpr std::int64_t kFewSteps = 2;
   const std::string spread =
       f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
@@ -233,11 +200,11 @@ void print_next(const TrainFacts& f, const TrainEnd& e) {
   }
   fmt::print("\nNext:\n");
   for (const auto& [command, what] : tries) {
-    fmt::print("  {} {:<{}}   {}\n", e.program, command, widest, what);
+    fmt::print("  {} {:<{}}   {}\n", program, command, widest, what);
   }
 }
 
-void print_end(const TrainFacts& f, const TrainEnd& e) {
+void print_end(const RunFacts& f, const RunSummary& e, const std::string& program) {
   const std::int64_t steps = e.step - f.first_step;
   fmt::print("\n{} {} steps, {}, in {}: {} a second",
              e.interrupted ? "Stopped after" : "Trained for", steps,
@@ -255,13 +222,13 @@ void print_end(const TrainFacts& f, const TrainEnd& e) {
   }
   print_losses(f, e);
   print_files(f, e);
-  print_next(f, e);
+  print_next(f, e, program);
 }
 
 /// A line that changes in place.
 class LiveDisplay : public TrainDisplay {
  public:
-  LiveDisplay() = default;
+  explicit LiveDisplay(std::string program) : program_(std::move(program)) {}
   LiveDisplay(const LiveDisplay&) = delete;
   LiveDisplay& operator=(const LiveDisplay&) = delete;
   /// What else is to be said, of an error say, begins on a line of its own.
@@ -271,8 +238,8 @@ class LiveDisplay : public TrainDisplay {
       std::fflush(stdout);
     }
   }
-  void begin(const TrainFacts& facts) override { print_facts(facts); }
-  void step(const TrainFacts& facts, const TrainMoment& m) override {
+  void begin(const RunFacts& facts) override { print_facts(facts); }
+  void step(const RunFacts& facts, const StepReport& m) override {
     constexpr int kBar = 20;
     const double newest = m.step_time.count;
     smooth_ = smooth_ == 0 ? newest : 0.9 * smooth_ + 0.1 * newest;
@@ -283,13 +250,14 @@ class LiveDisplay : public TrainDisplay {
     std::fflush(stdout);
     open_ = true;
   }
-  void end(const TrainFacts& facts, const TrainEnd& end) override {
+  void end(const RunFacts& facts, const RunSummary& end) override {
     fmt::print("\r\x1b[K");
     open_ = false;
-    print_end(facts, end);
+    print_end(facts, end, program_);
   }
 
  private:
+  std::string program_;
   double smooth_ = 0;
   bool open_ = false;
 };
@@ -297,8 +265,9 @@ class LiveDisplay : public TrainDisplay {
 /// About twenty lines in all.
 class PlainDisplay : public TrainDisplay {
  public:
-  void begin(const TrainFacts& facts) override { print_facts(facts); }
-  void step(const TrainFacts& facts, const TrainMoment& m) override {
+  explicit PlainDisplay(std::string program) : program_(std::move(program)) {}
+  void begin(const RunFacts& facts) override { print_facts(facts); }
+  void step(const RunFacts& facts, const StepReport& m) override {
     const std::int64_t each = std::max<std::int64_t>(1, (facts.steps - facts.first_step) / 20);
     time_ += m.step_time.count;
     ++count_;
@@ -310,21 +279,24 @@ class PlainDisplay : public TrainDisplay {
       count_ = 0;
     }
   }
-  void end(const TrainFacts& facts, const TrainEnd& end) override { print_end(facts, end); }
+  void end(const RunFacts& facts, const RunSummary& end) override {
+    print_end(facts, end, program_);
+  }
 
  private:
+  std::string program_;
   double time_ = 0;
   std::int64_t count_ = 0;
 };
 
 class JsonDisplay : public TrainDisplay {
  public:
-  void begin(const TrainFacts&) override {}
-  void step(const TrainFacts& facts, const TrainMoment& moment) override {
-    fmt::print("{}\n", moment_json(facts, moment));
+  void begin(const RunFacts&) override {}
+  void step(const RunFacts& facts, const StepReport& moment) override {
+    fmt::print("{}\n", to_json(facts, moment));
     std::fflush(stdout);
   }
-  void end(const TrainFacts& facts, const TrainEnd& e) override {
+  void end(const RunFacts& facts, const RunSummary& e) override {
     Json json;
     json["summary"] = true;
     json["model"] = facts.model;
@@ -332,8 +304,8 @@ class JsonDisplay : public TrainDisplay {
     json["step"] = e.step;
     json["final_loss"] = e.loss ? Json(*e.loss) : Json();
     json["validation_loss"] = e.validation ? Json(*e.validation) : Json();
-    json["floor"] = facts.marks ? Json(facts.marks->floor) : Json();
-    json["uninformed_loss"] = facts.marks ? Json(facts.marks->uninformed) : Json();
+    json["floor"] = facts.bounds ? Json(facts.bounds->floor) : Json();
+    json["uninformed_loss"] = facts.bounds ? Json(facts.bounds->uninformed) : Json();
     json[facts.unit + "_per_second"] = e.units_per_second;
     json["peak_flops_per_second"] = facts.peak_flops;
     json["peak_memory_bytes"] = facts.memory.count;
@@ -352,14 +324,14 @@ class JsonDisplay : public TrainDisplay {
 
 }  // namespace
 
-std::unique_ptr<TrainDisplay> make_train_display(bool json) {
-  if (json) {
+std::unique_ptr<TrainDisplay> make_train_display(const DisplayOptions& options) {
+  if (options.json) {
     return std::make_unique<JsonDisplay>();
   }
   if (isatty(STDOUT_FILENO) != 0) {
-    return std::make_unique<LiveDisplay>();
+    return std::make_unique<LiveDisplay>(options.program);
   }
-  return std::make_unique<PlainDisplay>();
+  return std::make_unique<PlainDisplay>(options.program);
 }
 
 }  // namespace trireme::cli

@@ -1,19 +1,16 @@
 #include "cli/train_options.h"
 
-#include <filesystem>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/files.h"
-#include "cli/load_model.h"
-#include "cli/parsed.h"
+#include "base/parsed.h"
 #include "trireme/error.h"
+#include "trireme/load_model.h"
 
 namespace trireme::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// For an option that takes a path: an empty one, from a variable that is not set say, is no path.
 std::string named(const std::string& path) {
@@ -86,30 +83,30 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
   command->add_option_function<std::string>(
       "--memory-limit",
       [&o](const std::string& text) {
-        o.memory_limit = parsed("--memory-limit", text, parse_bytes);
+        o.run.memory_limit = parsed("--memory-limit", text, parse_bytes);
       },
       "refuse to begin if a rank would need more (default: what the machine and its control groups "
       "have left)");
   CLI::Option* folder = command
-                            ->add_option("--run-folder", o.run_folder,
+                            ->add_option("--run-folder", o.run.run_folder,
                                          "where the run's files go (default: runs/MODEL-NUMBER)")
                             ->check(named);
   command
-      ->add_option("--export", o.export_folder,
+      ->add_option("--export", o.run.export_folder,
                    "write config.json and model.safetensors into this folder at the end")
       ->check(named);
   command
       ->add_option(
-          "--resume", o.resume,
+          "--resume", o.run.resume,
           "go on with the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
           "--batch and --recompute may differ")
       ->excludes(folder)
       ->check(named);
-  command->add_option("--save-every", o.save_every,
+  command->add_option("--save-every", o.run.save_every,
                       "save a checkpoint every so many steps (it is saved at the end in any case)");
-  command->add_option("--validate-every", o.validate_every,
+  command->add_option("--validate-every", o.run.validate_every,
                       "measure the validation loss every so many steps");
-  command->add_flag("--tensorboard", o.tensorboard,
+  command->add_flag("--tensorboard", o.run.tensorboard,
                     "write the scalars of each step for TensorBoard, into the run's folder");
   command->add_flag("--json", o.json, "a line of JSON for each step, and one at the end");
 }
@@ -117,44 +114,29 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
 }  // namespace
 
 void add_train_options(CLI::App* command, TrainOptions& options) {
-  add_settings(command, options.settings);
+  add_settings(command, options.run.settings);
   add_run_options(command, options);
 }
 
-TrainOptions completed(TrainOptions options) {
-  if (options.resume.empty()) {
-    return options;
+void complete_settings(TrainOptions& options) {
+  if (!options.run.resume.empty()) {
+    options.run.settings =
+        resumed_settings(load_settings(options.run.resume), options.run.settings, options.given);
   }
-  const std::string path = options.resume + "/settings.json";
-  if (!fs::exists(path)) {
-    throw Error(ErrorKind::Usage, fmt::format("--resume: '{}' is no run's folder: it has no "
-                                              "settings.json",
-                                              options.resume));
-  }
-  options.settings = resumed_settings(parse_train_settings(read_file(path), path), options.settings,
-                                      options.given);
-  return options;
 }
 
-void verify(const TrainOptions& o) {
+void require_valid(const TrainOptions& o) {
   constexpr int kMostThreads = 1024;
-  o.settings.verify();
-  require(o.settings.steps > 0 || !o.resume.empty() || !o.export_folder.empty() ||
-              !o.settings.weights.empty() || is_model_path(o.settings.model),
-          "--steps is 0; it must be 1 or more, unless a model is exported or comes from a file");
+  trireme::require_valid(o.run);
   require(o.threads >= 0 && o.threads <= kMostThreads,
           fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMostThreads));
-  require(o.save_every >= 0,
-          fmt::format("--save-every is {}; it must be 0 (at the end only) or more", o.save_every));
-  require(o.validate_every >= 0,
-          fmt::format("--validate-every is {}; it must be 0 (at the end only) or more",
-                      o.validate_every));
-  require(o.run_folder.empty() || !fs::exists(o.run_folder + "/settings.json"),
-          fmt::format("--run-folder: there is a run in '{0}' already; go on with it by --resume "
-                      "{0}, or choose another folder",
-                      o.run_folder));
-  require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
-          fmt::format("--run-folder: '{}' is no folder", o.run_folder));
+  const bool has_length = std::ranges::find(o.given, "length") != o.given.end();
+  if (has_length && o.run.resume.empty()) {
+    const NamedModel named = parsed("--model", o.run.settings.model, load_model);
+    require(std::holds_alternative<ModelConfig>(named.config),
+            fmt::format("{} has no sequences, and so no length; leave out --length",
+                        name_of(named.config)));
+  }
 }
 
 }  // namespace trireme::cli

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/files.h"
-#include "cli/parsed.h"
+#include "base/files.h"
+#include "base/parsed.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

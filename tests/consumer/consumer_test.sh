@@ -35,8 +35,27 @@ case $1 in
   Installs) installs ;;
   FindsTheCMakePackage)
     configure "$VERSION"
-    cmake --build "$work"
+    cmake --build "$work" --target outside
     "$work/outside"
+    ;;
+  TrainsOnOneRankAndOnFour)
+    configure "$VERSION"
+    cmake --build "$work" --target train
+    for ranks in 1 4; do
+      mkdir "$work/$ranks"
+      (cd "$work/$ranks" && "$work/train" "$ranks" >losses)
+      [[ -s $work/$ranks/small-gpt/exported/model.safetensors ]] || fail "$ranks ranks: nothing is exported"
+      [[ $(grep -c '^step' "$work/$ranks/losses") == 40 ]] || fail "$ranks ranks: not 40 steps"
+    done
+    paste "$work/1/losses" "$work/4/losses" | awk '/^step/ && ($4 - $8 > 2e-3 || $8 - $4 > 2e-3) { print; wrong = 1 }
+      END { exit wrong }' || fail "losses on 4 ranks differ from those on one"
+    # The program reads what the library wrote.
+    (cd "$work/4" && "$PREFIX/bin/trireme" train --resume small-gpt --steps 41 >/dev/null) || fail "the program cannot resume it"
+    ;;
+  AddsAnOpAndABackend)
+    configure "$VERSION"
+    cmake --build "$work" --target op_and_backend
+    "$work/op_and_backend"
     ;;
   RefusesAnotherMinorVersion)
     if output=$(configure 99.0 2>&1); then

@@ -96,6 +96,10 @@ class CpuDevice : public Device {
   [[nodiscard]] std::string name() const override {
     return fmt::format("cpu, {} thread{}", threads_, threads_ == 1 ? "" : "s");
   }
+  [[nodiscard]] double machine_share() const override {
+    return static_cast<double>(threads_) /
+           static_cast<double>(std::max<std::size_t>(1, usable_cores().size()));
+  }
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
     return std::make_unique<HostPages>(bytes);
   }
@@ -145,6 +149,19 @@ std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
     throw Error(ErrorKind::Usage, "this processor lacks the instructions that were asked for");
   }
   return std::make_unique<cpu::CpuDevice>(options);
+}
+
+std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads) {
+  return [threads](int ranks) {
+    CpuOptions options;
+    options.threads = threads;
+    if (ranks > 1) {
+      const int part = static_cast<int>(cpu::usable_cores().size()) / ranks;
+      options.threads = threads > 0 ? threads : std::max(1, part);
+      options.pinned = false;
+    }
+    return make_cpu_device(options);
+  };
 }
 
 }  // namespace trireme

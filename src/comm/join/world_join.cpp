@@ -190,6 +190,15 @@ World join(const JoinOptions& where, const WorldOptions& options) {
                  {comm::parse_address(where.store), comm::Secret::from_hex(where.secret)});
 }
 
+LaunchedRank find_launched_rank(
+    const std::function<std::optional<std::string>(const std::string&)>& variable) {
+  const comm::LaunchInfo launch = comm::find_launch(variable);
+  const bool alone = launch.launcher == comm::Launcher::Alone;
+  return {.launcher = alone ? "" : std::string(comm::name(launch.launcher)),
+          .rank = launch.rank,
+          .size = launch.size};
+}
+
 World join(const std::function<std::optional<std::string>(const std::string&)>& variable,
            const WorldOptions& options) {
   const comm::LaunchInfo launch = comm::find_launch(variable);

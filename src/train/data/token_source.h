@@ -4,21 +4,14 @@
 // All functions may be called from any thread.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "train/data/tokens.h"
+#include "trireme/train_data.h"
 
 namespace trireme::train {
-
-/// Where a run is in its data: so many windows of this epoch have been taken.
-struct DataPosition {
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;
-  friend auto operator<=>(const DataPosition&, const DataPosition&) = default;
-};
 
 /// Row-major [sequences, length]: targets[b][t] is the token that follows tokens[b][t].
 struct Batch {

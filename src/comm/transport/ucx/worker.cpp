@@ -82,9 +82,9 @@ class Settings {
 
   [[nodiscard]] const ucp_config_t* get() const { return config_; }
 
-  /// Whether nobody has set it.
-  [[nodiscard]] bool is_open(std::string_view name) const {
-    return fmt::format("\n{}", text()).find(fmt::format("\nUCX_{}=all\n", name)) !=
+  /// Whether the setting still has UCX's default: nobody has set it.
+  [[nodiscard]] bool is_open(std::string_view name, std::string_view standard = "all") const {
+    return fmt::format("\n{}", text()).find(fmt::format("\nUCX_{}={}\n", name, standard)) !=
            std::string::npos;
   }
   void set(const std::string& name, const std::string& value) {
@@ -119,6 +119,11 @@ ucp_context_h make_context(const std::string& bind) {
     if (settings.is_open("TLS")) {
       settings.set("TLS", "tcp");
     }
+  }
+  // UCX 1.13 fails an assertion, and aborts, if a peer resets its connection while UCX sends from the caller's memory:
+  // it completes a request again that it has completed already.
+  if (settings.is_open("ZCOPY_THRESH", "auto")) {
+    settings.set("ZCOPY_THRESH", "inf");
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;

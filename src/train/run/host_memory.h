@@ -5,7 +5,7 @@
 
 #include "trireme/units.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 
 struct AvailableMemory {
   Bytes bytes{};
@@ -18,4 +18,4 @@ struct AvailableMemory {
 /// where proc and sys are looked for.
 [[nodiscard]] AvailableMemory available_memory(const std::string& root = "");
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

@@ -1,4 +1,4 @@
-#include "cli/train_folder.h"
+#include "train/run/run_folder.h"
 
 #include <chrono>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,33 +47,33 @@ void make_run_folder(const std::string& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorKind::Usage,
-                fmt::format("cannot make the folder '{}': {}; choose another by --run-folder",
+                fmt::format("cannot make the folder '{}': {}; choose another with --run-folder",
                             folder, error.message()));
   }
 }
 
-StepRecord::StepRecord(const std::string& folder, const TrainOptions& options)
+StepRecord::StepRecord(const std::string& folder, bool tensorboard)
     : metrics_(folder + "/metrics.jsonl", std::ios::app) {
   if (!metrics_) {
     throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder));
   }
-  if (options.tensorboard) {
+  if (tensorboard) {
     const Seconds now = wall_time();
     events_.emplace(free_event_file(folder, now), now);
   }
 }
 
-void StepRecord::add(const TrainFacts& facts, const TrainMoment& moment) {
-  metrics_ << moment_json(facts, moment) << "\n";
+void StepRecord::add(const RunFacts& facts, const StepReport& report) {
+  metrics_ << to_json(facts, report) << "\n";
   if (events_) {
-    add_event(facts, moment);
+    add_event(facts, report);
   }
 }
 
 // As TensorBoard groups them: by what comes before the slash.
-void StepRecord::add_event(const TrainFacts& facts, const TrainMoment& m) {
+void StepRecord::add_event(const RunFacts& facts, const StepReport& m) {
   const std::string speed = fmt::format("speed/{}_per_second", facts.unit);
-  std::vector<train::EventScalar> scalars{
+  std::vector<EventScalar> scalars{
       {"loss/training", m.loss},
       {"optimizer/learning_rate", m.rate},
       {"optimizer/gradient_norm", m.gradient_norm},
@@ -90,4 +90,4 @@ void StepRecord::add_event(const TrainFacts& facts, const TrainMoment& m) {
   events_->add(m.step, wall_time(), scalars);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

@@ -1,4 +1,4 @@
-#include "cli/train_model.h"
+#include "train/run/run_model.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
 void require_vocabulary(const ModelConfig& config, std::int64_t data) {
@@ -21,9 +21,9 @@ void require_vocabulary(const ModelConfig& config, std::int64_t data) {
 }
 
 /// The sizes of a language model, and what the settings say of it.
-void complete(const TrainSettings& settings, std::int64_t vocabulary, ModelConfig& config,
-              TrainModel& model) {
-  const bool is_preset = model.description.empty();
+void complete(const TrainSettings& settings, const NamedModel& named, std::int64_t vocabulary,
+              ModelConfig& config, RunModel& model) {
+  const bool is_preset = named.is_preset;
   if (is_preset && model.weights) {
     config.vocabulary = vocabulary_of(*model.weights, config).value_or(config.vocabulary);
   } else if (is_preset) {
@@ -41,8 +41,8 @@ void complete(const TrainSettings& settings, std::int64_t vocabulary, ModelConfi
 }
 
 template <class Config>
-void complete(const TrainSettings& settings, std::int64_t /*vocabulary*/, const Config& config,
-              const TrainModel& /*model*/) {
+void complete(const TrainSettings& settings, const NamedModel& /*named*/,
+              std::int64_t /*vocabulary*/, const Config& config, const RunModel& /*model*/) {
   if (settings.dropout > 0 || !settings.experts.empty()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} has no dropout and no experts; leave out --dropout and --experts",
@@ -63,21 +63,22 @@ NamedModel name_train_model(const TrainSettings& settings, const std::string& ru
   return model;
 }
 
-TrainModel open_train_model(const TrainSettings& settings, const NamedModel& named,
-                            std::int64_t vocabulary, bool resumes) {
+RunModel open_run_model(const TrainSettings& settings, const NamedModel& named,
+                        std::int64_t vocabulary, bool resumes) {
   const std::string& weights = settings.weights.empty() ? named.weights : settings.weights;
-  TrainModel model;
+  RunModel model;
   model.description = named.description;
   if (!resumes && !weights.empty()) {
     model.weights.emplace(weights);
   }
   model.config = named.config;
   set_dtype(model.config, parse_dtype(settings.dtype));
-  std::visit([&](auto& config) { complete(settings, vocabulary, config, model); }, model.config);
+  std::visit([&](auto& config) { complete(settings, named, vocabulary, config, model); },
+             model.config);
   return model;
 }
 
-WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer) {
+WeightedModel weighted(const RunModel& model, const Trainer& trainer) {
   check_hugging_face_names(model.config, trainer.model().parameters);
   WeightedModel weighted;
   weighted.config = std::get<ModelConfig>(model.config);
@@ -85,23 +86,41 @@ WeightedModel weighted(const TrainModel& model, const train::Trainer& trainer) {
   return weighted;
 }
 
-void begin_with_weights(const TrainModel& model, train::Trainer& trainer) {
+void load_weights(const RunModel& model, Trainer& trainer, World* world) {
   if (!model.weights) {
     return;
   }
   const HuggingFaceWeights weights(*model.weights, weighted(model, trainer));
+  const bool reads = world == nullptr || world->rank() == 0;
   for (const ModelParameter& parameter : trainer.model().parameters) {
-    trainer.write(parameter, weights.read(parameter.name).raw());
+    HostBuffer tensor =
+        reads ? weights.read(parameter.name)
+              : HostBuffer(parameter.type.dtype, parameter.type.shape.element_count());
+    if (world != nullptr) {
+      const std::span<std::byte> bytes = tensor.raw();
+      world->all().run(broadcast<std::uint8_t>(
+          {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()}, 0));
+    }
+    trainer.write(parameter, tensor.raw());
   }
   if (const std::optional<NonFinite> found = trainer.find_non_finite_state()) {
-    throw Error(ErrorKind::Input,
-                fmt::format("{} cannot be begun with, for {}", model.weights->path(),
-                            to_text(*found, trainer.program())));
+    throw Error(ErrorKind::Input, fmt::format("cannot start from {}: {}", model.weights->path(),
+                                              to_text(*found, trainer.program())));
   }
 }
 
-std::string run_description(const TrainModel& model) {
-  return model.before_experts ? hugging_face_config(*model.before_experts, model.description) : "";
+std::string run_description(const RunModel& model) {
+  if (!model.before_experts) {
+    return {};
+  }
+  try {
+    return hugging_face_config(*model.before_experts, model.description);
+  } catch (const Error&) {
+    if (model.description.empty() && !model.weights) {
+      return {};  // described in code, and no such family
+    }
+    throw;
+  }
 }
 
 std::string weights_text(const WeightFiles& files) {
@@ -113,4 +132,4 @@ std::string weights_text(const WeightFiles& files) {
                      files.path());
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

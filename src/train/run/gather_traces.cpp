@@ -1,11 +1,11 @@
-#include "cli/train_trace.h"
+#include "train/run/gather_traces.h"
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme::train {
 
 Trace gather_traces(World& world, Trace mine) {
   Group& all = world.all();
@@ -27,4 +27,4 @@ Trace gather_traces(World& world, Trace mine) {
   return mine;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

@@ -5,32 +5,31 @@
 #include <optional>
 #include <string>
 
-#include "cli/train_display.h"
-#include "cli/train_options.h"
 #include "train/run/event_file.h"
+#include "trireme/train.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 
 /// "runs/gpt-mini-001", or the first number that is free.
 [[nodiscard]] std::string free_run_folder(const std::string& model);
 
-/// Throws Error(Usage) if it cannot be.
+/// Throws Error(Usage) if it cannot be made.
 void make_run_folder(const std::string& folder);
 
-/// metrics.jsonl and, if asked for, a file of events for TensorBoard. What is there already stays.
+/// Appends to metrics.jsonl and, if asked for, to an event file for TensorBoard.
 class StepRecord {
  public:
   /// Throws Error(System) if they cannot be written.
-  StepRecord(const std::string& folder, const TrainOptions& options);
+  StepRecord(const std::string& folder, bool tensorboard);
 
-  void add(const TrainFacts& facts, const TrainMoment& moment);
+  void add(const RunFacts& facts, const StepReport& report);
   void flush() { metrics_.flush(); }
 
  private:
-  void add_event(const TrainFacts& facts, const TrainMoment& moment);
+  void add_event(const RunFacts& facts, const StepReport& report);
 
   std::ofstream metrics_;
-  std::optional<train::EventFile> events_;
+  std::optional<EventFile> events_;
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

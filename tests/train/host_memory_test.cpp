@@ -1,4 +1,4 @@
-#include "cli/host_memory.h"
+#include "train/run/host_memory.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 
 #include "temporary_folder.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
 /// Files as a system would have them.
@@ -68,4 +68,4 @@ TEST(HostMemory, KnowsThisMachine) {
 }
 
 }  // namespace
-}  // namespace trireme::cli
+}  // namespace trireme::train

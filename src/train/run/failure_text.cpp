@@ -1,10 +1,10 @@
-#include "cli/train_failure.h"
+#include "train/run/failure_text.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
 std::string what_happened(const TrainFailure& f) {
@@ -49,4 +49,4 @@ std::string failure_text(const TrainFailure& failure, const Program& program) {
                      what_to_try(failure));
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

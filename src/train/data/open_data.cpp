@@ -1,15 +1,15 @@
-#include "cli/train_data.h"
-
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "train/data/batches.h"
 #include "train/data/bpe.h"
 #include "train/data/language.h"
 #include "trireme/error.h"
+#include "trireme/train_data.h"
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 constexpr std::int64_t kLanguageTokens = 4'000'000;
@@ -18,7 +18,7 @@ constexpr std::int64_t kLanguageTokens = 4'000'000;
 struct Opened {
   std::string name;
   train::Tokens tokens;
-  std::optional<LossMarks> marks;
+  std::optional<LossBounds> bounds;
   std::function<std::string(std::span<const std::int32_t>)> text;
 };
 
@@ -27,9 +27,9 @@ Opened open_language(std::uint64_t seed) {
   return {"a generated language",
           train::Tokens(language->sample(kLanguageTokens, seed), language->symbols(),
                         "the generated language"),
-          LossMarks{language->entropy_rate(), language->unigram_entropy(),
-                    "the language's own entropy, which no model can beat",
-                    "knowing only how frequent each token is"},
+          LossBounds{language->entropy_rate(), language->unigram_entropy(),
+                     "the language's own entropy, which no model can beat",
+                     "knowing only how frequent each token is"},
           [language](std::span<const std::int32_t> tokens) { return language->text(tokens); }};
 }
 
@@ -112,7 +112,7 @@ TrainData open_data(const ModelConfig&, const TrainSettings& settings) {
   if (settings.validation > 0) {
     data.validation = part(train::Part::Validation);
   }
-  data.marks = source.marks;
+  data.bounds = source.bounds;
   data.text = source.text;
   return data;
 }
@@ -125,7 +125,7 @@ TrainData generated(const Task& task, const TrainSettings& settings) {
   if (settings.validation > 0) {
     data.validation = train::make_batches(task, 2 * settings.seed + 1);
   }
-  data.marks = LossMarks{task.floor(), task.uninformed(), {}, {}};
+  data.bounds = LossBounds{task.floor(), task.uninformed(), {}, {}};
   return data;
 }
 
@@ -135,8 +135,8 @@ TrainData open_data(const MlpConfig& model, const TrainSettings& settings) {
   options.outputs = model.outputs;
   TrainData data = generated(train::WaveTask(options), settings);
   data.name = "generated: noisy waves along fixed directions";
-  data.marks->floor_is = "the variance of the targets' noise, which no model can foresee";
-  data.marks->uninformed_is = "always answering the mean";
+  data.bounds->floor_is = "the variance of the targets' noise, which no model can foresee";
+  data.bounds->uninformed_is = "always answering the mean";
   return data;
 }
 
@@ -147,8 +147,8 @@ TrainData open_data(const ConvNetConfig& model, const TrainSettings& settings) {
   options.classes = model.classes;
   TrainData data = generated(train::PatternTask(options), settings);
   data.name = "generated: patterns somewhere in noise, some labels wrong";
-  data.marks->floor_is = "the entropy of the wrong labels, which no model can foresee";
-  data.marks->uninformed_is = "guessing evenly among the classes";
+  data.bounds->floor_is = "the entropy of the wrong labels, which no model can foresee";
+  data.bounds->uninformed_is = "guessing evenly among the classes";
   return data;
 }
 
@@ -175,4 +175,4 @@ TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& m
   return std::visit([&](const auto& config) { return open_data(config, settings); }, model);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme

@@ -1,4 +1,4 @@
-#include "cli/train_memory.h"
+#include "train/run/memory_check.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,21 +6,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/terminal.h"
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
-std::string need_text(const train::MemoryNeed& need) {
+std::string need_text(const MemoryNeed& need) {
   std::vector<MemoryPart> parts = memory_parts(need.use, need.arena, need.workspace);
   parts.push_back({"validation and samples", need.evaluation});
-  return parts_text(std::move(parts));
+  return to_text(std::move(parts));
 }
 
-std::string largest_text(const train::MemoryNeed& need) {
+std::string largest_text(const MemoryNeed& need) {
   std::vector<std::string> texts;
-  for (const train::LargeTensor& tensor : need.largest) {
+  for (const LargeTensor& tensor : need.largest) {
     texts.push_back(fmt::format("%{} {} {} ({})", tensor.name, to_text(tensor.type),
                                 to_text(size_of(tensor.type)), tensor.origin));
   }
@@ -28,16 +27,16 @@ std::string largest_text(const train::MemoryNeed& need) {
 }
 
 /// What a batch is counted in.
-std::string_view unit_of(const train::TrainerOptions& options) {
+std::string_view unit_of(const TrainerOptions& options) {
   return std::holds_alternative<ModelConfig>(options.model) ? "token" : "example";
 }
 
-std::int64_t units_of(const train::TrainerOptions& options) {
+std::int64_t units_of(const TrainerOptions& options) {
   return options.batch.sequences *
          (std::holds_alternative<ModelConfig>(options.model) ? options.batch.length : 1);
 }
 
-std::string consequence_text(const train::TrainerOptions& from, const train::TrainerOptions& to) {
+std::string consequence_text(const TrainerOptions& from, const TrainerOptions& to) {
   std::vector<std::string> texts;
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(
@@ -52,20 +51,17 @@ std::string consequence_text(const train::TrainerOptions& from, const train::Tra
   return texts.empty() ? "the same losses" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string fix_text(const train::TrainerOptions& options, const train::MemoryFix& fix) {
-  return fmt::format("\n  {} {} {} FLOPs for each {}; {}",
-                     padded(options_text(options, fix.options), 38),
-                     right_aligned(to_text(fix.need), 10),
-                     right_aligned(fmt::format("{:+.1f} %", 100 * fix.extra_flops), 8),
+std::string fix_text(const TrainerOptions& options, const MemoryFix& fix) {
+  return fmt::format("\n  {:<38} {:>10} {:>+6.1f} % FLOPs for each {}; {}",
+                     options_text(options, fix.options), to_text(fix.need), 100 * fix.extra_flops,
                      unit_of(options), consequence_text(options, fix.options));
 }
 
-std::string fixes_text(const train::TrainerOptions& options, const AvailableMemory& available,
+std::string fixes_text(const TrainerOptions& options, const AvailableMemory& available,
                        Device& device, int rank) {
-  const std::vector<train::MemoryFix> fixes =
-      train::find_memory_fixes(options, available.bytes, device, rank);
+  const std::vector<MemoryFix> fixes = find_memory_fixes(options, available.bytes, device, rank);
   if (fixes.empty()) {
-    const train::MemoryFix least = train::least_memory(options, device, rank);
+    const MemoryFix least = least_memory(options, device, rank);
     return fmt::format(
         "\nnothing found that fits: even {} needs {}; take a smaller --model{}, or more memory",
         options_text(options, least.options), to_text(least.need),
@@ -73,7 +69,7 @@ std::string fixes_text(const train::TrainerOptions& options, const AvailableMemo
   }
   std::string text = fmt::format("\nthese fit{}, the cheapest first:",
                                  options.plan.mesh.devices() > 1 ? " on this rank" : "");
-  for (const train::MemoryFix& fix : fixes) {
+  for (const MemoryFix& fix : fixes) {
     text += fix_text(options, fix);
   }
   return text;
@@ -110,7 +106,7 @@ AvailableMemory memory_for_training(std::optional<Bytes> limit) {
   return limit ? AvailableMemory{*limit, "allowed by --memory-limit"} : available_memory();
 }
 
-void require_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
+void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                     const AvailableMemory& available, Device& device, int rank) {
   if (need.total() <= available.bytes) {
     return;
@@ -125,8 +121,8 @@ void require_memory(const train::TrainerOptions& options, const train::MemoryNee
                           largest_text(need), fixes_text(options, available, device, rank)));
 }
 
-bool has_memory(const train::TrainerOptions& options, const train::MemoryNeed& need,
-                std::optional<Bytes> limit, Device& device, World& world) {
+bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::optional<Bytes> limit,
+                Device& device, World& world) {
   AvailableMemory available = memory_for_training(limit);
   if (!limit) {
     available = share_of(available, need.total(), world);
@@ -151,18 +147,7 @@ std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena, Bytes wo
   return parts;
 }
 
-std::string parts_text(std::vector<MemoryPart> parts) {
-  std::ranges::stable_sort(parts, std::greater<>(), &MemoryPart::bytes);
-  std::vector<std::string> texts;
-  for (const MemoryPart& part : parts) {
-    if (part.bytes.count > 0) {
-      texts.push_back(fmt::format("{} {}", to_text(part.bytes), part.what));
-    }
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
-std::string options_text(const train::TrainerOptions& from, const train::TrainerOptions& to) {
+std::string options_text(const TrainerOptions& from, const TrainerOptions& to) {
   std::vector<std::string> texts;
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(fmt::format("--batch {}", to.batch.sequences));
@@ -179,4 +164,4 @@ std::string options_text(const train::TrainerOptions& from, const train::Trainer
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

@@ -1,4 +1,4 @@
-// What the commands share about their options.
+// Options: parsing their values, refusing them by name. Any thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "trireme/error.h"
 
-namespace trireme::cli {
+namespace trireme {
 
 /// Parses the value of an option; an error message starts with the option's name.
 template <class Parse>
@@ -27,14 +27,4 @@ inline void require(bool holds, const std::string& otherwise) {
   }
 }
 
-/// The names of a table, with spaces between, for a help text.
-template <class Items>
-std::string names_of(const Items& items) {
-  std::string out;
-  for (const auto item : items) {
-    out += (out.empty() ? "" : " ") + std::string(name(item));
-  }
-  return out;
-}
-
-}  // namespace trireme::cli
+}  // namespace trireme

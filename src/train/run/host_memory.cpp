@@ -1,4 +1,4 @@
-#include "cli/host_memory.h"
+#include "train/run/host_memory.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 
-namespace trireme::cli {
+namespace trireme::train {
 namespace {
 
 /// "" if it cannot be read.
@@ -113,4 +113,4 @@ AvailableMemory available_memory(const std::string& root) {
   return least.get();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::train

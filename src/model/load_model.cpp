@@ -1,4 +1,4 @@
-#include "cli/load_model.h"
+#include "trireme/load_model.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "cli/files.h"
+#include "base/files.h"
 #include "trireme/error.h"
 #include "trireme/hugging_face.h"
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,6 +76,7 @@ NamedModel load_model(const std::string& model) {
     return load_model_file(model);
   }
   NamedModel preset;
+  preset.is_preset = true;
   try {
     preset.config = preset_any_model(model);
   } catch (const Error& error) {
@@ -85,4 +86,4 @@ NamedModel load_model(const std::string& model) {
   return preset;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme

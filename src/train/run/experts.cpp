@@ -5,10 +5,10 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "cli/train_settings.h"
 #include "trireme/error.h"
+#include "trireme/train_settings.h"
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 [[noreturn]] void refuse(const std::string& problem) {
@@ -86,4 +86,4 @@ void parse_experts(std::string_view text, ModelConfig& config) {
   config.verify();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme

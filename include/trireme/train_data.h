@@ -1,0 +1,69 @@
+// The data of a training run: batches, and what is known about them. Any thread.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "trireme/model_kinds.h"
+#include "trireme/train_settings.h"
+
+namespace trireme {
+
+/// How far a run has read its data: the epoch, and the number of examples of that epoch.
+struct DataPosition {
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;
+  friend auto operator<=>(const DataPosition&, const DataPosition&) = default;
+};
+
+/// Memory for a batch: the model's inputs and its targets, as many bytes as the graph's inputs have.
+struct BatchMemory {
+  std::span<std::byte> inputs{};
+  std::span<std::byte> targets{};
+};
+
+/// Examples in an order that depends only on the position, so that a run resumes exactly.
+class Batches {
+ public:
+  Batches() = default;
+  virtual ~Batches() = default;
+  Batches(const Batches&) = delete;
+  Batches& operator=(const Batches&) = delete;
+
+  /// The next examples from `at` on, as many as there is memory for.
+  virtual void fill(DataPosition at, const BatchMemory& to) const = 0;
+  /// The position `examples` further on.
+  [[nodiscard]] virtual DataPosition advance(DataPosition at, std::int64_t examples) const = 0;
+};
+
+/// Losses known before training.
+struct LossBounds {
+  double floor = 0;             ///< no model does better on average
+  double uninformed = 0;        ///< of a model that ignores its input
+  std::string floor_is{};       ///< explains it: "the entropy of …"
+  std::string uninformed_is{};  ///< explains it: "always answering the mean"
+};
+
+struct TrainData {
+  std::string name{};           ///< for display
+  std::int64_t vocabulary = 0;  ///< number of tokens; 0: there are no tokens
+  std::unique_ptr<Batches> training{};
+  std::unique_ptr<Batches> validation{};  ///< none: nothing was set aside
+  std::optional<LossBounds> bounds{};
+  std::function<std::string(std::span<const std::int32_t>)> text{};  ///< none: it is not text
+};
+
+/// The text of tokens. Those that the model knows but the data does not become U+FFFD.
+[[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
+
+/// Opens the data that the settings name, or generates some for the model. Throws Error(Usage) that names the option
+/// and the file, or says that the model takes no files.
+[[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model);
+
+}  // namespace trireme

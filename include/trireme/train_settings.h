@@ -1,0 +1,67 @@
+// The settings of a training run, as data. A run keeps them in its folder, so that it can resume. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/model_kinds.h"
+#include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
+#include "trireme/training.h"
+
+namespace trireme {
+
+/// Messages name a setting as the option of `trireme train` that sets it: --batch, --rate.
+struct TrainSettings {
+  std::string model = "gpt-mini";  ///< a preset, or the path of a config.json or its folder
+  std::string weights{};    ///< initial weights: safetensors; "": random, or those beside the model
+  std::string data{};       ///< a file; "": generated data
+  std::string tokenizer{};  ///< a tokenizer.json; "": a byte is a token, in *.bin files two bytes
+  std::int64_t batch = 16;
+  std::int64_t length = 128;
+  std::int64_t steps = 750;  ///< of the whole run
+  std::string rate{};        ///< the learning rate schedule; "": warmup and cosine over the steps
+  double clip = 1.0;         ///< maximum norm of all gradients; 0: no clipping
+  double decay = 0.1;
+  double dropout = 0.0;
+  std::string experts{};     ///< see parse_experts; "": as the model has them
+  double validation = 0.05;  ///< share of the data
+  std::string dtype = "f32";
+  std::string master =
+      "f32";  ///< for bf16 and f16: the optimizer updates f32 master weights; or "none"
+  double loss_scale = LossScaling{}.first;  ///< for f16: the initial loss scale
+  std::string recompute = "none";           ///< see parse_recompute; a plan's, if there is one
+  std::uint64_t seed = 1;
+
+  friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
+};
+
+/// What is wrong with the settings, each with what to do. Opens no file and does not check `model`.
+[[nodiscard]] std::vector<std::string> problems(const TrainSettings& settings);
+/// Throws Error(Usage) with the first problem.
+void require_valid(const TrainSettings& settings);
+
+/// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
+/// experts: their number, then settings by name, in any order. every=2 puts experts into every second block, gate is
+/// softmax-first or top-k-first, capacity=0 drops nothing, noise is on or off. Settings not named stay as they are.
+/// Throws Error(Usage) that says what is wrong.
+void parse_experts(std::string_view text, ModelConfig& config);
+
+/// JSON; parse_train_settings reads it back. Throws Error(Input) that begins with `what`.
+[[nodiscard]] std::string to_text(const TrainSettings& settings);
+[[nodiscard]] TrainSettings parse_train_settings(std::string_view text, std::string_view what);
+
+/// The settings of the run in a folder. Throws Error(Usage) if there is none.
+[[nodiscard]] TrainSettings load_settings(const std::string& run_folder);
+
+/// Whether this names a setting: "steps", "rate".
+[[nodiscard]] bool is_setting(std::string_view name);
+[[nodiscard]] std::vector<std::string> setting_names();
+
+/// For a run that resumes: its own settings, with those that `names` lists taken from `given`.
+/// Throws Error(Usage) that names a setting that cannot change once a run has started.
+[[nodiscard]] TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& given,
+                                             const std::vector<std::string>& names);
+
+}  // namespace trireme

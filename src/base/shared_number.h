@@ -1,0 +1,24 @@
+// A number that forked processes share. Any thread, and signal handlers.
+#pragma once
+
+#include <atomic>
+
+namespace trireme {
+
+/// Shared by a process and those forked from it; 0 at first.
+class SharedNumber {
+ public:
+  /// Throws Error(System) if there is no memory for it.
+  SharedNumber();
+  ~SharedNumber();
+  SharedNumber(const SharedNumber&) = delete;
+  SharedNumber& operator=(const SharedNumber&) = delete;
+
+  void set(int value) noexcept { value_->store(value); }
+  [[nodiscard]] int get() const noexcept { return value_->load(); }
+
+ private:
+  std::atomic<int>* value_;  ///< in a page of its own
+};
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// Names for help texts.
+#pragma once
+
+#include <string>
+
+namespace trireme::cli {
+
+/// The names of a table, with spaces between, for a help text.
+template <class Items>
+std::string names_of(const Items& items) {
+  std::string out;
+  for (const auto item : items) {
+    out += (out.empty() ? "" : " ") + std::string(name(item));
+  }
+  return out;
+}
+
+}  // namespace trireme::cli

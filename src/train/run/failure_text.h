@@ -1,0 +1,24 @@
+// The error message of a training run whose loss, gradients or parameters became non-finite. Any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "train/step/trainer.h"
+
+namespace trireme::train {
+
+/// Where the bad numbers were seen, and what there is to resume from.
+struct TrainFailure {
+  StepResult result{};               ///< of the step that was not taken, or whose update overflowed
+  std::optional<NonFinite> found{};  ///< where it started
+  std::string run_folder{};
+  std::string checkpoint{};  ///< the newest; "" if there is none
+  bool at_once = false;      ///< in the first step after that checkpoint
+  std::string rate{};        ///< to try instead, as --rate takes it
+};
+
+/// One line: the step, the node and the tensor, what is saved, and what to try.
+[[nodiscard]] std::string failure_text(const TrainFailure& failure, const Program& program);
+
+}  // namespace trireme::train

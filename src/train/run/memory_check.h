@@ -1,0 +1,34 @@
+// Checks that a training run fits into memory before it takes any.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/run/host_memory.h"
+#include "train/step/memory_plan.h"
+#include "trireme/comm.h"
+#include "trireme/train.h"
+
+namespace trireme::train {
+
+/// What a run may take: `limit` if there is one, else what the host has left.
+[[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
+
+/// Throws Error(System) if the rank needs more: how much and for what, the largest tensors, and options that fit, each
+/// tried, the cheapest first.
+void require_memory(const TrainerOptions& options, const MemoryNeed& need,
+                    const AvailableMemory& available, Device& device, int rank = 0);
+
+/// The same for all ranks of a world, each of which calls it: the limit holds for each rank, what a machine has left for
+/// all its ranks together. If memory does not suffice, one rank throws and the others get false.
+[[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
+                              std::optional<Bytes> limit, Device& device, World& world);
+
+/// All categories at the peak of a step, and the gaps in the arena then.
+[[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena,
+                                                   Bytes workspace);
+/// The options that lead from `from` to `to`: "--batch 8 --recompute full".
+[[nodiscard]] std::string options_text(const TrainerOptions& from, const TrainerOptions& to);
+
+}  // namespace trireme::train

@@ -1,0 +1,41 @@
+// The ranks of a training run. One thread at a time; all ranks make the same calls.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/comm.h"
+#include "trireme/communicator.h"
+#include "trireme/plan.h"
+
+namespace trireme::train {
+
+/// The first rank on which it holds; the number of ranks if it holds on none. All ranks ask.
+[[nodiscard]] int first_rank_with(World& world, bool here);
+
+/// Without a world: one device.
+class Ranks {
+ public:
+  Ranks(const Plan& plan, World* world);
+
+  [[nodiscard]] int rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] bool leads() const { return rank() == 0; }
+  [[nodiscard]] World* world() { return world_; }
+  [[nodiscard]] Communicator* communicator() { return communicator_.get(); }
+
+  /// See first_rank_with().
+  [[nodiscard]] int first_with(bool here);
+  [[nodiscard]] bool any(bool here) { return first_with(here) < count_; }
+  /// One rank throws the reason why all end; the others get ReportedElsewhere here.
+  void require_reported_by(int reporter) const;
+  /// For each machine, how many ranks it has; this one first.
+  [[nodiscard]] std::vector<int> by_host() const;
+
+ private:
+  int count_;
+  World* world_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace trireme::train

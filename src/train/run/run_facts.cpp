@@ -1,0 +1,78 @@
+#include "train/run/run_facts.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "train/run/memory_check.h"
+#include "train/run/run_setup.h"
+
+namespace trireme::train {
+namespace {
+
+/// How many ranks compute at the same time on hardware of their own, if all machines are like this one.
+double concurrent_ranks(const Ranks& ranks, const Device& device) {
+  const double share = device.machine_share();
+  double running = 0;
+  for (const int here : ranks.by_host()) {
+    running += share > 0 ? std::min<double>(here, 1 / share) : here;
+  }
+  return std::max(1.0, running);
+}
+
+/// "4 ranks, data=2,tensor=2, ZeRO 1"; "" on one device.
+std::string ranks_text(const Plan& plan) {
+  const int count = plan.mesh.devices();
+  if (count == 1) {
+    return {};
+  }
+  std::string text = fmt::format("{} ranks: {}", count, to_text(plan.mesh));
+  text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
+  text += plan.recompute.any() ? ", recompute " + to_text(plan.recompute) : "";
+  text += plan.compression.any() ? ", gradients by " + to_text(plan.compression) : "";
+  text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
+  text += plan.mesh.size("pipe") > 1 ? fmt::format(" by {}", plan.schedule) : "";
+  return text;
+}
+
+std::optional<GradientTraffic> gradient_traffic(const RunParts& parts,
+                                                const CompiledTraining& compiled) {
+  if (!parts.plan.compression.any()) {
+    return std::nullopt;
+  }
+  const CompressedBytes bytes =
+      compressed_bytes(compiled, trainer_options(parts.settings, parts.model.config, parts.plan));
+  return GradientTraffic{.sent = bytes.sent, .uncompressed = bytes.uncompressed};
+}
+
+}  // namespace
+
+RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const CompiledTraining& compiled,
+                       const Trainer& trainer, Device& device) {
+  const bool is_text = static_cast<bool>(parts.data.text);
+  RunFacts facts;
+  facts.model = name_of(parts.model.config);
+  facts.weights = parts.model.weights ? weights_text(*parts.model.weights) : "";
+  facts.data = parts.data.name;
+  facts.device = device.name();
+  facts.parameters = trainer.parameter_count();
+  facts.vocabulary = parts.data.vocabulary;
+  facts.first_step = trainer.step();
+  facts.steps = parts.settings.steps;
+  facts.unit = is_text ? "tokens" : "examples";
+  facts.units_per_step = parts.settings.batch * (is_text ? parts.settings.length : 1);
+  facts.model_flops = trainer.flops().model().products;
+  facts.hardware_flops = trainer.flops().hardware().products;
+  facts.peak_flops = measure_peak_flops(device, parse_dtype(parts.settings.dtype)) *
+                     concurrent_ranks(ranks, device);
+  facts.memory = trainer.memory();
+  const Bytes arena = trainer.program().arena;
+  facts.memory_parts =
+      memory_parts(memory_use(trainer.program()), arena, {trainer.memory().count - arena.count});
+  facts.ranks = ranks_text(parts.plan);
+  facts.gradient_traffic = gradient_traffic(parts, compiled);
+  facts.bounds = parts.data.bounds;
+  return facts;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,24 @@
+// What is known about a run before its first step. One thread at a time.
+#pragma once
+
+#include "train/run/ranks.h"
+#include "train/run/run_model.h"
+#include "train/step/trainer.h"
+#include "trireme/train.h"
+
+namespace trireme::train {
+
+/// What a run is made of.
+struct RunParts {
+  const TrainSettings& settings;
+  const Plan& plan;
+  const TrainData& data;
+  const RunModel& model;
+};
+
+/// Measures the device's peak. All ranks call it.
+[[nodiscard]] RunFacts collect_facts(const RunParts& parts, const Ranks& ranks,
+                                     const CompiledTraining& compiled, const Trainer& trainer,
+                                     Device& device);
+
+}  // namespace trireme::train

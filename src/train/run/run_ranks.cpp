@@ -1,0 +1,143 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/parsed.h"
+#include "base/shared_number.h"
+#include "train/run/ranks.h"
+#include "train/run/run_folder.h"
+#include "train/run/run_model.h"
+#include "train/run/run_setup.h"
+#include "trireme/train.h"
+
+namespace trireme {
+namespace {
+
+using train::CompiledTraining;
+
+/// Options, and what they compile to.
+struct Prepared {
+  RunOptions options;
+  std::shared_ptr<const CompiledTraining> compiled;
+};
+
+/// Finds, before there are ranks, what all of them would complain about, and compiles for all. Chooses the run folder,
+/// which they could not agree on later.
+Prepared prepare(RunOptions options) {
+  require_valid(options);
+  const NamedModel named = train::find_model(options);
+  const TrainData data = train::open_data(options, named.config);
+  const train::RunModel model =
+      train::open_run_model(options.settings, named, data.vocabulary, !options.resume.empty());
+  if (!options.resume.empty()) {
+    (void)train::open_checkpoint(options);
+  } else if (options.run_folder.empty()) {
+    options.run_folder = train::free_run_folder(name_of(model.config));
+  }
+  auto compiled = std::make_shared<const CompiledTraining>(train::compile_training(
+      train::trainer_options(options.settings, model.config, options.plan)));
+  train::check_programs(*compiled);
+  return {.options = std::move(options), .compiled = std::move(compiled)};
+}
+
+void run_prepared(const Prepared& prepared, World* world,
+                  const std::function<void(TrainingRun& run)>& body) {
+  try {
+    TrainingRun run(prepared.options, world, prepared.compiled);
+    body(run);
+  } catch (const ReportedElsewhere&) {
+    return;
+  }
+}
+
+void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
+  SharedNumber refused;  // 1: what a rank says is an error of the caller's
+  const auto rank_body = [&](World& world) {
+    try {
+      run_prepared(prepared, &world, body);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input) {
+        refused.set(1);
+      }
+      throw;
+    }
+  };
+  WorldOptions options;
+  options.deadline = {10.0};  // a rank that computes for long does not hang
+  if (launch(prepared.options.plan.mesh.devices(), rank_body, options) != 0) {
+    throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
+                "a rank failed; see its message above");
+  }
+}
+
+}  // namespace
+
+void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& body) {
+  constexpr int kMostProcesses = 256;
+  const Mesh& mesh = options.plan.mesh;
+  require(mesh.devices() <= kMostProcesses,
+          fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
+                      to_text(mesh), mesh.devices(), kMostProcesses));
+  if (mesh.devices() == 1) {
+    TrainingRun run(std::move(options));
+    body(run);
+  } else {
+    run_forked(prepare(std::move(options)), body);
+  }
+}
+
+void run_rank(const RunOptions& options, World& world,
+              const std::function<void(TrainingRun& run)>& body) {
+  std::optional<Error> problem;
+  Prepared prepared;
+  try {
+    prepared = prepare(options);
+  } catch (const Error& error) {
+    problem = error;
+  }
+  const int reporter = train::first_rank_with(world, problem.has_value());
+  if (reporter == world.size()) {
+    prepared.options.run_folder = options.run_folder;
+    run_prepared(prepared, &world, body);
+  } else if (reporter == world.rank() && problem) {
+    throw Error(*problem);
+  }
+}
+
+std::vector<std::string> problems(const RunOptions& o) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> found = problems(o.settings);
+  const auto require = [&](bool holds, const std::string& otherwise) {
+    if (!holds) {
+      found.push_back(otherwise);
+    }
+  };
+  require(o.settings.steps > 0 || !o.resume.empty() || !o.export_folder.empty() ||
+              !o.settings.weights.empty() || is_model_path(o.settings.model),
+          "--steps is 0; it must be 1 or more, unless a model is exported or comes from a file");
+  require(o.save_every >= 0,
+          fmt::format("--save-every is {}; it must be 0 (at the end only) or more", o.save_every));
+  require(o.validate_every >= 0,
+          fmt::format("--validate-every is {}; it must be 0 (at the end only) or more",
+                      o.validate_every));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder + "/settings.json"),
+          fmt::format("--run-folder: '{0}' already holds a run; resume it with --resume {0}, or "
+                      "choose another folder",
+                      o.run_folder));
+  require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
+          fmt::format("--run-folder: '{}' is not a folder", o.run_folder));
+  require(o.plan.mesh.devices() == 1 || o.export_folder.empty(),
+          "--export needs one device: let this run finish, then --resume it with --export alone");
+  require(static_cast<bool>(o.make_device), "RunOptions::make_device is empty; use cpu_devices()");
+  return found;
+}
+
+void require_valid(const RunOptions& options) {
+  if (const std::vector<std::string> found = problems(options); !found.empty()) {
+    throw Error(ErrorKind::Usage, found.front());
+  }
+}
+
+}  // namespace trireme

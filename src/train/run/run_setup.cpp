@@ -1,0 +1,98 @@
+#include "train/run/run_setup.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/parsed.h"
+#include "train/run/run_model.h"
+#include "trireme/error.h"
+
+namespace trireme::train {
+
+namespace {
+
+double width_of(const ModelConfig& config) {
+  return static_cast<double>(config.width);
+}
+double width_of(const MlpConfig& config) {
+  return static_cast<double>(std::ranges::max(config.hidden));
+}
+double width_of(const ConvNetConfig& config) {
+  return static_cast<double>(config.filters);
+}
+
+}  // namespace
+
+NamedModel find_model(const RunOptions& options) {
+  if (options.model) {
+    NamedModel described;
+    described.config = *options.model;
+    return described;
+  }
+  return parsed("--model", options.settings.model, [&](const std::string& /*model*/) {
+    return name_train_model(options.settings, options.resume);
+  });
+}
+
+TrainData open_data(const RunOptions& options, const AnyModelConfig& model) {
+  return options.open_data ? options.open_data(options.settings, model)
+                           : open_train_data(options.settings, model);
+}
+
+LearningRate default_learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {
+  // Small models tolerate, and need, larger steps.
+  const double width = std::visit([](const auto& config) { return width_of(config); }, model);
+  const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
+  return {.shape = Decay::Cosine,
+          .peak = peak,
+          .warmup = std::max<std::int64_t>(1, std::min<std::int64_t>(50, settings.steps / 10)),
+          .steps = std::max<std::int64_t>(settings.steps, 1),
+          .decay = 0,
+          .least = peak / 10};
+}
+
+/// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
+TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
+                               const Plan& plan) {
+  TrainerOptions options;
+  options.model = model;
+  options.batch = {settings.batch, settings.length};
+  options.rate = settings.rate.empty() ? default_learning_rate(settings, model)
+                                       : parse_learning_rate(settings.rate);
+  options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
+  options.training.clip_limit =
+      settings.clip > 0 ? settings.clip : std::numeric_limits<double>::infinity();
+  options.training.independent_updates = table_of(plan).weights == WeightVersions::Newest;
+  require(!options.training.independent_updates || settings.clip == 0,
+          fmt::format("the schedule {} updates each stage as soon as it can, so gradients "
+                      "cannot be clipped by their global norm; use --clip 0, or another schedule",
+                      plan.schedule));
+  options.training.no_decay = {".bias"};
+  options.training.master_weights = settings.master == "f32";
+  if (dtype_of(model) == DType::F16) {
+    options.training.loss_scaling.emplace().first = settings.loss_scale;
+  }
+  options.plan = plan;
+  options.seed = settings.seed;
+  return options;
+}
+
+LoadedCheckpoint open_checkpoint(const RunOptions& options) {
+  auto loaded = load_latest(options.resume + "/checkpoints");
+  if (!loaded) {
+    throw Error(ErrorKind::Input,
+                fmt::format("{} has no checkpoint to resume from", options.resume));
+  }
+  const std::int64_t step = loaded->checkpoint.info.step;
+  if (step >= options.settings.steps && options.export_folder.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--resume: this run already took its {} steps; ask for more, such as "
+                            "--steps {}",
+                            step, 2 * step));
+  }
+  return std::move(*loaded);
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "train/step/learning_rate.h"
+#include "trireme/error.h"
+#include "trireme/recompute_choice.h"
+#include "trireme/train_settings.h"
+
+namespace trireme {
+namespace {
+
+/// Settings that may change when a run resumes. Its checkpoints and its position in the data depend on the others.
+constexpr std::array<std::string_view, 7> kMayChange{"batch", "clip",      "decay", "dropout",
+                                                     "rate",  "recompute", "steps"};
+
+/// Beyond these sizes could overflow; nobody gets there.
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+constexpr std::uint64_t kMostSeed = 1'000'000'000'000'000;
+constexpr std::int64_t kMostLength = 1 << 20U;
+constexpr std::int64_t kMostTokens = 1 << 28U;
+
+/// Collects what is wrong.
+class Problems {
+ public:
+  void require(bool holds, std::string otherwise) {
+    if (!holds) {
+      found_.push_back(std::move(otherwise));
+    }
+  }
+  void require_between(std::string_view option, std::int64_t value, std::int64_t least,
+                       std::int64_t most) {
+    require(value >= least && value <= most,
+            fmt::format("{} is {}; it must be {} to {}", option, value, least, most));
+  }
+  /// In [0, 1).
+  void require_share(std::string_view option, double value) {
+    require(value >= 0 && value < 1,
+            fmt::format("{} is {}; it must be 0 or more and below 1", option, value));
+  }
+  /// Runs `parse`, which throws what is wrong with the value. False if it does.
+  template <class Parse>
+  bool require_parses(std::string_view option, const std::string& value, const Parse& parse) {
+    try {
+      (void)parse(value);
+      return true;
+    } catch (const Error& error) {
+      found_.push_back(fmt::format("{}: {}", option, error.what()));
+      return false;
+    }
+  }
+  [[nodiscard]] std::vector<std::string> found() && { return std::move(found_); }
+
+ private:
+  std::vector<std::string> found_;
+};
+
+void check_sizes(const TrainSettings& s, Problems& problems) {
+  problems.require_between("--steps", s.steps, 0, kMostSteps);
+  problems.require(s.seed <= kMostSeed,
+                   fmt::format("--seed is {}; it must be 0 to {}", s.seed, kMostSeed));
+  problems.require_between("--batch", s.batch, 1, kMostTokens);
+  problems.require_between("--length", s.length, 1, kMostLength);
+  const bool counts = s.batch <= kMostTokens && s.length <= kMostLength;
+  problems.require(
+      !counts || s.batch * s.length <= kMostTokens,
+      fmt::format("--batch {} times --length {} is {} tokens per step; the limit is {}", s.batch,
+                  s.length, counts ? s.batch * s.length : 0, kMostTokens));
+}
+
+void check_loss_scale(double scale, DType type, Problems& problems) {
+  constexpr double kLargest = 1e30;  // with room below what f32 holds
+  problems.require(scale >= 1 && scale <= kLargest,
+                   fmt::format("--loss-scale is {}; it must be 1 to {}", scale, kLargest));
+  problems.require(type == DType::F16 || scale == LossScaling{}.first,
+                   "--loss-scale is for --dtype f16, whose gradients need it; leave it out");
+}
+
+void check_dtype(const TrainSettings& s, Problems& problems) {
+  const auto parse = [](const std::string& text) { return parse_dtype(text); };
+  if (!problems.require_parses("--dtype", s.dtype, parse)) {
+    return;
+  }
+  const DType type = parse_dtype(s.dtype);
+  problems.require(
+      is_float(type),
+      fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16, f16 or f64", s.dtype));
+  problems.require(s.master == "f32" || s.master == "none",
+                   fmt::format("--master: '{}' is no master copy; use f32 or none", s.master));
+  check_loss_scale(s.loss_scale, type, problems);
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const TrainSettings& s) {
+  Problems problems;
+  check_sizes(s, problems);
+  problems.require(s.clip >= 0 && std::isfinite(s.clip),
+                   fmt::format("--clip is {}; it must be above 0, or 0 to never clip", s.clip));
+  problems.require(s.decay >= 0 && std::isfinite(s.decay),
+                   fmt::format("--decay is {}; it must be 0 or more", s.decay));
+  problems.require_share("--dropout", s.dropout);
+  problems.require_share("--validation", s.validation);
+  check_dtype(s, problems);
+  problems.require_parses("--recompute", s.recompute, parse_recompute);
+  if (!s.rate.empty()) {
+    problems.require_parses("--rate", s.rate, train::parse_learning_rate);
+  }
+  problems.require(s.tokenizer.empty() || !s.data.empty(),
+                   "--tokenizer is for the text of --data; give that too");
+  return std::move(problems).found();
+}
+
+void require_valid(const TrainSettings& settings) {
+  if (const std::vector<std::string> found = problems(settings); !found.empty()) {
+    throw Error(ErrorKind::Usage, found.front());
+  }
+}
+
+std::string to_text(const TrainSettings& s) {
+  const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
+                  {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},
+                  {"steps", s.steps},           {"rate", s.rate},           {"clip", s.clip},
+                  {"decay", s.decay},           {"dropout", s.dropout},     {"experts", s.experts},
+                  {"validation", s.validation}, {"dtype", s.dtype},         {"master", s.master},
+                  {"loss-scale", s.loss_scale}, {"recompute", s.recompute}, {"seed", s.seed}};
+  return json.dump(2) + "\n";
+}
+
+TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
+  const Json json = parse_json(text, what);
+  const JsonObject object(
+      json, what, "",
+      {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
+       "dropout", "experts", "validation", "dtype", "master", "loss-scale", "recompute", "seed"});
+  // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
+  TrainSettings settings;
+  settings.model = object.text("model");
+  settings.weights = object.optional_text("weights");
+  settings.data = object.text("data");
+  settings.tokenizer = object.text("tokenizer");
+  settings.batch = object.integer("batch");
+  settings.length = object.integer("length");
+  settings.steps = object.integer("steps");
+  settings.rate = object.text("rate");
+  settings.clip = object.number("clip");
+  settings.decay = object.number("decay");
+  settings.dropout = object.number("dropout");
+  settings.experts = object.optional_text("experts");
+  settings.validation = object.number("validation");
+  settings.dtype = object.text("dtype");
+  // Runs from before there were master weights have none.
+  settings.master = object.find("master") != nullptr ? object.text("master") : "none";
+  settings.loss_scale = object.optional_number("loss-scale").value_or(settings.loss_scale);
+  settings.recompute = object.text("recompute");
+  settings.seed = static_cast<std::uint64_t>(object.integer("seed"));
+  return settings;
+}
+
+TrainSettings load_settings(const std::string& run_folder) {
+  const std::string path = run_folder + "/settings.json";
+  if (!std::filesystem::exists(path)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--resume: '{}' is not the folder of a run: it has no settings.json",
+                            run_folder));
+  }
+  return parse_train_settings(read_file(path), path);
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  const Json json = parse_json(to_text(TrainSettings()), "settings");
+  for (const auto& [name, value] : json.items()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+bool is_setting(std::string_view name) {
+  const std::vector<std::string> names = setting_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
+TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& given,
+                               const std::vector<std::string>& names) {
+  Json merged = parse_json(to_text(own), "settings");
+  const Json anew = parse_json(to_text(given), "settings");
+  for (const std::string& name : names) {
+    if (std::ranges::find(kMayChange, name) == kMayChange.end() && merged[name] != anew[name]) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--{0}: this run started with {1}, which cannot change later; leave "
+                              "out --{0}, or start a new run",
+                              name, merged[name].dump()));
+    }
+    merged[name] = anew[name];
+  }
+  return parse_train_settings(merged.dump(), "settings");
+}
+
+}  // namespace trireme
