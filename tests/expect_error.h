@@ -1,4 +1,4 @@
-// What a test expects of an Error: its kind, and words of its message.
+// Expects an Error of a kind, with these words in its message.
 #pragma once
 
 #include <string_view>
