@@ -1,4 +1,4 @@
-// Groups, messages and calls that were started; and what once went wrong with them.
+// Groups, messages and started calls, including regressions.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -29,7 +29,7 @@ std::int64_t sum_over(Group& group, std::int64_t value) {
   return data[0];
 }
 
-/// The fault of what `body` throws.
+/// The fault of the exception that `body` throws.
 CommFault fault_of(const std::function<void()>& body) {
   try {
     body();
@@ -41,7 +41,7 @@ CommFault fault_of(const std::function<void()>& body) {
 
 class OnEveryTransport : public testing::TestWithParam<TransportKind> {};
 
-// C15: 8 = 2 x 4, and its transpose.
+// 8 = 2 x 4, and its transpose.
 TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
   run_ranks(GetParam(), 8, [](World& world) {
     const Rank r = world.rank();
@@ -70,13 +70,13 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
   });
 }
 
-TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
+TEST_P(OnEveryTransport, MessagesFindTheirReceives) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
     const Rank r = all.rank();
     std::vector<std::int32_t> out(100000, r);
     std::vector<std::int32_t> in(100000);
-    // Everyone sends before anyone receives; tags in another order than sent.
+    // All ranks send before any receives; tags in another order than sent.
     const Rank right = (r + 1) % 4;
     const Rank left = (r + 3) % 4;
     Pending first = all.start_send<std::int32_t>(out, right, 1);
@@ -88,7 +88,7 @@ TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
     first.wait();
     second.wait();
     require(got[9] == 100 + left && in[99999] == left, "what came");
-    for (std::int32_t i = 0; i < 100; ++i) {  // those of one tag keep their order
+    for (std::int32_t i = 0; i < 100; ++i) {  // those with the same tag stay in order
       const std::vector<std::int32_t> number{i};
       if (r == 0) {
         all.send<std::int32_t>(number, 3, 7);
@@ -101,7 +101,7 @@ TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
   });
 }
 
-// B11: what was started goes on by itself, in order, on several groups at once.
+// Started calls proceed in the background, in order, on several groups at once.
 TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group odd_even = world.all().split(world.rank() % 2);
@@ -175,7 +175,7 @@ TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
   });
 }
 
-// bf16 and f16 are added up in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
+// bf16 and f16 are summed in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
 TEST_P(OnEveryTransport, HalvesAreAddedUpInF32) {
   run_ranks(GetParam(), 3, [](World& world) {
     for (const char* method : {"automatic", "ring", "mst"}) {
@@ -207,7 +207,7 @@ TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
   });
 }
 
-// Who only gives does not wait for those who take, but is never more than two calls ahead.
+// A rank that only gives does not wait for those that take, but is never more than two calls ahead.
 TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
   run_ranks(GetParam(), 3, [](World& world) {
     using Clock = std::chrono::steady_clock;
@@ -232,8 +232,8 @@ TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
   });
 }
 
-// Calls with a root, one after the other, by ranks that are early and late in turn: each gets what was given in
-// that call, however far ahead the giver is.
+// Consecutive calls with a root, by ranks that are alternately early and late: each receives the data of that call,
+// however far ahead the sender is.
 TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
@@ -243,7 +243,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
       if (i % 11 == me * 2) {
         sleep_for(0.0005);
       }
-      // Inline on the stamp's line, and in the memory behind it.
+      // Inline on the stamp's cache line, and in the memory after it.
       const std::size_t count = i % 3 == 0 ? 2 : 150;
       std::vector<std::int32_t> mine(count, i * 10 + me);
       std::vector<std::int32_t> whole(4 * count);
@@ -280,7 +280,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
   });
 }
 
-// A rank that lives but does not come: 30 deadlines, heartbeats or not.
+// A live rank that does not join: 30 deadlines, heartbeats or not.
 TEST_P(OnEveryTransport, LateRankIsNamed) {
   test::run_ranks_with({0.05, 0.1, 0.4}, GetParam(), 2, [](World& world, double deadline) {
     if (world.rank() == 1) {
@@ -295,7 +295,7 @@ TEST_P(OnEveryTransport, LateRankIsNamed) {
   });
 }
 
-// A lane that has been idle for long gives its next call all the time there is.
+// A lane that has been idle for long gives its next call the full time.
 TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
   test::run_ranks_with({0.02, 0.05, 0.2}, GetParam(), 2, [](World& world, double deadline) {
     std::vector<float> data(10);
@@ -305,7 +305,7 @@ TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
   });
 }
 
-// What was sent arrives although its sender has left long ago.
+// Messages arrive even if their sender left long ago.
 TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
   WorldOptions options{.deadline = {0.3}};
   run_ranks(

@@ -27,7 +27,7 @@ void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// The fault of what `body` throws.
+/// The fault of the exception that `body` throws.
 CommFault fault_of(const std::function<void()>& body) {
   try {
     body();
@@ -39,13 +39,13 @@ CommFault fault_of(const std::function<void()>& body) {
 
 class Survivors : public testing::TestWithParam<TransportKind> {};
 
-/// A rank that was given up and wakes later may not write into others' memory, nor continue by itself. The others are
-/// through with everything, or still there, when it wakes.
+/// A rank that was declared dead and wakes later may not write into others' memory, nor continue by itself. The others
+/// have finished everything, or are still running, when it wakes.
 class GivenUp : public testing::TestWithParam<TransportKind> {
  protected:
   static constexpr Rank kRanks = 3;
 
-  /// `others` run after the survivors shrank; `wake` lets the stopped rank run again.
+  /// `others` runs after the survivors shrank; `wake` resumes the stopped rank.
   static void stop_last_rank(
       const std::function<void(Group& rest, const std::function<void()>& wake)>& others) {
     run_ranks(GetParam(), kRanks,
@@ -94,7 +94,7 @@ TEST_P(GivenUp, DoesNotContinueAloneWhenAllOthersHaveLeft) {
   });
 }
 
-/// The rank stops in the middle of a long message: nothing more of it arrives, and nobody waits for the rest.
+/// The rank stops in the middle of a long message: nothing more of it arrives, and no rank waits for the rest.
 TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
   for (int run = 0; run < 3; ++run) {
     const test::Shared<std::atomic<int>> recovered;
@@ -203,7 +203,7 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
   }
 }
 
-/// One rank calls shrink() on a group that works: the others learn of it at once.
+/// One rank calls shrink() on a working group: the others learn of it at once.
 TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
   const auto begin = std::chrono::steady_clock::now();
   run_ranks(GetParam(), 3,
@@ -219,7 +219,7 @@ TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(100));
 }
 
-/// Rank 2 comes too late; the others wait for one another, and must not be blamed.
+/// Rank 2 is too late; the others wait for one another, and must not be blamed.
 TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
   const Method method =
       test::is_network(GetParam()) ? Method::scheduled(Algorithm::Ring) : Method{};

@@ -19,7 +19,7 @@ namespace {
 using test::require;
 using test::run_ranks;
 
-/// Measured at one size; ranges are made by spread_ranges.
+/// Measured at one size; spread_ranges extends the ranges.
 TuningRow row(std::int64_t measured, Method method, BufferKind buffers = BufferKind::Own) {
   return {.operation = Operation::Allreduce,
           .ranks = 2,
