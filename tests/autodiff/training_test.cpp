@@ -302,7 +302,7 @@ TEST(Training, TakesInputsThatTheForwardHas) {
   (void)builder.input("step", {DType::I64, {}});
   const Graph graph = make_training_graph(builder.finish());
   EXPECT_EQ(graph.value(graph.find("step")).origin, Origin::Input);
-  EXPECT_THROW((void)graph.find("step.1"), Error) << "there are two";
+  EXPECT_THROW((void)graph.find("step.1"), Error) << "duplicate step input";
   graph.verify();
 }
 

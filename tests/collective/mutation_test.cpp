@@ -63,7 +63,7 @@ void plant(const Case& c, const Schedule& schedule, Tally& tally, const Change& 
         if (verify(mutant).ok()) {
           ++tally.missed;
           ADD_FAILURE() << c.text() << ", step " << t + 1 << ", transfer " << i << ": " << what
-                        << " went unnoticed";
+                        << " was not detected";
         }
       });
     }

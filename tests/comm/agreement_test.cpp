@@ -373,7 +373,7 @@ void run_courses(unsigned from, unsigned to) {
       decided += course.cluster().member(place).outcome() == Outcome::Decided ? 1 : 0;
     }
   }
-  EXPECT_GT(decided, static_cast<int>(to - from) / 2) << "hardly anyone ever continues";
+  EXPECT_GT(decided, static_cast<int>(to - from) / 2) << "members rarely continue";
 }
 
 TEST(Agreement, HoldsInEveryCourseOfEvents) {

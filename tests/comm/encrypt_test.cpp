@@ -98,7 +98,7 @@ TEST(Encrypted, LongMessagesCross) {
             world.all().start_send<std::uint8_t>(std::span<const std::uint8_t>(out), other);
         sending.wait();
         receiving.wait();
-        require(in == pattern(other), "other bytes");
+        require(in == pattern(other), "wrong bytes");
       },
       encrypted());
 }
@@ -110,7 +110,7 @@ TEST(Encrypted, RanksOfOneHostShareMemory) {
   EXPECT_EQ(launch(
                 2,
                 [](World& world) {
-                  require(world.reaches(1 - world.rank()) == "shm", "not by shared memory");
+                  require(world.reaches(1 - world.rank()) == "shm", "does not use shared memory");
                   do_collectives(world, 1000);
                 },
                 options),
@@ -268,7 +268,7 @@ void send_words(World& world) {
       std::vector<std::uint8_t> got =
           world.rank() == root ? data : std::vector<std::uint8_t>(data.size());
       world.all().run(broadcast<std::uint8_t>(got, root));
-      require(got == data, "other words");
+      require(got == data, "wrong words");
     }
   }
 }

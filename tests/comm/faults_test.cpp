@@ -90,7 +90,7 @@ class NothingLeft {
  public:
   NothingLeft() : before_(shared_memory_files()) {}
   ~NothingLeft() {
-    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process was left behind";
     EXPECT_EQ(shared_memory_files(), before_);
   }
   NothingLeft(const NothingLeft&) = delete;

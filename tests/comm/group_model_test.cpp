@@ -162,7 +162,7 @@ TEST(GroupModel, IsWhatAGroupChoosesBy) {
                   const std::string method = world.all().method_of(allreduce<float>(data));
                   require((method == "direct") == !chatty, method);
                   world.all().run(allreduce<float>(data));
-                  require(data[5] == 2, "the sum");
+                  require(data[5] == 2, "wrong sum");
                 },
                 {.costs = chatty ? chatty_host() : plain_host()});
     }
@@ -176,7 +176,7 @@ TEST(GroupModel, MayStageThroughTheCaches) {
             [](World& world) {
               std::vector<float> data(1 << 19, 1.0F);
               world.all().run(allreduce<float>(data, {.method = Method::direct()}));
-              require(data[3] == 3 && data.back() == 3, "the sum");
+              require(data[3] == 3 && data.back() == 3, "wrong sum");
             },
             {.costs = costs});
 }

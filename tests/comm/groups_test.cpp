@@ -49,10 +49,10 @@ TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
     Group column = world.all().split(r % 4, -r);  // in reverse order
     require(row.size() == 4 && row.rank() == r % 4, "row");
     require(column.size() == 2 && column.rank() == 1 - r / 4, "column");
-    require(sum_over(row, r) == (r < 4 ? 6 : 22), "sum of the row");
-    require(sum_over(column, r) == 2 * (r % 4) + 4, "sum of the column");
+    require(sum_over(row, r) == (r < 4 ? 6 : 22), "wrong sum over the row");
+    require(sum_over(column, r) == 2 * (r % 4) + 4, "wrong sum over the column");
     const Group& again = row;
-    require(sum_over(row, 1) == again.size(), "a copy is the same group");
+    require(sum_over(row, 1) == again.size(), "a copy is not the same group");
   });
 }
 
@@ -65,7 +65,7 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
       }
       Group pair =
           world.all().subset(r % 2 == 0 ? std::vector<Rank>{2, 0} : std::vector<Rank>{1, 3});
-      require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "sum of the pair");
+      require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "wrong sum over the pair");
     }
   });
 }
@@ -87,7 +87,7 @@ TEST_P(OnEveryTransport, MessagesFindTheirReceives) {
     all.receive<std::int32_t>(in, left, 1);
     first.wait();
     second.wait();
-    require(got[9] == 100 + left && in[99999] == left, "what came");
+    require(got[9] == 100 + left && in[99999] == left, "wrong data received");
     for (std::int32_t i = 0; i < 100; ++i) {  // those with the same tag stay in order
       const std::vector<std::int32_t> number{i};
       if (r == 0) {
@@ -112,7 +112,7 @@ TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
       Group& group = i % 3 == 0 ? odd_even : world.all();
       pending.push_back(group.start(allreduce<std::int64_t>(std::span(data[i]))));
     }
-    require(sum_over(world.all(), 1) == 4, "a blocking call waits its turn");
+    require(sum_over(world.all(), 1) == 4, "a blocking call did not wait its turn");
     for (std::size_t i = 0; i < data.size(); ++i) {
       pending[i].wait();
       const auto n = static_cast<std::int64_t>(i);
@@ -139,7 +139,7 @@ TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
       std::vector<float> whole(mine.size() * 5);
       world.all().run(allgather<float>(result, whole));
       require(std::ranges::equal(std::span(whole).first(1001), std::span(whole).last(1001)),
-              "all ranks alike");
+              "the ranks' results differ");
     }
   });
 }
@@ -171,7 +171,7 @@ TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
                                 }};
     std::vector<std::int64_t> data(5000, world.rank());
     world.all().run(allreduce<std::int64_t>(std::span(data), {.user = &longest}));
-    require(data[4999] == 2, "own reduction");
+    require(data[4999] == 2, "wrong result of the user reduction");
   });
 }
 
@@ -194,16 +194,16 @@ TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
         world.all().run(broadcast<float>(data, 7));
         require(false, "root 7 was accepted");
       } catch (const CommError&) {
-        require(false, "not this rank's own error");
+        require(false, "expected this rank's own error");
       } catch (const Error& error) {
         require(error.kind() == ErrorKind::Usage, "usage");
       }
     } else {
       require(fault_of([&] { world.all().run(broadcast<float>(data, 0)); }) == CommFault::Mismatch,
-              "the other is told");
+              "the other rank was not notified");
     }
     Group again = world.all().shrink();
-    require(sum_over(again, 1) == 2, "and they go on");
+    require(sum_over(again, 1) == 2, "the survivors did not continue");
   });
 }
 
@@ -222,7 +222,7 @@ TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
     all.run(broadcast<std::int32_t>(data, 0));
     const std::chrono::duration<double> took = Clock::now() - begin;
     require(data[3] == 0, "broadcast");
-    require(world.rank() == 1 || took.count() < 0.25, "did not wait for rank 1");
+    require(world.rank() == 1 || took.count() < 0.25, "waited for rank 1");
     data.assign(4, world.rank());
     all.run(gather<std::int32_t>(data, gathered, 2));
     if (world.rank() == 2) {
@@ -318,7 +318,7 @@ TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
         } else {
           sleep_for(1.0);
           world.all().receive<std::int32_t>(data, 0);
-          require(data[99999] == 0, "what came");
+          require(data[99999] == 0, "wrong data received");
         }
       },
       options);

@@ -192,7 +192,7 @@ std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
 }
 
 void check_reach(const World& world, const Placement& placement) {
-  require(world.hosts() == ranks_by_host(placement), "other hosts than there are");
+  require(world.hosts() == ranks_by_host(placement), "wrong hosts");
   for (Rank r = 0; r < world.size(); ++r) {
     const bool same_host =
         placement[static_cast<std::size_t>(r)] == placement[static_cast<std::size_t>(world.rank())];
@@ -218,7 +218,7 @@ void try_groups(World& world, const Placement& placement) {
       });
   Group inside = world.all().split(host, -world.rank());  // in reverse order
   std::vector<Rank> reversed(here.rbegin(), here.rend());
-  require(inside.world_ranks() == reversed, "split: other ranks than those of the host");
+  require(inside.world_ranks() == reversed, "split: not the ranks of the host");
   require(is_direct(inside), "a group inside a host is not direct");
   try_all_operations(inside);
 
@@ -260,7 +260,7 @@ void try_asynchronous(World& world) {
     one.wait();
   }
   const auto sums = sums_of<std::int64_t>(world.size(), 0, kCount);
-  require(first == sums && second == sums, "an all-reduce that was started gave a wrong sum");
+  require(first == sums && second == sums, "a started all-reduce gave a wrong sum");
   for (Rank r = 0; r < world.size(); ++r) {
     require(r == world.rank() ||
                 got[static_cast<std::size_t>(r)] ==
@@ -345,7 +345,7 @@ TEST_F(Hosts, UcxReachesRanksOfOtherHosts) {
                             .body =
                                 [](World& world) {
                                   for (Rank r = 0; r < world.size(); ++r) {
-                                    require(world.reaches(r) == "ucx", "another transport");
+                                    require(world.reaches(r) == "ucx", "wrong transport");
                                   }
                                   try_all_algorithms(world.all());
                                   try_messages(world);

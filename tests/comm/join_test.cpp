@@ -152,7 +152,7 @@ TEST(JoinByFile, NamesASecondRankZero) {
 /// Another user has created something at every predictable name.
 TEST(JoinByFile, WorksThoughAnotherUserWasThereFirst) {
   if (geteuid() != 0) {
-    GTEST_SKIP() << "needs root to be two users";
+    GTEST_SKIP() << "needs root to run as two users";
   }
   constexpr uid_t kUser = 54321;
   const std::string folder = fmt::format("/tmp/trireme-{}", kUser);

@@ -66,7 +66,7 @@ void await(const std::function<bool()>& condition) {
   while (!condition() && now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  require(condition(), "waited in vain");
+  require(condition(), "timed out");
 }
 
 /// What host 0 sent during one all-reduce, and how long the slowest rank took. Between the counts there is no other

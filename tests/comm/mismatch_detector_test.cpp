@@ -67,11 +67,11 @@ TEST(MismatchDetector, AskingWhereAllAgreeDisputesNothing) {
     court.of(place).remember(call(1, 100));
   }
   court.of(0).inquire(call(1, 100), {0.01});
-  EXPECT_EQ(court.sent, 0) << "it has not waited for long";
+  EXPECT_EQ(court.sent, 0) << "asked too early";
   court.of(0).inquire(call(1, 100), {0.1});
-  EXPECT_EQ(court.sent, 4) << "two questions, two answers";
+  EXPECT_EQ(court.sent, 4) << "expected two questions and two answers";
   court.of(0).inquire(call(1, 100), {0.2});
-  EXPECT_EQ(court.sent, 4) << "asked once";
+  EXPECT_EQ(court.sent, 4) << "asked more than once";
   EXPECT_FALSE(court.of(0).verdict());
 }
 

@@ -41,7 +41,7 @@ TEST_P(Started, AndBlockingSendsArriveInOrder) {
         for (const auto& expected : {first, second}) {
           std::vector<std::int64_t> got(1);
           all.receive<std::int64_t>(got, 0, 5);
-          require(got == expected, fmt::format("{} came as {}", expected[0], got[0]));
+          require(got == expected, fmt::format("expected {}, received {}", expected[0], got[0]));
         }
       }
     }

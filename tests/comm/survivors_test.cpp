@@ -60,14 +60,16 @@ class GivenUp : public testing::TestWithParam<TransportKind> {
                 if (world.rank() == kRanks - 1) {
                   raise(SIGSTOP);
                   const auto fault = fault_of(run);
-                  require(fault == CommFault::Stopped || fault == CommFault::Died, "it is told");
+                  require(fault == CommFault::Stopped || fault == CommFault::Died,
+                          "the stopped rank was not notified");
                   require(fault_of([&] { (void)world.all().shrink(); }) == CommFault::Stopped,
-                          "it makes no group of its own");
+                          "the stopped rank created its own group");
                   return;
                 }
-                require(fault_of(run) == CommFault::Stopped, "the others know");
+                require(fault_of(run) == CommFault::Stopped,
+                        "the others did not detect the stopped rank");
                 Group rest = world.all().shrink();
-                require(rest.size() == kRanks - 1, "they continue");
+                require(rest.size() == kRanks - 1, "the others did not continue");
                 others(rest, [&] { kill(static_cast<pid_t>(pids[kRanks - 1]), SIGCONT); });
               },
               {.deadline = {0.3}});
@@ -116,10 +118,10 @@ TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
                }
                world.all().barrier();
              });
-             require(fault == CommFault::Stopped, "the others know");
+             require(fault == CommFault::Stopped, "the others did not detect the stopped rank");
              const auto begin = std::chrono::steady_clock::now();
              Group rest = world.all().shrink();
-             require(rest.size() == 2, "they continue");
+             require(rest.size() == 2, "the others did not continue");
              rest.barrier();
              const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
              require(took.count() < 6, fmt::format("shrink took {} s", took.count()));
@@ -150,12 +152,12 @@ TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
                 raise(SIGSTOP);
                 require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
                             CommFault::Stopped,
-                        "it is told");
+                        "the stopped rank was not notified");
                 return;
               }
               require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
                           CommFault::Stopped,
-                      "the others know");
+                      "the others did not detect the stopped rank");
               Group rest = world.all().shrink();
               std::ranges::fill(data.span(), 3.0F);
               rest.barrier();
@@ -164,7 +166,7 @@ TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
               }
               sleep_for(0.3);
               require(std::ranges::all_of(data.span(), [](float x) { return x == 3.0F; }),
-                      "memory of the others is theirs");
+                      "the stopped rank wrote to another rank's memory");
             },
             {.deadline = {0.2}});
 }
@@ -185,9 +187,9 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
         try {
           world.all().run(allreduce<std::int64_t>(std::span(data), options));
           world.all().barrier();
-          require(false, "nobody noticed");
+          require(false, "no rank detected it");
         } catch (const CommError& error) {
-          require(world.rank() != 1, "it gets its own exception");
+          require(world.rank() != 1, "rank 1 did not get its own exception");
           require(error.culprits() == std::vector<Rank>{1},
                   fmt::format("blames: {}", error.what()));
           require(std::string(error.what()).find("picky") != std::string::npos, error.what());
@@ -196,7 +198,7 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
           require(std::string(error.what()) == "I do not like these numbers", error.what());
         }
         Group rest = world.all().shrink();
-        require(rest.size() == 3, "nobody is expelled");
+        require(rest.size() == 3, "a rank was excluded");
         rest.barrier();
       });
     }
@@ -212,7 +214,7 @@ TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
                 (void)fault_of([&] { world.all().barrier(); });
               }
               Group rest = world.all().shrink();
-              require(rest.size() == 3, "all are left");
+              require(rest.size() == 3, "not all ranks are left");
               rest.barrier();
             },
             {.deadline = {5.0}});
@@ -232,7 +234,7 @@ TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
     }
     try {
       world.all().run(allreduce<std::int64_t>(std::span(data), {.method = method}));
-      require(false, "nobody noticed");
+      require(false, "no rank detected it");
     } catch (const CommError& error) {
       require(error.fault() == CommFault::Late, error.what());
       require(error.culprits() == std::vector<Rank>{2}, error.what());

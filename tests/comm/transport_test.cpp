@@ -100,7 +100,7 @@ TEST_P(NetworkTransport, BytesArriveInOrder) {
     zero_->poll(milliseconds(0));
     one_->poll(milliseconds(0));
   }
-  EXPECT_TRUE(got == sent) << read << " bytes came";
+  EXPECT_TRUE(got == sent) << read << " bytes received";
 }
 
 /// A reader that does not read stops the writer: unread bytes do not pile up.
@@ -142,7 +142,7 @@ TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
   }
   leaving.join();
   EXPECT_TRUE(closed);
-  EXPECT_TRUE(got == sent) << read << " bytes came";
+  EXPECT_TRUE(got == sent) << read << " bytes received";
   expect_error(ErrorKind::Peer, {"broke"}, [&] {  // the first bytes may still be lost silently
     while (!passed(give_up)) {
       (void)from_->write(sent, {});
@@ -172,7 +172,7 @@ TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
     }
   };
   EXPECT_THROW(read_on(), Closed);
-  EXPECT_TRUE(got == sent) << read << " bytes came";
+  EXPECT_TRUE(got == sent) << read << " bytes received";
   leaving.join();
 }
 

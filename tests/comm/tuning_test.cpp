@@ -139,12 +139,14 @@ TEST(Tuning, ChangesWhatIsTaken) {
                 std::vector<float> small(1000, 1.0F);
                 std::vector<float> large(1 << 20, 1.0F);
                 Group& all = world.all();
-                require(all.method_of(allreduce<float>(small)) == "recursive-halving", "tuned");
-                require(all.method_of(allreduce<float>(large)) != "recursive-halving", "not tuned");
+                require(all.method_of(allreduce<float>(small)) == "recursive-halving",
+                        "the tuning does not apply");
+                require(all.method_of(allreduce<float>(large)) != "recursive-halving",
+                        "the tuning applies to a size outside its rows");
                 require(all.method_of(broadcast<float>(small, 0)) != "recursive-halving",
-                        "another call");
+                        "the tuning applies to another call");
                 all.run(allreduce<float>(small));
-                require(small[999] == 2, "the sum");
+                require(small[999] == 2, "wrong sum");
               },
               {.tuning = always(Method::scheduled(Algorithm::RecursiveHalving))});
   }

@@ -271,7 +271,7 @@ TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
       const double slot = slots.data[i];
       dropped += slot < 0 ? 1 : 0;
       EXPECT_TRUE(slot < 0 || given.insert({i / of_group, slot}).second)
-          << slot << " is given twice";
+          << slot << " is assigned twice";
     }
     double wanted = 0;
     double over = 0;

@@ -124,7 +124,7 @@ TEST(NextLossScale, HalvesAfterAnOverflowAndDoublesAfterGoodSteps) {
   EXPECT_EQ(next_scale({16, 2, 0, 5}), (Numbers{8, 0, 1}));
   EXPECT_EQ(next_scale({3, 2, 0, 5}), (Numbers{2, 0, 1}));
   EXPECT_EQ(next_scale({64, 2, 1, 5}), (Numbers{64, 0, 0}));
-  EXPECT_EQ(next_scale({100, 2, 1, 5}), (Numbers{100, 0, 0})) << "begun above the most";
+  EXPECT_EQ(next_scale({100, 2, 1, 5}), (Numbers{100, 0, 0})) << "started above the maximum";
 }
 
 /// The scale does not cause a loss that is NaN, nor gradients that overflow at the smallest scale.

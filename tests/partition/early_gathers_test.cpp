@@ -236,7 +236,7 @@ TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
     for (const Graph& mine : graphs) {
       const Graph late = LateGathers(mine).run();
       ASSERT_EQ(late.nodes().size(), mine.nodes().size());
-      EXPECT_NE(ops_of(late), ops_of(mine)) << "nothing is early";
+      EXPECT_NE(ops_of(late), ops_of(mine)) << "nothing was prefetched";
       EXPECT_LE(peak_of(mine), peak_of(late) + most);
     }
   }

@@ -210,7 +210,7 @@ class PlannedMemory : public testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer takes memory of its own";
+    GTEST_SKIP() << "a sanitizer needs additional memory";
 #endif
   }
 };

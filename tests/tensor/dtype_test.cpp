@@ -110,7 +110,7 @@ TYPED_TEST(HalfFormats, RoundsToNearestAndTiesToEvenBetweenAllNeighbours) {
             ? 2 * low - meaning(static_cast<std::uint16_t>(lower - 1), F::kFractionBits)
             : meaning(upper, F::kFractionBits);
     const auto middle = static_cast<float>((low + high) / 2);
-    ASSERT_EQ(static_cast<double>(middle), (low + high) / 2) << "the midpoint is a float";
+    ASSERT_EQ(static_cast<double>(middle), (low + high) / 2) << "the midpoint is not a float";
     const std::uint16_t even = lower % 2 == 0 ? lower : upper;
     for (const std::uint16_t sign : {0x0000, 0x8000}) {
       const float s = sign == 0 ? 1.0F : -1.0F;
