@@ -8,8 +8,7 @@ namespace trireme {
 
 /// The closed list of failures outside of Trireme itself.
 enum class ErrorKind {
-  Usage,   ///< the caller asked for something that does not exist or is impossible: root 9 of 4
-           ///< ranks
+  Usage,   ///< the request is impossible or refers to something unknown: root 9 of 4 ranks
   Input,   ///< a file or text is malformed; the message has the line
   System,  ///< the machine refused: a file cannot be opened, memory is short
   Peer,    ///< another rank is at fault: it died, stopped or made a different call (see comm.h)

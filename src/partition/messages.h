@@ -26,8 +26,7 @@ struct Message {
   int from = 0;  ///< places of the pipeline
   int to = 0;
   int made = -1;  ///< the task of `from` that makes it; -1: exists when the step begins
-  int read =
-      0;  ///< the task of `to` that reads it first; the receive is posted before that task begins
+  int read = 0;   ///< the task of `to` that reads it first; its receive is posted before
   /// Its number, the same on all ranks.
   int tag = 0;
   /// The message that proves to `from` that this one's receive was posted: whoever has it knows that `to` has started

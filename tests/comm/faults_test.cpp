@@ -307,8 +307,7 @@ std::vector<Disagreement> disagreements() {
   add("root", "root", [](World& w, bool odd) {
     std::vector<float> data(10);
     w.all().run(broadcast<float>(data, odd ? 1 : 0));
-    w.all()
-        .barrier();  // with messages a root may have continued; it learns of it when it next waits
+    w.all().barrier();  // with messages a root may have continued; it learns of it here
   });
   add("operation", "operation", [](World& w, bool odd) {
     std::vector<float> data(12);

@@ -44,8 +44,7 @@ struct Slot {
   alignas(8) std::array<std::byte, kInlineBytes> data{};
   alignas(64) std::uint64_t input = 0;  ///< from here on read only when needed
   std::uint64_t output = 0;
-  alignas(64)
-      std::array<std::byte, 128> apart{};  ///< separates it from the next slot: see Area::records
+  alignas(64) std::array<std::byte, 128> apart{};  ///< separates slots: see Area::records
 };
 static_assert(offsetof(Slot, input) == 64, "a small operation moves one line from rank to rank");
 

@@ -32,8 +32,7 @@ class Messenger {
  private:
   Mailbox& mailbox_;
   Transport* network_;
-  std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1>
-      sent_{};  ///< last: point-to-point messages
+  std::array<std::atomic<std::int64_t>, SentBytes::kOperations + 1> sent_{};  ///< last: messages
 };
 
 }  // namespace trireme::comm

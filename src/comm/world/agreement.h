@@ -157,9 +157,8 @@ class Agreement {
   Rank me_;
   std::vector<std::byte> payload_;
   std::vector<Standing> seen_;
-  std::vector<std::optional<Joined>>
-      joined_;               ///< by rank in the group; this member's is what it announced
-  std::uint64_t round_ = 0;  ///< the latest one seen
+  std::vector<std::optional<Joined>> joined_;  ///< by rank; this member's is what it announced
+  std::uint64_t round_ = 0;                    ///< the latest one seen
   Ballot promised_{};
   Ballot accepted_{};
   Value accepted_value_{};

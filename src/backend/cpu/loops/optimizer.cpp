@@ -138,8 +138,7 @@ void keep_old(const KernelMemory& memory, std::size_t in, std::size_t out, std::
 template <int kStates, class P, class G, class Element>
 void update(const Element& rule, const KernelMemory& memory, std::int64_t begin, std::int64_t end) {
   using W = Wide<P>;
-  const Element element =
-      rule;  // a local copy, so that it cannot alias the pointers that are written
+  const Element element = rule;  // a local copy, so that it cannot alias the outputs
   const P* p = input<P>(memory, 0);
   const G* g = input<G>(memory, 1);
   P* new_p = output<P>(memory, 0);
