@@ -1,5 +1,5 @@
-// How long the schedule machinery itself takes: generating, timing, verifying, selecting. Checks
-// each result first.
+// The speed of the schedule code itself: generating, timing, verifying, selecting. Checks each
+// result first.
 //
 //   build/release/bench/collective_bench [--json]
 #include <algorithm>
@@ -23,7 +23,7 @@ const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 struct Row {
   std::string what;
   double seconds;   ///< median over the repeats
-  double limit;     ///< the bar, in seconds
+  double limit;     ///< the target, in seconds
   double peak_mib;  ///< of the process so far
 };
 
@@ -52,7 +52,7 @@ void require(bool condition, const char* what) {
 }
 
 /// Generates and times a schedule, and compares the time with the formula. With uneven blocks the
-/// formula is only near.
+/// formula is approximate.
 void generate_and_time(Operation operation, Algorithm algorithm, Rank ranks, std::int64_t bytes) {
   const double timed =
       time_schedule(build(operation, algorithm, {.ranks = ranks}), {bytes}, kCosts).seconds.count;

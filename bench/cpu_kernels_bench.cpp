@@ -1,14 +1,14 @@
-// How fast the CPU's kernels are on the nodes of a real training step: each different one is timed alone, beside
-// what this machine reaches in the same moments.
+// The speed of the CPU kernels on the nodes of a real training step: each distinct node is timed alone, next to what
+// this machine reaches at the same time.
 //
 //   build/release/bench/cpu_kernels_bench [--json] [--fused] [--rounds N] [--threads N] [--only OP,OP]
 //                                        [--model NAME]
 //
-// Without --model: GPT-2 small, 4 sequences of 256 tokens, AdamW. Products are given in GFLOP/s (without what a
-// causal mask makes superfluous) beside a product of matrices 1024 x 1024 x 1024 in the same type by the
-// library; other nodes in GB/s beside a copy of 64 MiB, each byte read or written counted once (small operands stay in the caches and go beyond it). Rounds alternate between node,
-// product and copy; the best of each counts, of product and copy the best of the whole run, as a neighbour on the
-// machine only makes things slower. That results are right is what tests/backend is for.
+// Without --model: GPT-2 small, 4 sequences of 256 tokens, AdamW. Products are in GFLOP/s (without what a causal mask
+// makes unnecessary) next to the library's 1024 x 1024 x 1024 matrix product of the same type; other nodes in GB/s next
+// to a copy of 64 MiB, each byte read or written counted once (small operands stay in cache and exceed it). Rounds
+// alternate between node, product and copy; the best of each counts, for product and copy the best of the whole run,
+// because other load on the machine only makes things slower. tests/backend checks that results are correct.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -39,7 +39,7 @@ struct Options {
   std::string model = "gpt2-small";
 };
 
-/// A node that occurs so many times in a step.
+/// A node and how often it occurs in a step.
 struct Case {
   KernelRequest request{};
   Work work{};
@@ -105,7 +105,7 @@ const TensorType* operand(const KernelRequest& request, std::string_view name) {
   return input != nullptr ? input : among(request.op->outputs, request.outputs);
 }
 
-/// Whole numbers are below this: 64, or as many as the op chooses among.
+/// The limit for integers: 64, or as many as the op chooses among.
 std::uint32_t limit_of(const KernelRequest& request) {
   for (const char* name : {"experts", "size"}) {
     const auto found = request.attributes.find(name);
@@ -116,7 +116,7 @@ std::uint32_t limit_of(const KernelRequest& request) {
   return 64;
 }
 
-/// Slots as an even router gives them: each once, token after token to another expert, -1 once all are full.
+/// Slots as a balanced router assigns them: each once, token after token to another expert, -1 once all are full.
 void fill_slots(std::span<std::int32_t> slots, const Shape& shape, const Shape& y) {
   const std::int64_t experts = y.dim(0);
   const std::int64_t capacity = y.dim(y.rank() - 2);
@@ -130,7 +130,7 @@ void fill_slots(std::span<std::int32_t> slots, const Shape& shape, const Shape& 
   }
 }
 
-/// A kernel with operands of its own, results in place where the op allows it.
+/// A kernel with its own operands, results in place if the op allows it.
 class Bound {
  public:
   Bound(const KernelRequest& request, Device& device) : prepared_(device.prepare(request)) {
@@ -163,7 +163,7 @@ class Bound {
     memories_.push_back(device.allocate(bytes));
     return memories_.back()->data();
   }
-  /// Reals in [-1, 1], whole numbers below the limit, or slots of y if there is one, scalars 1.
+  /// Reals in [-1, 1], integers below the limit, or slots of y if there is one, scalars 1.
   std::byte* filled(const TensorType& type, const TensorType* y, std::uint32_t limit,
                     Device& device) {
     HostBuffer values(type.dtype, type.shape.element_count());
@@ -218,7 +218,7 @@ Bound copy_of(Device& device) {
                device);
 }
 
-/// What the machine itself does, as fast as it ever did in this run.
+/// The machine's own speed: the best in this run.
 class Peaks {
  public:
   Peaks(DType dtype, Device& device)
@@ -306,7 +306,7 @@ int bench(const Options& options) {
   return 0;
 }
 
-/// Nothing else than options; the exit status for what is none.
+/// Parses options only; returns the exit status for invalid ones.
 int parse_and_run(std::span<char* const> arguments) {
   Options options;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -1,10 +1,10 @@
-// How fast the loops over data are: copying and combining, on one core, against memcpy, a plain loop
-// and what the memory gives. Checks each result first.
+// The speed of the loops over data: copying and combining, on one core, compared with memcpy, a plain loop and the
+// memory bandwidth. Checks each result first.
 //
 //   build/release/bench/kernels_bench [--json] [avx512 | avx2 | baseline]
 //
-// GB/s count every byte read and every byte written once. The memory's bandwidth is the best that
-// reading alone or copying past the caches reaches here; data in the caches goes beyond it.
+// GB/s count every byte read and every byte written once. The memory bandwidth is the best of reading alone and copying
+// past the caches; cached data exceeds it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -34,11 +34,11 @@ struct Row {
   std::size_t bytes;   ///< of each buffer
   const char* stores;  ///< "cached" or "streaming"
   double speed;        ///< GB/s
-  double plain;        ///< the plain loop's, 0 where there is none
+  double plain;        ///< the plain loop's, 0 if there is none
 };
 
-/// GB/s of `work`, which moves `bytes`: the best of several rounds, because a neighbour on the
-/// machine can only make it slower.
+/// GB/s of `work`, which moves `bytes`: the best of several rounds, because other load on the machine can only make it
+/// slower.
 double measure(std::size_t bytes, const std::function<void()>& work) {
   constexpr std::size_t kRoundBytes = 64 << 20;
   constexpr int kRounds = 7;
@@ -98,7 +98,7 @@ T from_float(float value) {
   }
 }
 
-/// Small whole numbers: no NaN and no infinity, whose speed may differ.
+/// Small integers: no NaN and no infinity, whose speed may differ.
 template <class T>
 void fill(Buffers& buffers) {
   buffers.inputs.resize(kMostInputs);
@@ -112,7 +112,7 @@ void fill(Buffers& buffers) {
   }
 }
 
-/// What one would write without thinking, as the compiler makes it.
+/// The obvious loop, as the compiler optimizes it.
 template <class T>
 void plain_sum(std::span<const T* const> inputs, std::span<T> target) {
   for (std::size_t i = 0; i < target.size(); ++i) {
@@ -179,8 +179,7 @@ void measure_copies(const Loops& loops, std::vector<Row>& rows) {
   }
 }
 
-/// Reading alone: the bitwise or of two buffers into a target that stays in the nearest cache, chunk
-/// by chunk.
+/// Reading alone: the bitwise or of two buffers into a target that stays in the L1 cache, chunk by chunk.
 double read_speed(const Loops& loops) {
   constexpr std::size_t kChunk = 4096;
   constexpr std::size_t kInputs = 2;

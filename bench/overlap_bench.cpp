@@ -1,12 +1,11 @@
-// How much of an all-reduce is hidden behind computation that goes on meanwhile.
+// How much of an all-reduce overlaps with concurrent computation.
 //
 //   overlap_bench [--ranks P] [--size BYTES] [--trace FILE]
 //
-// Three times, medians over repeats, the slowest rank counts: the call alone; matrix products that take
-// as long, alone; both, the call started before the products and waited for after them. Hidden is
-// (call + products - both) / call: 1 if the call costs nothing, 0 if it might as well have come after.
-// The call is driven by a thread of its own: with as many cores as ranks it takes its time from the
-// products, and at most the time that memory makes both wait can be hidden.
+// Three times, medians over repeats, the slowest rank counts: the call alone; matrix products that take as long, alone;
+// both, the call started before the products and waited for after them. The overlap is (call + products - both) / call:
+// 1 if the call costs nothing, 0 if it might as well have come after. A separate thread drives the call: with as many
+// cores as ranks it takes its time from the products, and at most the time that both wait for memory can overlap.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,7 +35,7 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Products of matrices that stay in the nearest caches: work for the core alone.
+/// Products of matrices that stay in cache: purely compute-bound.
 class Products {
  public:
   void run(std::int64_t count) {

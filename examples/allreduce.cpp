@@ -1,4 +1,4 @@
-// Four processes add up their vectors. Each brings its rank; all get 0 + 1 + 2 + 3.
+// Four processes add up their vectors. Each contributes its rank; all get 0 + 1 + 2 + 3.
 #include <cstdio>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Ranks that disagree: rank 2 has one element more than the others. No rank gets a wrong sum, none
-// waits for ever; each throws an error that shows who called what.
+// Ranks that disagree: rank 2 has one more element than the others. No rank gets a wrong sum or
+// hangs; each throws an error that shows who called what.
 #include <vector>
 
 #include <trireme/comm.h>

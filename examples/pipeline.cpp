@@ -1,5 +1,5 @@
-// Steps of a training: gradients come in buckets, and each bucket is summed up over the ranks while
-// the next one is computed. Rank 3 is killed on the way; the others go on without it.
+// Training steps: gradients come in buckets, and each bucket is summed over the ranks while the next
+// one is computed. Rank 3 is killed during training; the others continue without it.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -23,7 +23,7 @@ void sum_gradients(trireme::Group& group, Buckets& buckets) {
     pending.push_back(group.start(trireme::allreduce<float>(bucket)));
   }
   for (trireme::Pending& sum : pending) {
-    sum.wait();  // throws what went wrong
+    sum.wait();  // throws its error
   }
 }
 
@@ -40,7 +40,7 @@ void train(trireme::World& world) {
       if (group.rank() == 0) {
         std::printf("%s\n", error.what());
       }
-      group = group.shrink();  // of those that are left; the step is done again
+      group = group.shrink();  // the survivors; repeat the step
       sum_gradients(group, buckets);
     }
     if (group.rank() == 0) {
@@ -53,5 +53,5 @@ void train(trireme::World& world) {
 
 int main() {
   const int code = trireme::launch(4, train);
-  return code == 1 ? 0 : 1;  // a rank was killed, and launch() says so
+  return code == 1 ? 0 : 1;  // a rank was killed, and launch() reports it
 }

@@ -1,5 +1,5 @@
-// Rank 0 gives out the samples of an epoch, three workers of different speed take them. Rank 3 is killed while it has
-// some; the others get them, and each sample is consumed once.
+// Rank 0 hands out the samples of an epoch to three workers of different speeds. Rank 3 is killed while it has some;
+// the others get them, and each sample is consumed once.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSamples = 10'000;
 
 void serve(trireme::World& world) {
-  std::vector<int> times(kSamples);  // that each sample was consumed
+  std::vector<int> times(kSamples);  // how often each sample was consumed
   trireme::SampleMaster master(world.all(),
                                [&](trireme::Rank, std::span<const trireme::SampleIndex> samples) {
                                  for (const trireme::SampleIndex sample : samples) {
@@ -50,5 +50,5 @@ void work(trireme::World& world) {
 int main() {
   const int code = trireme::launch(
       4, [](trireme::World& world) { world.rank() == 0 ? serve(world) : work(world); });
-  return code == 1 ? 0 : 1;  // a rank was killed, and launch() says so
+  return code == 1 ? 0 : 1;  // a rank was killed, and launch() reports it
 }

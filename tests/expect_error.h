@@ -1,4 +1,4 @@
-// What a test expects of an Error: its kind, and words of its message.
+// Expects an Error of a kind, with these words in its message.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,7 @@ void expect_error(ErrorKind kind, std::string_view words, const Call& call) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), kind) << error.what();
     EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos)
-        << "'" << error.what() << "' has no '" << words << "'";
+        << "'" << error.what() << "' does not contain '" << words << "'";
   }
 }
 

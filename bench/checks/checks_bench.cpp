@@ -1,17 +1,17 @@
-// What the checks of every call cost.
+// The cost of the checks in every call.
 //
 //   checks_bench [--json] [--seconds N] [--size N]
-//       a table, or a JSON object a line; so many seconds for each row (5); of 8 B, 4 KiB and 16 MiB, or of this size
+//       a table, or one JSON object per line; N seconds per row (5); sizes 8 B, 4 KiB and 16 MiB, or the given one
 //   checks_bench --alone on|off CALLS
-//       so many all-reduces of 4 KiB in a group of one, for callgrind
+//       this many all-reduces of 4 KiB in a group of one, for callgrind
 //
-// Two processes, own buffers, calls in a row. The checks are switched off and on again every few calls, in one
-// program: whatever else differs between two builds or two runs (where the code lies, which pages, what else the machine
-// does) is the same for both. The cost is the median of the differences of neighbouring turns, with the interval that
-// holds it by 95 % (by ranks, so that outliers do not count). A row with its checks on in both turns shows what the method
-// itself makes of nothing. The watching thread cannot be switched: its time on the processor is counted.
+// Two processes, private buffers, back-to-back calls. The checks are switched off and on again every few calls, in one
+// program: whatever else differs between two builds or two runs (code placement, pages, other load on the machine) is
+// the same for both. The cost is the median of the differences of adjacent turns, with its 95 % confidence interval (by
+// ranks, so that outliers do not count). A row with the checks on in both turns shows the error of the method itself.
+// The watch thread cannot be switched off: its CPU time is measured.
 //
-// Checksums are chosen when the ranks connect, so that they are compared by turns of pairs of processes.
+// Checksums are chosen when the ranks connect, so they are compared by interleaved runs of pairs of processes.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -41,7 +41,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kShort = 4096;
 constexpr std::int64_t kLong = std::int64_t{16} << 20;
-constexpr double kBatch = 2e-5;  ///< seconds of a turn, if a call is not longer
+constexpr double kBatch = 2e-5;  ///< seconds per turn, unless a call takes longer
 
 struct Options {
   bool json = false;
@@ -49,14 +49,14 @@ struct Options {
   double seconds = 5;
 };
 
-/// One row: by which transport, what, and how much.
+/// One row: transport, operation and size.
 struct Case {
   TransportKind transport = TransportKind::SharedMemory;
   Operation operation = Operation::Allreduce;
   std::int64_t bytes = 0;
   Method method{};
-  bool changing = false;    ///< three calls in turn, of lengths that differ
-  bool off = true;          ///< else the checks stay on in both turns
+  bool changing = false;    ///< three calls in turn, with different lengths
+  bool off = true;          ///< otherwise the checks stay on in both turns
   std::string_view note{};  ///< for the row's name
 };
 
@@ -64,7 +64,7 @@ constexpr std::array kTransports{TransportKind::SharedMemory, TransportKind::Tcp
 
 // Statistics.
 
-/// The median, and the 95 % interval around it by ranks.
+/// The median, and its 95 % confidence interval by ranks.
 struct Middle {
   double low = 0;
   double value = 0;
@@ -88,7 +88,7 @@ void keep_to_core(Rank rank) {
   sched_setaffinity(0, sizeof(one), &one);
 }
 
-/// Seconds that a clock of this process or thread has counted.
+/// Seconds counted by a clock of this process or thread.
 double counted(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -99,7 +99,7 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Calls that are made in turn.
+/// The calls to make in turn.
 std::vector<Call> make_calls(const Case& what, std::span<float> data) {
   const CallOptions options{.method = what.method};
   std::vector<Call> calls;
@@ -111,7 +111,7 @@ std::vector<Call> make_calls(const Case& what, std::span<float> data) {
   return calls;
 }
 
-/// One turn: seconds of a call. The first call is not counted: it waits for the other rank, and guesses branches wrong.
+/// One turn: seconds per call. Excludes the first call, which waits for the other rank and mispredicts branches.
 double time_turn(Group& group, std::span<const Call> which, std::int64_t calls, bool checked) {
   comm::checks_are_on.store(checked);
   group.run(which.front());
@@ -122,7 +122,7 @@ double time_turn(Group& group, std::span<const Call> which, std::int64_t calls, 
   return since(begin) / static_cast<double>(calls);
 }
 
-/// Calls of a turn, and pairs of turns that take so long; all ranks must have the same.
+/// Calls per turn, and pairs of turns that take this long; all ranks must agree.
 std::pair<std::int64_t, std::int64_t> plan(Group& group, std::span<const Call> call,
                                            double seconds) {
   double once = time_turn(group, call, 5, true);
@@ -142,7 +142,7 @@ struct Cost {
   Middle checked;
   Middle without;
   Middle difference;
-  double watching = 0;  ///< the watching thread's share of a core
+  double watching = 0;  ///< the watch thread's share of a core
 };
 
 Cost measure(Group& group, std::span<const Call> call, const Options& options, bool off) {
@@ -154,7 +154,7 @@ Cost measure(Group& group, std::span<const Call> call, const Options& options, b
   const double all = counted(CLOCK_PROCESS_CPUTIME_ID);
   const double mine = counted(CLOCK_THREAD_CPUTIME_ID);
   for (std::int64_t i = 0; i < pairs; ++i) {
-    const bool first = i % 2 == 0;  // who goes first changes
+    const bool first = i % 2 == 0;  // alternate which goes first
     const double one = time_turn(group, call, calls, first || !off);
     const double two = time_turn(group, call, calls, !first || !off);
     checked.push_back(first ? one : two);
@@ -249,7 +249,7 @@ int compare_checks(const Options& options) {
 
 // Checksums.
 
-/// Seconds of an all-reduce over TCP, with or without them, as two processes see it for a while.
+/// Seconds of an all-reduce over TCP, with or without checksums, as measured by two processes for a while.
 double time_over_tcp(std::int64_t bytes, WorldOptions::Checksums checksums, double seconds) {
   void* shared =
       mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -300,7 +300,7 @@ void compare_checksums(const Options& options) {
   }
 }
 
-// For callgrind: no second rank, so no waiting, and the count of instructions is the same each time.
+// For callgrind: no second rank, so no waiting, and a reproducible instruction count.
 
 int run_alone(bool checked, std::int64_t calls) {
   run_threads(1, [&](World& world) {

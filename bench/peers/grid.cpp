@@ -24,7 +24,7 @@ Timing median(const std::vector<Timing>& timings) {
   return {median(std::move(isolated)), median(std::move(back_to_back))};
 }
 
-/// A library's team, started when it is needed; again, if it failed, for the next cell.
+/// A library's team, started on demand; restarted for the next cell if it failed.
 class Seat {
  public:
   Seat(const Library& library, int ranks, const Scratch& scratch)
@@ -47,7 +47,7 @@ class Seat {
   std::unique_ptr<Team> team_;
 };
 
-/// All rounds of one cell. A library that fails once is left out of it.
+/// All rounds of one cell. A library that fails once is excluded from it.
 Cell measure(std::vector<Seat>& seats, Cell cell, const GridOptions& options,
              const GridEvents& events) {
   const Request request{cell.operation, cell.bytes, options.repeats, options.milliseconds};

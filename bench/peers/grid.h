@@ -1,6 +1,6 @@
 // The grid of measurements, and how it is filled: for each number of ranks all libraries are
-// started once, and each cell goes round them several times, so that a noisy moment of the machine
-// hits all of them alike.
+// started once, and each cell cycles through them several times, so that noise on the machine
+// affects all of them alike.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ struct GridOptions {
   std::vector<std::int64_t> sizes{};  ///< bytes of the whole vector
   std::vector<Library> libraries{};
   int rounds = 3;
-  int repeats = 100;         ///< calls of a round, at most
+  int repeats = 100;         ///< calls per round, at most
   double milliseconds = 40;  ///< for the calls of a round; at least three are made
 };
 
-/// Medians over the rounds; a library that failed is not in it.
+/// Medians over the rounds; excludes libraries that failed.
 struct Cell {
   Operation operation = Operation::Allreduce;
   int ranks = 0;
@@ -30,7 +30,7 @@ struct Cell {
   std::map<std::string_view, Timing> timings;
 };
 
-/// What happens meanwhile.
+/// Progress callbacks.
 struct GridEvents {
   std::function<void(const Cell&)> measured;
   std::function<void(const std::string&)> failed;

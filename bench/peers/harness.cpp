@@ -21,7 +21,7 @@ namespace {
 
 constexpr float kPoison = -1.0F;
 
-/// What rank r puts at element i: small whole numbers, so that sums are exact in any order.
+/// Element i of rank r's input: small integers, so that sums are exact in any order.
 float element(int rank, std::int64_t i) {
   return static_cast<float>((i * 7 + rank * std::int64_t{13}) % 64);
 }
@@ -34,7 +34,7 @@ float sum_of_elements(int ranks, std::int64_t i) {
   return sum;
 }
 
-/// What this rank's output must be at element i.
+/// The expected element i of this rank's output.
 float expected(const Task& task, std::int64_t i) {
   switch (task.operation) {
     case Operation::Allreduce:
@@ -134,11 +134,11 @@ std::string obey(Page& page, const Command& command, Adapter& adapter) {
     return fmt::format("{{\"error\": \"wrong result on {} of {} ranks\"}}", wrong, page.ranks());
   }
   std::string result = measure_all(page, command, call);
-  page.barrier();  // nobody frees its buffers while another is at work
+  page.barrier();  // no rank frees its buffers while another still uses them
   return result;
 }
 
-/// A line of the driver: OPERATION BYTES REPEATS MILLISECONDS. No more lines: quit.
+/// A line of the driver: OPERATION BYTES REPEATS MILLISECONDS. End of input: quit.
 Command read_command() {
   std::string line;
   if (!std::getline(std::cin, line)) {

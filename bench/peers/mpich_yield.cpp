@@ -1,8 +1,8 @@
-// Makes MPICH yield the processor while it waits, where ranks outnumber cores. Debian's MPICH 4.0
-// (device ch4:ucx) never does: it does not look at MPIR_CVAR_POLLS_BEFORE_YIELD, with one thread or
-// with many, and an all-reduce of 8 bytes on 4 ranks and 2 cores takes 4 ms instead of 15 us.
+// Makes MPICH yield the CPU while it waits, if ranks outnumber cores. Debian's MPICH 4.0 (device
+// ch4:ucx) never does: it ignores MPIR_CVAR_POLLS_BEFORE_YIELD, with one thread or with many, and
+// an all-reduce of 8 bytes on 4 ranks and 2 cores takes 4 ms instead of 15 us.
 //
-// Every turn of its waiting loop calls ucp_worker_progress of UCX. The one here stands before it.
+// Every iteration of its waiting loop calls UCX's ucp_worker_progress. The one here interposes it.
 #include <cstdlib>
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Turns without progress before a yield; 1 to 100 were tried, and 4 was as good as any.
+/// Iterations without progress before a yield; tried 1 to 100, and 4 was as good as any.
 constexpr int kIdleTurns = 4;
 
 using Progress = unsigned (*)(void*);

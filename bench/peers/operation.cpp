@@ -61,7 +61,7 @@ std::int64_t output_elements(const Task& task) {
       return task.block();
     case Operation::Gather:
       return task.is_root() ? task.count : 0;
-    default:  // Reduce, too: Gloo needs the room on every rank
+    default:  // Reduce, too: Gloo needs the space on every rank
       return task.count;
   }
 }

@@ -1,4 +1,4 @@
-// The operations that every library is asked for, and how long their buffers are.
+// The operations that every library is measured with, and the lengths of their buffers.
 #pragma once
 
 #include <array>
@@ -35,15 +35,15 @@ struct Task {
   int ranks = 1;
 
   [[nodiscard]] bool is_root() const { return rank == 0; }
-  /// Elements that belong to one rank, where the vector is cut into blocks.
+  /// Elements that belong to one rank, if the vector is split into blocks.
   [[nodiscard]] std::int64_t block() const { return count / ranks; }
 };
 
-/// The vector's elements for so many bytes: whole, and the same for each rank where the vector is
-/// cut. 8 bytes on 4 ranks are 2 elements for an all-reduce and 4 for an all-gather.
+/// The vector's elements for this many bytes: an integer, and a multiple of the ranks if the vector
+/// is split. 8 bytes on 4 ranks are 2 elements for an all-reduce and 4 for an all-gather.
 [[nodiscard]] std::int64_t elements(Operation operation, std::int64_t bytes, int ranks);
 
-/// Elements of this rank's buffers. Broadcast works in the output alone.
+/// Elements of this rank's buffers. Broadcast uses only the output.
 [[nodiscard]] std::int64_t input_elements(const Task& task);
 [[nodiscard]] std::int64_t output_elements(const Task& task);
 

@@ -70,7 +70,7 @@ void Page::start() {
   const std::uint32_t generation = page_->generation.load();
   if (come_last()) {
     page_->release.value = now();
-    page_->generation.store(generation + 1);  // nobody sleeps in here
+    page_->generation.store(generation + 1);  // no rank sleeps in here
   }
   for (int spins = 0; page_->generation.load() == generation; ++spins) {
     if (spins < kSpins) {

@@ -1,7 +1,7 @@
-// A page of memory that the ranks of one library share, and that belongs to the benchmark: its
-// barrier and its clock are the same for every library, whatever the library itself is made of.
+// A page of memory that the ranks of one library share, owned by the benchmark: its barrier and its
+// clock are the same for every library, however the library works internally.
 //
-// The driver makes the file and removes it; each rank maps it.
+// The driver creates and removes the file; each rank maps it.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,7 @@ namespace peers {
 
 inline constexpr int kMaxRanks = 64;
 
-/// What the driver asks for. `repeats` calls at most, and as many as fit in `milliseconds` of time;
-/// at least three.
+/// The driver's command. At most `repeats` calls, as many as fit in `milliseconds`; at least three.
 struct Command {
   bool quit = false;
   Operation operation = Operation::Allreduce;
@@ -24,18 +23,18 @@ struct Command {
   double milliseconds = 0;
 };
 
-/// The file's content; zero to begin with. Each part that is written alone has a cache line alone.
+/// The file's content; initially zero. Parts that are written separately have their own cache line.
 struct PageLayout {
   struct alignas(64) Line {
     std::int64_t value;
   };
   alignas(64) std::atomic<std::uint32_t> arrived;
   alignas(64) std::atomic<std::uint32_t> generation;  ///< of the barrier; a futex
-  alignas(64) std::atomic<std::uint32_t> commands;    ///< how many were given; a futex
+  alignas(64) std::atomic<std::uint32_t> commands;    ///< how many were issued; a futex
   alignas(64) std::atomic<std::uint32_t> wrong;       ///< ranks whose result was wrong
   alignas(64) Command command;
   Line release;  ///< when the last start() opened, in nanoseconds
-  Line count;    ///< calls to make, as rank 0 has decided
+  Line count;    ///< calls to make, as decided by rank 0
   Line done[kMaxRanks];
 };
 
@@ -50,21 +49,21 @@ class Page {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
 
-  /// Returns when all ranks have come. Sleeps, so that a library's own threads have the processor.
+  /// Returns when all ranks have arrived. Sleeps, so that a library's own threads get the CPU.
   void barrier();
-  /// A barrier whose opening is the moment that finish() counts from. Spins a little, then yields,
-  /// so that all ranks are awake when it opens even where there are more of them than cores.
+  /// A barrier whose opening is the start time for finish(). Spins a little, then yields, so that
+  /// all ranks are awake when it opens even if there are more of them than cores.
   void start();
-  /// Says that this rank is through. Returns when all ranks are: the microseconds from the opening
-  /// of start() to the last of them.
+  /// Marks this rank as finished. Returns when all are, with the microseconds from the opening of
+  /// start() to the last finish.
   [[nodiscard]] double finish();
 
-  /// Rank 0 gives a command; the others sleep, without using the processor, until it does.
+  /// Rank 0 issues a command; the others sleep, without using the CPU, until it does.
   void publish(const Command& command);
   [[nodiscard]] Command await();
   /// The same number on every rank: rank 0's.
   [[nodiscard]] int agree(int on);
-  /// The number of ranks, by all of them, that say so.
+  /// How many ranks pass true.
   [[nodiscard]] int count_wrong(bool wrong);
 
  private:

@@ -1,10 +1,11 @@
-// Gloo's program: forks its ranks, which meet through files and talk over TCP on the loopback.
+// Gloo's program: forks its ranks, which find one another through files and communicate over
+// loopback TCP.
 //
 //   peer_gloo PAGE RANKS DIRECTORY
 //
 // Gloo has no reduce-scatter with input and output; its class ReduceScatterHalvingDoubling works in
-// place and destroys its input. It gets the input once; to copy the input each time would be time
-// that is not Gloo's.
+// place and destroys its input. It gets the input once; copying it each time would add time that is
+// not Gloo's.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,7 +46,7 @@ std::shared_ptr<gloo::Context> connect(const std::string& directory, int rank, i
   return context;
 }
 
-/// A call of `operation` on options that are made once.
+/// A call of `operation` with options that are created once.
 template <class Options>
 std::function<void()> call_of(void (*operation)(Options&), std::shared_ptr<Options> options) {
   return [operation, options] { operation(*options); };
@@ -170,7 +171,7 @@ int run_rank(const std::string& page_file, const std::string& directory, int ran
   }
 }
 
-/// Ends when all ranks have, or as soon as one fails; those left end with this process.
+/// Returns when all ranks have ended, or as soon as one fails; the rest end with this process.
 int wait_for_all(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     int status = 0;

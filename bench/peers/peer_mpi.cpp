@@ -1,4 +1,5 @@
-// The MPI libraries' program, compiled once for each: Open MPI and MPICH. Started by its mpirun.
+// The MPI libraries' program, compiled once for each: Open MPI and MPICH. Started by the library's
+// mpirun.
 //
 //   peer_openmpi PAGE, peer_mpich PAGE
 #include <cstdio>

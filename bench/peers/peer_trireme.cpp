@@ -2,8 +2,8 @@
 //
 //   peer_trireme PAGE RANKS VARIANT
 //
-// trireme: ordinary memory; trireme-shared: buffers of World::allocate; trireme-tcp: ordinary
-// memory, and TCP on the loopback even though the ranks are on one host.
+// trireme: private buffers; trireme-shared: shared-memory buffers (World::allocate); trireme-tcp:
+// private buffers, and loopback TCP even though the ranks are on one host.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

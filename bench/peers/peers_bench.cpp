@@ -1,5 +1,5 @@
-// The same collectives through several libraries, in turn, in one run. bench/peers/run builds all of
-// it and starts this; README.md says what the figures mean.
+// The same collectives through several libraries, in interleaved runs. bench/peers/run builds everything and starts
+// this; README.md explains the figures.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -17,7 +17,7 @@
 namespace peers {
 namespace {
 
-/// As the user gave them.
+/// The user's options.
 struct Options {
   std::vector<std::string> operations;
   std::vector<std::string> sizes{"8", "1K", "64K", "1M", "16M", "64M"};
@@ -59,7 +59,7 @@ Library parse_library(const std::string& text) {
   return *found;
 }
 
-/// Without those that were not there at build time.
+/// Without those that were not available at build time.
 std::vector<Library> available(const std::vector<Library>& libraries) {
   std::vector<Library> result;
   for (const Library& library : libraries) {

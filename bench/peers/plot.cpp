@@ -17,8 +17,8 @@ constexpr double kLeft = 64;
 constexpr double kTop = 74;
 constexpr double kBottom = 44;
 
-/// Ours are solid, peers are dashed where they use TCP; the colours stay apart for most
-/// colour-blind eyes.
+/// Ours are solid, peers are dashed if they use TCP; most color-blind readers can distinguish the
+/// colors.
 struct Style {
   std::string_view library;
   std::string_view colour;
@@ -57,14 +57,14 @@ Decades decades_of(const std::vector<Cell>& cells, Operation operation) {
   return decades.low < decades.high ? decades : Decades{0, 1};
 }
 
-/// "64K": there is little room under a plot.
+/// "64K": space under a plot is limited.
 std::string short_size(std::int64_t bytes) {
   std::string text = size_text(bytes);
   std::erase(text, ' ');
   return text.substr(0, text.find_first_of("iB"));
 }
 
-/// One small plot: where it is and how values become places.
+/// One small plot: its position and its mapping from values to coordinates.
 class Panel {
  public:
   Panel(double x, double y, Decades decades, const std::vector<std::int64_t>& sizes)

@@ -1,4 +1,4 @@
-// A picture of a grid: small plots, a row for each operation, a column for each number of ranks.
+// A picture of a grid: small plots, a row per operation, a column per number of ranks.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace peers {
 
-/// SVG. Isolated times over sizes, both logarithmic, a line for each library; the scales of a row
-/// are the same.
+/// SVG. Isolated times over sizes, both logarithmic, a line per library; the plots of a row share
+/// their scales.
 [[nodiscard]] std::string plot(const std::vector<Cell>& cells, const GridOptions& options);
 
 }  // namespace peers

@@ -27,7 +27,7 @@ std::string ratio_name(const Library& ours) {
   return variant.empty() ? "ratio" : fmt::format("ratio_{}", variant.substr(1));
 }
 
-/// Geometric mean of what our library reaches, over an operation or over all.
+/// Geometric mean of our library's ratios, over an operation or over all.
 struct Mean {
   double ratio = 0;
   int cells = 0;
@@ -53,7 +53,7 @@ std::optional<Mean> mean(const std::vector<Cell>& cells, const Library& ours, Fi
   return result;
 }
 
-/// Ratios are marked where we are slower.
+/// Ratios are marked if we are slower.
 std::string ratio_text(const std::optional<Comparison>& compared) {
   return compared ? fmt::format("{:.2f}{}", compared->ratio, compared->ratio < 1 ? " <" : "  ")
                   : "-  ";

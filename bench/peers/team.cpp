@@ -34,7 +34,7 @@ int check(int result, const char* what) {
   return result;
 }
 
-/// Bound to cores, in turn; told to yield while they wait where there are not enough.
+/// Bound to cores, in turn; yields while waiting if there are not enough.
 std::vector<std::string> openmpi(const Library& library, int ranks, const fs::path& page) {
   std::vector<std::string> command{"mpirun.openmpi", "-n", std::to_string(ranks)};
   const auto add = [&](std::initializer_list<std::string> words) {
@@ -104,7 +104,7 @@ void end(pid_t process) {
   if (wait_for(process, seconds(g_interrupted != 0 ? 0 : 5))) {
     return;
   }
-  kill(process, SIGTERM);  // mpirun passes it on to its ranks
+  kill(process, SIGTERM);  // mpirun forwards it to its ranks
   if (!wait_for(process, seconds(5))) {
     kill(-process, SIGKILL);
     waitpid(process, nullptr, 0);
@@ -151,7 +151,7 @@ void catch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a team that died is noticed when it does not answer
+  std::signal(SIGPIPE, SIG_IGN);  // a team that died is detected when it does not answer
 }
 
 void check_signals() {
@@ -203,7 +203,7 @@ int cores() {
 Team::Team(const Library& library, int ranks, const Scratch& scratch)
     : name_(fmt::format("{}, {} ranks", library.name, ranks)),
       files_(scratch.path() / fmt::format("{}-{}", library.name, ranks)) {
-  fs::remove_all(files_);  // of a team that failed
+  fs::remove_all(files_);  // left by a team that failed
   fs::create_directories(files_ / "store");
   make_page(files_ / "page");
   start(command_of(library, ranks, files_));

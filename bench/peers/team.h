@@ -1,4 +1,4 @@
-// A team: the processes of one library, kept alive between the calls that they are asked for.
+// A team: the processes of one library, kept alive between the calls requested from them.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 
 namespace peers {
 
-/// A way to do collectives that the grid compares.
+/// A library, or a variant of ours, in the comparison.
 struct Library {
   std::string_view name;
-  std::string_view program;  ///< beside peers_bench
+  std::string_view program;  ///< next to peers_bench
   enum class Side { Peer, Ours } side;
   enum class Wire { Memory, Tcp } wire;
 };
@@ -25,8 +25,8 @@ struct Library {
 /// All of them, in the order of the table's columns.
 [[nodiscard]] const std::vector<Library>& all_libraries();
 
-/// Microseconds per call: the median of calls that begin together on all ranks, and the mean of
-/// calls made one after the other.
+/// Microseconds per call: the median of calls that start together on all ranks, and the mean of
+/// back-to-back calls.
 struct Timing {
   double isolated = 0;
   double back_to_back = 0;
@@ -39,7 +39,7 @@ struct Request {
   double milliseconds = 0;
 };
 
-/// The user wants no more (Ctrl-C).
+/// The user interrupted the run (Ctrl-C).
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
@@ -47,13 +47,12 @@ class Interrupted : public std::runtime_error {
 
 /// From now on SIGINT, SIGTERM and SIGHUP make a waiting Team throw Interrupted.
 void catch_signals();
-/// Throws Interrupted if one of them came.
+/// Throws Interrupted if one of them arrived.
 void check_signals();
 
-/// From now on, processes that lose their parent (ranks, when mpirun is ended) become children of
-/// this one.
+/// From now on, orphaned processes (ranks, when mpirun ends) become children of this one.
 void adopt_orphans();
-/// Waits for children to end, a second at most; when all teams are gone.
+/// Waits for children to end, at most a second; call it when all teams have ended.
 void bury_orphans();
 
 /// A directory in memory for the files of a run; removed at the end.
@@ -69,12 +68,12 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-/// Throws std::runtime_error, with the end of what the processes wrote to standard error, if they
-/// fail; the team is of no use then. One thread uses it.
+/// Throws std::runtime_error, with the end of the processes' standard error, if they fail; the team
+/// is then unusable. One thread uses it.
 class Team {
  public:
   Team(const Library& library, int ranks, const Scratch& scratch);
-  /// Ends the processes, by force if need be.
+  /// Ends the processes, by force if necessary.
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -96,7 +95,7 @@ class Team {
   std::string unread_;
 };
 
-/// The program's path; it exists only if the library was there when this was built.
+/// The program's path; it exists only if the library was available at build time.
 [[nodiscard]] std::filesystem::path program_of(const Library& library);
 
 /// Cores that this process may use.

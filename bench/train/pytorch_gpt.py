@@ -87,7 +87,7 @@ def load(model, path):
         parameter.data.copy_(value.reshape(parameter.shape))
 
     def linear(module, weights, biases):
-        # Heads are the last two dimensions of a projection into them, the first two of one out of them.
+        # Heads are the last two dimensions of an input projection, the first two of an output projection.
         matrices = [w.reshape(width, -1) if w.shape[0] == width else w.reshape(-1, w.shape[-1]) for w in weights]
         put(module.weight, torch.cat(matrices, dim=1).t())
         put(module.bias, torch.cat([b.flatten() for b in biases]))

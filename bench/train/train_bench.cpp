@@ -1,14 +1,14 @@
-// One training step of the same GPT here and in PyTorch, by turns, from the same weights over the same tokens.
+// One training step of the same GPT here and in PyTorch, in interleaved runs, from the same weights on the same tokens.
 //
 //   bench/train/run [--json] [--rounds N] [--ranks N] [--zero N] [--threads N] [--layers N] [--width N] [--heads N]
 //                   [--length N] [--sequences N] [--vocabulary N] [--only-trireme]
 //
-// Without options: 12 layers, width 768, 12 heads, 4 sequences of 256 tokens, a vocabulary of 50304, in f32, with
-// AdamW and clipping. Medians over the rounds count; the first step of each is not among them. The losses must
-// agree, or the two do not compute the same thing and the bench fails. Memory is the most that each process has
-// held. A product of matrices 1024 x 1024 x 1024 is timed in each round too: the peak that HFU is a share of is
-// the best of them. With --ranks the batch is split over processes: here by `--mesh data=N`, with ZeRO if --zero says so,
-// in PyTorch by DDP on Gloo; then what of the exchanges is hidden behind computing is measured too.
+// Without options: 12 layers, width 768, 12 heads, 4 sequences of 256 tokens, a vocabulary of 50304, in f32, with AdamW
+// and clipping. Reports medians over the rounds, excluding the first step of each. The losses must agree, or the two do
+// not compute the same thing and the bench fails. Memory is the peak of each process. Each round also times a 1024 x
+// 1024 x 1024 matrix product: the best of them is the peak for HFU. With --ranks the batch is split over processes:
+// here by `--mesh data=N`, with ZeRO if --zero is given, in PyTorch by DDP on Gloo; this also measures how much
+// communication overlaps with computation.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -46,9 +46,9 @@ namespace {
 struct Options {
   bool json = false;
   std::int64_t rounds = 5;
-  std::int64_t ranks = 1;    ///< data parallel, as PyTorch's DDP on Gloo
-  std::int64_t zero = 0;     ///< the level of ZeRO, of Trireme's ranks alone
-  std::int64_t threads = 0;  ///< of each rank; 0: the cores, shared evenly
+  std::int64_t ranks = 1;    ///< data parallel, like PyTorch's DDP on Gloo
+  std::int64_t zero = 0;     ///< ZeRO level, of Trireme's ranks only
+  std::int64_t threads = 0;  ///< per rank; 0: the cores, shared evenly
   std::int64_t layers = 12;
   std::int64_t width = 768;
   std::int64_t heads = 12;
@@ -138,7 +138,7 @@ struct Step {
   double memory = 0;
 };
 
-/// The other program: answers each line with the result of a step.
+/// The PyTorch process: answers each line with the result of a step.
 class PyTorch {
  public:
   PyTorch(const std::string& script, const std::string& settings) {
@@ -203,7 +203,7 @@ class PyTorch {
   std::string version_;
 };
 
-/// A folder that goes away with this.
+/// A folder that is removed on destruction.
 class Folder {
  public:
   Folder() {
@@ -246,8 +246,8 @@ train::TrainerOptions trainer_options(const Options& o) {
   return options;
 }
 
-/// For each step tokens and then targets, each [sequences, length]. A few words are far likelier than the
-/// others, so there is something to learn.
+/// For each step tokens and then targets, each [sequences, length]. A few words are far more likely than the others, so
+/// there is something to learn.
 std::vector<std::int32_t> make_tokens(const Options& o) {
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp,cert-msc32-c): the same in each run
   std::geometric_distribution<std::int32_t> draw(0.05);
@@ -275,7 +275,7 @@ void write_weights(const train::TrainerOptions& options, const std::string& path
 
 std::unique_ptr<PyTorch> start_pytorch(const Options& o, const Folder& folder,
                                        const std::vector<std::int32_t>& tokens) {
-  // In a process of its own: what it holds for this is not part of a training run.
+  // In a separate process: its memory is not part of a training run.
   const pid_t writer = fork();
   if (writer == 0) {
     write_weights(trainer_options(o), folder.file("weights"));
@@ -316,11 +316,11 @@ struct Measured {
   }
 };
 
-/// What the exchanges of a step take, and what of it the computation does not hide.
+/// The communication time of a step, and how much of it does not overlap.
 struct Overlap {
-  double step_without = 0;  ///< seconds of a step in which each exchange is waited for at once
-  double exchanges = 0;     ///< seconds of exchanges in such a step
-  double exposed = 0;       ///< seconds of waiting in a usual step
+  double step_without = 0;  ///< seconds of a step without overlap
+  double exchanges = 0;     ///< seconds of communication in such a step
+  double exposed = 0;       ///< seconds of waiting in a normal step
 };
 
 double waiting_in(const Trace& trace) {
@@ -417,7 +417,7 @@ class Bench {
     }
   }
 
-  /// The best of three steps of each kind, by turns.
+  /// The best of three steps of each kind, interleaved.
   void measure_overlap() {
     constexpr int kTimes = 3;
     for (int i = 0; i < kTimes; ++i) {
@@ -528,7 +528,7 @@ int run(const Options& o) {
     return Bench(o, nullptr).run();
   }
   WorldOptions options;
-  options.deadline = {60.0};  // ranks wait while PyTorch has its turn
+  options.deadline = {60.0};  // ranks wait while PyTorch runs
   return launch(
       static_cast<Rank>(o.ranks),
       [&](World& world) {

@@ -1,5 +1,5 @@
-// Gradients: a graph in, the graph with its backward nodes out. Every op's rule stands in its row; here the
-// rules are put together. Any thread.
+// Gradients: takes a graph and returns it with the backward nodes added. Each op defines its own gradient rule; this
+// pass composes them. Callable from any thread.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@ namespace trireme {
 
 struct Gradients {
   Graph graph{};
-  /// Of each value asked for, in the same order; invalid where the loss does not depend on it.
+  /// One per requested value, in the same order; invalid where the loss does not depend on the value.
   std::vector<ValueId> values{};
 };
 
-/// Adds the nodes that compute the gradients of `loss`, a scalar, with respect to these values. The ids of
-/// the graph stay good. `seed`: a scalar that the gradient of the loss itself is; none: 1. (Loss scaling
-/// multiplies by it.) Throws Error(Usage) if the loss is no scalar of floating point, or if it depends on one
-/// of them only through an op that has no gradient.
+/// Adds the nodes that compute the gradients of `loss`, a scalar, with respect to these values. Existing ids stay
+/// valid. `seed`, a scalar, is the gradient of the loss itself; 1 if absent. (Loss scaling passes its scale here.)
+/// Throws Error(Usage) if the loss is not a floating-point scalar, or if it depends on one of the values only through
+/// an op without a gradient.
 [[nodiscard]] Gradients add_gradients(Graph graph, ValueId loss,
                                       const std::vector<ValueId>& with_respect_to,
                                       ValueId seed = {});

@@ -1,8 +1,8 @@
-// Cluster: what we have to compute on. Devices with their peak rates and memory, the links between
+// Cluster: the hardware to compute on. Devices with their peak rates and memory, the links between
 // them, level by level, and how fast a device reduces.
 //
-// A number that no document gives is absent, never guessed; what was assumed stands in the
-// cluster's notes. Plain values; all functions may be called from any thread.
+// A number that no document gives is absent, never guessed; the cluster's notes list the
+// assumptions. Plain values; all functions may be called from any thread.
 #pragma once
 
 #include <optional>
@@ -31,11 +31,11 @@ struct ByteRate {
 [[nodiscard]] std::string to_text(FlopRate rate);
 [[nodiscard]] std::string to_text(ByteRate rate);
 
-/// Which of a vendor's two peaks. Structured is the one with 2:4 sparsity, which ordinary training
+/// Which of a vendor's two peaks. Structured is the one with 2:4 sparsity, which dense training
 /// does not reach.
 enum class Sparsity { Dense, Structured };
 
-/// The peak rates of a device for one number type. Types: f64 f32 (the ordinary units), f64-tensor
+/// The peak rates of a device for one number type. Types: f64 f32 (the standard units), f64-tensor
 /// tf32 bf16 f16 f8 f6 f4 i8 i4 (the matrix units).
 struct Peak {
   std::string dtype{};
@@ -51,19 +51,19 @@ struct DeviceSpec {
   std::vector<Peak> peaks{};
   std::string source{};  ///< the document that the numbers come from
 
-  /// The peak for a type ("bf16"; "BF16", "FP16" and "INT8" are understood), or nothing if no
-  /// document gives it. Throws Error(Usage) on a name that is no type at all.
+  /// The peak for a type ("bf16"; "BF16", "FP16" and "INT8" are also accepted), or nothing if no
+  /// document gives it. Throws Error(Usage) on an unknown type.
   [[nodiscard]] std::optional<FlopRate> peak(std::string_view dtype,
                                              Sparsity sparsity = Sparsity::Dense) const;
 
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-/// How the devices of one level talk. A message of n bytes costs alpha + n * beta, in one
-/// direction; the other direction is free at the same time.
+/// How the devices of one level communicate. A message of n bytes costs alpha + n * beta in one
+/// direction; the other direction can carry another message at the same time.
 struct Link {
   std::string level{};  ///< "node", "network", or any name
-  /// Joins each block of this many consecutive ranks: 8 joins 0..7, 8..15, …
+  /// Joins each run of this many consecutive ranks: 8 joins 0..7, 8..15, …
   int reach = 0;
   Seconds alpha{};
   Seconds beta{};        ///< per byte
@@ -72,8 +72,8 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// `nodes` machines with `devices_per_node` equal devices each, numbered node by node: with 8 per
-/// node, rank 11 is the fourth device of node 1.
+/// `nodes` machines with `devices_per_node` identical devices each, numbered node by node: with 8
+/// per node, rank 11 is the fourth device of node 1.
 struct Cluster {
   std::string name{};
   int nodes = 1;
@@ -81,8 +81,8 @@ struct Cluster {
   DeviceSpec device{};
   std::vector<Link> links{};         ///< innermost (smallest reach) first; the last reaches all
   Seconds gamma{};                   ///< per byte: adding one received byte to what a device holds
-  std::optional<HostCosts> host{};   ///< of a host that was measured
-  std::vector<std::string> notes{};  ///< what a reader must know: which numbers are assumptions
+  std::optional<HostCosts> host{};   ///< if the host was measured
+  std::vector<std::string> notes{};  ///< caveats: which numbers are assumptions
 
   [[nodiscard]] int devices() const noexcept { return nodes * devices_per_node; }
   [[nodiscard]] int node_of(int rank) const noexcept { return rank / devices_per_node; }
@@ -91,30 +91,30 @@ struct Cluster {
   /// the ranks are equal, or no link joins them.
   [[nodiscard]] const Link& link_between(int rank_a, int rank_b) const;
 
-  /// What is wrong, in words; empty if nothing. The other functions require an empty answer.
+  /// The problems found, in words; empty if none. The other functions require an empty result.
   [[nodiscard]] std::vector<std::string> verify() const;
 
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// The `.cluster.json` text. Reads back as an equal cluster.
+/// The `.cluster.json` text. Parses back as an equal cluster.
 [[nodiscard]] std::string to_text(const Cluster& cluster);
 
-/// A device as it stands in the `.cluster.json` text.
+/// A device as it appears in the `.cluster.json` text.
 [[nodiscard]] std::string to_text(const DeviceSpec& device);
 
-/// Reads a `.cluster.json` text; verify() of the result is empty. Throws Error(Input) that names
-/// the line or the field.
+/// Parses a `.cluster.json` text; verify() of the result is empty. Throws Error(Input) naming the
+/// line or the field.
 [[nodiscard]] Cluster parse_cluster(std::string_view text);
 
 [[nodiscard]] std::vector<std::string> device_preset_names();
 [[nodiscard]] std::vector<std::string> cluster_preset_names();
 
-/// "h100", … in any case. Throws Error(Usage) that lists the names.
+/// "h100", … in any case. Throws Error(Usage) listing the names.
 [[nodiscard]] DeviceSpec device_preset(std::string_view name);
 
-/// "dgx-h100", or "dgx-h100:4" for four nodes of it. Throws Error(Usage) that names the nearest, or
-/// lists them.
+/// "dgx-h100", or "dgx-h100:4" for four such nodes. Throws Error(Usage) naming the nearest match,
+/// or listing all.
 [[nodiscard]] Cluster cluster_preset(std::string_view name);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The catalogue of collective algorithms, and what can be asked of a Schedule without running it on
-// a network. Everything here is a pure function; any thread may call it.
+// The catalogue of collective algorithms, and what a Schedule reveals without running it on a network. All functions
+// are pure; any thread may call them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace trireme {
 
 enum class Algorithm {
   Mst,                ///< minimum spanning tree: few rounds, whole vectors
-  Ring,               ///< neighbours pass blocks round; all links busy
+  Ring,               ///< neighbors pass blocks around; all links busy
   Long,               ///< scatter + all-gather, or reduce-scatter + gather
   RecursiveDoubling,  ///< butterfly, distances 1, 2, 4, …
   RecursiveHalving,   ///< reduce-scatter at distances p/2 … 1 (all-reduce: then back out)
@@ -24,7 +24,7 @@ enum class Algorithm {
   Pairwise,           ///< round t: rank i to rank i + t
   Chain,              ///< a line of ranks, the vector in segments
   Flat,               ///< everything through the root, at once
-  Naive,              ///< one flat reduce for each rank, one after the other
+  Naive,              ///< one flat reduce per rank, one after the other
   WholeRing,          ///< the ring with whole vectors instead of blocks
   BinaryTree,         ///< a heap-shaped tree, level by level
   DoubleTree,         ///< two trees, half the vector each, in segments
@@ -32,30 +32,30 @@ enum class Algorithm {
 };
 
 [[nodiscard]] std::string_view name(Algorithm algorithm);
-/// Throws Error(Usage) that names the nearest and lists all.
+/// Throws Error(Usage) naming the nearest match and listing all.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
-/// Whether all ranks end an all-reduce of floating-point numbers with the same bits. Not so for
-/// naive and whole-ring: there each rank adds up the vectors by itself, in an order of its own.
+/// Whether all ranks end an all-reduce of floating-point numbers with the same bits. False for naive and whole-ring,
+/// where each rank adds up the vectors itself, in its own order.
 [[nodiscard]] bool keeps_ranks_alike(Algorithm algorithm);
-/// Whether the algorithm cuts the vector into BuildOptions::segments: chain and double-tree.
+/// Whether the algorithm splits the vector into BuildOptions::segments: chain and double-tree.
 [[nodiscard]] bool has_segments(Algorithm algorithm);
-/// The algorithms that do this operation.
+/// The algorithms that implement this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 
 struct BuildOptions {
   Rank ranks = 1;
   Rank root = 0;
-  /// Into how many segments chain and double-tree cut the vector (double-tree: each half). Others
-  /// ignore it.
+  /// Into how many segments chain and double-tree split the vector (double-tree: each half). Other algorithms ignore
+  /// it.
   std::int64_t segments = 1;
   /// Ranks on one node, for two-level; must divide `ranks`. 0: the divisor nearest to the square
   /// root.
   Rank ranks_per_node = 0;
 };
 
-/// The schedule of this operation by this algorithm. Throws Error(Usage) if the algorithm does not
-/// do the operation (listing those that do) or an option is out of range.
+/// The schedule of this operation by this algorithm. Throws Error(Usage) if the algorithm does not implement the
+/// operation (listing those that do) or an option is out of range.
 ///
 ///   Schedule s = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 8});
 [[nodiscard]] Schedule build(Operation operation, Algorithm algorithm, const BuildOptions& options);
@@ -69,32 +69,29 @@ struct PortConflict {
 };
 
 struct Verdict {
-  /// What is wrong, in words, with the step, the ranks and the block. Empty: the schedule is right.
-  /// At most 8 are kept.
+  /// The problems found, in words, with the step, the ranks and the block. Empty: the schedule is correct. Keeps at
+  /// most 8.
   std::vector<std::string> errors;
-  /// The first place where the one-port rule is broken. Not an error: timing serializes such
-  /// messages.
+  /// The first violation of the one-port rule. Not an error: timing serializes such messages.
   std::optional<PortConflict> port_conflict;
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 
-/// Runs the schedule on sets of contributions instead of numbers. Accepts it if every rank ends with
-/// exactly the contributions that the operation promises, each once, and nothing on the way is wrong or
-/// in vain. Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
-/// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
-/// into one block in one step, counting a contribution twice. In vain: a message that brings nothing
-/// new at all, a copy that throws contributions away; refused too, although the result may be right.
-/// Takes any well-formed schedule and ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
-/// where that passes 4 GiB.
+/// Runs the schedule on sets of contributions instead of numbers. Accepts it if every rank ends with exactly the
+/// contributions that the operation promises, each once, and no step is wrong or useless. Wrong: reading a block that
+/// has not arrived (the error says if only a later step could deliver it, or if such waits form a cycle), overwriting
+/// what is being sent, a copy and another message into one block in one step, counting a contribution twice. Useless: a
+/// message that brings nothing new at all, a copy that discards contributions; rejected even if the result is correct.
+/// Takes any well-formed schedule and ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage) if that exceeds
+/// 4 GiB.
 [[nodiscard]] Verdict verify(const Schedule& schedule);
 
-/// What a rank holds in a block, as sets: for drawing and for people. Bit r: rank r's contribution
-/// is in it.
+/// What a rank holds in a block, as sets, for drawings and reports. Bit r: rank r's contribution is included.
 class Holdings {
  public:
   /// The state before the first step. Throws like verify().
   explicit Holdings(const Schedule& schedule);
-  /// Applies one step of the schedule; does not judge it.
+  /// Applies one step of the schedule without checking it.
   void apply(const Step& step);
   [[nodiscard]] Rank contributors(Rank rank, Block block) const;
   [[nodiscard]] bool contains(Rank rank, Block block, Rank contributor) const;
@@ -109,24 +106,22 @@ class Holdings {
   friend class Verifier;
 };
 
-/// Whether `rank` owes the result to have `block`, and how many contributions it then has.
+/// Whether `rank` must end up with `block`, and with how many contributions.
 struct Promise {
   bool wanted = false;
   Rank contributors = 0;
 };
 [[nodiscard]] Promise promise(const Schedule& schedule, Rank rank, Block block);
 
-/// Runs the schedule on numbers: buffers[rank][block] is that rank's value of that block, combined
-/// by addition; what a rank does not have yet is ignored on input. `after_step(t)` is called with
-/// the buffers as they are after step t. The reference that every transport is compared with.
-/// Requires a well-formed schedule.
+/// Runs the schedule on numbers: buffers[rank][block] is that rank's value of that block, combined by addition; blocks
+/// that a rank does not hold yet are ignored on input. Calls `after_step(t)` with the buffers as of the end of step t.
+/// The reference that every transport is compared against. Requires a well-formed schedule.
 using Values = std::vector<std::vector<std::vector<double>>>;
 void replay(const Schedule& schedule, Values& buffers,
             const std::function<void(std::size_t)>& after_step = {});
 
-/// The most blocks that any rank must hold at once, from one step to another, beyond the operation's own
-/// input and output, if the input stays untouched. Buffers for messages while they are being combined
-/// are not in it: a transport may or may not need them.
+/// The most blocks that any rank must hold at once between steps, beyond the operation's own input and output, if the
+/// input is not modified. Excludes buffers for messages being combined: a transport may or may not need them.
 [[nodiscard]] Block scratch_blocks(const Schedule& schedule);
 
 }  // namespace trireme

@@ -1,12 +1,11 @@
-// What a Schedule costs: timing in lock step, exact under the one-port alpha-beta-gamma model, traffic counters,
-// the closed formulas, lower bounds, crossovers, and the selector that ranks algorithms by
-// predicted time. Pure; any thread.
+// What a Schedule costs: lock-step timing, exact under the one-port alpha-beta-gamma model, traffic counters,
+// closed-form formulas, lower bounds, crossovers, and the selector that ranks algorithms by predicted time. Pure; any
+// thread.
 //
-// The model. A message of b bytes takes alpha + b*beta, whatever the distance; combining b bytes
-// takes b*gamma more at the receiver. A rank has one port each way: it sends one message at a time
-// and receives one at a time, both at once. Ranks keep lock step: a step lasts as long as its busiest
-// port, and the steps add up. (Ranks that run freely, each entering a step when its own messages of the
-// step before are done, are never slower.)
+// The model. A message of b bytes takes alpha + b*beta, whatever the distance; combining b bytes takes b*gamma more at
+// the receiver. A rank has one port in each direction: it sends one message at a time and receives one at a time, both
+// concurrently. Ranks run in lock step: a step lasts as long as its busiest port, and the steps add up. (Ranks that run
+// freely, each entering a step when its own messages of the previous step are done, are never slower.)
 #pragma once
 
 #include <memory>
@@ -28,12 +27,11 @@ struct LinkLevel {
 };
 
 struct CostModel {
-  /// From the closest to the farthest; a pair uses the first level whose span has both. The last
-  /// span is 0.
+  /// From the closest to the farthest; a pair uses the first level whose span contains both. The last span is 0.
   std::vector<LinkLevel> levels{LinkLevel{}};
   Seconds gamma{1e-10};  ///< per byte combined
 
-  /// All pairs alike.
+  /// The same costs for all pairs.
   [[nodiscard]] static CostModel uniform(Seconds alpha, Seconds beta, Seconds gamma);
   [[nodiscard]] bool is_uniform() const { return levels.size() == 1; }
   [[nodiscard]] const LinkLevel& between(Rank a, Rank b) const;
@@ -41,13 +39,13 @@ struct CostModel {
 
 struct Timing {
   Seconds seconds;
-  std::vector<Seconds> steps;  ///< of each step; they add up to `seconds`
+  std::vector<Seconds> steps;  ///< per step; they add up to `seconds`
 };
 [[nodiscard]] Timing time_schedule(const Schedule& schedule, const Payload& payload,
                                    const CostModel& costs);
 
-/// The second cost model: rounds with ports of any width (Time), messages of full size at the
-/// busiest rank in one round (Peak), messages of full size on all links (Total); and plain counts.
+/// The second cost model: rounds with ports of any width (Time), full-size messages at the busiest rank in one round
+/// (Peak), full-size messages on all links (Total); and plain counts.
 struct Traffic {
   std::int64_t rounds = 0;
   double peak = 0;   ///< in units of the whole vector
@@ -75,22 +73,20 @@ struct Terms {
   }
 };
 
-/// The cost of an algorithm in closed form, for blocks of equal size (exact where the blocks divide
-/// n).
+/// The cost of an algorithm in closed form, for blocks of equal size (exact where the number of blocks divides n).
 struct Formula {
-  Terms inner;  ///< over the links of one node; all of it where the algorithm knows no levels
+  Terms inner;  ///< over the links of one node; everything if the algorithm ignores levels
   Terms outer;  ///< over the links between nodes (two-level only)
   [[nodiscard]] Seconds at(double bytes, const CostModel& costs) const;
 };
 [[nodiscard]] Formula formula(Operation operation, Algorithm algorithm,
                               const BuildOptions& options);
-/// The formula as people write it: "2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ".
+/// The formula in the usual notation: "2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ".
 [[nodiscard]] std::string_view formula_text(Operation operation, Algorithm algorithm);
 
-/// No algorithm can need less of each term; the three need not be reached together.
+/// A lower bound for each term; one algorithm need not reach all three at once.
 [[nodiscard]] Terms lower_bound(Operation operation, Rank ranks);
-/// Their sum over the fastest links, what times are compared with: a yardstick that no schedule of the
-/// catalogue goes below.
+/// Their sum over the fastest links, a yardstick for times: no schedule of the catalogue is faster.
 [[nodiscard]] Seconds lower_bound(Operation operation, Rank ranks, const Payload& payload,
                                   const CostModel& costs);
 
@@ -109,9 +105,8 @@ struct Choice {
   Seconds predicted;
 };
 
-/// Ranks the algorithms of an operation by predicted time: by their formulas where all links are
-/// alike, else by timing their schedules. Remembers what it has computed; one Selector may be used
-/// from many threads.
+/// Ranks the algorithms of an operation by predicted time: by their formulas if all links are alike, otherwise by
+/// timing their schedules. Caches its results; many threads may share one Selector.
 class Selector {
  public:
   explicit Selector(CostModel costs);
@@ -124,14 +119,13 @@ class Selector {
     Rank ranks = 1;
     Rank root = 0;
     Bytes bytes{};
-    std::vector<Algorithm> among = {};  ///< empty: all that do the operation
+    std::vector<Algorithm> among = {};  ///< empty: all that implement the operation
   };
-  /// Fastest first; equal times keep the catalogue's order. Algorithms that do not keep the ranks
-  /// alike come last, whatever their time. The reference stays good as long as the Selector.
+  /// Fastest first; ties keep the catalogue's order. Algorithms that do not leave identical bits on all ranks come
+  /// last, whatever their time. The reference is valid as long as the Selector lives.
   const std::vector<Choice>& rank(const Query& query);
 
-  /// Why the first is first: its terms, which of them dominates, and how far the next one is
-  /// behind.
+  /// Why the first is first: its terms, which of them dominates, and by how much it beats the next one.
   [[nodiscard]] std::string explain(const Query& query);
 
   [[nodiscard]] const CostModel& costs() const;

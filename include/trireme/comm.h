@@ -1,6 +1,6 @@
-// Comm: collectives and messages between the ranks of a job, on threads, on processes of one host
-// and across hosts. Every operation is checked: ranks that disagree get an error that shows who
-// called what, and a rank that dies or stops is named to all that wait for it.
+// Comm: collectives and messages between the ranks of a job: threads, processes on one host, or processes across hosts.
+// Every operation is checked: ranks that disagree get an error that shows who called what, and if a rank dies or stops,
+// every rank waiting for it gets an error that names it.
 //
 //   #include <trireme/comm.h>
 //   int main() {
@@ -10,8 +10,8 @@
 //     });
 //   }
 //
-// Threads. A World belongs to one rank. One thread at a time makes calls on a World and its Groups;
-// what start() began continues on a thread of the World.
+// Threads. A World belongs to one rank. One thread at a time may call a World and its Groups; operations begun by
+// start() continue on a thread of the World.
 #pragma once
 
 #include <array>
@@ -38,23 +38,23 @@ namespace trireme {
 
 /// What went wrong between ranks.
 enum class CommFault {
-  Mismatch,  ///< ranks called different things
+  Mismatch,  ///< ranks made different calls
   Died,      ///< a rank's process ended without leaving
   Stopped,   ///< a rank gave no sign of life for the deadline
-  Left,      ///< a rank left the world while others waited for it
+  Left,      ///< a rank left the world while others were waiting for it
   Late,      ///< a rank is alive but did not reach the operation in time
-  Corrupt,   ///< bytes that arrived are not what was sent
+  Corrupt,   ///< the bytes received are not the bytes sent
   Dead,      ///< the group failed earlier; shrink() it
 };
 
-/// An operation failed because of another rank. what() names the operation, the ranks and what each
-/// was doing. The group is dead afterwards: every call on it throws until shrink() makes a new one.
+/// An operation failed because of another rank. what() names the operation, the ranks and what each was doing. The
+/// group has failed: every later call on it throws until shrink() makes a new one.
 class CommError : public Error {
  public:
   CommError(CommFault fault, std::vector<Rank> culprits, const std::string& message)
       : Error(ErrorKind::Peer, message), fault_(fault), culprits_(std::move(culprits)) {}
   [[nodiscard]] CommFault fault() const noexcept { return fault_; }
-  /// World ranks at fault, as far as known.
+  /// The world ranks at fault, as far as known.
   [[nodiscard]] const std::vector<Rank>& culprits() const noexcept { return culprits_; }
 
  private:
@@ -68,11 +68,11 @@ class GroupCore;
 class WorldCore;
 }  // namespace comm
 
-/// Something that was started. Dropping it does not stop it: the destructor waits for the end, and
-/// swallows its error. Buffers must stay as they are until it is done. Must not outlive its World.
+/// An operation in flight. Dropping it does not cancel it: the destructor waits for it to complete and swallows its
+/// error. Do not touch its buffers until then. Must not outlive its World.
 class Pending {
  public:
-  Pending() = default;  ///< done from the beginning
+  Pending() = default;  ///< already complete
   explicit Pending(std::shared_ptr<comm::Job> job);
   ~Pending();
   Pending(Pending&&) noexcept;
@@ -81,39 +81,39 @@ class Pending {
   Pending& operator=(const Pending&) = delete;
 
   [[nodiscard]] bool done() const;
-  /// Returns when it is done; throws what went wrong. As patient as a blocking call.
+  /// Returns when the operation completes; throws its error. Waits as long as a blocking call does.
   void wait();
-  /// False if it was not done in time; it continues, and may be waited for again.
+  /// False if the operation did not complete in time; it continues, and may be waited for again.
   [[nodiscard]] bool wait(Seconds at_most);
 
  private:
   std::shared_ptr<comm::Job> job_;
 };
 
-/// An ordered set of ranks that do operations together. All ranks of a group make the same calls in
-/// the same order. A copy is the same group. Must not outlive its World.
+/// An ordered set of ranks that run collectives together. All ranks of a group make the same calls in the same order. A
+/// copy refers to the same group. Must not outlive its World.
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::GroupCore> core);
 
   [[nodiscard]] Rank rank() const;  ///< this rank's place in the group
   [[nodiscard]] Rank size() const;
-  /// The world's ranks, by place in the group.
+  /// World ranks, indexed by rank in the group.
   [[nodiscard]] const std::vector<Rank>& world_ranks() const;
 
-  /// Does the call; returns when this rank's buffers are free and its result is there. Throws
-  /// CommError, or Error(Usage) if this rank's call cannot be: then the others get a CommError that says
-  /// so, and the group is dead.
+  /// Runs the call; returns when this rank's result is ready and its buffers may be reused. Throws CommError, or
+  /// Error(Usage) if this rank's call is invalid: the other ranks then get a CommError that says so, and the group has
+  /// failed.
   void run(const Call& call);
-  /// Begins the call. Calls of one group are done in the order in which they were made.
+  /// Starts the call. Calls on one group run in the order in which they were made.
   [[nodiscard]] Pending start(const Call& call);
   /// Returns when all ranks have called it.
   void barrier();
 
-  /// Messages between two ranks. A message goes to the receive with its source and tag; those of
-  /// one source and tag arrive in order. The lengths must be equal. send returns when the buffer is
-  /// free, which may be before the other side receives. Of a message over 64 KiB that is begun by start_send only the
-  /// beginning goes before the other side receives: none of its memory is taken.
+  /// Point-to-point messages. A message matches the receive with its source and tag; messages with the same source and
+  /// tag arrive in order. The lengths must be equal. send returns when the buffer may be reused, possibly before the
+  /// other side receives. start_send sends only the beginning of a message over 64 KiB until the other side receives,
+  /// so that an unexpected message takes none of the receiver's memory.
   template <class T>
   void send(std::span<const T> data, Rank to, std::int32_t tag = 0) {
     send_bytes(std::as_bytes(data), kDTypeOf<std::remove_const_t<T>>, to, tag);
@@ -135,21 +135,21 @@ class Group {
   [[nodiscard]] Pending start_receive(std::span<std::byte> data, DType dtype, Rank from,
                                       std::int32_t tag);
 
-  /// New groups, one for each color; ranks ordered by key, then by their place here. Every rank of
-  /// this group calls it.
+  /// New groups, one per color; ranks are ordered by key, then by their rank in this group. Every rank of this group
+  /// must call it.
   [[nodiscard]] Group split(std::int64_t color, std::int64_t key = 0);
-  /// The group of these places of this group, in this order. Called by just those ranks; ranks that
-  /// make several such groups make them in the same order.
+  /// The group of these ranks of this group, in this order. Only those ranks call it; ranks that create several such
+  /// groups create them in the same order.
   [[nodiscard]] Group subset(const std::vector<Rank>& places);
-  /// A working group of those that are left, after a failure: every survivor calls it. Returns once all survivors came
-  /// and agree on who they are: all that return have the same members. Members that are known to be dead do not count;
-  /// of the rest, ranks continue that reach more than half of them, or exactly half with the lowest rank. All others get
-  /// CommError(Stopped) and must not continue: a cut network, or a rank that stood still and wakes up, never leads to two
-  /// groups. Throws CommError(Late) if a rank that is alive does not call it in time. On a group that has not failed it
-  /// fails the group on all members first.
+  /// A working group of the survivors of a failure; every survivor calls it. Returns once all survivors have called it
+  /// and agree on the membership: every rank that returns has the same members. Members known to be dead do not count;
+  /// of the rest, ranks continue if they reach more than half, or exactly half including the lowest rank. All others
+  /// get CommError(Stopped) and must not continue: neither a network partition nor a rank that was suspended and wakes
+  /// up ever leads to two groups. Throws CommError(Late) if a live rank does not call it in time. On a group that has
+  /// not failed, it first fails the group on all members.
   [[nodiscard]] Group shrink();
 
-  /// What a call would be done by: "direct", "ring", …
+  /// The method that a call would use: "direct", "ring", …
   [[nodiscard]] std::string method_of(const Call& call) const;
 
  private:
@@ -158,9 +158,8 @@ class Group {
   std::shared_ptr<comm::GroupCore> core_;
 };
 
-/// Elements in memory that all ranks of this host can read, so that collectives on them move each
-/// byte the least number of times. Zero when made. Freed with the object, which must not outlive its
-/// World.
+/// Elements in memory that all ranks of this host can access, so that collectives on them copy as little as possible.
+/// Zero-initialized. Freed with the object, which must not outlive its World.
 template <class T>
 class SharedSpan {
  public:
@@ -180,60 +179,59 @@ class SharedSpan {
 /// How ranks reach one another.
 enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 [[nodiscard]] std::string_view name(TransportKind kind);
-/// Throws Error(Usage) that lists the names.
+/// Throws Error(Usage) listing the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
-/// Whether this build has it: ucx is left out where the library was not there.
+/// Whether this build includes it: ucx is omitted if the library was not found.
 [[nodiscard]] bool is_built(TransportKind kind);
 
-/// The same on all ranks of a world; only `join_timeout`, `bind`, `on_step`, `costs` and `tuning` may
-/// differ. Ranks that were started with different options all get an Error that names the difference.
+/// Must be equal on all ranks of a world, except for `join_timeout`, `bind`, `on_step`, `costs` and `tuning`. If they
+/// differ, all ranks get an Error that names the difference.
 struct WorldOptions {
-  /// A rank that gives no sign of life for this long counts as stopped. Derived: heartbeats every
-  /// eighth of it; an operation waits 30 times this long for a rank that is alive but does not join.
+  /// A rank that gives no sign of life for this long counts as stopped. Other timeouts derive from it: heartbeats are
+  /// sent every eighth of it; an operation waits 30 times this long for a live rank that does not join.
   Seconds deadline{2.0};
   /// How long to wait for all ranks to join.
   Seconds join_timeout{60.0};
   /// Automatic: shared memory inside a host, TCP between hosts.
   TransportKind transport = TransportKind::Automatic;
-  /// Whether what goes over TCP (to the store and between ranks) is encrypted and protected against
-  /// changes: TLS 1.3, with keys made from the job's secret. Shared memory inside a host is not.
+  /// Whether TCP traffic (to the store and between ranks) is encrypted and authenticated: TLS 1.3, with keys derived
+  /// from the job's secret. Does not cover shared memory inside a host.
   bool encrypt = false;
-  /// Which messages carry a checksum: none, those that cross a network, or all. Direct operations
-  /// send no messages and have none. Under `encrypt`, Network adds none: TLS has better ones.
+  /// Which messages carry a checksum: none, those that cross a network, or all. Direct operations send no messages, so
+  /// they have none. With `encrypt`, Network adds none: TLS already authenticates the data.
   enum class Checksums { Off, Network, All } checksums = Checksums::Network;
   /// TCP connections to each peer on another host; long messages use all of them.
   int connections = 2;
-  /// Where to listen, for peers on other hosts: the address of this machine at which they reach it
-  /// (so not 0.0.0.0). With the default, ranks on other hosts cannot connect.
+  /// The address to listen on for peers on other hosts: one at which they can reach this machine (not 0.0.0.0). With
+  /// the default, ranks on other hosts cannot connect.
   std::string bind = "127.0.0.1";
-  /// Told when this rank enters step `step` (from 0) of an operation done by messages: for traces and
-  /// tests. Called on whatever thread drives the operation.
+  /// Called when this rank enters step `step` (from 0) of an operation that uses messages, for traces and tests. Runs
+  /// on whichever thread drives the operation.
   std::function<void(Operation operation, std::size_t step)> on_step{};
-  /// What the host costs, as `trireme probe` measures it: methods are chosen by what they should take.
-  /// Absent: direct wherever that can be done, else by built-in costs of messages. All ranks go by what
-  /// rank 0 was given.
+  /// The host's costs as measured by `trireme probe`, used to choose methods by predicted time. Absent: direct wherever
+  /// possible, otherwise by built-in message costs. All ranks use rank 0's value.
   std::optional<HostCosts> costs{};
-  /// What overrides that choice, where it has a row. All ranks go by what rank 0 was given.
+  /// Overrides that choice where it has a row. All ranks use rank 0's value.
   Tuning tuning{};
 };
 
-/// What a rank's messages have carried to others, in bytes: its data, without headers and the library's own messages to
-/// itself. A direct operation, in which ranks read one another's memory, sends none.
+/// The bytes that a rank's messages have carried to others: payload only, without headers or the library's internal
+/// messages. A direct operation, in which ranks read one another's memory, sends none.
 struct SentBytes {
   static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;
   std::array<std::int64_t, kOperations> by_operation{};  ///< collectives, by Operation
-  std::int64_t messages = 0;                             ///< sends
+  std::int64_t messages = 0;                             ///< point-to-point
 
   [[nodiscard]] std::int64_t of(Operation operation) const {
     return by_operation.at(static_cast<std::size_t>(operation));
   }
 };
 
-/// This rank's part in a job.
+/// One rank's view of a job.
 class World {
  public:
   explicit World(std::unique_ptr<comm::WorldCore> core);
-  /// Leaves: tells the others, and ends what was started. Never throws, never waits longer than the
+  /// Leaves the world: notifies the others and ends operations in flight. Never throws, never waits longer than the
   /// deadline.
   ~World();
   World(World&&) noexcept;
@@ -247,9 +245,9 @@ class World {
   [[nodiscard]] Group& all();
   /// The ranks of each host, by host.
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const;
-  /// "in-process", "shm", "tcp", "ucx": how this rank reaches that one.
+  /// How this rank reaches that one: "in-process", "shm", "tcp" or "ucx".
   [[nodiscard]] std::string_view reaches(Rank peer) const;
-  /// Since it joined.
+  /// Since this rank joined.
   [[nodiscard]] SentBytes bytes_sent() const;
 
   /// Throws Error(System) if memory is short, Error(Usage) in a world whose ranks share none (transports tcp and ucx).
@@ -266,21 +264,22 @@ class World {
   [[nodiscard]] void* allocate_bytes(std::int64_t bytes);
   [[nodiscard]] std::function<void(void*)> releaser();
   std::unique_ptr<comm::WorldCore> core_;
-  std::unique_ptr<Group> all_;  ///< before core_ when destroyed: it refers to it
+  std::unique_ptr<Group> all_;  ///< refers to core_, so destroyed before it
 };
 
-/// How a rank finds its world when something else started it.
+/// How a rank finds its world when it was started externally.
 struct JoinOptions {
   Rank rank = 0;
   Rank size = 1;
-  /// "host:port" of the store where ranks meet; rank 0 serves it there.
+  /// "host:port" of the store through which ranks find one another; rank 0 serves it there.
   std::string store{};
-  /// 64 hexadecimal digits, the same on all ranks; who does not have them is not let in.
+  /// 64 hexadecimal digits, the same on all ranks. Processes without them are rejected.
   std::string secret{};
 };
-/// Returns when all ranks have joined. Throws Error(Peer) that names the missing ranks, or Error(System),
-/// if that takes longer than WorldOptions::join_timeout.
+/// Returns when all ranks have joined. Throws Error(Peer) naming the missing ranks, or Error(System), if that takes
+/// longer than WorldOptions::join_timeout.
 [[nodiscard]] World join(const JoinOptions& where, const WorldOptions& options = {});
+<<<<<<< HEAD
 /// Which rank of a job this process is, according to the launcher that started it.
 struct LaunchedRank {
   std::string launcher{};  ///< "Open MPI"; "" if it was started alone
@@ -293,20 +292,24 @@ struct LaunchedRank {
 /// Joins by the variables of torchrun, mpirun (Open MPI, MPICH), srun, or TRIREME_RANK, TRIREME_SIZE,
 /// TRIREME_STORE and TRIREME_SECRET; alone if there are none. `variable` looks one up: libraries do not
 /// read the environment. Throws Error(Usage) if two sources disagree.
+=======
+/// Joins using the environment variables of torchrun, mpirun (Open MPI, MPICH) or srun, or TRIREME_RANK, TRIREME_SIZE,
+/// TRIREME_STORE and TRIREME_SECRET; as a world of one if none are set. `variable` looks one up: libraries do not read
+/// the environment. Throws Error(Usage) if two sources disagree.
+>>>>>>> words
 [[nodiscard]] World join(
     const std::function<std::optional<std::string>(const std::string&)>& variable,
     const WorldOptions& options = {});
 
-/// Runs `body` as `ranks` threads of this process, each with its own World, and waits for all. A rank
-/// that throws leaves its world, so the others do not wait for it; the error of the lowest rank that
-/// threw is thrown again, a CommError only if there is no other.
+/// Runs `body` on `ranks` threads of this process, each with its own World, and waits for all. A rank that throws
+/// leaves its world, so the others do not wait for it. Rethrows the error of the lowest rank that threw, a CommError
+/// only if there is no other.
 void run_threads(Rank ranks, const std::function<void(World&)>& body,
                  const WorldOptions& options = {});
 
-/// Runs `body` as `ranks` processes of this host, forked from this one, and waits for all. Call it
-/// before making any thread. Returns 0 if every rank returned, else 1; a rank's error is written to
-/// standard error after its number. The others are ended if a rank fails and they do not end by
-/// themselves; none outlives this call, nor this process.
+/// Runs `body` in `ranks` processes on this host, forked from this one, and waits for all. Call it before creating any
+/// thread. Returns 0 if every rank returned, else 1; writes each rank's error to standard error, prefixed with its
+/// number. If a rank fails, terminates those that do not end by themselves. No rank outlives this call or this process.
 int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options = {});
 
 }  // namespace trireme

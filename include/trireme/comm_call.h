@@ -1,8 +1,8 @@
 // Call: one collective operation on buffers, as a value. Make it with allreduce(…), broadcast(…), …
-// and hand it to Group::run or Group::start.
+// and pass it to Group::run or Group::start.
 //
-// Buffers are spans of the caller's; they must live until the call is done. An input and an output
-// are the same memory ("in place", see each function) or do not overlap.
+// Buffers are spans owned by the caller; they must live until the call completes. An input and an
+// output are either the same memory ("in place", see each function) or do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace trireme {
 
-/// How values of several ranks become one. Average is the sum divided by the number of ranks. The
-/// bitwise ones are for integers. f16 and bf16 are added up in f32 and rounded once.
+/// How the values of several ranks are combined. Average is the sum divided by the number of ranks.
+/// The bitwise ones are for integers. f16 and bf16 accumulate in f32 and round once.
 enum class Reduction : std::uint8_t { Sum, Product, Min, Max, Average, BitAnd, BitOr, BitXor };
 [[nodiscard]] std::string_view name(Reduction reduction);
-/// Throws Error(Usage) that lists the names.
+/// Throws Error(Usage) listing the names.
 [[nodiscard]] Reduction parse_reduction(std::string_view text);
 
-/// A reduction of your own: associative and commutative. Ranks must give the same name.
+/// A user-defined reduction: associative and commutative. All ranks must pass the same name.
 struct UserReduction {
   std::string name;
   /// into[i] becomes into[i] (+) from[i], for `count` elements of the call's dtype.
@@ -35,16 +35,16 @@ struct UserReduction {
 
 /// In which order contributions are combined.
 enum class Order : std::uint8_t {
-  Any,    ///< as the algorithm has it: all ranks get the same bits (but by naive and whole-ring),
-          ///< another algorithm may give others
-  Fixed,  ///< by one balanced tree over the ranks 0, 1, …: the same bits whatever the algorithm,
+  Any,    ///< any order: all ranks get the same bits (except with naive and whole-ring), but
+          ///< another algorithm may give different ones
+  Fixed,  ///< one balanced tree over the ranks 0, 1, …: the same bits whatever the algorithm,
           ///< transport and placement of ranks on hosts
 };
 
-/// What does a call: chosen by predicted time, or asked for.
+/// How a call is executed: chosen by predicted time, or requested.
 struct Method {
   enum class Kind : std::uint8_t { Automatic, Direct, Scheduled } kind = Kind::Automatic;
-  Algorithm algorithm = Algorithm::Ring;  ///< where Scheduled
+  Algorithm algorithm = Algorithm::Ring;  ///< if Scheduled
 
   /// By reading and writing peers' memory; only for groups on one host.
   [[nodiscard]] static Method direct() { return {Kind::Direct, {}}; }
@@ -55,17 +55,16 @@ struct Method {
 };
 /// "automatic", "direct", or the algorithm's name.
 [[nodiscard]] std::string_view name(const Method& method);
-/// Throws Error(Usage) that lists the names.
+/// Throws Error(Usage) listing the names.
 [[nodiscard]] Method parse_method(std::string_view text);
 
 struct CallOptions {
   Reduction reduction = Reduction::Sum;
   const UserReduction* user =
-      nullptr;  ///< instead of `reduction`; must live until the call is done
+      nullptr;  ///< instead of `reduction`; must live until the call completes
   Order order = Order::Any;
   Method method{};
-  const char* site =
-      "";  ///< TRIREME_HERE, for messages; a string that lives as long as the program
+  const char* site = "";  ///< TRIREME_HERE, for messages; a string with static lifetime
 };
 
 /// "file.cpp:12", to pass as CallOptions::site.
@@ -73,7 +72,7 @@ struct CallOptions {
 #define TRIREME_TEXT(x) TRIREME_TEXT_OF(x)
 #define TRIREME_HERE __FILE__ ":" TRIREME_TEXT(__LINE__)
 
-/// See the functions below, which fill it in.
+/// Made by the functions below.
 struct Call {
   Operation operation = Operation::Barrier;
   DType dtype = DType::U8;
@@ -81,9 +80,9 @@ struct Call {
   std::span<const std::byte> input{};
   std::span<std::byte> output{};
   /// Elements of each rank's block (scatter, gather, all-gather, reduce-scatter), or what this rank
-  /// has for each (all-to-all). Empty: all blocks are equal.
+  /// sends to each (all-to-all). Empty: all blocks are equal.
   std::vector<std::int64_t> counts{};
-  /// All-to-all with counts: what each rank has for this one.
+  /// All-to-all with counts: what this rank receives from each.
   std::vector<std::int64_t> receive_counts{};
   CallOptions options{};
 };
@@ -134,16 +133,15 @@ Call scatter(std::span<const T> input, std::span<T> output, Rank root,
   return detail::make_call<T>(Operation::Scatter, input, output, root, options);
 }
 
-/// The root gets all inputs, in the order of ranks; elsewhere `output` is ignored. In place at
-/// the root: `input` is its block of `output`.
+/// The root gets all inputs, in rank order; elsewhere `output` is ignored. In place at the root:
+/// `input` is its block of `output`.
 template <class T>
 Call gather(std::span<const T> input, std::span<T> output, Rank root,
             const CallOptions& options = {}) {
   return detail::make_call<T>(Operation::Gather, input, output, root, options);
 }
 
-/// Every rank gets all inputs, in the order of ranks. In place: `input` is this rank's block of
-/// `output`.
+/// Every rank gets all inputs, in rank order. In place: `input` is this rank's block of `output`.
 template <class T>
 Call allgather(std::span<const T> input, std::span<T> output, const CallOptions& options = {}) {
   return detail::make_call<T>(Operation::Allgather, input, output, 0, options);
@@ -163,15 +161,16 @@ Call alltoall(std::span<const T> input, std::span<T> output, const CallOptions& 
   return detail::make_call<T>(Operation::Alltoall, input, output, 0, options);
 }
 
-/// The same call with blocks of these sizes, in elements, by rank; all ranks give the same. For
-/// scatter, gather, all-gather and reduce-scatter.
+/// The same call with blocks of these sizes, in elements, by rank; all ranks pass the same counts.
+/// For scatter, gather, all-gather and reduce-scatter.
 [[nodiscard]] Call with_counts(Call call, std::vector<std::int64_t> counts);
-/// The same all-to-all with blocks of different sizes: what this rank has for each rank, and what
-/// each rank has for this one. Not in place.
+/// The same all-to-all with blocks of different sizes: what this rank sends to each, and what it
+/// receives from each. Not in place.
 [[nodiscard]] Call with_counts(Call call, std::vector<std::int64_t> send,
                                std::vector<std::int64_t> receive);
 
-/// How `elements` are cut evenly over `ranks`: sizes differ by at most one, the longer ones first.
+/// How `elements` are split evenly over `ranks`: sizes differ by at most one, the longer ones
+/// first.
 [[nodiscard]] std::vector<std::int64_t> even_counts(std::int64_t elements, Rank ranks);
 
 }  // namespace trireme

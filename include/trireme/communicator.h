@@ -12,12 +12,13 @@ namespace trireme {
 
 class Communicator {
  public:
-  /// Every rank of the world calls it, with the same mesh of as many devices. Rank r of the world is rank r of the
-  /// mesh. The world must live as long. Throws Error(Usage) if the sizes differ.
+  /// Collective: every rank of the world calls it with the same mesh, which has as many devices as the world has ranks.
+  /// Rank r of the world is rank r of the mesh. The world must outlive this object. Throws Error(Usage) if the sizes
+  /// differ.
   Communicator(World& world, const Mesh& mesh);
 
   [[nodiscard]] World& world() noexcept { return world_; }
-  /// The ranks that differ from this one along the axis only. Throws Error(Usage) if there is no such axis.
+  /// The ranks that differ from this one only along the axis. Throws Error(Usage) if there is no such axis.
   [[nodiscard]] Group& along(std::string_view axis);
 
  private:

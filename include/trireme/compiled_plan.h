@@ -1,5 +1,5 @@
-// CompiledPlan: what a graph compiles to under a plan: the partition and the program of each rank. A run makes it once,
-// then verifies it, measures its memory, executes it, counts its bytes and prints it.
+// CompiledPlan: what a graph compiles to under a plan: the partition and the program of each rank. A run compiles it
+// once, then verifies it, measures its memory, executes it, counts its bytes and prints it.
 //
 // Immutable; any thread.
 #pragma once
@@ -42,7 +42,7 @@ class CompiledPlan {
   /// Whether a rank stores the value, whole or a shard: it has the value's pipeline stage.
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
-  /// What is wrong with the programs taken together (verify_together()); empty if they run to their end. Requires that
+  /// The problems of the programs taken together (verify_together()); empty if they run to completion. Requires that
   /// all ranks were compiled.
   [[nodiscard]] std::vector<std::string> problems() const;
 
@@ -55,7 +55,7 @@ class CompiledPlan {
   PipelineTable table_;
   std::unique_ptr<Partition> partition_;
   int first_rank_ = 0;
-  std::vector<Program> programs_;  ///< of first_rank_ and those that follow
+  std::vector<Program> programs_;  ///< of first_rank_ and up
 };
 
 /// How many plans this process has compiled, so that a test can show that a run compiles its step once.

@@ -1,4 +1,4 @@
-// The device that every machine has.
+// The CPU device.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace trireme {
 
-/// What the loops over data are compiled for. (Products and convolutions of oneDNN choose for themselves.)
+/// The instruction set that the kernels' loops are compiled for. (oneDNN chooses its own for matrix products and
+/// convolutions.)
 enum class Instructions : std::uint8_t { Widest, Baseline, Avx2, Avx512 };
 
 struct CpuOptions {
-  int threads = 0;     ///< 0: one for each core that the process may use
-  bool pinned = true;  ///< each thread to a core of its own
+  int threads = 0;     ///< 0: one per core that the process may use
+  bool pinned = true;  ///< each thread to its own core
   Instructions instructions = Instructions::Widest;
 };
 
-/// Whether this processor has them.
+/// Whether this processor supports them.
 [[nodiscard]] bool has_instructions(Instructions instructions);
 
-/// Kernels run on OpenMP's threads. Throws Error(Usage) if the processor lacks the instructions. Threads are not
-/// pinned where there are fewer cores.
+/// Kernels run on OpenMP threads. Throws Error(Usage) if the processor lacks the instructions. Threads are not pinned
+/// if there are fewer cores than threads.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
 
 /// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.

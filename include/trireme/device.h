@@ -1,6 +1,6 @@
-// Device: what runs kernels and holds memory. Everything above reaches a backend only through this.
+// Device: runs kernels and owns memory. Higher layers reach a backend only through this interface.
 //
-// One thread at a time uses a device and what it made.
+// A device and the objects it creates are used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// What a kernel is asked for: an op, its constants, and its operands' types.
+/// Which kernel is requested: an op, its constants, and its operands' types.
 struct KernelRequest {
   const Op* op = nullptr;
   Attributes attributes{};
@@ -22,25 +22,25 @@ struct KernelRequest {
   std::vector<TensorType> outputs{};
 };
 
-/// Where its operands are. They stay there as long as the kernel.
+/// The addresses of its operands, fixed for the kernel's lifetime.
 struct KernelMemory {
   std::vector<const std::byte*> inputs{};
   std::vector<std::byte*> outputs{};
   std::byte* workspace = nullptr;
 };
 
-/// An op made ready for operands at fixed places.
+/// An op prepared for operands at fixed addresses.
 class Kernel {
  public:
   Kernel() = default;
   virtual ~Kernel() = default;
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
-  /// Does it, or begins it on a device with a stream of its own. Allocates nothing.
+  /// Runs the kernel, or enqueues it on a device with its own stream. Does not allocate.
   virtual void run() = 0;
 };
 
-/// A kernel before its operands have places: how much scratch it needs while it runs.
+/// A kernel before its operands have addresses: knows how much scratch memory it needs to run.
 class PreparedKernel {
  public:
   PreparedKernel() = default;
@@ -51,7 +51,7 @@ class PreparedKernel {
   [[nodiscard]] virtual std::unique_ptr<Kernel> bind(const KernelMemory& memory) = 0;
 };
 
-/// Memory of a device. Given back with it.
+/// Device memory, freed on destruction.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -69,15 +69,19 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] virtual std::string name() const = 0;
+<<<<<<< HEAD
   /// The share of its machine's cores that it computes on; 0: it has hardware of its own.
   [[nodiscard]] virtual double machine_share() const { return 0; }
   /// Zero when made. Throws Error(System) with the amount if there is not enough.
+=======
+  /// Zero-initialized. Throws Error(System) with the amount if there is not enough.
+>>>>>>> words
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Bytes bytes) = 0;
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
-  /// Throws Error(Usage) that names the op and the types if the device cannot do it.
+  /// Throws Error(Usage) naming the op and the types if the device does not support it.
   [[nodiscard]] virtual std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) = 0;
-  /// Returns when all that was begun is done.
+  /// Returns when all enqueued work is done.
   virtual void synchronize() = 0;
 };
 

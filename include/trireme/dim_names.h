@@ -1,5 +1,4 @@
-// Names for the dimensions of values: batch, sequence, heads, … Whoever spreads a computation over devices says
-// which of them are cut.
+// Names for the dimensions of values: batch, sequence, heads, … A plan shards dimensions by name.
 #pragma once
 
 #include <map>

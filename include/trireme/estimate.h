@@ -1,14 +1,14 @@
-// Estimates: how many parameters a transformer has, how many FLOPs and bytes its training takes, what a device
-// could reach at best, and how a measured time compares. Closed formulas where people use them, and counts of the
-// real graph beside them. All functions are pure and may be called from any thread.
+// Estimates: how many parameters a transformer has, how many FLOPs and bytes its training takes, the best that a device
+// could reach, and how a measured time compares. The usual closed formulas, and counts on the real graph next to them.
+// All functions are pure and may be called from any thread.
 //
-// Three conventions of FLOPs, and a thumb rule; every number says which it is. Only multiply-adds of matrix
-// products and of attention count, 2 FLOPs each; a backward is two forwards.
+// Three conventions for counting FLOPs, and a rule of thumb; every number says which it uses. Only multiply-adds of
+// matrix products and of attention count, 2 FLOPs each; a backward pass is two forward passes.
 //
-//   model     3 forwards: what the mathematics needs. MFU counts these
+//   model     3 forward passes: what the mathematics needs. MFU counts these
 //   causal    the same, with half of the attention: what a causal mask leaves
-//   hardware  what is executed: the model's, and what is computed again. HFU counts these
-//   6N        6 FLOPs for each active parameter and token
+//   hardware  what is executed: the model's FLOPs plus recomputation. HFU counts these
+//   6N        6 FLOPs per active parameter and token
 #pragma once
 
 #include <array>
@@ -27,43 +27,43 @@
 
 namespace trireme {
 
-// What is estimated.
+// What to estimate.
 
-/// The sizes of a transformer. Says more than make_model can build; estimates need no graph.
+/// The sizes of a transformer. Covers more than make_model can build; estimates need no graph.
 struct Architecture {
   ModelConfig model{};
-  std::int64_t expert_hidden = 0;  ///< of one expert; 0: as `model.hidden`
+  std::int64_t expert_hidden = 0;  ///< of one expert; 0: same as `model.hidden`
 
   [[nodiscard]] bool is_mixture() const noexcept { return model.experts > 1; }
   /// Blocks with experts, and without.
   [[nodiscard]] std::int64_t mixture_blocks() const noexcept;
   [[nodiscard]] std::int64_t dense_blocks() const noexcept;
   [[nodiscard]] std::int64_t hidden_of_expert() const noexcept;
-  /// Whether make_model(model) is this architecture.
+  /// Whether make_model(model) builds this architecture.
   [[nodiscard]] bool is_buildable() const noexcept;
-  /// Throws Error(Usage) that names the numbers that do not go together.
+  /// Throws Error(Usage) naming the numbers that are inconsistent.
   void verify() const;
 };
 
-/// The presets of model.h and published models beyond: "gpt3-175b", "llama3-70b", "llama4-maverick", …
+/// The presets of model.h plus other published models: "gpt3-175b", "llama3-70b", "llama4-maverick", …
 [[nodiscard]] std::vector<std::string> architecture_names();
-/// Throws Error(Usage) that names the nearest, or lists them.
+/// Throws Error(Usage) naming the nearest match, or listing all.
 [[nodiscard]] Architecture architecture(std::string_view name);
 
 // Parameters.
 
 struct ParameterCount {
-  std::int64_t embedding = 0;     ///< of tokens and, where they are learned, of positions
+  std::int64_t embedding = 0;     ///< token and, if learned, position embeddings
   std::int64_t attention = 0;     ///< projections, with their biases
   std::int64_t feed_forward = 0;  ///< of blocks without experts, and shared experts
   std::int64_t experts = 0;       ///< the routed ones
   std::int64_t routers = 0;
   std::int64_t norms = 0;
-  std::int64_t head = 0;  ///< the output layer; 0 if it is the embedding
+  std::int64_t head = 0;  ///< the output layer; 0 if tied to the embedding
   std::int64_t experts_for_a_token = 0;
 
   [[nodiscard]] std::int64_t total() const noexcept;
-  /// What one token passes.
+  /// The parameters that one token uses.
   [[nodiscard]] std::int64_t active() const noexcept;
 };
 [[nodiscard]] ParameterCount count_parameters(const Architecture& architecture);
@@ -74,8 +74,8 @@ struct ParameterCount {
 /// projections 8h²L, attention 4shL, feed-forward 16h²L, logits 2hV.
 struct TokenFlops {
   double projections = 0;   ///< queries, keys, values, output
-  double attention = 0;     ///< scores, and the sum of values that they weigh; no mask
-  double feed_forward = 0;  ///< of a mixture: of the chosen and the shared experts
+  double attention = 0;     ///< scores, and the weighted sum of values; no mask
+  double feed_forward = 0;  ///< for a mixture of experts: the chosen and the shared experts
   double routers = 0;
   double logits = 0;
 
@@ -88,8 +88,8 @@ struct TokenFlops {
 struct TrainingFlops {
   double model = 0;
   double causal = 0;
-  /// By the usual formula: full recomputation is a fourth forward of the layers, but not of the logits;
-  /// selective one of the attention. A graph's own count is in GraphEstimate.
+  /// By the usual formula: full recomputation adds a forward pass of the layers, but not of the logits; selective adds
+  /// one of attention. GraphEstimate has the exact count of a graph.
   double hardware = 0;
   double six_n = 0;
 };
@@ -98,20 +98,20 @@ struct TrainingFlops {
 
 // Roofline.
 
-/// FLOPs for each byte that moves between memory and the device: 2MNK FLOPs over three matrices; n FLOPs over
-/// reading and writing n elements.
+/// FLOPs per byte moved between memory and device: 2MNK FLOPs over three matrices; n FLOPs over reading and writing n
+/// elements.
 [[nodiscard]] double matmul_intensity(double m, double n, double k, double element_bytes);
 [[nodiscard]] double elementwise_intensity(double flops_per_element, double element_bytes);
 
 enum class Bound : std::uint8_t { Compute, Memory };
 [[nodiscard]] std::string_view to_text(Bound bound);
 
-/// A device at its best: it computes at `peak`, or waits for its memory.
+/// A device at its best: either compute-bound at `peak`, or memory-bound.
 struct Roofline {
   FlopRate peak{};
   ByteRate bandwidth{};
 
-  /// FLOPs per byte from which on computing takes longer than moving.
+  /// FLOPs per byte above which a kernel is compute-bound.
   [[nodiscard]] double ridge() const noexcept { return peak.count / bandwidth.count; }
   [[nodiscard]] FlopRate attainable(double intensity) const noexcept;
   [[nodiscard]] Seconds time(double flops, double bytes) const noexcept;
@@ -122,14 +122,14 @@ struct Roofline {
 
 // Utilization.
 
-/// The share of the peak of all devices that so many FLOPs in this time are: MFU of the model's FLOPs, HFU of the
-/// hardware's. 1e12 FLOPs in 10 s at 1e13 FLOP/s are 0.01.
+/// The share of the devices' combined peak that these FLOPs in this time represent: MFU for model FLOPs, HFU for
+/// hardware FLOPs. 1e12 FLOPs in 10 s at 1e13 FLOP/s are 0.01.
 [[nodiscard]] double utilization(double flops, Seconds time, FlopRate peak, double devices = 1);
 
-/// MFU / HFU where a share rho of the forward is computed again: 3 / (3 + rho).
+/// MFU / HFU where a share rho of the forward pass is recomputed: 3 / (3 + rho).
 [[nodiscard]] double mfu_over_hfu(double rho);
 
-/// What is usually reported for a kind of device.
+/// The MFU usually reported for a kind of device.
 struct TypicalMfu {
   double low = 0;
   double high = 0;
@@ -138,13 +138,14 @@ struct TypicalMfu {
 /// Nothing for devices without such figures.
 [[nodiscard]] std::optional<TypicalMfu> typical_mfu(std::string_view device);
 
-/// How long so many FLOPs take on devices that reach `mfu` of their peak; how many it takes to be done in time.
+/// How long this many FLOPs take on devices that reach `mfu` of their peak; how many devices it takes to finish in
+/// time.
 [[nodiscard]] Seconds run_time(double flops, FlopRate peak, double mfu = 1, double devices = 1);
 [[nodiscard]] double devices_needed(double flops, FlopRate peak, double mfu, Seconds time);
 
 // Memory.
 
-/// Bytes for each parameter, whatever the batch.
+/// Bytes per parameter, whatever the batch.
 struct MemoryRecipe {
   std::string name{};
   double parameters = 0;
@@ -157,8 +158,7 @@ struct MemoryRecipe {
 
 // Counted on the graph.
 
-/// Nodes of one kind together. Products of the same sizes are a kind: "matmul 8192x768x3072", rows x inner x
-/// columns.
+/// Nodes of one kind, added up. Products of the same sizes are a kind: "matmul 8192x768x3072", rows x inner x columns.
 struct OpKind {
   std::string name{};
   std::int64_t nodes = 0;
@@ -167,19 +167,19 @@ struct OpKind {
   [[nodiscard]] double intensity() const noexcept { return bytes > 0 ? flops / bytes : 0; }
 };
 
-/// Those with the most bytes first. What is only seen differently (a reshape) is left out.
+/// The kinds with the most bytes first. Excludes views, such as reshapes.
 [[nodiscard]] std::vector<OpKind> op_kinds(const Graph& graph);
-/// The least time of all of them, one after the other.
+/// The roofline time of all of them, run one after the other.
 [[nodiscard]] Seconds least_time(const std::vector<OpKind>& kinds, const Roofline& roofline);
 
 struct GraphEstimate {
   FlopCount flops{};
   std::vector<OpKind> kinds{};
   MemoryUse memory{};
-  Bytes kept{};  ///< activations that wait for the backward
+  Bytes kept{};  ///< activations kept for the backward pass
 };
 
-/// Of a training step's graph. Plans its memory; runs and allocates nothing.
+/// Takes the graph of a training step. Plans its memory; runs and allocates nothing.
 [[nodiscard]] GraphEstimate estimate_graph(const Graph& graph);
 
 struct StepOptions {
@@ -187,13 +187,13 @@ struct StepOptions {
   DType dtype = DType::BF16;
   RecomputeMode recompute = RecomputeMode::None;
   Optimizer optimizer = AdamW{};
-  bool fused = false;  ///< element-wise nodes become one where they follow one another
+  bool fused = false;  ///< fuse adjacent element-wise nodes
 };
 /// The training step of a buildable architecture, as a graph.
 [[nodiscard]] Graph training_step(const Architecture& architecture, const StepOptions& options);
 
-/// The least time, and the MFU and HFU that follow from it. A causal mask saves no time here, and what it hides
-/// counts.
+/// The roofline time, and the MFU and HFU that follow from it. A causal mask saves no time here, and masked FLOPs
+/// count.
 struct RooflineEstimate {
   Seconds time{};
   double mfu = 0;
@@ -201,12 +201,12 @@ struct RooflineEstimate {
 };
 [[nodiscard]] RooflineEstimate at_roofline(const GraphEstimate& graph, const Roofline& roofline);
 
-// Gradients between workers, by bandwidth alone: n bytes, B bytes per second.
+// Gradient exchange between workers, by bandwidth alone: n bytes, B bytes per second.
 
 [[nodiscard]] Seconds server_time(int workers, double bytes,
                                   ByteRate bandwidth);  ///< 2Kn/B, one port
 [[nodiscard]] Seconds tree_server_time(int workers, double bytes,
-                                       ByteRate bandwidth);  ///< 4n/B a level, ⌊log2 K⌋ levels
+                                       ByteRate bandwidth);  ///< 4n/B per level, ⌊log2 K⌋ levels
 [[nodiscard]] Seconds ring_time(int workers, double bytes,
                                 ByteRate bandwidth);  ///< 2(K-1)/K n/B; K shards on K servers too
 

@@ -1,4 +1,4 @@
-// Worked examples: well-known calculations with their inputs, formulas and results, made by the functions of
+// Worked examples: well-known calculations with their inputs, formulas and results, computed by the functions of
 // estimate.h. All functions may be called from any thread.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-/// A line of an example: a number that is given, or one that follows.
+/// A line of an example: a given number, or a derived one.
 struct ExampleLine {
   std::string what{};
-  std::string how{};  ///< the formula with its numbers; empty if it is given
+  std::string how{};  ///< the formula with its numbers; empty if the value is given
   double value = 0;
-  std::string text{};  ///< the value as people write it, with its unit
+  std::string text{};  ///< the value in readable form, with its unit
 };
 
 struct ExampleTable {
@@ -26,24 +26,24 @@ struct ExampleTable {
 
 struct Example {
   std::string name{};   ///< "intensity"
-  std::string label{};  ///< "b1": its number in the list of requirements
+  std::string label{};  ///< "b1": a short label, also accepted by example()
   std::string title{};
   std::vector<ExampleLine> given{};
   std::vector<ExampleLine> results{};
   std::vector<ExampleTable> tables{};
   std::vector<std::string> notes{};
 
-  /// The result of this name. Throws Error(Usage) if there is none.
+  /// The result with this name. Throws Error(Usage) if there is none.
   [[nodiscard]] const ExampleLine& result(std::string_view what) const;
 };
 
 /// All of them, in the order of their labels.
 [[nodiscard]] std::vector<Example> all_examples();
 
-/// By its name or label, in any case. Throws Error(Usage) that names the nearest, or lists them.
+/// By name or label, case-insensitive. Throws Error(Usage) naming the nearest match, or listing all.
 [[nodiscard]] Example example(std::string_view name);
 
-/// A row of the table of how the FLOPs of the OPT models are shared out (percent).
+/// A row of the published table that breaks down the FLOPs of the OPT models (percent).
 struct OptRow {
   std::string name{};
   double flops_per_update = 0;
@@ -53,7 +53,7 @@ struct OptRow {
   double logits = 0;
 };
 
-/// The table is known with a slip: it counts the projections of attention as 2h² + 8sh instead of 8h².
+/// The published table has an error: it counts the projections of attention as 2h² + 8sh instead of 8h².
 enum class OptFormula { AsPrinted, Corrected };
 [[nodiscard]] std::array<OptRow, 8> opt_table(OptFormula formula);
 

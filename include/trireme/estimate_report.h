@@ -1,4 +1,5 @@
-// All estimates of one model on one device, computed once and shown as text or JSON. Any thread.
+// All estimates of one model on one device, computed once and shown as text or JSON. Callable from
+// any thread.
 #pragma once
 
 #include <optional>
@@ -13,13 +14,13 @@ namespace trireme {
 struct EstimateRequest {
   Architecture architecture{};
   DeviceSpec device{};
-  std::string peak_type{};  ///< of the device's peaks: "bf16", "tf32", …
-  StepOptions step{};       ///< of each device
-  std::string optimizer{};  ///< its name
+  std::string peak_type{};  ///< one of the device's peaks: "bf16", "tf32", …
+  StepOptions step{};       ///< per device
+  std::string optimizer{};  ///< name
   int devices = 1;
   std::optional<Seconds> step_time{};
   std::optional<double> run_tokens{};  ///< of a whole training run
-  std::optional<double> run_mfu{};     ///< that it is supposed to reach
+  std::optional<double> run_mfu{};     ///< the MFU assumed for it
 };
 
 struct EstimateReport {
@@ -30,23 +31,24 @@ struct EstimateReport {
   double tokens = 0;         ///< of one step, on one device
   std::optional<FlopRate> peak{};
   std::optional<Roofline> roofline{};
-  std::optional<GraphEstimate> graph{};  ///< where the architecture can be built
+  std::optional<GraphEstimate> graph{};  ///< if the architecture can be built
   std::optional<Seconds> best{};         ///< of a step, at the roofline
   std::optional<Seconds> best_fused{};   ///< the same with element-wise nodes fused
 
-  /// FLOPs of a step on one device, as executed: of the graph, else by the formula.
+  /// FLOPs of a step on one device, as executed: counted on the graph if there is one, else by the
+  /// formula.
   [[nodiscard]] double hardware_flops() const;
-  /// In this time for a step; nothing if the peak is unknown.
+  /// For a step of this duration; nothing if the peak is unknown.
   [[nodiscard]] std::optional<double> mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> causal_mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> hfu(Seconds time) const;
-  /// MFU that the run is computed with: as requested, else that of the measured step.
+  /// The MFU that the run is computed with: as requested, else that of the measured step.
   [[nodiscard]] std::optional<double> run_mfu() const;
 };
 
 [[nodiscard]] EstimateReport make_estimate(const EstimateRequest& request);
 
-/// A kind with its least time on the device.
+/// An op kind with its roofline time on the device.
 struct TimedKind {
   const OpKind* kind = nullptr;
   Seconds time{};

@@ -1,5 +1,5 @@
-// Execution: a Program on a Device. Memory is taken and kernels are made ready once; a step then runs them in
-// order and allocates nothing.
+// Execution: a Program on a Device. Memory is allocated and kernels are prepared once; a step then runs them in order
+// and allocates nothing.
 //
 // One thread at a time.
 #pragma once
@@ -25,23 +25,23 @@ namespace runtime {
 class Exchange;
 }
 
-/// An element that is infinite or no number.
+/// An element that is infinite or NaN.
 struct NonFinite {
   BufferId buffer{};
-  std::int64_t element = 0;       ///< the first such of the buffer, row-major
+  std::int64_t element = 0;       ///< index of the first one in the buffer, row-major
   double value = 0;               ///< its value
-  std::int32_t instruction = -1;  ///< that made it; -1: it was there before the step
+  std::int32_t instruction = -1;  ///< that produced it; -1: present before the step
 };
 
 /// "einsum(%x, %h.3.mlp.c_fc.weight) in forward, block 3 gave %y f32[4,32,256], whose [0,5,17] is inf".
 [[nodiscard]] std::string to_text(const NonFinite& found, const Program& program);
 
-/// The scratch that the program's kernels need on this device, besides the arena. Takes no memory for it.
+/// The scratch memory that the program's kernels need on this device, in addition to the arena. Does not allocate it.
 [[nodiscard]] Bytes workspace_of(const Program& program, Device& device);
 
 class Execution {
  public:
-  /// The device, and the communicator, which a program with exchanges needs, must live as long. Throws
+  /// The device and the communicator, which a program with communication ops needs, must outlive this object. Throws
   /// Error(Usage) if the device lacks a kernel, Error(System) if memory is short.
   Execution(Program program, Device& device, Communicator* communicator = nullptr);
   ~Execution();
@@ -49,29 +49,28 @@ class Execution {
   Execution& operator=(const Execution&) = delete;
 
   [[nodiscard]] const Program& program() const noexcept { return program_; }
-  /// All that it holds: the arena and the workspace.
+  /// Total memory: the arena and the workspace.
   [[nodiscard]] Bytes memory() const noexcept;
 
-  /// An input, parameter, state or output by name; as many bytes as it has. Throws Error(Usage) otherwise.
+  /// An input, parameter, state or output by name; the span must have exactly its size. Throws Error(Usage) otherwise.
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
 
-  /// One step. Exchanges go on while later instructions compute, until one needs their result. With a trace: a
-  /// span for each instruction, with its FLOPs and bytes, one for each exchange from its beginning to the moment
-  /// its result was there for the first that needs it, and one for each wait. Throws CommError if another rank
-  /// failed.
+  /// Runs one step. Communication overlaps with later instructions until one needs its result. With a trace: a span for
+  /// each instruction, with its FLOPs and bytes, one for each communication op from its start until its result was
+  /// available to its first consumer, and one for each wait. Throws CommError if another rank failed.
   void run(Trace* trace = nullptr);
-  /// Whether exchanges go on while later instructions compute (the default), or each is waited for at once: for
-  /// measuring what the former hides.
+  /// Whether communication overlaps with later instructions (the default), or each communication op is waited for at
+  /// once, to measure what overlap gains.
   void set_overlap(bool overlap) noexcept { overlap_ = overlap; }
   /// Bytes that a step sends to other ranks, by op.
   [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
-  /// One step that looks at everything: first at what is kept and given, then at the results of each
-  /// instruction. Stops behind the first that is not finite, unless other ranks wait for its exchanges; nothing if
-  /// all is finite, and then the step was taken. Slow: for finding out what went wrong. All ranks call it.
+  /// Runs one step and checks everything: first inputs, parameters and state, then the results of each instruction.
+  /// Stops after the first value that is not finite, unless other ranks wait for this rank's communication. Returns
+  /// nothing if all values are finite; the step then took effect. Slow: for debugging. All ranks call it.
   [[nodiscard]] std::optional<NonFinite> run_checked();
-  /// Looks at what is kept and given alone; runs nothing.
+  /// Checks only inputs, parameters and state; runs nothing.
   [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();
 
  private:
@@ -86,11 +85,11 @@ class Execution {
   std::unique_ptr<DeviceMemory> workspace_;
   Bytes workspace_bytes_{};
   std::vector<std::unique_ptr<Kernel>>
-      kernels_;  ///< by instruction; none for a view or an exchange
+      kernels_;  ///< by instruction; none for a view or a communication op
   std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
-      waits_;  ///< by instruction, and for the end: exchanges to finish first
-  std::vector<std::byte> looked_at_;  ///< of run_checked
+      waits_;  ///< by instruction, and for the end: communication ops to finish first
+  std::vector<std::byte> looked_at_;  ///< scratch of run_checked
 };
 
 }  // namespace trireme

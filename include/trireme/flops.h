@@ -1,8 +1,8 @@
-// The FLOPs of a graph, by what they are for. Any thread.
+// The FLOPs of a graph, by purpose. Callable from any thread.
 //
-// The convention of MFU counts multiply-adds of matrix products, convolutions and attention alone, 2 FLOPs
-// each: `products`. The model's are those of forward and backward; the hardware also does what is computed
-// again. With rho = recomputed / forward and a backward of two forwards, MFU / HFU = 3 / (3 + rho).
+// MFU by convention counts only multiply-adds of matrix products, convolutions and attention, 2 FLOPs each: `products`.
+// Model FLOPs are those of forward and backward; hardware FLOPs include recomputation. With rho = recomputed / forward
+// and a backward of two forwards, MFU / HFU = 3 / (3 + rho).
 #pragma once
 
 #include <array>
@@ -13,22 +13,22 @@ namespace trireme {
 
 struct Flops {
   double products = 0;
-  double causal_products = 0;  ///< without those that a causal mask makes superfluous
-  double others = 0;           ///< besides: element by element, norms, the optimizer
+  double causal_products = 0;  ///< without those that a causal mask makes unnecessary
+  double others = 0;           ///< the rest: element-wise ops, norms, the optimizer
 };
 
 struct FlopCount {
   std::array<Flops, 4> phases{};  ///< in the order of Phase
-  /// Products in the phases above that repeat the forward's inside of an op: the backward of attention
-  /// computes the scores again.
+  /// Products in the phases above that repeat forward work inside an op: the backward of attention recomputes the
+  /// scores.
   Flops repeated{};
 
   [[nodiscard]] const Flops& of(Phase phase) const {
     return phases.at(static_cast<std::size_t>(phase));
   }
-  /// Forward and backward, each once and nothing again: what MFU counts.
+  /// Forward and backward, each once, no recomputation: what MFU counts.
   [[nodiscard]] Flops model() const;
-  /// All that is executed: what HFU counts.
+  /// Everything executed: what HFU counts.
   [[nodiscard]] Flops hardware() const;
 };
 

@@ -1,6 +1,5 @@
-// Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one
-// logical device. Immutable once built; verify() says in words what is wrong; the text form prints and
-// parses back.
+// Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one logical device.
+// Immutable once built; verify() reports problems in words; the text form parses back.
 //
 //   graph mlp {
 //     input %x: f32[8,16]
@@ -10,9 +9,8 @@
 //     output y = %y
 //   }
 //
-// A node has no side effects: an optimizer's node yields the new parameter, and an update of the graph
-// says that the parameter is this value from the next step on. All functions may be called from any
-// thread.
+// A node has no side effects: an optimizer's node yields the new parameter value, and an update of the graph makes it
+// the parameter's value from the next step on. All functions may be called from any thread.
 #pragma once
 
 #include <compare>
@@ -42,7 +40,7 @@ struct TensorType {
 [[nodiscard]] TensorType parse_type(std::string_view text);
 [[nodiscard]] Bytes size_of(const TensorType& type);
 
-/// A place in a graph's list of values or nodes. Good for that graph alone.
+/// Index into a graph's list of values or nodes. Valid for that graph only.
 struct ValueId {
   std::int32_t index = -1;
   [[nodiscard]] bool valid() const noexcept { return index >= 0; }
@@ -54,13 +52,13 @@ struct NodeId {
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
 
-/// Constants of a node, by name. Which an op has, and their defaults, stands in its row.
+/// Constants of a node, by name. The op's row defines which ones it has, and their defaults.
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 /// Where a value comes from.
 enum class Origin : std::uint8_t {
-  Input,      ///< given anew for each step: tokens, the learning rate
+  Input,      ///< supplied for each step: tokens, the learning rate
   Parameter,  ///< trained; kept between steps
   State,      ///< kept between steps, not trained: an optimizer's moments
   Node,       ///< computed
@@ -75,10 +73,10 @@ struct Value {
   std::string name{};
   TensorType type{};
   Origin origin = Origin::Node;
-  NodeId producer{};  ///< of a Node's result
+  NodeId producer{};  ///< if computed by a node
 };
 
-struct Op;  // the row of an op; see src/graph/op.h
+struct Op;  // an op's row; see src/graph/op.h
 
 struct Node {
   const Op* op = nullptr;
@@ -86,12 +84,12 @@ struct Node {
   std::vector<ValueId> outputs{};
   Attributes attributes{};
   Phase phase = Phase::Forward;
-  /// The part of the model: a transformer's layer, say. Recomputation and stages cut between blocks.
-  /// -1 belongs to none.
+  /// The model block that the node belongs to, such as a transformer layer. Recomputation and pipeline stages split the
+  /// model between blocks. -1: none.
   std::int32_t block = -1;
 };
 
-/// A result that the graph is asked for.
+/// A requested result.
 struct Output {
   std::string name{};
   ValueId value{};
@@ -107,7 +105,7 @@ class Graph {
  public:
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::vector<Value>& values() const noexcept { return values_; }
-  /// In an order in which they can run.
+  /// In a valid execution order.
   [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
   [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
   [[nodiscard]] const std::vector<Update>& updates() const noexcept { return updates_; }
@@ -118,13 +116,13 @@ class Graph {
   [[nodiscard]] const Node& node(NodeId id) const {
     return nodes_.at(static_cast<std::size_t>(id.index));
   }
-  /// Throws Error(Usage) that names the nearest if there is no value, or output, of this name.
+  /// Throws Error(Usage) naming the nearest match if there is no value, or output, of this name.
   [[nodiscard]] ValueId find(std::string_view value_name) const;
   [[nodiscard]] ValueId output(std::string_view output_name) const;
   [[nodiscard]] std::vector<ValueId> with_origin(Origin origin) const;
 
-  /// Throws Error(Input) that names the node, what it has and what it should have: types that do not
-  /// follow from the op's rule, uses before definitions, updates of things that are not kept, …
+  /// Throws Error(Input) naming the node, what it has and what it should have: types that do not follow from the op's
+  /// rule, uses before definitions, updates of values that are not kept between steps, …
   void verify() const;
 
   /// Whether both have the same text.
@@ -143,30 +141,29 @@ class Graph {
 /// Throws Error(Input) with the line.
 [[nodiscard]] Graph parse_graph(std::string_view text);
 
-/// Makes a graph, node by node. The types of results follow from the ops' rules.
+/// Builds a graph node by node. Result types follow from the ops' rules.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
-  /// Goes on with a graph; its ids stay good.
+  /// Extends an existing graph; its ids stay valid.
   explicit GraphBuilder(Graph graph);
 
   ValueId input(std::string_view name, TensorType type);
   ValueId parameter(std::string_view name, TensorType type);
   ValueId state(std::string_view name, TensorType type);
 
-  /// Adds a node; its results, as many as the op has. Throws Error(Usage) that names the op, its inputs'
-  /// types and the rule that they break.
+  /// Adds a node and returns its results, as many as the op has. Throws Error(Usage) naming the op, its inputs' types
+  /// and the rule that they violate.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs,
                            Attributes attributes = {});
   /// The same for an op with one result.
   ValueId add1(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {});
-  /// A copy of a node over other inputs, with results of its own.
+  /// A copy of a node with other inputs and its own results.
   std::vector<ValueId> copy(const Node& node, std::vector<ValueId> inputs);
 
-  /// Gives the newest results names that people know; else they are numbered. A name that is taken gets
-  /// a number behind it.
+  /// Gives the newest results readable names instead of numbers. A name that is taken gets a numeric suffix.
   void rename(ValueId value, std::string_view name);
-  /// What nodes that follow belong to.
+  /// The phase and block of the nodes that follow.
   void set_phase(Phase phase) noexcept { phase_ = phase; }
   void set_block(std::int32_t block) noexcept { block_ = block; }
   [[nodiscard]] std::int32_t block() const noexcept { return block_; }
@@ -178,7 +175,7 @@ class GraphBuilder {
   [[nodiscard]] const Shape& shape(ValueId id) const { return type(id).shape; }
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
 
-  /// The graph. Leaves the builder empty.
+  /// Returns the graph. Leaves the builder empty.
   [[nodiscard]] Graph finish();
 
  private:

@@ -1,4 +1,4 @@
-// HostCosts: what the ranks of one host cost one another, in numbers that were measured there.
+// HostCosts: what communication between the ranks of one host costs, as measured there.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// A message of this length between two ranks: alone, and while one of the same length goes the other way.
+/// The time of a message of this length between two ranks: alone, and while one of the same length goes the other way.
 struct MessagePoint {
   Bytes bytes{};
   Seconds one_way{};
@@ -20,85 +20,85 @@ struct MessagePoint {
   friend bool operator==(const MessagePoint&, const MessagePoint&) = default;
 };
 
-/// Messages between two ranks of one host: n bytes take alpha + n * beta, roughly, and by the points, where
-/// they were measured, more exactly.
+/// Messages between two ranks of one host: n bytes take roughly alpha + n * beta; measured points, if any, are more
+/// accurate.
 struct MessageCost {
   std::string transport{};  ///< "in-process", "shm", "tcp", "ucx"
   Seconds alpha{};
   Seconds beta{};                      ///< per byte
-  std::vector<MessagePoint> points{};  ///< by rising length
+  std::vector<MessagePoint> points{};  ///< by increasing length
 
-  /// Straight between the points and beyond them; without points by alpha and beta, both ways at once as one.
+  /// Interpolates and extrapolates linearly; without points uses alpha and beta, with both directions at once costing
+  /// the same as one.
   [[nodiscard]] MessagePoint at(Bytes bytes) const;
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 
-/// Combining received bytes with what a rank holds, in the cache.
+/// Combining received bytes with what a rank holds, in cache.
 struct CombineCost {
   std::string dtype{};  ///< "f32", "bf16", …
   Seconds gamma{};      ///< per byte
   friend bool operator==(const CombineCost&, const CombineCost&) = default;
 };
 
-/// Waiting until all of `ranks` ranks have come.
+/// Waiting until all of `ranks` ranks have arrived.
 struct RendezvousCost {
   int ranks = 0;
-  Seconds first{};  ///< from the call on
-  Seconds next{};   ///< again, by ranks that have just met
+  Seconds first{};  ///< measured from the call
+  Seconds next{};   ///< again, by ranks that have just synchronized
   friend bool operator==(const RendezvousCost&, const RendezvousCost&) = default;
 };
 
-/// Seconds per byte that is read or written, by a rank that goes over this much memory again and
-/// again.
+/// Seconds per byte read or written by a rank that goes over this much memory repeatedly.
 struct MemoryCost {
   Bytes footprint{};
-  Seconds alone{};     ///< while the other cores rest
+  Seconds alone{};     ///< while the other cores are idle
   Seconds together{};  ///< while every core does the same
   friend bool operator==(const MemoryCost&, const MemoryCost&) = default;
 };
 
-/// Passing bytes on to another rank, through memory that both see. Seconds per byte.
+/// Passing bytes to another rank through shared memory. Seconds per byte.
 struct PassCost {
   Seconds write{};
   Seconds read{};
   friend bool operator==(const PassCost&, const PassCost&) = default;
 };
 
-/// What the ranks of one host cost one another, measured by `trireme probe`. With it, collectives
-/// between them are predicted and chosen.
+/// What communication between the ranks of one host costs, measured by `trireme probe`. Used to predict collectives
+/// between them and to choose their methods.
 struct HostCosts {
-  int cores = 0;  ///< that were measured together
+  int cores = 0;  ///< measured together
   std::vector<MessageCost> messages{};
   std::vector<CombineCost> combining{};
-  std::vector<RendezvousCost> waits{};  ///< by rising ranks
-  std::vector<MemoryCost> copy{};       ///< by rising footprint
-  std::vector<MemoryCost> combine{};    ///< of two f32 vectors into a third; by rising footprint
-  Seconds stage{};  ///< per byte written, past the caches, for another rank to read
+  std::vector<RendezvousCost> waits{};  ///< by increasing ranks
+  std::vector<MemoryCost> copy{};       ///< by increasing footprint
+  std::vector<MemoryCost> combine{};  ///< of two f32 vectors into a third; by increasing footprint
+  Seconds stage{};  ///< per byte written, bypassing the caches, for another rank to read
   Seconds fetch{};  ///< per byte read that another rank has staged
   std::optional<PassCost> cached{};  ///< instead of stage and fetch, written through the caches
-  MessageCost peek{};                ///< reading another process' memory through the system
+  MessageCost peek{};                ///< reading another process's memory through the kernel
 
-  /// Whether what is staged for others is better written through the caches than past them. No, where
-  /// that was not measured.
+  /// Whether staging data is faster with cached stores than with stores that bypass the caches. False if that was not
+  /// measured.
   [[nodiscard]] bool stages_cached() const;
-  /// What staging takes, the better way.
+  /// The cost of staging, with the faster kind of stores.
   [[nodiscard]] PassCost passing() const;
-  /// Combining bytes of this type; where it was not measured as for f32, or nothing at all.
+  /// Combining bytes of this type; if not measured, as for f32, or else 0.
   [[nodiscard]] Seconds gamma(std::string_view dtype) const;
-  /// Messages by this transport, if they were measured.
+  /// Messages over this transport, if measured.
   [[nodiscard]] const MessageCost* messages_by(std::string_view transport) const;
-  /// Waiting of so many ranks: as measured with at least as many; beyond all that were, in proportion.
+  /// Synchronizing this many ranks: as measured with at least as many; beyond the largest measurement, in proportion.
   /// Requires waits.
   [[nodiscard]] RendezvousCost wait_of(int ranks) const;
 
-  /// What is wrong, in words; empty if nothing.
+  /// The problems found, in words; empty if none.
   [[nodiscard]] std::vector<std::string> verify() const;
   friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
-/// The part of the `.cluster.json` text that describes a host. Reads back as equal costs.
+/// The part of the `.cluster.json` text that describes a host. Parses back as equal costs.
 [[nodiscard]] std::string to_text(const HostCosts& costs);
-/// Throws Error(Input) that names the line or the field; verify() of the result is empty.
+/// Throws Error(Input) naming the line or the field; verify() of the result is empty.
 [[nodiscard]] HostCosts parse_host_costs(std::string_view text);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Models in the form of Hugging Face: a config.json that describes one, and safetensors files with its weights,
-// of the families GPT-2, Llama and Mixtral. Any thread.
+// Models in Hugging Face format: a config.json that describes the model, and safetensors files with its weights, for
+// the families GPT-2, Llama and Mixtral. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace trireme {
 
-/// Reads a config.json; the model is named after its family. Fields that are missing have the family's defaults,
-/// fields that do not change the model are ignored. Throws Error(Input) "WHAT: rope_scaling is {…}; …" on one
-/// whose meaning is not implemented, or that is not of its type. Dropout is 0: it belongs to the training.
-/// Tokens find a place with all of their experts (capacity_factor 0) unless "capacity_factor" says otherwise.
+/// Parses a config.json; the model is named after its family. Missing fields get the family's defaults, fields that do
+/// not change the model are ignored. Throws Error(Input) "WHAT: rope_scaling is {…}; …" on a field whose meaning is not
+/// implemented, or that has the wrong type. Dropout is 0: it is a training setting. No token is dropped
+/// (capacity_factor 0) unless "capacity_factor" says otherwise.
 [[nodiscard]] ModelConfig parse_hugging_face_config(std::string_view text, std::string_view what);
 
-/// The config.json of a model. With the `original` that it was read from, fields that say nothing of the model
-/// (tokens that begin or end a text, …) are kept. Throws Error(Usage) if none of the families has such a model.
+/// The config.json of a model. Given the `original` that it was read from, keeps fields that do not describe the model
+/// (begin and end tokens, …). Throws Error(Usage) if no family has such a model.
 [[nodiscard]] std::string hugging_face_config(const ModelConfig& config,
                                               std::string_view original = {});
 
-/// Tensors of one safetensors file, or of several that an index names. Opening reads the headers only; the files
-/// must stay as they are while this lives.
+/// Tensors of one safetensors file, or of several listed in an index. Opening reads only the headers; the files must
+/// not change while this object lives.
 class WeightFiles {
  public:
   struct Tensor {
@@ -37,9 +37,9 @@ class WeightFiles {
     std::string file;
   };
 
-  /// A *.safetensors file, a *.index.json, or a folder with a model.safetensors or model.safetensors.index.json.
-  /// Throws Error(Input) that names the file and the tensor if one is damaged, a tensor is not where the index has
-  /// it or is in two files; Error(System) if one cannot be read.
+  /// A *.safetensors file, a *.index.json, or a folder with a model.safetensors or model.safetensors.index.json. Throws
+  /// Error(Input) naming the file and the tensor if a file is damaged, or a tensor is in two files or not in the file
+  /// that the index names; Error(System) if a file cannot be read.
   explicit WeightFiles(const std::string& path);
   /// Whether a folder has such a file.
   [[nodiscard]] static bool are_in(const std::string& folder);
@@ -58,36 +58,38 @@ class WeightFiles {
   std::map<std::string, Tensor> tensors_;
 };
 
-/// How many tokens the embedding of these weights has, if it is where this family keeps it.
+/// How many tokens the embedding of these weights has, if the weights have this family's embedding tensor.
 [[nodiscard]] std::optional<std::int64_t> vocabulary_of(const WeightFiles& files,
                                                         const ModelConfig& config);
 
-/// A model as its weights see it: what describes it, and the parameters that make_model gave it.
+/// A model and its weights' layout: its config, and the parameters that make_model gave it.
 struct WeightedModel {
   ModelConfig config{};
   std::vector<ModelParameter> parameters{};
 };
 
-/// A tensor of theirs, and how it lies in a parameter of ours (see weight_names.h).
+/// One of their tensors, and how it maps to one of our parameters (see weight_names.h).
 struct WeightPiece;
 
-/// Throws Error(Usage) that names the parameters that none of the families has, with * for a layer's number: experts
-/// that all tokens share, routers of a mixture of depths, all of a conv net, …
+/// Throws Error(Usage) naming the parameters that no family has, with * for a layer's number: shared experts,
+/// mixture-of-depths routers, everything in a conv net, …
 void check_hugging_face_names(const AnyModelConfig& config,
                               std::span<const ModelParameter> parameters);
 
-/// The weights of a model, out of such files.
+/// The weights of a model, read from such files.
 class HuggingFaceWeights {
  public:
-  /// Looks at all names and shapes. Throws Error(Input) "FILE: tensor 'h.0.ln_1.weight' …" if one is missing, has
-  /// another shape or no floating-point type, or belongs to no parameter; Error(Usage) as check_hugging_face_names.
-  /// Names may lack the family's prefix ("transformer." or "model."). The files must outlive this.
+  /// Checks all names and shapes. Throws Error(Input) "FILE: tensor 'h.0.ln_1.weight' …" if a tensor is missing, has
+  /// the wrong shape or a type that is not floating-point, or belongs to no parameter; Error(Usage) as
+  /// check_hugging_face_names does. Names may omit the family's prefix ("transformer." or "model."). The files must
+  /// outlive this object.
   HuggingFaceWeights(const WeightFiles& files, WeightedModel model);
   ~HuggingFaceWeights();
   HuggingFaceWeights(const HuggingFaceWeights&) = delete;
   HuggingFaceWeights& operator=(const HuggingFaceWeights&) = delete;
 
-  /// The elements of a parameter, in its type. Throws Error(Usage) if the model has none of that name.
+  /// The elements of a parameter, converted to its type. Throws Error(Usage) if the model has no parameter of that
+  /// name.
   [[nodiscard]] HostBuffer read(const std::string& parameter) const;
 
  private:
@@ -101,17 +103,17 @@ class HuggingFaceWeights {
 };
 
 struct HuggingFaceExport {
-  std::string folder{};               ///< must not be there, or be empty
+  std::string folder{};               ///< must be empty or not exist
   std::string original_config{};      ///< see hugging_face_config
-  Bytes largest_file{5'000'000'000};  ///< what is more goes to several, with an index
+  Bytes largest_file{5'000'000'000};  ///< larger models are split into several files with an index
 };
 
-/// Throws Error(Usage) if save_hugging_face would: for a look before the training.
+/// Throws Error(Usage) if save_hugging_face would, so that the problem shows up before training.
 void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to);
 
-/// Writes config.json and model.safetensors (or several and their index): all of it, or nothing. `read` gives the
-/// elements of a parameter, which are not used after the next is asked for. Throws Error(Usage) if no family has
-/// such a model or the folder is not empty, Error(System) if the disk refuses.
+/// Writes config.json and model.safetensors (or several files and their index): all of it or nothing. `read` returns
+/// the elements of a parameter, which need to live only until the next call. Throws Error(Usage) if no family has such
+/// a model or the folder is not empty, Error(System) if writing fails.
 void save_hugging_face(const WeightedModel& model,
                        const std::function<std::span<const std::byte>(const ModelParameter&)>& read,
                        const HuggingFaceExport& to);

@@ -1,8 +1,8 @@
-// Mesh: the ranks of a cluster arranged along named axes, one axis per way of splitting the work.
+// Mesh: the ranks of a cluster arranged along named axes, one axis per kind of parallelism.
 //
 // The last axis varies fastest: in "data=2,tensor=4" the ranks 0..3 form one tensor group and 0, 4
-// one data group. Put the axis that talks most last, so that its groups are neighbours. Immutable;
-// any thread.
+// one data group. Put the axis that communicates most last, so that its groups are neighbors.
+// Immutable; any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class Mesh {
  public:
   /// No axes: one device.
   Mesh() = default;
-  /// Throws Error(Usage) on a bad or repeated name, a size below 1, or more devices than an int
-  /// counts.
+  /// Throws Error(Usage) on an invalid or duplicate name, a size below 1, or more devices than fit
+  /// in an int.
   explicit Mesh(std::vector<MeshAxis> axes);
 
   [[nodiscard]] const std::vector<MeshAxis>& axes() const noexcept { return axes_; }
@@ -37,11 +37,11 @@ class Mesh {
 
   // These throw Error(Usage) if the rank, a coordinate or the axis is not in the mesh.
 
-  /// Where a rank sits: its index along each axis, in the order of axes().
+  /// The coordinates of a rank: its index along each axis, in the order of axes().
   [[nodiscard]] std::vector<int> coordinates(int rank) const;
-  /// The rank at these coordinates; undoes coordinates().
+  /// The rank at these coordinates; the inverse of coordinates().
   [[nodiscard]] int rank_at(const std::vector<int>& coordinates) const;
-  /// The ranks that differ from `rank` along `axis` only, itself included, in the order of the
+  /// The ranks that differ from `rank` only along `axis`, including `rank`, in the order of the
   /// axis.
   [[nodiscard]] std::vector<int> group_of(std::string_view axis, int rank) const;
   /// All groups along `axis`; every rank is in exactly one. Ordered by their first rank.
@@ -51,17 +51,17 @@ class Mesh {
 
  private:
   [[nodiscard]] std::size_t index_of(std::string_view axis) const;
-  /// Ranks from one index to the next along axis number i.
+  /// The distance in ranks between neighbors along axis number i.
   [[nodiscard]] int stride(std::size_t i) const noexcept;
 
   std::vector<MeshAxis> axes_;
   int devices_ = 1;
 };
 
-/// "data=2,tensor=4"; no axes is "".
+/// "data=2,tensor=4"; "" if there are no axes.
 [[nodiscard]] std::string to_text(const Mesh& mesh);
 
-/// Reads "data=2,tensor=4". Throws Error(Usage) otherwise.
+/// Parses "data=2,tensor=4". Throws Error(Usage) otherwise.
 [[nodiscard]] Mesh parse_mesh(std::string_view text);
 
 /// Why the mesh does not fit the cluster, in words; empty if it uses exactly its devices.

@@ -1,4 +1,4 @@
-// Models that are no language models, and all of them by one name. Any thread.
+// Models other than language models, and a common type for all of them. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// A chain of matrix products with ReLUs between them, trained towards numbers.
+/// A chain of matrix products with ReLUs between them, trained by regression.
 struct MlpConfig {
   std::string name = "mlp";
   std::int64_t inputs = 8;
@@ -19,26 +19,26 @@ struct MlpConfig {
   std::int64_t outputs = 4;
   DType dtype = DType::F32;
 
-  /// Throws Error(Usage) that names the numbers that do not go together.
+  /// Throws Error(Usage) naming the numbers that are inconsistent.
   void verify() const;
 };
 
-/// A classifier of square images: a convolution, a block of two branches side by side as in Inception (1 x 1
-/// and 3 x 3), pooling after each, the mean over all places, a matrix product.
+/// An image classifier for square images: a convolution, an Inception-style block with two branches (1 x 1 and 3 x 3),
+/// pooling after each, global average pooling, a matrix product.
 struct ConvNetConfig {
   std::string name = "conv-mini";
   std::int64_t size = 12;     ///< pixels along an image's edge; a multiple of 4
-  std::int64_t channels = 1;  ///< of a pixel
+  std::int64_t channels = 1;  ///< per pixel
   std::int64_t filters = 16;  ///< of the first convolution and of each branch
   std::int64_t classes = 8;
   DType dtype = DType::F32;
 
-  /// Throws Error(Usage) that names the numbers that do not go together.
+  /// Throws Error(Usage) naming the numbers that are inconsistent.
   void verify() const;
 };
 
-/// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean of all squared
-/// errors, and `y`. Inputs and targets are f32 whatever the model's type is.
+/// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean squared error, and `y`.
+/// Inputs and targets are f32 whatever the model's type.
 [[nodiscard]] Model make_model(const MlpConfig& config, std::int64_t examples);
 
 /// The input `images` is f32[B,channels,size,size], `targets` i32[B]; the outputs are `loss`, the mean
@@ -55,10 +55,10 @@ void set_dtype(AnyModelConfig& config, DType dtype);
 [[nodiscard]] AnyModelConfig preset_any_model(std::string_view name);
 [[nodiscard]] std::vector<std::string> preset_any_model_names();
 
-/// Where there are no sequences, batch.sequences is the number of examples and batch.length is not used.
+/// For models without sequences, batch.sequences is the number of examples and batch.length is unused.
 [[nodiscard]] Model make_model(const AnyModelConfig& config, const BatchShape& batch);
 
-/// The model as it is used once it is trained: without dropout, without a router's noise.
+/// The trained model for inference: without dropout or router noise.
 [[nodiscard]] AnyModelConfig for_inference(AnyModelConfig config);
 
 }  // namespace trireme

@@ -1,17 +1,17 @@
-// PipelineTable: which rank computes what, in which order, where the model is cut into stages and
-// the batch into micro-batches. Naive, GPipe, 1F1B, PipeDream and the others are tables, not code.
+// PipelineTable: which rank computes what, in which order, with the model split into stages and the
+// batch into micro-batches. Naive, GPipe, 1F1B, PipeDream and the others are tables, not code.
 //
 // Plain data: build it, then treat it as immutable; any number of threads may read it. All
 // functions may be called from any thread.
 //
-// Meaning. A rank does its tasks in the order of its list, each as soon as what it waits for is
+// Semantics. A rank runs its tasks in the order of its list, each as soon as its dependencies are
 // done:
 //   Forward of stage s         the Forward of stage s-1, same micro-batch
 //   Backward of stage s        its own Forward, and the Backward of stage s+1
 //   BackwardInput of stage s   the same; computes the gradient for stage s-1 only
 //   BackwardWeight of stage s  its BackwardInput; computes the gradient of the weights
 //   Update of stage s          all gradients of the weights that it includes, of every copy
-// Where the two are not on one rank, a message goes between.
+// If the two are on different ranks, a message connects them.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ enum class PipelineWork {
   Update,
 };
 
-/// One entry of a table. The stages are the parts of the model, first to last; where a rank has
-/// several (interleaved, zb-v) there are more stages than ranks.
+/// One entry of a table. Stages are numbered from the first part of the model to the last; if a
+/// rank has several (interleaved, zb-v) there are more stages than ranks.
 struct PipelineTask {
   PipelineWork work = PipelineWork::Forward;
   int stage = 0;
@@ -44,18 +44,18 @@ struct PipelineTask {
   friend bool operator==(const PipelineTask&, const PipelineTask&) = default;
 };
 
-/// Which weights a micro-batch computes with. A Backward always uses those of its Forward; where
-/// an Update comes between the two, the older version is kept for it (stashed).
+/// Which weights a micro-batch uses. A Backward always uses those of its Forward; if an Update
+/// comes between the two, the older version is kept (stashed).
 enum class WeightVersions {
-  Single,    ///< no micro-batch of a stage is under way at its Update, so there is one version, as
+  Single,    ///< no micro-batch of a stage is in flight at its Update, so there is one version, as
              ///< in training on one device
-  Newest,    ///< a Forward reads the newest version that its stage has then (PipeDream)
+  Newest,    ///< a Forward reads the newest version of its stage (PipeDream)
   Previous,  ///< micro-batches that the (g+1)-th Update includes read version g-1 (0 for g = 0), on
              ///< every stage: always one behind (PipeDream-2BW)
 };
 
 struct PipelineTable {
-  std::string name;  ///< for people; one word
+  std::string name;  ///< one word, for display
   int ranks = 1;
   int stages = 1;
   int copies = 1;  ///< replicas of the whole model; each micro-batch goes through one of them
@@ -76,45 +76,46 @@ inline constexpr int kMostPipelineStages = 1 << 16;
 inline constexpr int kMostMicrobatches = 1 << 20;
 inline constexpr std::size_t kMostPipelineTasks = 1 << 22;
 
-/// What is wrong with the table, in words that name the tasks and the ranks; empty if nothing. The
-/// first eight things. Checks that every micro-batch goes once forward and once back (whole, or in
-/// both halves) through every stage of one copy, on the rank that has the stage; that the Updates
-/// of a stage include exactly the gradients computed before them, and all stages update at the
-/// same micro-batches; that weights are as `weights` says; and that nobody waits in a circle.
+/// The problems of the table, in words that name the tasks and the ranks; empty if none, at most
+/// eight. Checks that every micro-batch passes once forward and once backward (whole, or in both
+/// halves) through every stage of one copy, on the rank that has the stage; that the Updates of a
+/// stage include exactly the gradients computed before them, and all stages update at the same
+/// micro-batches; that weights are as `weights` says; and that there is no deadlock.
 [[nodiscard]] std::vector<std::string> verify(const PipelineTable& table);
 
-// Weight versions. Version v of a stage's weights is what its first v Updates made; 0 is what
-// training begins with.
+// Weight versions. Version v of a stage's weights is the result of its first v Updates; 0 is the
+// initial one.
 
 /// By stage and micro-batch: the version that its Forward reads and its Backward uses. Requires a
 /// table that verifies.
 [[nodiscard]] std::vector<std::vector<int>> weight_versions(const PipelineTable& table);
 
-/// By copy and stage: the most versions that its rank has to keep at one time: the newest, and
-/// those that micro-batches under way read. Requires the same.
+/// By copy and stage: the most versions that its rank keeps at one time: the newest, and those that
+/// micro-batches in flight use. Requires the same.
 [[nodiscard]] std::vector<std::vector<int>> live_versions(const PipelineTable& table);
 
-/// By rank: the most activations that it has to keep at one time, in units of what one micro-batch
-/// leaves in one stage. Those of a micro-batch are kept from its Forward to the end of the gradient
-/// of the weights: BackwardWeight needs the inputs of the layers again, and is counted as needing
-/// all. Requires the same. Does not depend on durations, for the order is fixed.
+/// By rank: the most activations that it keeps at one time, in units of one micro-batch in one
+/// stage. The activations of a micro-batch are kept from its Forward until its weight gradients are
+/// computed: BackwardWeight needs the layers' inputs again, and is counted as needing everything.
+/// Requires the same. Independent of durations, because the order is fixed.
 [[nodiscard]] std::vector<int> activation_peaks(const PipelineTable& table);
 
 // Time.
 
-/// How long one micro-batch takes in one stage, in any one unit. A Backward takes both halves.
+/// How long one micro-batch takes in one stage, in any unit. A Backward takes as long as both
+/// halves.
 struct PipelineDurations {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;
   double update = 0;
-  double message = 0;  ///< from the end of a task to the start of one that waits for it on another
-                       ///< rank; keeps neither busy
+  double message = 0;  ///< from the end of a task to the start of a dependent task on another rank;
+                       ///< keeps neither busy
   friend bool operator==(const PipelineDurations&, const PipelineDurations&) = default;
 };
 
-/// The durations of one stage where a rank's share of the model takes these: with two stages a
-/// rank, each takes half. A message stays as it is.
+/// The durations of one stage if a rank's share of the model takes these: with two stages per rank,
+/// each takes half. A message is not scaled.
 [[nodiscard]] PipelineDurations stage_durations(const PipelineTable& table,
                                                 const PipelineDurations& of_a_rank);
 
@@ -127,19 +128,18 @@ struct PipelineTiming {
   std::vector<std::vector<Span>> tasks;  ///< as in the table: by rank, in order
   double makespan = 0;                   ///< from the first start to the last end of all ranks
   double work = 0;                       ///< of all ranks together
-  /// The idle share: of all ranks' time during the makespan. An Update that takes no time does not
+  /// The idle share of all ranks' time during the makespan. An Update that takes no time does not
   /// count as an end.
   double bubble = 0;
-  /// The idle share of the rank that is longest under way, from its own first start to its own
-  /// last end: what is left where a rank may begin its next batch before the others have ended
-  /// this one.
+  /// The idle share of the rank with the longest span, from its own first start to its own last
+  /// end: what remains if a rank may begin its next batch before the others have finished this one.
   double rank_bubble = 0;
-  /// The idle share while all ranks do both forward and backward: after each has computed its
-  /// first gradient and before any begins its last Forward. Nothing where there is no such time.
+  /// The idle share while all ranks run both forward and backward: after each has computed its
+  /// first gradient and before any begins its last Forward. Nothing if there is no such period.
   std::optional<double> steady_bubble;
 };
 
-/// When each task runs if each begins as early as it can. Throws Error(Usage) with the first
+/// When each task runs if it starts as early as possible. Throws Error(Usage) with the first
 /// problem if verify() finds one, or if a duration is negative or not finite.
 [[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
                                            const PipelineDurations& durations);
@@ -147,8 +147,8 @@ struct PipelineTiming {
 [[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
                                            std::span<const PipelineDurations> by_stage);
 
-/// How many messages go between ranks, forward and back, for all micro-batches; those of gradients
-/// between copies not included. Requires a table that verifies.
+/// How many messages ranks exchange, forward and backward, for all micro-batches; excludes
+/// gradients between copies. Requires a table that verifies.
 [[nodiscard]] std::int64_t count_messages(const PipelineTable& table);
 
 // Making tables.
@@ -156,46 +156,46 @@ struct PipelineTiming {
 struct PipelineOptions {
   int ranks = 4;
   int microbatches = 8;
-  int chunks = 2;  ///< stages on each rank, for schedules that let one choose
+  int chunks = 2;  ///< stages per rank, for schedules with a choice
 };
 
 /// A row of the catalogue.
 struct PipelineSchedule {
   std::string_view name;
   std::string_view description;  ///< one line
-  /// What is published of its bubble, for D ranks, N micro-batches, K chunks.
+  /// The published bubble, for D ranks, N micro-batches, K chunks.
   std::string_view bubble;
   PipelineTable (*make)(const PipelineOptions&);
   bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
-  int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this
+  int ranks_multiple = 1;   ///< the number of ranks must be a multiple of this
 };
 
-/// Every schedule that is known by name.
+/// Every named schedule.
 [[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
 
-/// The row of this name. Throws Error(Usage) that lists the names.
+/// The row with this name. Throws Error(Usage) listing the names.
 [[nodiscard]] const PipelineSchedule& find_pipeline_schedule(std::string_view name);
 
 /// Why the schedule cannot be made with these options, in one line, or "" if it can.
 [[nodiscard]] std::string find_unfit(const PipelineSchedule& schedule,
                                      const PipelineOptions& options);
 
-/// The table of the schedule with this name. Throws Error(Usage) for a name that is none, or with
-/// what find_unfit says.
+/// The table of the schedule with this name. Throws Error(Usage) if the name is unknown or
+/// find_unfit() reports a reason.
 [[nodiscard]] PipelineTable make_pipeline(std::string_view schedule,
                                           const PipelineOptions& options);
 
 // The text form (.pipeline). parse_pipeline(to_text(t)) == t.
 
-/// "F2.0": the Forward of micro-batch 0 on stage 2. F, B, I, W, U are the works in the order of the
-/// enum; "F2.0/1" is that of copy 1.
+/// "F2.0": the Forward of micro-batch 0 on stage 2. F, B, I, W, U are the kinds of work in the
+/// order of the enum; "F2.0/1" is that of copy 1.
 /// "forward", "backward-input", …
 [[nodiscard]] std::string_view to_text(PipelineWork work);
 [[nodiscard]] std::string to_text(const PipelineTask& task);
 [[nodiscard]] std::string to_text(const PipelineTable& table);
 
-/// Throws Error(Input) that names the line. Numbers are in range in what it returns; whether the
-/// table is right, verify() says.
+/// Throws Error(Input) naming the line. The returned numbers are in range; verify() says whether
+/// the table is correct.
 [[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
 
 /// "single", "newest", "previous": the words of the text form.

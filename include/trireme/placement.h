@@ -1,12 +1,12 @@
-// Placement: what each device of a mesh has of a value. Plain data; any thread.
+// Placement: what each device of a mesh holds of a value. Plain data; any thread.
 //
-// On each axis a value is replicated (the axis is not named), cut along a dimension, or partial: every device
-// has a tensor of the full size, and the value is their sum (or maximum, or minimum). Axes are named by their
-// numbers in an Axes. A dimension may be cut by several axes, the first being the outermost: cut by 0 and then
-// 1, device (i, j) has part j of part i.
+// On each axis a value is replicated (the axis is not named), sharded along a dimension, or partial: every device has a
+// full-size tensor, and the value is their sum (or maximum, or minimum). Axes are identified by their indices in an
+// Axes. Several axes may shard one dimension, the first being the outermost: sharded by 0 and then 1, device (i, j) has
+// part j of part i.
 //
-// Besides the mesh's axes there may be one for micro-batches, along which parts are not on different devices
-// but one after the other in time: a gradient that is partial there is summed up as they come.
+// Besides the mesh's axes there may be one for micro-batches, along which shards are not on different devices but
+// successive in time: a gradient that is partial there is accumulated.
 #pragma once
 
 #include <cstdint>
@@ -21,50 +21,50 @@
 
 namespace trireme {
 
-/// How parts become the value.
+/// How partial values combine into the value.
 enum class Merge : std::uint8_t { Sum, Maximum, Minimum };
 /// "sum", "max", "min".
 [[nodiscard]] std::string_view to_text(Merge merge);
 
-/// The axes that placements speak of; those of size 1 are left out.
+/// The axes that placements refer to; excludes those of size 1.
 using Axes = std::vector<MeshAxis>;
-/// -1 if there is none of that name.
+/// -1 if there is no such axis.
 [[nodiscard]] int find_axis(const Axes& axes, std::string_view name);
 
 struct Placement {
   struct Dim {
     std::vector<int> axes{};  ///< outermost first
-    /// Cuts fall on multiples of this; 1 where that is so anyway.
+    /// Shard boundaries fall on multiples of this; 1 if that makes no difference.
     std::int64_t unit = 1;
     friend bool operator==(const Dim&, const Dim&) = default;
   };
   std::vector<Dim> dims{};
   std::map<int, Merge> partial{};
 
-  /// All of a value of this rank, on every device.
+  /// A replicated value of this rank.
   [[nodiscard]] static Placement whole(int rank);
   [[nodiscard]] bool mentions(int axis) const;
-  /// The dimension that the axis cuts; -1 if none.
+  /// The dimension that the axis shards; -1 if none.
   [[nodiscard]] int dimension_of(int axis) const;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-/// "[0:data,1:tensor/4|sum:micro]": dimension 0 is cut by data, 1 by tensor in units of 4, and devices along
-/// micro have parts of the sum. "[]" is the whole.
+/// "[0:data,1:tensor/4|sum:micro]": dimension 0 is sharded by data, 1 by tensor in units of 4, and the value is partial
+/// (a sum) along micro. "[]" is replicated.
 [[nodiscard]] std::string to_text(const Placement& placement, const Axes& axes);
 
-/// The same cuts with a unit of 1 if they fall on the same places.
+/// The same sharding with a unit of 1 if the boundaries are the same.
 [[nodiscard]] Placement::Dim canonical(Placement::Dim dim, std::int64_t size, const Axes& axes);
-/// The same placement with units of 1 where cuts fall on the same places.
+/// The same placement with units of 1 where the boundaries are the same.
 [[nodiscard]] Placement canonical(Placement placement, const Shape& shape, const Axes& axes);
 
-/// The part of a dimension of `size` that a device at `coordinates`, one for each axis, has. Only the first
-/// `cuts` axes of the dimension count; all by default.
+/// The part of a dimension of `size` that a device at `coordinates`, one for each axis, has. Only the first `cuts` axes
+/// of the dimension count; all by default.
 [[nodiscard]] Stretch block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
                                std::span<const int> coordinates,
                                std::size_t cuts = ~std::size_t{0});
 
-/// The shape of that device's part of a value of `shape`.
+/// The shape of that device's shard of a value of `shape`.
 [[nodiscard]] Shape shape_at(const Placement& placement, const Shape& shape, const Axes& axes,
                              std::span<const int> coordinates);
 

@@ -1,9 +1,9 @@
-// Plan: how a computation is spread over a mesh of devices, as people say it; and what that means for each value
-// of a graph. Plain data; any thread.
+// Plan: how a computation is parallelized over a mesh of devices, as a user states it; and what that means for each
+// value of a graph. Plain data; any thread.
 //
-// Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh cuts the
-// dimensions that its row in the table of cuts names. From the parameters' and inputs' cuts the partitioner finds
-// all others.
+// Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh shards the
+// dimensions listed in its row of the table of cuts. The partitioner derives all other placements from those of
+// parameters and inputs.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace trireme {
 
-/// The dimensions that an axis cuts.
+/// The dimensions that an axis shards.
 struct AxisCuts {
   std::string axis{};
   std::vector<std::string> dims{};
@@ -34,69 +34,69 @@ struct AxisCuts {
 [[nodiscard]] std::vector<AxisCuts> default_cuts();
 
 struct Plan {
-  /// Axes: `pipe` is for stages, `data` for ZeRO; which dimensions the others cut, `cuts` says.
+  /// Axes: `pipe` is for stages, `data` for ZeRO; `cuts` says which dimensions the others shard.
   Mesh mesh{};
   int microbatches = 1;
   std::string schedule = "1f1b";         ///< a pipeline schedule's name
-  std::optional<PipelineTable> table{};  ///< one's own, instead of the schedule's
-  int chunks = 1;  ///< stages on each place of the pipe, where the schedule lets one choose
-  /// What lies cut along `data` between steps: nothing (0), the optimizer's state (1), and the gradients, summed
-  /// up in parts (2), and the parameters (3).
+  std::optional<PipelineTable> table{};  ///< a custom table, instead of the schedule's
+  int chunks = 1;                        ///< stages per pipeline rank, for schedules with a choice
+  /// What is sharded along `data` between steps: nothing (0), the optimizer's state (1), also the gradients, which are
+  /// reduced in shards (2), also the parameters (3).
   int zero = 0;
-  /// Between the parts of blocks, activations lie cut along the sequence by `tensor`.
+  /// Between the tensor-parallel parts of blocks, `tensor` shards activations along the sequence.
   bool sequence = false;
-  /// How attention goes where `context` cuts the sequence: every rank gathers all keys and values; or queries, keys
-  /// and values change to being cut by heads and back (all-to-all); or blocks of keys and values go round, each rank
-  /// having one at a time (ring).
+  /// How attention works where `context` shards the sequence: every rank gathers all keys and values; or queries, keys
+  /// and values are resharded by heads and back (all-to-all); or KV shards circulate, each rank having one at a time
+  /// (ring).
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
-  /// Of gradients that are merged along `data`; see compress_gradients().
+  /// Of gradients that are reduced along `data`; see compress_gradients().
   Compression compression{};
-  /// Done to the training graph before it is cut (recompute_by()): a budget is for the activations of all ranks
-  /// together, as one device would keep them.
+  /// Applied to the training graph before it is partitioned (recompute_by()): a budget is for the activations of all
+  /// ranks together, as one device would keep them.
   RecomputeChoice recompute{};
   std::vector<AxisCuts> cuts = default_cuts();
 
-  /// Throws Error(Usage) in words: an axis that nothing names, a schedule or level that is none, …
+  /// Throws Error(Usage): an axis that nothing uses, an unknown schedule or level, …
   void verify() const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
-/// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
+/// The text form (.plan.json): parse_plan(to_text(p)) == p. Missing fields, except for the mesh, have the defaults
+/// above. parse_plan throws Error(Input) naming the field and returns a verified plan.
 [[nodiscard]] std::string to_text(const Plan& plan);
-/// "gather", "all-to-all", "ring"; parse_context throws Error(Usage) that lists them.
+/// "gather", "all-to-all", "ring"; parse_context throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(Plan::Context context);
 [[nodiscard]] Plan::Context parse_context(std::string_view text);
 [[nodiscard]] Plan parse_plan(std::string_view text);
 
-/// The placements that a plan asks for, by value. The partitioner finds all others.
+/// The placements that a plan requests, by value. The partitioner derives all others.
 struct PlacementSpec {
   Axes axes{};
-  /// Index of the axis of micro-batches in `axes`; -1: there is none.
+  /// Index of the axis of micro-batches in `axes`; -1: none.
   int micro = -1;
   /// How inputs, parameters and states are placed between steps; replicated if not listed.
   std::map<ValueId, Placement> stored{};
   /// How parameters are placed while forward and backward read them; as stored if not listed.
   std::map<ValueId, Placement> used{};
-  /// Computed values that are changed to these placements, one after the other, as soon as they are computed.
+  /// Computed values that are resharded to these placements, one after the other, as soon as they are computed.
   std::map<ValueId, std::vector<Placement>> forced{};
   /// Axes along which operands circulate in a ring, one shard at a time, where an op can consume a factor in turn
   /// (Factor::Split::InTurn) and the axis shards another of its factors. Otherwise operands are gathered.
   std::set<int> in_turn{};
-  /// The stage of each block, and how many stages there are. Nodes of no block run where their inputs are: with
-  /// the last of them in the forward, with the first in the backward; updates run where their parameter is.
+  /// The stage of each block, and how many stages there are. Nodes of no block run where their inputs are: on the stage
+  /// of the last in the forward, of the first in the backward; updates run where their parameter is.
   std::map<std::int32_t, int> stages{};
-  /// Stages of parameters, with their state and update, where that is not the first that reads them.
+  /// Stages of parameters, with their state and update, if not the first stage that reads them.
   std::map<ValueId, int> homes{};
 };
 
-/// What the plan means for the values of a training graph. Values without dimension names are replicated; computed values
-/// are placed as they come. Besides the names of the table there is "parts", which `data` shards. Throws Error(Usage) if
-/// the plan does not fit the graph: more stages than blocks, no sequence to shard, …
+/// What the plan means for the values of a training graph. Values without dimension names are replicated; computed
+/// values are placed where their operands are. In addition to the names of the table there is "parts", which `data`
+/// shards. Throws Error(Usage) if the plan does not fit the graph: more stages than blocks, no sequence to shard, …
 [[nodiscard]] PlacementSpec resolve_placements(const Graph& graph, const Plan& plan,
                                                const DimNames& names);
 
-/// The table that the plan's pipeline runs by; one stage if there is no pipe.
+/// The table that the plan's pipeline runs; one stage if there is no pipe.
 [[nodiscard]] PipelineTable table_of(const Plan& plan);
 
 }  // namespace trireme

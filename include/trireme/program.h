@@ -1,5 +1,5 @@
-// Program: what one rank executes in a step, as data. Instructions in order, every buffer at its offset in
-// one arena, so the peak is known before anything runs. Any thread.
+// Program: what one rank executes in a step, as data. Instructions in order, every buffer at its offset in one arena,
+// so the peak is known before execution. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace trireme {
 
-/// What memory is used for. Communication is what a rank would not need alone: what exchanges write (received
-/// pieces, gathered parameters, their scratch), and what is put together only to be sent (buckets). A sum
-/// over ranks is what its terms are: a gradient is a gradient from the backward on, before and after it is reduced,
-/// and a reduced activation is an activation.
+/// What memory is used for. Communication is what a rank would not need alone: what communication ops write (received
+/// pieces, gathered parameters, their scratch), and what is assembled only to be sent (buckets). A sum over ranks has
+/// the category of its terms: a gradient is a gradient from the backward on, before and after it is reduced, and a
+/// reduced activation is an activation.
 enum class Category : std::uint8_t {
   Input,
   Parameter,
@@ -36,8 +36,7 @@ struct BufferId {
   friend auto operator<=>(const BufferId&, const BufferId&) = default;
 };
 
-/// A tensor in the arena. Buffers whose lives do not meet share memory, and so do those that are written in
-/// place of one another.
+/// A tensor in the arena. Buffers with disjoint lifetimes share memory, as do those that are updated in place.
 struct Buffer {
   std::string name{};
   TensorType type{};
@@ -45,8 +44,8 @@ struct Buffer {
   Origin origin = Origin::Node;
   std::int64_t offset = 0;
   std::int32_t storage =
-      -1;  ///< buffers with the same number are the same memory, one after the other
-  /// Numbers of the first and the last instruction that use it; kept between steps: from -1 on.
+      -1;  ///< buffers with the same number are the same memory at different times
+  /// The first and the last instruction that use it; `first` is -1 if it is kept between steps.
   std::int32_t first = -1;
   std::int32_t last = -1;
 };
@@ -58,8 +57,8 @@ struct Instruction {
   std::vector<BufferId> outputs{};
   Phase phase = Phase::Forward;
   std::int32_t block = -1;
-  /// Of an exchange with other ranks: it is begun here, and must be done before the instruction with this
-  /// number, the first that needs its result. Its buffers are its own until then.
+  /// For a communication op: it starts here, and must complete before the instruction with this number, the first that
+  /// needs its result. No other instruction may touch its buffers until then.
   std::int32_t done_before = -1;
 };
 
@@ -73,25 +72,25 @@ struct Program {
   std::vector<Buffer> buffers{};
   std::vector<Instruction> instructions{};
   std::vector<NamedBuffer> outputs{};
-  Bytes arena{};  ///< of all buffers; the device's workspace comes on top
+  Bytes arena{};  ///< of all buffers; excludes the device's workspace
 
   [[nodiscard]] const Buffer& buffer(BufferId id) const {
     return buffers.at(static_cast<std::size_t>(id.index));
   }
-  /// An input, parameter or state by its name, else an output. Throws Error(Usage) that names the nearest.
+  /// An input, parameter or state by its name, else an output. Throws Error(Usage) naming the nearest match.
   [[nodiscard]] BufferId find(std::string_view name) const;
 
-  /// Throws Error(Input): results whose types do not follow from their ops' rules, an instruction that reads what
-  /// nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet. What
-  /// ranks must agree on, verify_together() checks.
+  /// Throws Error(Input): results whose types do not follow from their ops' rules, an instruction that reads what was
+  /// never written or has been overwritten, or one that touches the buffers of communication in flight.
+  /// verify_together() checks what ranks must agree on.
   void verify() const;
 };
 
-/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes.
-/// Results of updates end where their targets are; in place where the op allows it.
+/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes. Updates write
+/// to their targets, in place if the op allows it.
 [[nodiscard]] Program make_program(const Graph& graph);
 
-/// What the arena holds at its fullest moment, by category.
+/// What the arena holds at its peak, by category.
 struct MemoryUse {
   std::array<Bytes, kCategories> at_peak{};
   Bytes peak{};             ///< the sum of live buffers at that moment

@@ -1,10 +1,10 @@
-// Recomputation: what the forward computed and the backward needs is either kept in between or computed
-// again. Trades FLOPs for memory; gradients stay the same bit for bit. Works on graphs with gradients, by
-// block (Node::block). Any thread.
+// Activation recomputation: forward results that the backward needs are either kept or recomputed. Trades FLOPs for
+// memory; gradients are identical bit for bit. Works on graphs with gradients, by block (Node::block). Callable from
+// any thread.
 //
-// What leaves a block (is read in the forward of another, by an update, or is an output) is always kept.
-// Nodes of no block are never computed again. Nothing is computed again that no backward needs: the last
-// product of a block, say, whose result leaves it.
+// Values that leave a block (read in the forward of another, by an update, or an output) are always kept. Nodes of no
+// block are never recomputed, nor is anything that no backward needs, such as the last product of a block, whose result
+// leaves it.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@ namespace trireme {
 
 struct RecomputeOptions {
   RecomputeMode mode = RecomputeMode::None;
-  /// Blocks that are treated otherwise.
+  /// Blocks with another mode.
   std::map<std::int32_t, RecomputeMode> blocks{};
 };
 
-/// The graph with nodes of Phase::Recompute, which stand together before the first node of the backward that
-/// needs one of their block. A node that is computed again has results called again/NAME.
+/// The graph with nodes of Phase::Recompute, placed together before the first backward node that needs one of their
+/// block. The results of a recomputed node are called again/NAME.
 [[nodiscard]] Graph recompute(const Graph& graph, const RecomputeOptions& options);
-/// As the choice says. Throws Error(Usage) if its budget cannot be held, with the least that could.
+/// Throws Error(Usage) if its budget cannot be met, with the smallest that can.
 [[nodiscard]] Graph recompute_by(const Graph& graph, const RecomputeChoice& choice);
 
-/// The results of the forward that later phases read, together: what activations occupy when the forward is
-/// done. Parameters, state and inputs are not among them.
+/// The total size of the forward results that later phases read: what activations occupy at the end of the forward.
+/// Excludes parameters, state and inputs.
 [[nodiscard]] Bytes kept_bytes(const Graph& graph);
 
 struct RecomputePlan {
   std::map<std::int32_t, RecomputeMode> blocks{};  ///< for RecomputeOptions
   Bytes kept{};
-  double flops = 0;  ///< computed again, of all kinds
+  double flops = 0;  ///< recomputed, of all kinds
 };
 
-/// The least FLOPs to compute again so that no more than `budget` is kept; nothing if even the least that
-/// can be kept is more. Exact for chains: every value that leaves a block is read by the blocks beside it.
-/// For other graphs the budget is held, but there may be a better plan.
+/// Minimizes the recomputed FLOPs subject to keeping at most `budget`; nothing if even the minimum that must be kept is
+/// more. Optimal for chains, in which only adjacent blocks read the values that leave a block. For other graphs the
+/// plan meets the budget, but there may be a better one.
 [[nodiscard]] std::optional<RecomputePlan> plan_recompute(const Graph& graph, Bytes budget);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The safetensors format: tensors by name in one file that is safe to read from anybody.
+// The safetensors format: named tensors in one file that is safe to read from untrusted sources.
 //
 //   8 bytes   length of the header, little-endian
 //   header    JSON: {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…}
@@ -23,7 +23,7 @@ namespace trireme {
 
 class MappedFile;
 
-/// What a file says about a tensor.
+/// A tensor's entry in the header.
 struct TensorSpec {
   std::string name;
   DType dtype = DType::F32;
@@ -31,14 +31,14 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// The same with its elements, row-major and little-endian, which live elsewhere. They need not be
-/// aligned for their type: copy them rather than cast them.
+/// The same with its elements, row-major and little-endian, not owned. They need not be aligned for their type: copy
+/// them rather than cast them.
 struct TensorView {
   TensorSpec spec;
   std::span<const std::byte> bytes;
 };
 
-/// Texts by name that go along with the tensors.
+/// Named strings stored with the tensors.
 using TensorMetadata = std::map<std::string, std::string>;
 
 struct SafetensorsContent {
@@ -49,25 +49,24 @@ struct SafetensorsContent {
 /// Bytes of a tensor. Throws Error(Usage) if they do not fit in 63 bits.
 [[nodiscard]] Bytes size_of(const TensorSpec& spec);
 
-/// Reads a whole file that is in memory; the views point into it. Throws Error(Input) "WHAT: tensor 'a': …"
-/// on anything that is not as the format has it: a header that is cut off, too long (over 100 MB) or no
-/// JSON of that form, an unknown type, a name given twice, a size that does not fit the shape, ranges
-/// that overlap, leave holes or go beyond the end.
+/// Parses a whole file in memory; the views point into it. Throws Error(Input) "WHAT: tensor 'a': …" on any violation
+/// of the format: a header that is truncated, too long (over 100 MB) or not JSON of that form, an unknown type, a
+/// duplicate name, a size that does not match the shape, ranges that overlap, leave holes or go beyond the end.
 [[nodiscard]] SafetensorsContent parse_safetensors(std::span<const std::byte> file,
                                                    std::string_view what);
 
-/// A file, mapped into memory: opening it reads the header only. The views live as long as this object
-/// (or a copy of it: copies share the mapping). Nobody may shorten the file meanwhile.
+/// A memory-mapped file: opening it reads only the header. The views live as long as this object (or a copy of it:
+/// copies share the mapping). The file must not be truncated meanwhile.
 class SafetensorsFile {
  public:
-  /// Throws Error(System) if the file cannot be read, else as parse_safetensors does.
+  /// Throws Error(System) if the file cannot be read, otherwise as parse_safetensors does.
   explicit SafetensorsFile(const std::string& path);
 
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return content_.tensors; }
   [[nodiscard]] const TensorMetadata& metadata() const noexcept { return content_.metadata; }
-  /// The tensor, or nullptr if there is none of that name.
+  /// The tensor, or nullptr if there is none with that name.
   [[nodiscard]] const TensorView* find(const std::string& name) const;
-  /// Throws Error(Input) that names the file if there is none of that name.
+  /// Throws Error(Input) naming the file if there is none with that name.
   [[nodiscard]] const TensorView& at(const std::string& name) const;
   /// The whole file, header included.
   [[nodiscard]] std::span<const std::byte> file_bytes() const noexcept;
@@ -79,19 +78,18 @@ class SafetensorsFile {
   std::unordered_map<std::string, std::size_t> by_name_;
 };
 
-/// Writes a file piece by piece, so that not all tensors need to be in memory at once. The same tensors
+/// Writes a file piece by piece, so that not all tensors need to be in memory at once. Deterministic: the same tensors
 /// in the same order give the same bytes.
 class SafetensorsWriter {
  public:
-  /// Takes the next bytes of the file.
+  /// Receives the next bytes of the file.
   using Sink = std::function<void(std::span<const std::byte>)>;
 
-  /// Writes the header. Throws Error(Usage) on names that are not UTF-8, given twice or "__metadata__".
+  /// Writes the header. Throws Error(Usage) on names that are not UTF-8, duplicate or "__metadata__".
   SafetensorsWriter(Sink sink, std::vector<TensorSpec> tensors,
                     const TensorMetadata& metadata = {});
 
-  /// The next tensor's elements. Throws Error(Usage) if these are too many or too few bytes for it, or
-  /// if all tensors have been written.
+  /// The next tensor's elements. Throws Error(Usage) if the size is wrong, or if all tensors have been written.
   void add(std::span<const std::byte> bytes);
   /// Throws Error(Usage) if tensors are missing.
   void finish() const;
@@ -102,8 +100,8 @@ class SafetensorsWriter {
   std::size_t written_ = 0;
 };
 
-/// Writes a file at once: it is there whole, and synced, or as it was before. Throws Error(Usage) as
-/// SafetensorsWriter does, Error(System) if the disk refuses.
+/// Writes a file atomically: afterwards it is either complete and synced, or unchanged. Throws Error(Usage) as
+/// SafetensorsWriter does, Error(System) if writing fails.
 void write_safetensors(const std::string& path, std::span<const TensorView> tensors,
                        const TensorMetadata& metadata = {});
 

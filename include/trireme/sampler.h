@@ -1,9 +1,9 @@
-// Samplers: which worker trains on which samples. Four ways, one interface:
+// Samplers: which worker trains on which samples. Four strategies, one interface:
 //
-// - even: the samples are cut into shards, one for each worker;
-// - overlapping: each sample is in the shards of R workers, so that any R-1 of them may be lost;
-// - lists: a master decides the samples of each worker;
-// - pool: a master gives the next samples to whoever asks, so that fast workers do more.
+// - even: the samples are split into shards, one per worker;
+// - overlapping: each sample is in the shards of R workers, so that any R-1 of them may fail;
+// - lists: a master assigns samples to each worker;
+// - pool: a master hands the next samples to whichever worker asks, so that fast workers do more.
 //
 //   while (!(batch = sampler.take(32)).empty()) {   // empty: the epoch is over
 //     train_on(batch);
@@ -26,10 +26,10 @@
 
 namespace trireme {
 
-/// A sample's number in the data, from 0 on.
+/// A sample's index in the data, from 0.
 using SampleIndex = std::int64_t;
 
-/// Where a worker gets its samples from, epoch after epoch.
+/// A worker's source of samples, epoch after epoch.
 class Sampler {
  public:
   Sampler() = default;
@@ -37,14 +37,14 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// The next samples, at most `count`. None: if all that was taken is confirmed, the epoch is over, and the next call
-  /// is for the next one; if not, there may be more once it is. Throws Error(Usage) if count < 1, and CommError if the
-  /// master is gone or has given this worker up.
+  /// The next samples, at most `count`. Empty: if everything taken is confirmed, the epoch is over, and the next call
+  /// starts the next one; if not, there may be more once it is. Throws Error(Usage) if count < 1, and CommError if the
+  /// master has failed or has given up on this worker.
   [[nodiscard]] std::vector<SampleIndex> take(std::int64_t count);
-  /// The first `count` of those that were taken and not confirmed are consumed. Throws as take() does; then they do not
-  /// count as consumed by this worker. Throws Error(Usage) if so many were not taken.
+  /// Marks the first `count` of the samples taken but not confirmed as consumed. Throws as take() does; then they do
+  /// not count as consumed by this worker. Throws Error(Usage) if fewer were taken.
   void confirm(std::int64_t count);
-  /// Taken and not confirmed.
+  /// Taken but not confirmed.
   [[nodiscard]] std::int64_t unconfirmed() const noexcept { return unconfirmed_; }
 
  protected:
@@ -55,28 +55,29 @@ class Sampler {
   std::int64_t unconfirmed_ = 0;
 };
 
-// Shards: what each worker has follows from a few numbers; nobody needs to be asked.
+// Shards: each worker's samples follow from a few numbers, without communication.
 
 struct ShardOptions {
   std::int64_t samples = 0;
   Rank workers = 1;
-  /// In how many shards each sample is. 1: an even split.
+  /// How many shards contain each sample. 1: an even split.
   Rank replication = 1;
-  /// Which samples are in which shard, and their order. Another one for each epoch: shards of other samples each time.
+  /// Determines which samples are in which shard, and their order. A different seed per epoch gives different shards
+  /// each time.
   std::uint64_t seed = 0;
-  /// Another order of the same samples, so that a worker needs no data but its shard's.
+  /// Changes the order but not the samples, so that a worker needs only its shard's data.
   std::int64_t epoch = 0;
 };
 
-/// The samples of a worker in an epoch, in a random order. Takes no memory for them.
+/// The samples of a worker in an epoch, in random order. Does not store them.
 ///
-/// A random order of all samples is cut into as many parts as there are workers, whose sizes differ by at most one.
-/// Worker w has part w and the replication-1 parts after it, the first after the last. So the shards of an even split
-/// have each sample once; with replication R the shards of any `workers - (R-1)` workers have all samples. Where there
-/// are fewer samples than workers, some parts are empty.
+/// A random order of all samples is split into as many parts as there are workers, whose sizes differ by at most one.
+/// Worker w has part w and the next replication-1 parts, cyclically. So the shards of an even split contain each sample
+/// once; with replication R the shards of any `workers - (R-1)` workers contain all samples. With fewer samples than
+/// workers, some parts are empty.
 class Shard {
  public:
-  /// Throws Error(Usage) that says which number cannot be.
+  /// Throws Error(Usage) saying which number is invalid.
   Shard(const ShardOptions& options, Rank worker);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
@@ -89,15 +90,15 @@ class Shard {
   std::int64_t size_ = 0;
 };
 
-/// Gives out the shard of a worker, from options.epoch on. Confirming only counts. Throws as Shard does.
+/// Hands out the shard of a worker, starting with options.epoch. Confirming only counts. Throws as Shard does.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const ShardOptions& options, Rank worker);
 
-// A master: one rank of a group gives out, the others take.
+// With a master: one rank of a group hands out samples, the others take them.
 
-/// Gets its samples from the master, a place of the group. Called by every rank but the master, which makes a
-/// SampleMaster at the same time. take() waits while nothing is left to take but others may still be lost. Its
-/// destructor tells the master that this worker takes no more; what it has not confirmed goes to the others. A worker
-/// must come back within 30 deadlines of its World, or the master gives it up. Must not outlive the World.
+/// Gets its samples from the master, a rank of the group. Called by every rank but the master, which creates a
+/// SampleMaster at the same time. take() waits while nothing is left to take but other workers may still fail. Its
+/// destructor notifies the master that this worker takes no more; its unconfirmed samples go to the others. A worker
+/// must call again within 30 deadlines of its World, or the master gives up on it. Must not outlive the World.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(Group& group, Rank master);
 
 /// A random order of all samples.
@@ -107,43 +108,42 @@ struct PoolOptions {
   std::int64_t epoch = 0;
 };
 
-/// The list of each rank: the order of all samples, cut in proportion to how fast the ranks are (the master's speed is
-/// 0). Throws Error(Usage) on no samples, or speeds that are negative, not finite or all 0.
+/// The list of each rank: the order of all samples, split in proportion to the ranks' speeds (the master's speed is 0).
+/// Throws Error(Usage) if there are no samples, or speeds are negative, not finite or all 0.
 [[nodiscard]] std::vector<std::vector<SampleIndex>> lists_by_speed(const PoolOptions& order,
                                                                    std::span<const double> speeds);
 
-/// How an epoch went.
+/// The outcome of an epoch.
 struct ServeReport {
   std::vector<std::int64_t> consumed{};  ///< by rank
-  std::int64_t left_over = 0;            ///< not consumed, as no worker was left
-  std::map<Rank, std::string>
-      lost{};  ///< workers that are gone, and why: died, stopped, late, left
+  std::int64_t left_over = 0;            ///< not consumed, because no worker was left
+  std::map<Rank, std::string> lost{};    ///< failed workers, and why: died, stopped, late, left
 };
 
-/// Gives samples to the other ranks of a group. Each sample given is consumed exactly once, whoever is slow or dies:
-/// *consumed* is what a worker has confirmed and the master has heard of. What a lost worker has taken and not confirmed
-/// is given to others, so it may have been computed on twice, but a worker whose confirm() returned is the only one whose
-/// confirm() returned for these samples.
+/// Hands samples to the other ranks of a group. Each sample is consumed exactly once, whoever is slow or dies:
+/// *consumed* means that a worker has confirmed it and the master has recorded that. Samples that a failed worker took
+/// but did not confirm go to others, so they may have been trained on twice, but confirm() returns for a sample on at
+/// most one worker.
 ///
-/// Serves and does nothing else: this rank's thread is busy until an epoch is over. Must not outlive the World.
+/// Does nothing but serve: this rank's thread is busy until an epoch is over. Must not outlive the World.
 class SampleMaster {
  public:
   using OnConsumed = std::function<void(Rank worker, std::span<const SampleIndex> samples)>;
 
-  /// While all others of the group call make_sampler(group, this rank). One that dies meanwhile is lost.
-  /// `on_consumed` is told of each confirmation, in their order, before the worker hears that it
-  /// counts; it must not throw.
+  /// Called while all others of the group call make_sampler(group, this rank). A rank that dies meanwhile counts as
+  /// lost. Calls `on_consumed` for each confirmation, in order, before acknowledging it to the worker; it must not
+  /// throw.
   explicit SampleMaster(Group& group, OnConsumed on_consumed = {});
   ~SampleMaster();
   SampleMaster(const SampleMaster&) = delete;
   SampleMaster& operator=(const SampleMaster&) = delete;
 
-  /// One epoch in which whoever asks gets the next samples of the order. Returns once all are consumed and the workers
-  /// were told so, or no worker is left. Throws Error(Usage) if there are no samples.
+  /// One epoch in which whichever worker asks gets the next samples of the order. Returns once all are consumed and the
+  /// workers have been notified, or no worker is left. Throws Error(Usage) if there are no samples.
   ServeReport serve_pool(const PoolOptions& options);
-  /// One epoch in which each rank gets the samples of its own list, in this order. A list may have any samples, also
-  /// those of others. What a lost worker leaves goes to those that are through with theirs. Throws Error(Usage) unless
-  /// there is a list for each rank and the master's is empty.
+  /// One epoch in which each rank gets the samples of its own list, in this order. Lists may overlap. Samples left by a
+  /// failed worker go to workers that have finished their lists. Throws Error(Usage) unless there is a list for each
+  /// rank and the master's is empty.
   ServeReport serve_lists(const std::vector<std::vector<SampleIndex>>& lists);
 
  private:

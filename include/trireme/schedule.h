@@ -5,9 +5,9 @@
 // (collective.h), drawn, and printed as text. Plain data: build it, then treat it as immutable; any
 // number of threads may read it.
 //
-// Meaning. All transfers of a step happen at the same time: each reads what its sender held before
-// the step. A rank takes part in step t+1 once its own transfers of step t are done, so nothing but
-// data orders the ranks. One Transfer is one message, whatever the number of its blocks.
+// Semantics. All transfers of a step happen at the same time: each reads what its sender held before the step. A rank
+// enters step t+1 once its own transfers of step t are done, so only data dependencies order the ranks. One Transfer is
+// one message, whatever the number of its blocks.
 #pragma once
 
 #include <algorithm>
@@ -34,14 +34,13 @@ enum class Operation {
   Barrier,
 };
 
-/// What the receiver does with a block: keep it instead of its own, or combine it (add, max, …)
-/// with its own.
+/// What the receiver does with a block: replace its own, or combine (add, max, …) with its own.
 enum class Action { Copy, Combine };
 
-/// What the blocks of a schedule stand for. n is the vector that is whole on one side of the
-/// operation (for all-to-all: one rank's send buffer).
+/// What the blocks of a schedule represent. n is the size of the vector that is complete on one side of the operation
+/// (for all-to-all: one rank's send buffer).
 enum class Layout {
-  Split,     ///< the blocks cut the vector, sizes differing by at most one element
+  Split,     ///< the blocks divide the vector, sizes differing by at most one element
   Replicas,  ///< one block per rank, each as long as the vector: rank r's result is block r
              ///< (un-chunked all-reduce)
   Pairs,     ///< block s * ranks + d is what rank s has for rank d (all-to-all)
@@ -64,8 +63,7 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-/// Blocks of a Rotation, as a rule of the sender's place i among `count` places ([x] is x mod
-/// count):
+/// Blocks of a Rotation, as a function of the sender's place i among `count` places ([x] is x mod count):
 ///   base + row_stride * [i + row_turn] + column_stride * [i + column_turn], and the run that
 ///   starts there.
 struct TurningRun {
@@ -96,7 +94,7 @@ struct Rotation {
   friend bool operator==(const Rotation&, const Rotation&) = default;
 };
 
-/// Transfers that happen together.
+/// Concurrent transfers.
 struct Step {
   std::vector<Transfer> transfers;
   std::vector<Rotation> rotations;
@@ -105,16 +103,16 @@ struct Step {
 
 struct Schedule {
   Operation operation = Operation::Broadcast;
-  std::string algorithm;  ///< a name for people; any word
+  std::string algorithm;  ///< for display; any word
   Rank ranks = 1;
-  Rank root = 0;  ///< 0 where the operation has none
+  Rank root = 0;  ///< 0 if the operation has none
   Layout layout = Layout::Split;
   Block blocks = 1;
   std::vector<Step> steps;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-/// A message as a visitor sees it. `blocks` lives only for the visit.
+/// A message as a visitor sees it. `blocks` is valid only during the visit.
 struct Message {
   Rank from = 0;
   Rank to = 0;
@@ -130,8 +128,8 @@ struct Message {
   return run.base + run.row_stride * turn(run.row_turn) + run.column_stride * turn(run.column_turn);
 }
 
-/// Calls visit(Message) for what the rank at this place of a rotation sends, unless it is silent. `runs`
-/// is room to work in, so that a walk over many places allocates once.
+/// Calls visit(Message) for what the rank at this place of a rotation sends, unless it is silent. `runs` is scratch
+/// space, so that a walk over many places allocates once.
 template <class Visitor>
 void visit_place(const Rotation& rotation, Rank place, std::vector<BlockRun>& runs,
                  Visitor&& visit) {
@@ -164,8 +162,8 @@ void for_each_message(const Step& step, Visitor&& visit) {
   }
 }
 
-/// Calls visit(Message) for every message of the step that `rank` sends or receives: what an executor
-/// of one rank needs. A rotation costs two looks, not one for each place. Requires the same.
+/// Calls visit(Message) for every message of the step that `rank` sends or receives: what one rank's executor needs. A
+/// rotation costs two lookups, not one per place. Requires the same.
 template <class Visitor>
 void for_each_message_of(const Step& step, Rank rank, Visitor&& visit) {
   for (const Transfer& transfer : step.transfers) {
@@ -196,22 +194,21 @@ void for_each_block(std::span<const BlockRun> runs, Visitor&& visit) {
   }
 }
 
-/// How much data an operation moves: `elements` of `element_bytes` each; blocks are cut between
-/// elements.
+/// How much data an operation moves: `elements` of `element_bytes` each; block boundaries fall between elements.
 struct Payload {
   std::int64_t elements = 0;
   std::int64_t element_bytes = 1;
 };
 
-/// Where a block lies in the vector, in elements. Blocks past the remainder are one element
-/// shorter; where there are fewer elements than blocks, the last blocks are empty.
+/// The range of a block in the vector, in elements. Blocks past the remainder are one element shorter; with fewer
+/// elements than blocks, the last blocks are empty.
 struct Extent {
   std::int64_t offset = 0;
   std::int64_t length = 0;
 };
 [[nodiscard]] Extent block_extent(const Schedule& schedule, std::int64_t elements, Block block);
 
-/// Elements of all blocks of the runs together.
+/// The total number of elements in the runs.
 [[nodiscard]] std::int64_t element_count(const Schedule& schedule, std::int64_t elements,
                                          std::span<const BlockRun> runs);
 
@@ -219,9 +216,9 @@ struct Extent {
 [[nodiscard]] std::int64_t message_bytes(const Schedule& schedule, const Payload& payload,
                                          const Message& message);
 
-/// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
+/// "allreduce", "reduce-scatter", …: the names used on the command line and in the text form.
 [[nodiscard]] std::string_view name(Operation operation);
-/// Throws Error(Usage) that lists the right names.
+/// Throws Error(Usage) listing the valid names.
 [[nodiscard]] Operation parse_operation(std::string_view text);
 /// Every operation, in the order of the enum.
 [[nodiscard]] std::span<const Operation> all_operations();
@@ -230,28 +227,26 @@ struct Extent {
 /// True where every rank's data is combined: reduce, reduce-scatter, all-reduce.
 [[nodiscard]] bool combines(Operation operation);
 
-/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in
-/// one line, or "" if it is well formed. Says nothing about what the schedule does: verify() does.
+/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in one line, or "" if
+/// it is well formed. Does not check what the schedule computes: verify() does.
 [[nodiscard]] std::string find_malformed(const Schedule& schedule);
 
-// Making schedules from schedules.
+// Deriving schedules from schedules.
 
-/// The steps backwards, each message turned round, copy and combine exchanged. A reversed broadcast
-/// is a reduce, a reversed scatter a gather, a reversed all-gather a reduce-scatter, and the other
-/// way round; nothing else reverses. Right for schedules in which no rank is sent a block that it
-/// has (an all-gather through a root does that: there each rank's own block comes back to it, and
-/// the reversed path would count it twice).
+/// The steps in reverse order, each message reversed, copy and combine swapped. A reversed broadcast is a reduce, a
+/// reversed scatter a gather, a reversed all-gather a reduce-scatter, and vice versa; no other operation reverses.
+/// Correct for schedules in which no rank receives a block that it already has (an all-gather through a root does that:
+/// each rank's own block comes back to it, and the reversed path would count it twice).
 [[nodiscard]] Schedule reversed(const Schedule& schedule);
 
 /// All steps of `first`, then all steps of `second`. Both must have the same ranks, layout and
 /// blocks. Keeps the labels (operation, algorithm, root) of `first`.
 [[nodiscard]] Schedule then(Schedule first, const Schedule& second);
 
-/// Both at the same time, step by step. Requires and keeps the same as then().
+/// Both concurrently, step by step. Requires and keeps the same as then().
 [[nodiscard]] Schedule beside(Schedule one, const Schedule& other);
 
-/// How a small schedule sits in a larger one. Rank r becomes first_rank + rank_stride * r. Block b
-/// becomes the run
+/// How to embed a small schedule in a larger one. Rank r becomes first_rank + rank_stride * r. Block b becomes the run
 ///   { base + row_stride * (b / columns) + column_stride * (b mod columns), run_count, run_stride
 ///   }.
 struct Embedding {
@@ -268,13 +263,13 @@ struct Embedding {
 /// blocks of `frame` (whose own steps are ignored).
 [[nodiscard]] Schedule embedded(const Schedule& inner, const Embedding& how, const Schedule& frame);
 
-/// The same steps over finer blocks: each block becomes `pieces` neighbouring ones.
+/// The same steps over finer blocks: each block becomes `pieces` adjacent ones.
 [[nodiscard]] Schedule refined(const Schedule& schedule, Block pieces);
 
 // The text form (.schedule). parse_schedule(to_text(s)) == s.
 
 [[nodiscard]] std::string to_text(const Schedule& schedule);
-/// Throws Error(Input) that names the line. What it returns is well formed.
+/// Throws Error(Input) naming the line. The result is well formed.
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 }  // namespace trireme

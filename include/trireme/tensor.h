@@ -1,4 +1,4 @@
-// What a tensor is on the host: element types, shapes and buffers.
+// Tensors on the host: element types, shapes and buffers.
 //
 // All functions may be called from any thread; a HostBuffer is written by one thread at a time.
 #pragma once
@@ -26,7 +26,7 @@ inline constexpr std::array<DType, 8> kDTypes{DType::F32, DType::F64, DType::F16
 /// "f32", "bf16", …; parse_dtype reads it back.
 [[nodiscard]] std::string_view to_text(DType dtype);
 
-/// Throws Error(Usage) that lists the right names.
+/// Throws Error(Usage) listing the valid names.
 [[nodiscard]] DType parse_dtype(std::string_view text);
 
 /// Bytes of one element.
@@ -50,13 +50,13 @@ struct BFloat16 {
 [[nodiscard]] float to_f32(Float16 value);
 [[nodiscard]] float to_f32(BFloat16 value);
 
-/// The nearest value, ties to even; too large becomes infinity. A NaN stays a NaN with its sign and
+/// The nearest value, ties to even; overflow becomes infinity. A NaN stays a NaN with its sign and
 /// the upper bits of its payload, made quiet.
 [[nodiscard]] Float16 to_f16(float value);
 [[nodiscard]] BFloat16 to_bf16(float value);
 
-/// The sizes of a tensor's dimensions, outermost first. Immutable. A dimension may be 0; rank 0 is
-/// one element.
+/// The sizes of a tensor's dimensions, outermost first. Immutable. A dimension may be 0; rank 0
+/// means one element.
 class Shape {
  public:
   Shape() = default;
@@ -70,8 +70,8 @@ class Shape {
   /// Throws Error(Usage) unless 0 <= axis < rank().
   [[nodiscard]] std::int64_t dim(int axis) const;
   [[nodiscard]] std::int64_t element_count() const noexcept;
-  /// Elements from one index to the next along each dimension, row-major: [2,3,4] has strides 12,
-  /// 4, 1.
+  /// The distance in elements between neighbors along each dimension, row-major: [2,3,4] has
+  /// strides 12, 4, 1.
   [[nodiscard]] std::vector<std::int64_t> strides() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -80,7 +80,7 @@ class Shape {
   std::vector<std::int64_t> dims_;
 };
 
-/// A stretch of a dimension.
+/// A contiguous range of a dimension.
 struct Stretch {
   std::int64_t begin = 0;
   std::int64_t length = 0;
@@ -90,12 +90,12 @@ struct Stretch {
 /// "[2,3]"; rank 0 is "[]".
 [[nodiscard]] std::string to_text(const Shape& shape);
 
-/// Reads "[2,3]"; blanks around numbers are fine. Throws Error(Usage) on anything else.
+/// Parses "[2,3]"; blanks around numbers are allowed. Throws Error(Usage) on anything else.
 [[nodiscard]] Shape parse_shape(std::string_view text);
 
 namespace detail {
 template <class T>
-struct DTypeOf;  // No definition: this C++ type is no element type.
+struct DTypeOf;  // No definition: not an element type.
 template <DType kValue>
 struct IsDType {
   static constexpr DType kDType = kValue;
@@ -122,8 +122,8 @@ struct DTypeOf<std::int64_t> : IsDType<DType::I64> {};
 template <class T>
 inline constexpr DType kDTypeOf = detail::DTypeOf<T>::kDType;
 
-/// Owns the elements of one tensor on the host, aligned to kAlignment, zero when made. Moves, never
-/// copies by accident; a moved-from buffer has no elements. No elements is fine.
+/// Owns the elements of one tensor on the host, aligned to kAlignment, zero-initialized. Move-only;
+/// a moved-from buffer is empty. May be empty.
 class HostBuffer {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -148,8 +148,8 @@ class HostBuffer {
   [[nodiscard]] std::span<std::byte> raw() noexcept;
   [[nodiscard]] std::span<const std::byte> raw() const noexcept;
 
-  /// The elements as T, as long-lived as raw(). Throws Error(Usage) if T is not what the buffer
-  /// holds.
+  /// The elements as T, valid as long as raw(). Throws Error(Usage) if T is not the buffer's
+  /// element type.
   template <class T>
   [[nodiscard]] std::span<T> as() {
     require(kDTypeOf<T>);

@@ -1,5 +1,5 @@
-// The link-level model: directed links, routes over them, and what a schedule's steps put on each
-// link. Pure; any thread.
+// The link-level model: directed links, routes over them, and the load that a schedule's steps put
+// on each link. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ enum class Duplex {
 struct DirectedLink {
   int from = 0;
   int to = 0;
-  double relative_beta = 1;  ///< beta of this link in units of the model's: 8 is eight times slower
+  double relative_beta = 1;  ///< this link's beta relative to the model's: 8 is eight times slower
 };
 
 /// A network. Build one with the functions below.
@@ -33,7 +33,7 @@ struct Topology {
   std::string name;
   Rank ranks = 0;
   std::vector<DirectedLink> links;
-  /// route(a, b) lists the links of the way, in order.
+  /// The links of the route from a to b, in order.
   [[nodiscard]] const std::vector<int>& route(Rank from, Rank to) const {
     return routes[index(from, to)];
   }
@@ -44,24 +44,24 @@ struct Topology {
   std::vector<std::vector<int>> routes;
 };
 
-/// A row of ranks, each with its neighbours.
+/// A row of ranks, each connected to its neighbors.
 [[nodiscard]] Topology linear_array(Rank ranks, Duplex duplex = Duplex::Full);
-/// A row closed by a wrap-around cable; routes take the shorter way.
+/// A row closed by a wrap-around cable; routes take the shorter direction.
 [[nodiscard]] Topology ring_network(Rank ranks, Duplex duplex = Duplex::Full);
 /// Row-major grid; routes go along the row first, then the column.
 [[nodiscard]] Topology mesh_network(Rank rows, Rank columns);
 [[nodiscard]] Topology torus_network(Rank rows, Rank columns);
-/// Leaf switches with `leaf_ranks` ranks each, joined by one spine of `spines` switches; rank pairs
-/// are spread over the spines. spines = leaf_ranks gives full bisection.
+/// Leaf switches with `leaf_ranks` ranks each, joined by one layer of `spines` switches; rank pairs
+/// are distributed over the spines. spines = leaf_ranks gives full bisection.
 [[nodiscard]] Topology fat_tree(Rank ranks, Rank leaf_ranks, Rank spines);
-/// Nodes of `devices` ranks on a fast switch; one network port a node, `slowdown` times slower.
+/// Nodes of `devices` ranks on a fast switch; one network port per node, `slowdown` times slower.
 [[nodiscard]] Topology node_cluster(Rank nodes, Rank devices, double slowdown);
-/// Reads "linear", "ring" (each also with ":half" for half-duplex cables), "mesh:2x4", "torus:4x4",
-/// "fat-tree:4x2" (leaf ranks x spines), "nodes:4x8" or "nodes:4x8x10" (nodes x devices x
-/// slowdown). Throws Error(Usage) where it does not fit the number of ranks.
+/// Parses "linear", "ring" (each also with ":half" for half-duplex cables), "mesh:2x4",
+/// "torus:4x4", "fat-tree:4x2" (leaf ranks x spines), "nodes:4x8" or "nodes:4x8x10" (nodes x
+/// devices x slowdown). Throws Error(Usage) if it does not fit the number of ranks.
 [[nodiscard]] Topology parse_topology(std::string_view text, Rank ranks);
 
-/// What one step puts on the links.
+/// The load of one step on the links.
 struct StepLoad {
   std::vector<int> messages;        ///< by link
   std::vector<std::int64_t> bytes;  ///< by link
@@ -85,9 +85,9 @@ struct LinkCosts {
 };
 
 /// Times the schedule on the network. Messages that share a directed link in a step share its
-/// bandwidth. Worm-hole: a message takes alpha + (bytes on its fullest link) * beta;
+/// bandwidth. Wormhole: a message takes alpha + (bytes on its busiest link) * beta;
 /// store-and-forward: the sum over its links of alpha + (bytes on the link) * beta. Combining adds
-/// gamma. A rank's own messages of a step still go one after another.
+/// gamma. A rank's own messages of a step are still serialized.
 [[nodiscard]] LinkTiming time_on(const Topology& topology, const Schedule& schedule,
                                  const Payload& payload, const LinkCosts& costs);
 

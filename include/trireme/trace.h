@@ -1,9 +1,7 @@
-// Trace: what happened, or what is predicted to happen. Spans of time on tracks, counters, and
-// arrows between spans.
+// Trace: what happened, or what is predicted to happen. Spans of time on tracks, counters, and arrows between spans.
 //
-// The simulator and a real run make the same value, so that prediction and measurement can be laid
-// side by side. Plain data; all functions may be called from any thread, building one trace is for
-// one thread at a time.
+// The simulator and a real run produce the same type, so that prediction and measurement can be compared side by side.
+// Plain data; all functions may be called from any thread, but only one thread at a time may build a trace.
 #pragma once
 
 #include <cstdint>
@@ -38,18 +36,18 @@ struct TraceArg {
 };
 
 struct Trace {
-  /// One line of the picture: what one thread, stream or port of a process does.
+  /// One row of the timeline: the activity of one thread, stream or port of a process.
   struct Track {
     std::string process{};  ///< "rank 0"
     std::string thread{};   ///< "compute", "send", …
     friend bool operator==(const Track&, const Track&) = default;
   };
 
-  /// Something that took time. Spans of one track are nested or apart.
+  /// Something that took time. Spans of one track are nested or disjoint.
   struct Span {
     TrackId track{};
     std::string name{};
-    std::string category{};  ///< what kind of thing, for filters and colours: "compute", "send", …
+    std::string category{};  ///< kind of activity, for filters and colors: "compute", "send", …
     Seconds start{};
     Seconds duration{};
     std::vector<TraceArg> args{};
@@ -65,7 +63,7 @@ struct Trace {
     friend bool operator==(const Counter&, const Counter&) = default;
   };
 
-  /// An arrow, such as from a send to the receive that it fed.
+  /// An arrow, such as from a send to its receive.
   struct Flow {
     SpanId from{};
     SpanId to{};
@@ -74,7 +72,7 @@ struct Trace {
 
   TraceKind kind = TraceKind::Measured;
   std::string title;
-  std::vector<TraceArg> details;  ///< facts about the whole: machine, plan, …
+  std::vector<TraceArg> details;  ///< facts about the whole trace: machine, plan, …
   std::vector<Track> tracks;
   std::vector<Span> spans;
   std::vector<Counter> counters;
@@ -84,26 +82,25 @@ struct Trace {
   TrackId add_track(std::string process, std::string thread);
   /// Appends a span.
   SpanId add_span(Span span);
-  /// Appends the tracks, spans, counters and arrows of another trace, such as another rank's. The title and the details
-  /// stay.
+  /// Appends the tracks, spans, counters and arrows of another trace, such as another rank's. Keeps this trace's title
+  /// and details.
   void append(const Trace& other);
 
-  /// What is wrong, in words (the first hundred things); empty if nothing. Checks that ids exist,
-  /// names are UTF-8, times are from 0 to 1e12 s, numbers are finite, spans of one track are nested
-  /// or apart (an overlap within rounding, or below a picosecond, is forgiven), and no arrow points
-  /// back in time.
+  /// The first hundred problems, in words; empty if none. Checks that ids exist, names are UTF-8, times are from 0 to
+  /// 1e12 s, numbers are finite, spans of one track are nested or disjoint (tolerating an overlap within rounding, or
+  /// below a picosecond), and no arrow points back in time.
   [[nodiscard]] std::vector<std::string> verify() const;
 
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-/// The `.trace.json` text: Chrome's trace event format, which Perfetto and chrome://tracing open,
-/// one event a line. Times are written in decimal microseconds without loss. Throws Error(Usage)
-/// with the first problem if verify() finds one.
+/// The `.trace.json` text: Chrome's trace event format, which Perfetto and chrome://tracing open, one event per line.
+/// Times are written in decimal microseconds without loss. Throws Error(Usage) with the first problem if verify() finds
+/// one.
 [[nodiscard]] std::string to_chrome_json(const Trace& trace);
 
-/// Reads what to_chrome_json wrote, as an equal trace with an empty verify(). Throws Error(Input)
-/// that names the line or the event. Traces of other programs are refused rather than read in part.
+/// Parses the output of to_chrome_json as an equal trace with an empty verify(). Throws Error(Input) naming the line or
+/// the event. Rejects traces of other programs rather than reading them in part.
 [[nodiscard]] Trace parse_trace(std::string_view text);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Tuning: which method does which calls, as measured, with the evidence. `trireme bench --tune` writes
-// one; a World that is given one goes by it where it has a row, and by predicted times elsewhere.
+// Tuning: which method executes which calls, as measured, with the evidence. `trireme bench --tune` writes one; a World
+// that is given one uses its rows, and predicted times where it has none.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -18,7 +18,7 @@ namespace trireme {
 
 enum class TransportKind;
 
-/// Where a call's data is: in private memory of each rank, or in that of World::allocate.
+/// Where a call's data is: in private memory of each rank, or in shared memory from World::allocate.
 enum class BufferKind : std::uint8_t { Own, Shared };
 /// "own", "shared".
 [[nodiscard]] std::string_view name(BufferKind kind);
@@ -27,13 +27,13 @@ enum class BufferKind : std::uint8_t { Own, Shared };
 struct TuningCandidate {
   Method method{};
   Seconds median{};
-  double spread = 0;  ///< from the 10th to the 90th percentile, as a part of the median
+  double spread = 0;  ///< from the 10th to the 90th percentile, relative to the median
   int calls = 0;
   friend bool operator==(const TuningCandidate&, const TuningCandidate&) = default;
 };
 
-/// Calls of `from` to `to` bytes (both included; of the whole vector, for an all-to-all of what one
-/// rank sends) by so many ranks that reach one another so are done by `method`.
+/// Calls of `from` to `to` bytes (inclusive; of the whole vector, or for an all-to-all of what one rank sends) on this
+/// many ranks over this transport use `method`.
 struct TuningRow {
   Operation operation = Operation::Allreduce;
   Rank ranks = 2;
@@ -43,14 +43,14 @@ struct TuningRow {
   Bytes to{};
   Method method{};
   Bytes measured{};                           ///< the size at which the candidates were timed
-  std::vector<TuningCandidate> candidates{};  ///< may be empty: the row counts without evidence
+  std::vector<TuningCandidate> candidates{};  ///< may be empty: the row applies without evidence
   friend bool operator==(const TuningRow&, const TuningRow&) = default;
 };
 
 struct Tuning {
-  std::string machine{};  ///< where it was measured, for people
+  std::string machine{};  ///< where it was measured, for display
   std::string date{};
-  DType dtype = DType::F32;  ///< it was measured with; rows count for every type
+  DType dtype = DType::F32;  ///< measured with this type; rows apply to every type
   std::vector<TuningRow> rows{};
 
   struct Query {
@@ -59,23 +59,23 @@ struct Tuning {
     TransportKind transport{};
     Bytes bytes{};
   };
-  /// The method that the rows give for such a call, or Automatic if none fits. A rank does not know whether the
-  /// others' buffers are shared, so rows of both kinds of buffers count: of several that fit, one that
-  /// says direct, which can do with any buffers, else the first.
+  /// The method that the rows give for such a call, or Automatic if none matches. A rank does not know whether the
+  /// others' buffers are shared, so rows for both kinds of buffers match: of several, one that says direct, which works
+  /// with any buffers, else the first.
   [[nodiscard]] Method find(const Query& query) const;
 
-  /// What is wrong, in words; empty if nothing.
+  /// The problems found, in words; empty if none.
   [[nodiscard]] std::vector<std::string> verify() const;
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-/// Gives each row the sizes up to half way (of a ratio) to the sizes that were measured next below and
-/// above, of the same operation, ranks, transport and buffers; none beyond the first and the last.
+/// Extends each row's range halfway (geometrically) to the next smaller and larger measured sizes of the same
+/// operation, ranks, transport and buffers, but not beyond the first and the last.
 void spread_ranges(Tuning& tuning);
 
 /// The `.tuning.json` text. parse_tuning(to_text(t)) == t.
 [[nodiscard]] std::string to_text(const Tuning& tuning);
-/// Throws Error(Input) that names the line or the field; verify() of the result is empty.
+/// Throws Error(Input) naming the line or the field; verify() of the result is empty.
 [[nodiscard]] Tuning parse_tuning(std::string_view text);
 
 }  // namespace trireme

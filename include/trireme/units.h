@@ -1,4 +1,4 @@
-// Units that must not be mixed up, and how people write them. All functions may be called from any
+// Units that must not be mixed up, and their text forms. All functions may be called from any
 // thread.
 #pragma once
 
@@ -21,12 +21,12 @@ struct Seconds {
   friend auto operator<=>(const Seconds&, const Seconds&) = default;
 };
 
-/// Reads "64KiB", "1M", "10MB", "512". KiB, MiB, GiB, TiB and the bare letters K, M, G, T are
-/// powers of 1024; kB, MB, GB, TB are powers of 1000. A fraction is fine if whole bytes come out
+/// Parses "64KiB", "1M", "10MB", "512". KiB, MiB, GiB, TiB and the bare letters K, M, G, T are
+/// powers of 1024; kB, MB, GB, TB are powers of 1000. A fraction is allowed if it gives whole bytes
 /// ("1.5K"). Throws Error(Usage) otherwise.
 [[nodiscard]] Bytes parse_bytes(std::string_view text);
 
-/// Reads "1.5us", "20ns", "3 ms", "2s", "1e-6" (seconds). Never negative. Throws Error(Usage)
+/// Parses "1.5us", "20ns", "3 ms", "2s", "1e-6" (seconds). Never negative. Throws Error(Usage)
 /// otherwise.
 [[nodiscard]] Seconds parse_seconds(std::string_view text);
 

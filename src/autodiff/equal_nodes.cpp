@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// What makes two nodes compute the same, for the same reason.
+/// Nodes with equal keys compute the same, in the same phase and block.
 using Key = std::tuple<const Op*, std::vector<ValueId>, Attributes, Phase, std::int32_t>;
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Groups of element-wise nodes become one. A node joins its readers' group if all of them are in the same one;
-// so only the last node of a group is read from outside, any way out of the group leads through it, and the
-// group can stand in its place. One sweep from the back finds all groups, as readers stand behind.
+// Fuses groups of element-wise nodes. A node joins its readers' group if all of them are in the same one; so only the
+// last node of a group is read from outside, and the fused node can take its place. One backward sweep finds all
+// groups, because readers come later.
 //
-// A group lies within one stretch of nodes of the same phase and block, without messages to or from other stages:
-// sums over micro-batches are built up as they come. Put together at the end they would keep all parts until then.
+// A group is confined to one run of nodes of the same phase and block, without messages to or from other stages: sums
+// over micro-batches accumulate as they arrive. Fused at the end, they would keep all parts until then.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-/// A group is named by its last node; a node that is fused with nothing is a group of its own.
+/// A group is identified by its last node; a node that is fused with nothing is its own group.
 constexpr std::size_t kReadFromOutside = static_cast<std::size_t>(-1);
 
 bool may_join(const Graph& graph, const Node& node) {
@@ -30,14 +30,15 @@ bool is_message(const Node& node) {
   return node.op->name == "send" || node.op->name == "receive";
 }
 
-/// Whether it is a collective of what is there from the beginning: begun anywhere, it belongs where it is needed.
+/// Whether it is a collective on values that exist from the start: it can start anywhere, but belongs where its result
+/// is needed.
 bool may_be_early(const Graph& graph, const Node& node) {
   return node.op->communicates && !is_message(node) &&
          std::ranges::all_of(
              node.inputs, [&](ValueId input) { return graph.value(input).origin != Origin::Node; });
 }
 
-/// By node, the number of its stretch.
+/// By node, the number of its run.
 std::vector<std::size_t> stretches_of(const Graph& graph) {
   std::vector<std::size_t> numbers;
   std::size_t number = 0;
@@ -120,7 +121,7 @@ class FusedNode {
     for (std::size_t k = 0; k < nodes.size(); ++k) {
       steps_[nodes[k]->outputs[0]] = k;
     }
-    // Inputs with all dimensions come first: they say what the node's type is.
+    // Inputs with all dimensions come first: they determine the node's type.
     for (const bool whole : {true, false}) {
       for (const Node* node : nodes) {
         collect(*node, [&](ValueId id) { return (graph.value(id).type == type) == whole; });

@@ -1,6 +1,6 @@
-// Reverse accumulation. A node is visited after all that use its results, in reverse order; by then the
-// gradient of each result is the sum of what came from its users. Only nodes on a path from a wanted value
-// to the loss are visited.
+// Reverse-mode differentiation. A node is visited after all users of its results, in reverse order; by then the
+// gradient of each result is the sum of its users' contributions. Only nodes on a path from a wanted value to the loss
+// are visited.
 #include <algorithm>
 #include <string>
 
@@ -54,7 +54,7 @@ class Accumulation {
  private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id.index); }
 
-  /// Marks what depends on a wanted value.
+  /// Marks the values that depend on a wanted value.
   void mark(const std::vector<ValueId>& wanted) {
     for (const ValueId id : wanted) {
       depends_[index(id)] = true;

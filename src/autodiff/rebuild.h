@@ -1,5 +1,5 @@
-// Makes a graph from another, node by node: what the passes from graph to graph have in common. The new
-// graph has all leaves from the start; nodes come as they are copied.
+// Builds a graph from another, node by node: shared by the graph-to-graph passes. The new graph has all leaves from the
+// start; nodes are added as they are copied.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,19 @@ namespace trireme {
 
 class Rebuild {
  public:
-  /// `from` must live as long as this.
+  /// `from` must outlive this object.
   explicit Rebuild(const Graph& from);
 
-  /// What stands for a value of the old graph; it must have been copied or replaced.
+  /// The new id of a value of the old graph; it must have been copied or replaced.
   [[nodiscard]] ValueId now(ValueId old) const;
   [[nodiscard]] std::vector<ValueId> now(const std::vector<ValueId>& old) const;
   void replace(ValueId old, ValueId by);
 
-  /// The node over what stands for its inputs. Its results keep their names.
+  /// Copies the node, with its inputs mapped. Its results keep their names.
   void copy(const Node& node) { copy(node, now(node.inputs)); }
-  /// The same over these inputs.
+  /// The same with these inputs.
   void copy(const Node& node, std::vector<ValueId> inputs);
-  /// A node like this over these inputs, in another phase; its results stand for nothing yet.
+  /// Adds a node like this one with these inputs, in another phase; its results do not replace any old value yet.
   std::vector<ValueId> add(const Node& node, std::vector<ValueId> inputs, Phase phase);
 
   [[nodiscard]] GraphBuilder& builder() noexcept { return builder_; }

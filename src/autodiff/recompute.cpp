@@ -31,7 +31,7 @@ class Recomputation {
  private:
   static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
 
-  /// A node behind the forward, with what it needs computed again.
+  /// A node after the forward, preceded by the recomputation it needs.
   void add_later(const Node& node) {
     for (const ValueId input : node.inputs) {
       if (what_.values[at(input)]) {
@@ -41,7 +41,7 @@ class Recomputation {
     rebuild_.copy(node, current(node.inputs));
   }
 
-  /// All of a block that is computed again, once.
+  /// Recomputes what is needed of a block, once.
   void repeat(std::int32_t block) {
     if (!repeated_.insert(block).second) {
       return;
@@ -62,7 +62,7 @@ class Recomputation {
     }
   }
 
-  /// What nodes behind the forward read for these.
+  /// The values that nodes after the forward read instead of these.
   [[nodiscard]] std::vector<ValueId> current(const std::vector<ValueId>& old) const {
     std::vector<ValueId> found;
     found.reserve(old.size());

@@ -19,7 +19,7 @@ bool is_forward(const Graph& graph, ValueId value) {
   return v.origin == Origin::Node && graph.node(v.producer).phase == Phase::Forward;
 }
 
-/// Whether this node's reading of a forward result takes it out of the result's block.
+/// Whether this node's use of a forward result takes it out of the result's block.
 bool takes_out(const Graph& graph, const Node& reader, ValueId value) {
   const Node& producer = graph.node(graph.value(value).producer);
   return reader.phase == Phase::Update ||
@@ -84,7 +84,7 @@ bool RecomputeAnalysis::may_be_copied(ValueId value, const RecomputeOptions& opt
          (mode == RecomputeMode::Selective && !expensive_[at(producer)]);
 }
 
-/// Backwards over the nodes, so that all readers of a result are seen before the node that makes it.
+/// Backwards over the nodes, so that all readers of a result are seen before the node that produces it.
 Recomputed RecomputeAnalysis::of(const RecomputeOptions& options) const {
   Recomputed result{.values = std::vector<bool>(graph_.values().size(), false),
                     .nodes = std::vector<bool>(graph_.nodes().size(), false)};

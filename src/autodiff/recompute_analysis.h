@@ -1,4 +1,4 @@
-// What a choice of modes means for a graph: which nodes are computed again, what is kept, what it costs.
+// What a choice of modes means for a graph: which nodes are recomputed, what is kept, what it costs.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace trireme {
 
 struct Recomputed {
   std::vector<bool> values{};  ///< by value: later phases read a second copy
-  std::vector<bool> nodes{};   ///< by node: computed again
+  std::vector<bool> nodes{};   ///< by node: recomputed
   Bytes kept{};                ///< as kept_bytes of the new graph
   double flops = 0;
 };
 
 class RecomputeAnalysis {
  public:
-  /// `graph` must live as long as this.
+  /// `graph` must outlive this object.
   explicit RecomputeAnalysis(const Graph& graph);
 
   [[nodiscard]] Recomputed of(const RecomputeOptions& options) const;
-  /// That have nodes in the forward, in the order in which they begin.
+  /// The blocks with forward nodes, in the order in which they start.
   [[nodiscard]] const std::vector<std::int32_t>& blocks() const noexcept { return blocks_; }
 
  private:

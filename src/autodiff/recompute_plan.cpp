@@ -1,10 +1,9 @@
-// Dynamic programming along the chain of blocks. A block costs FLOPs that its own mode decides; what is kept
-// on its account depends on its mode and on that of the block before, as a value between the two is kept once
-// though both may read it again. So a partial plan, up to some block, is (bytes kept, FLOPs, last mode), and
-// of two with the same last mode one that is worse in both respects can be forgotten. Among those left at the
-// end the best within the budget is the best of all 3^n.
+// Dynamic programming along the chain of blocks. A block's own mode determines its FLOPs; what it keeps depends on its
+// mode and on that of the previous block, because a value between the two is kept only once even if both reread it. So
+// a partial plan, up to some block, is (bytes kept, FLOPs, last mode), and of two with the same last mode one that is
+// worse in both respects can be dropped. Of the remaining plans, the best within the budget is the best of all 3^n.
 //
-// For n blocks that are alike the plans left after each number about n, so the whole takes O(n^2).
+// For n identical blocks, about n plans remain after each, so the whole takes O(n^2).
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -22,14 +21,14 @@ struct Partial {
   std::int64_t kept = 0;
   double flops = 0;
   RecomputeMode mode = RecomputeMode::None;  // of the last block
-  std::size_t before = 0;                    // in the plans without it
+  std::size_t before = 0;                    // index of its predecessor among the shorter plans
 };
 
 bool is_better(const Partial& a, const Partial& b) {
   return a.flops != b.flops ? a.flops < b.flops : a.kept < b.kept;
 }
 
-/// Leaves those that no other with the same last mode beats.
+/// Keeps the plans that no other with the same last mode dominates.
 std::vector<Partial> without_worse(std::vector<Partial> plans) {
   std::ranges::sort(plans, is_better);
   std::array<std::int64_t, kModes.size()> least{};
@@ -63,7 +62,7 @@ class Planning {
   }
 
  private:
-  /// What choosing these modes for a block and the one before changes, with all others keeping everything.
+  /// How choosing these modes for a block and the previous one changes the totals, with all others keeping everything.
   struct Change {
     std::int64_t kept = 0;
     double flops = 0;

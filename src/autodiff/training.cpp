@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// An optimizer as its node has it.
+/// An optimizer in the form of its node.
 struct Recipe {
   std::string_view op{};
   std::vector<std::string_view> states{};
@@ -68,7 +68,7 @@ DType scalar_type(const Graph& graph, const std::vector<ValueId>& parameters) {
   return all ? DType::F64 : DType::F32;
 }
 
-/// The graph with this output only: what is one is kept to the end of the step.
+/// The graph with this output only: outputs are kept to the end of the step.
 Graph with_loss_alone(const Graph& graph) {
   Rebuild rebuild(graph);
   for (const Node& node : graph.nodes()) {
@@ -94,7 +94,7 @@ class Training {
     add_backward();
     builder_.set_phase(Phase::Update);
     add_squares();
-    // Each its own before the one of all, so that what is its own is not made where all come together.
+    // The individual scales before the global one, so that they are not created after everything has been combined.
     std::vector<ValueId> scales;
     for (std::size_t k = 0; options_.independent_updates && k < trained_.size(); ++k) {
       scales.push_back(scale_alone(k));
@@ -130,7 +130,7 @@ class Training {
     loss_scale_ = builder_.state("loss_scale", scalar_);
   }
 
-  /// A new one, unless the forward has it: dropout reads the step too.
+  /// A new input, unless the forward has it: dropout reads the step too.
   ValueId input(std::string_view name, const TensorType& type) {
     for (const ValueId id : builder_.graph().with_origin(Origin::Input)) {
       const Value& value = builder_.graph().value(id);
@@ -163,7 +163,7 @@ class Training {
     }
   }
 
-  /// What the optimizer of one parameter multiplies its gradient by: 1, or 0 if that is not finite.
+  /// What the optimizer of one parameter multiplies its gradient by: 1, or 0 if the gradient is not finite.
   ValueId scale_alone(std::size_t k) {
     if (std::isfinite(options_.clip_limit)) {
       throw Error(ErrorKind::Usage,
@@ -179,8 +179,8 @@ class Training {
     return builder_.add("clip_scale", {squares_[k]}, {{"limit", options_.clip_limit}}).at(0);
   }
 
-  /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too long:
-  /// their norm is divided by S before it is compared with the limit, and the scale after.
+  /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too large: their norm
+  /// is divided by S before it is compared with the limit, and the scale after.
   ValueId add_clipping() {
     std::vector<ValueId> sums = squares_;
     builder_.set_block(-1);
@@ -216,8 +216,8 @@ class Training {
     builder_.output("lowered", next[2]);
   }
 
-  /// 0, which leaves a sum as it is bit for bit; no number if x is none or infinite. So a loss that
-  /// overflowed stops the step even where the gradients did not: those of a cross-entropy never do.
+  /// 0, which leaves a sum unchanged bit for bit; NaN if x is NaN or infinite. So a loss that overflowed skips the step
+  /// even if the gradients did not: those of a cross-entropy never do.
   ValueId nothing_if_finite(ValueId x) {
     return builder_.add1("sum_squares", {builder_.add1("subtract", {x, x})});
   }
@@ -272,7 +272,7 @@ class Training {
     return attributes;
   }
 
-  const TrainingOptions& options_;  // the caller's, for the call
+  const TrainingOptions& options_;  // owned by the caller for the duration of the call
   Recipe recipe_;
   GraphBuilder builder_;
   ValueId loss_{};
@@ -292,7 +292,7 @@ std::string master_of(std::string_view parameter) {
   return fmt::format("master/{}", parameter);
 }
 
-// Taken by value, as callers give theirs away.
+// By value, because callers give theirs away.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Graph make_training_graph(Graph forward, const TrainingOptions& options) {
   return Training(forward, options).run();

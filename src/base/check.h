@@ -1,5 +1,5 @@
-// TRIREME_CHECK: for what only a bug of ours can break. Never for a caller's mistake (throw Error
-// for that).
+// TRIREME_CHECK: for invariants that only a bug in Trireme can violate. Never for a caller's
+// mistake (throw Error for that).
 #pragma once
 
 #include <stdexcept>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// A broken promise inside Trireme. The program reports it as an internal error; libraries do not
-/// catch it.
+/// A violated invariant inside Trireme. The program reports it as an internal error; libraries do
+/// not catch it.
 class Bug : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -19,8 +19,8 @@ class Bug : public std::logic_error {
 
 }  // namespace trireme
 
-/// Throws Bug with the condition, the place and the detail if the condition does not hold. Always
-/// on.
+/// Throws Bug with the condition, the location and the detail if the condition does not hold.
+/// Always enabled.
 #define TRIREME_CHECK(condition, detail)                               \
   do {                                                                 \
     if (!(condition)) {                                                \

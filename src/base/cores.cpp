@@ -10,7 +10,7 @@ namespace trireme {
 int usable_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  // Fails on machines with more cores than the set has room for; then all count.
+  // Fails on machines with more cores than the set can hold; then all count.
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) > 1) {
     return CPU_COUNT(&allowed);
   }

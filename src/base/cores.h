@@ -1,10 +1,10 @@
-// How many cores there are to run on. Any thread.
+// How many cores are available. Callable from any thread.
 #pragma once
 
 namespace trireme {
 
-/// The cores that this process may run on, of those that the machine has: a container or taskset may allow fewer. A
-/// process that is bound to a single one counts all: whoever bound it will have bound its peers to others.
+/// The cores that this process may run on: a container or taskset may allow fewer than the machine has. A process that
+/// is bound to a single core counts all: its peers are presumably bound to others.
 [[nodiscard]] int usable_cores();
 
 }  // namespace trireme

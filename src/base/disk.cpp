@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-/// A longer write is cut, so that a crash in the middle of one can be tried too.
+/// Longer writes are split, so that tests can crash in the middle of one.
 constexpr std::size_t kMostPerWrite = std::size_t{1} << 20;
 
 [[noreturn]] void fail(std::string_view action, const std::string& path, int reason) {
@@ -78,7 +78,7 @@ void Disk::sync_folder(const std::string& path) const {
   if (fd < 0) {
     fail("open the folder", path, errno);
   }
-  // Some network file systems keep names without being asked, and say that they cannot be asked.
+  // Some network file systems persist names anyway, and report that they cannot sync.
   const int reason = sync_and_close(fd);
   if (reason != 0 && reason != EINVAL) {
     fail("sync the folder", path, reason);

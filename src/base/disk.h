@@ -1,5 +1,5 @@
-// Changing files and folders so that a crash, at whatever moment, leaves what was there before or what
-// is there after. Every change goes through a Disk, so that a test can stop before each of them.
+// Changing files and folders such that a crash, at whatever moment, leaves either the old or the new state. Every
+// change goes through a Disk, so that a test can stop before each of them.
 //
 // A Disk may be used from several threads if its hook may; an OutputFile or AtomicFile belongs to one.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// The calls that change a file system. Each throws Error(System) that names the path and the reason.
+/// The calls that change a file system. Each throws Error(System) naming the path and the reason.
 class Disk {
  public:
   /// Called before every change with what is about to happen ("write", "rename", …) and to what.
@@ -24,25 +24,24 @@ class Disk {
 
   void announce(std::string_view change, const std::string& path) const;
 
-  /// Its parent must be there; it may be there itself.
+  /// The parent must exist; the folder itself may.
   void make_folder(const std::string& path) const;
   /// Replaces `to` if it is a file or an empty folder. Atomic.
   void rename(const std::string& from, const std::string& to) const;
-  /// A file, a link (not what it points to) or a folder with all that is in it, one by one. Fine if there
-  /// is nothing.
+  /// Removes a file, a link (not its target) or a folder with its contents, one by one. Does nothing if there is none.
   void remove(const std::string& path) const;
-  /// Returns once the names in the folder will survive a power failure.
+  /// Returns once the names in the folder are durable.
   void sync_folder(const std::string& path) const;
 
  private:
   Hook before_change_;
 };
 
-/// A file being written, from its first byte on. Not there safely until finish().
+/// A file being written from scratch. Not durable until finish().
 class OutputFile {
  public:
-  /// Empties the file if there is one; does not follow a link. `disk` must outlive this. Errors speak of
-  /// `said` if it is given: of the file that the user knows.
+  /// Truncates an existing file; does not follow a link. `disk` must outlive this object. Errors mention `said` if
+  /// given: the file that the user knows.
   OutputFile(std::string path, const Disk& disk, std::string said = "");
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -50,7 +49,7 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// Returns once the content will survive a power failure; then closes. Once only.
+  /// Returns once the content is durable; then closes. Once only.
   void finish();
 
  private:
@@ -60,11 +59,11 @@ class OutputFile {
   int fd_ = -1;
 };
 
-/// Replaces one file by a new one, or not at all: written under a temporary name in the same folder,
-/// synced, renamed, the folder synced. Not committed: the temporary file is removed, the old one stays.
+/// Replaces one file by a new one, or not at all: written under a temporary name in the same folder, synced, renamed,
+/// the folder synced. If not committed, removes the temporary file and keeps the old one.
 class AtomicFile {
  public:
-  /// `disk` must outlive this. Where `path` is a link, the link is replaced.
+  /// `disk` must outlive this object. If `path` is a link, the link is replaced.
   AtomicFile(std::string path, const Disk& disk);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -72,7 +71,7 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes) { file_.write(bytes); }
   void write(std::string_view text) { file_.write(text); }
-  /// After this the new file is there, and will be after a power failure. Once only.
+  /// After this the new file is in place and durable. Once only.
   void commit();
 
  private:
@@ -86,7 +85,7 @@ class AtomicFile {
 /// The same in one call.
 void replace_file(const std::string& path, std::string_view content, const Disk& disk = Disk());
 
-/// The folder that a path lies in: "a" for "a/b", "." for "b".
+/// The folder that contains a path: "a" for "a/b", "." for "b".
 [[nodiscard]] std::string folder_of(const std::string& path);
 
 }  // namespace trireme

@@ -53,7 +53,7 @@ void write_file(const std::string& path, std::string_view content) {
     write_into(path, content);  // a device or a pipe: there is nothing to replace
     return;
   }
-  // Where the path is a link, the file behind it is replaced and the link stays.
+  // If the path is a link, replaces its target and keeps the link.
   const std::string real = std::filesystem::weakly_canonical(path, ignored).string();
   const std::string& place = real.empty() ? path : real;
   replace_file(place, content);

@@ -1,4 +1,4 @@
-// Reading and writing whole files. Any thread.
+// Reading and writing whole files. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-/// Throws Error(System) that names the file and the reason.
+/// Throws Error(System) naming the file and the reason.
 [[nodiscard]] std::string read_file(const std::string& path);
 
-/// Writes under a temporary name beside `path`, then renames: the file is there whole or as it was
-/// before. Throws Error(System) that names the file and the reason.
+/// Writes under a temporary name next to `path`, then renames: the file is either complete or
+/// unchanged. Throws Error(System) naming the file and the reason.
 void write_file(const std::string& path, std::string_view content);
 
 }  // namespace trireme

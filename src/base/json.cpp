@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDeepest = 16;
 
-/// Refuses what nlohmann/json lets through: a second field of the same name, and absurd nesting.
+/// Rejects what nlohmann/json accepts: duplicate fields, and excessive nesting.
 class Watch {
  public:
   explicit Watch(std::string_view what) : what_(what) {}

@@ -48,7 +48,7 @@ std::size_t utf8_length(std::string_view text) {
       return 0;
     }
   }
-  // Overlong forms, surrogates and what lies past U+10FFFF show in the second byte.
+  // Overlong forms, surrogates and code points past U+10FFFF show in the second byte.
   const bool bad = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
                    (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f);
   return bad ? 0 : length;

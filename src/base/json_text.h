@@ -1,4 +1,4 @@
-// Writing JSON by hand, and quoting text in messages. Any thread.
+// Writing JSON by hand, and quoting text in messages. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-/// The text in single quotes for a message: cut if long, without line breaks or other control
+/// The text in single quotes for a message: truncated if long, without line breaks or other control
 /// characters.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// Appends `text` in quotes, escaped. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Appends the shortest text that reads back as this very double and not as an integer: "5.0",
+/// Appends the shortest text that parses back as exactly this double and not as an integer: "5.0",
 /// "1e-09". Requires a finite number.
 void append_json_number(std::string& out, double number);
 

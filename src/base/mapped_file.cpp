@@ -18,7 +18,7 @@ namespace {
   throw Error(ErrorKind::System, fmt::format("cannot read '{}': {}", path, why));
 }
 
-/// The file's size; -1 and errno if the system does not say.
+/// The file's size; -1 and errno if it cannot be determined.
 off_t size_of_regular(int fd, const std::string& path) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) {
@@ -35,7 +35,7 @@ off_t size_of_regular(int fd, const std::string& path) {
 
 MappedFile::MappedFile(const std::string& path) {
   const auto why = [] { return std::generic_category().message(errno); };
-  // Without O_NONBLOCK a pipe would wait for a writer.
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     fail(path, why());

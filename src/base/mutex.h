@@ -32,7 +32,7 @@ class TRIREME_CAPABILITY("mutex") Mutex {
  public:
   void lock() TRIREME_ACQUIRE() { mutex_.lock(); }
   void unlock() TRIREME_RELEASE() { mutex_.unlock(); }
-  /// Does nothing. For a callback, whose caller is known to hold it but cannot say so.
+  /// Does nothing. For a callback whose caller is known to hold it but cannot express that.
   void assume_held() const TRIREME_ASSERTS(this) {}
 
  private:
@@ -40,7 +40,7 @@ class TRIREME_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a Mutex for as long as it lives.
+/// Holds a Mutex for its lifetime.
 class TRIREME_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TRIREME_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -52,19 +52,19 @@ class TRIREME_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// Where threads wait for what another thread changes under a Mutex.
+/// A condition variable for use with a Mutex.
 class CondVar {
  public:
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
-  /// Lets go of the mutex, waits to be notified or for the deadline, and holds it again. May also
-  /// return for no reason: wait in a loop that looks at what is waited for.
+  /// Releases the mutex, waits for a notification or the deadline, and reacquires it. May wake
+  /// spuriously: wait in a loop that checks the condition.
   void wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       TRIREME_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait_until(lock, deadline);
-    lock.release();  // the caller goes on holding it
+    lock.release();  // the caller continues to hold it
   }
 
  private:

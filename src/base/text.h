@@ -1,4 +1,4 @@
-// Small text helpers shared by the parsers of the text forms. Any thread.
+// Small text helpers shared by the parsers of the text forms. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace trireme {
 /// The whole text as a decimal integer, or nothing ("12" yes; "", "12x", "1e3", out of range no).
 [[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
 
-/// "a, b or c": for messages that list what would have been right.
+/// "a, b or c": for messages that list the valid choices.
 [[nodiscard]] std::string list_words(const std::vector<std::string>& words,
                                      std::string_view last_joint);
 
-/// The candidate nearest to `word` by edit distance, if it is near enough to be what was meant.
+/// The candidate nearest to `word` by edit distance, if it is close enough to be a typo.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,
                                                       const std::vector<std::string>& candidates);
 

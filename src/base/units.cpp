@@ -35,7 +35,7 @@ constexpr std::array<Unit, 14> kByteUnits{{{"", 1},
                                            {"GB", 1e9},
                                            {"TB", 1e12}}};
 
-/// A time unit is a power of ten, so that "0.1ns" can be read as the decimal 0.1e-9, rounded once.
+/// A time unit is a power of ten, so that "0.1ns" is parsed as the decimal 0.1e-9, rounded once.
 struct TimeUnit {
   std::string_view name;
   int exponent;
@@ -99,7 +99,7 @@ Bytes parse_bytes(std::string_view text) {
       if (bytes >= 0x1p63) {
         bad_size(text, "it does not fit in 63 bits");
       }
-      // A plain integer is read as one, so that every value up to 2^63 is exact.
+      // A plain integer is parsed as one, so that every value up to 2^63 is exact.
       const std::optional<std::int64_t> exact = parse_integer(quantity.number);
       return {unit.factor == 1 && exact ? *exact : static_cast<std::int64_t>(bytes)};
     }

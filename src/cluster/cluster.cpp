@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// More devices than this is a slip of the pen, and ranks are ints.
+/// More devices than this must be a typo, and ranks are ints.
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;
 
 std::string to_text_si(double value, std::string_view unit) {

@@ -111,7 +111,7 @@ MessagePoint MessageCost::at(Bytes bytes) const {
   const auto above = std::clamp(longer, points.begin() + 1, points.end() - 1);
   const MessagePoint& low = *(above - 1);
   const auto first = static_cast<double>(low.bytes.count);
-  // No shorter message takes less than the shortest that was measured.
+  // No shorter message takes less than the shortest measured one.
   const double part =
       std::max(0.0, (length - first) / (static_cast<double>(above->bytes.count) - first));
   const auto between = [&](Seconds a, Seconds b) {

@@ -1,4 +1,5 @@
-// The part of a cluster's text form that describes a measured host, and what its two halves share.
+// The part of a cluster's text form that describes a measured host, and helpers shared by both
+// parts.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace trireme {
 inline constexpr std::string_view kClusterText = "cluster";
 
 [[nodiscard]] Json host_to_json(const HostCosts& host);
-/// Throws Error(Input) that names the field.
+/// Throws Error(Input) naming the field.
 [[nodiscard]] HostCosts read_host(const Json& value, const std::string& path);
 
 /// An integer field that fits an int. Throws Error(Input) otherwise.

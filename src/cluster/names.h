@@ -1,4 +1,4 @@
-// How devices, clusters and number types are named. Any thread.
+// How devices, clusters and number types are named. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace trireme {
 /// The number types that a peak rate can be given for.
 [[nodiscard]] const std::vector<std::string>& peak_types();
 
-/// The name as in peak_types(): "BF16" is bf16, "FP8" f8, "INT8" i8. What is no type comes back in
+/// The name as in peak_types(): "BF16" is bf16, "FP8" f8, "INT8" i8. Unknown types come back in
 /// lower case.
 [[nodiscard]] std::string normal_peak_type(std::string_view name);
 
-/// ASCII letters in lower case.
+/// Converts ASCII letters to lower case.
 [[nodiscard]] std::string to_lower(std::string_view text);
 
 }  // namespace trireme

@@ -1,9 +1,8 @@
 // The devices and clusters that Trireme knows by name, as tables.
 //
-// Only what a vendor's document states stands here as a number; what it does not state is left out.
-// Vendors' GB and TB are powers of 1000. A vendor's "with sparsity" figure goes into the sparse
-// column; the dense one is half of it. NVLink figures are the sum of both directions, so one
-// direction is half.
+// Contains only numbers that a vendor's document states; the others are omitted. Vendors' GB and TB
+// are powers of 1000. A vendor's "with sparsity" figure goes into the sparse column; the dense one
+// is half of it. NVLink figures are the sum of both directions, so one direction is half.
 #include <algorithm>
 #include <cstdint>
 
@@ -113,8 +112,8 @@ const std::vector<DeviceSpec>& device_table() {
   return table;
 }
 
-/// One side of a link: seconds per message, bytes per second one way, and where the latter comes
-/// from.
+/// One side of a link: seconds per message, bytes per second in one direction, and the source of
+/// the latter.
 struct LinkRow {
   double alpha;
   double bytes_per_second;

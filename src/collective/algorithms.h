@@ -1,5 +1,5 @@
-// The algorithms that are written out. Duals are made by reversed(), compositions by then() and
-// beside(), both in catalogue.cpp; what is not here is not written but derived.
+// The explicitly written algorithms. reversed() derives duals, then() and beside() derive
+// compositions, both in catalogue.cpp.
 //
 // All take the number of ranks p >= 1, work for every p, and return a well-formed Schedule with its
 // operation set.
@@ -16,7 +16,7 @@ namespace trireme {
 /// value mod p in [0, p), for negative values too.
 [[nodiscard]] Rank wrapped(std::int64_t value, Rank p);
 
-/// ceil(log2 p): the rounds in which everybody can have heard of one rank.
+/// ceil(log2 p): the number of rounds in which information from one rank can reach all.
 [[nodiscard]] int ceil_log2(Rank p);
 [[nodiscard]] int floor_log2(Rank p);
 
@@ -27,8 +27,8 @@ namespace trireme {
 
 // ring.cpp
 [[nodiscard]] Schedule ring_allgather(Rank p);
-/// The all-gather that completes a tree_scatter: without the messages whose block the scatter has
-/// left at the receiver.
+/// The all-gather that completes a tree_scatter: omits the messages whose block the scatter has
+/// already left at the receiver.
 [[nodiscard]] Schedule ring_allgather_after(const Schedule& scatter);
 [[nodiscard]] Schedule ring_allreduce(Rank p);
 [[nodiscard]] Schedule chain_broadcast(Rank p, Rank root, std::int64_t segments);

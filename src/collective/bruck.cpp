@@ -1,14 +1,14 @@
-// Algorithms that shift: in every round all ranks send the same distance, so any p works.
+// Shift algorithms: in every round all ranks send over the same distance, so any p works.
 //
-// Bruck all-gather, L = ceil(log2 p) rounds: in round k rank i sends the 2^k blocks from its own on
-// to rank i - 2^k, in the last round only those still missing.
+// Bruck all-gather, L = ceil(log2 p) rounds: in round k rank i sends the 2^k blocks starting with
+// its own to rank i - 2^k, in the last round only those still missing.
 //   L alpha + (p-1)/p n beta
 // Bruck all-to-all: a block that must travel distance j goes by the binary digits of j: in round k
 // everything whose digit k is 1 moves on by 2^k. Half of the data moves in each round.
 //   L alpha + (n/2) L beta   (p = 2^k)
 // Pairwise all-to-all: in round t rank i sends directly to rank i + t.
 //   (p-1) alpha + (p-1)/p n beta
-// Dissemination barrier: in round k rank i tells rank i + 2^k all it has heard.
+// Dissemination barrier: in round k rank i notifies rank i + 2^k.
 //   L alpha
 //
 // Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications", 1997.
@@ -27,7 +27,7 @@ Rotation shift_by(Rank p, std::int64_t shift, Action action) {
           .blocks = {}};
 }
 
-/// The block that started at rank i + source for the rank `distance` further on, as seen from rank
+/// The block that started at rank i + source for the rank `distance` further on, relative to rank
 /// i.
 TurningRun pair_block(Rank p, std::int64_t source, Rank distance) {
   return {.base = 0,

@@ -1,5 +1,4 @@
-// The table of algorithms. A row that is a dual or a composition says so here and is written
-// nowhere else.
+// The table of algorithms. Rows for duals and compositions are defined only here.
 #include "collective/catalogue.h"
 
 #include <array>
@@ -41,7 +40,7 @@ Schedule relabelled(Schedule schedule, Operation operation) {
   return schedule;
 }
 
-/// There and back: the reversed broadcast, then the broadcast.
+/// The reversed broadcast, then the broadcast.
 Schedule reduce_then(const Schedule& broadcast) {
   return relabelled(then(reversed(broadcast), broadcast), Operation::Allreduce);
 }

@@ -1,5 +1,5 @@
-// The catalogue: which algorithm does which operation, how its schedule is made and what it costs
-// in closed form.
+// The catalogue: which algorithm implements which operation, how to build its schedule and what it
+// costs in closed form.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-/// The naive exchange has p(p-1) explicit transfers; past this it is a mistake to ask for it.
+/// The naive exchange has p(p-1) explicit transfers; more ranks than this must be a mistake.
 inline constexpr Rank kMostNaiveRanks = 2048;
 
-/// Chain and double-tree spell out a message for each segment and rank; this bounds their memory.
+/// Chain and double-tree list a message for each segment and rank; this bounds their memory.
 inline constexpr std::int64_t kMostPipelineMessages = 1 << 22;
 
 struct CatalogueRow {
@@ -21,15 +21,15 @@ struct CatalogueRow {
   Algorithm algorithm;
   Schedule (*build)(const BuildOptions&);
   Formula (*formula)(const BuildOptions&);
-  std::string_view text;  ///< the formula as people write it
+  std::string_view text;  ///< the formula in the usual notation
 };
 
 [[nodiscard]] std::span<const CatalogueRow> catalogue();
 
-/// The row, or Error(Usage) that lists the algorithms which do the operation.
+/// The row. Throws Error(Usage) listing the algorithms that implement the operation.
 [[nodiscard]] const CatalogueRow& find_row(Operation operation, Algorithm algorithm);
 
-/// The options with defaults filled in, or Error(Usage) for one that is out of range.
+/// The options with defaults filled in. Throws Error(Usage) if one is out of range.
 [[nodiscard]] BuildOptions checked_options(Operation operation, Algorithm algorithm,
                                            BuildOptions options);
 

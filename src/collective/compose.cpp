@@ -1,4 +1,4 @@
-// Schedules made from schedules: reversed, one after the other, side by side, inside a larger one.
+// Schedules made from schedules: reversed, in sequence, concurrent, embedded in a larger one.
 #include <algorithm>
 #include <iterator>
 #include <ranges>
@@ -34,13 +34,13 @@ Operation dual(Operation operation) {
   }
 }
 
-/// What went out as a copy comes back as a contribution, where the reversed operation has any.
+/// What was sent as a copy comes back as a contribution, if the reversed operation combines.
 Action dual_action(Operation reversed_operation) {
   return combines(reversed_operation) ? Action::Combine : Action::Copy;
 }
 
-/// The place that received, [i + shift], sends back to i. Named by the new sender j, i = [j -
-/// shift].
+/// The receiving place, [i + shift], sends back to i. Expressed in terms of the new sender j, i =
+/// [j - shift].
 Rotation turned_round(const Rotation& rotation, Operation reversed_operation) {
   Rotation back = rotation;
   back.shift = wrapped(-rotation.shift, rotation.count);
@@ -67,7 +67,7 @@ BlockRun piece(const Embedding& how, Block block) {
   return {embedded_block(how, block), how.run_count, how.run_count == 1 ? 1 : how.run_stride};
 }
 
-/// The runs that a run of the inner schedule becomes: one where the pieces join up evenly, else one
+/// The runs that a run of the inner schedule becomes: one if the pieces are evenly spaced, else one
 /// for each block.
 void append_embedded(const Embedding& how, const BlockRun& run, std::vector<BlockRun>& out) {
   const bool one_row = how.columns == 1;
@@ -95,7 +95,7 @@ Transfer embedded_transfer(const Embedding& how, const Transfer& transfer) {
   return out;
 }
 
-/// A rule stays a rule: the renaming is linear in rows and columns.
+/// A rotation stays a rotation: the renaming is linear in rows and columns.
 TurningRun embedded_turn(const Embedding& how, const TurningRun& turning) {
   if (turning.run_count != 1) {
     throw Error(ErrorKind::Usage, "only rotations of single blocks can be embedded");

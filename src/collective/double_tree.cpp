@@ -3,14 +3,12 @@
 // in every step: full bandwidth at logarithmic depth.
 //   about (2 log2 p + 2k) (alpha + n/(2k) beta)
 //
-// The first tree is the in-order tree over places 1..m (m = p-1): odd places are leaves. The second is
-// the same tree with the places mirrored (m even) or moved on by one (m odd), which exchanges leaves
-// and inner nodes.
+// The first tree is the in-order tree over places 1..m (m = p-1): odd places are leaves. The second is the same tree
+// with the places mirrored (m even) or shifted by one (m odd), which swaps leaves and inner nodes.
 //
-// When is an edge used? Its colour, 0 or 1, is the parity of its steps. The two edges out of a rank
-// differ, and so do the two edges into a rank. An edge has at most one rival at either end, so the
-// rivals form paths and even cycles, and two colours always do. An edge sends segment s at its first
-// step + 2s.
+// An edge's color, 0 or 1, is the parity of the steps in which it sends. The two edges out of a rank have different
+// colors, as do the two edges into a rank. An edge has at most one rival at either end, so the rivals form paths and
+// even cycles, and two colors always suffice. An edge sends segment s at its first step + 2s.
 //
 // Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009.
 #include <array>
@@ -61,7 +59,7 @@ class DoubleTree {
     int tree;
   };
 
-  /// Which place stands at this in-order position of the tree.
+  /// The place at this in-order position of the tree.
   [[nodiscard]] Rank place_at(Rank position, int tree) const {
     if (tree == 0) {
       return position;
@@ -76,7 +74,7 @@ class DoubleTree {
       if (subtree.low > subtree.high) {
         continue;
       }
-      // The top of low..high is the position that ends in most zeros.
+      // The top of low..high is the position with the most trailing zeros.
       const Rank top_position =
           subtree.low - 1 + (Rank{1} << floor_log2(subtree.high - subtree.low + 1));
       const Rank place = place_at(top_position, subtree.tree);
@@ -88,8 +86,7 @@ class DoubleTree {
     }
   }
 
-  /// The other edge out of this edge's parent, and the other edge into its child; -1 where there is
-  /// none.
+  /// The other edge out of this edge's parent, and the other edge into its child; -1 if there is none.
   void find_rivals() {
     std::vector<std::ptrdiff_t> first_out(static_cast<std::size_t>(places_) + 1, -1);
     rivals_.assign(edges_.size(), {-1, -1});
@@ -115,7 +112,7 @@ class DoubleTree {
     }
   }
 
-  /// Along the path or cycle of rivals from this edge on, the other colour each time.
+  /// Along the path or cycle of rivals from this edge on, with alternating colors.
   void colour_rivals_of(std::size_t start) {
     std::vector<std::size_t> waiting{start};
     while (!waiting.empty()) {
@@ -130,7 +127,7 @@ class DoubleTree {
     }
   }
 
-  /// The first step of an edge is the first of its colour after its parent has the segment.
+  /// The first step of an edge is the first of its color after its parent has the segment.
   void set_first_steps() {
     for (Edge& edge : edges_) {
       std::int64_t ready = 0;

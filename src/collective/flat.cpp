@@ -1,4 +1,4 @@
-// Everything through one rank, and the exchange that teachers warn of.
+// Everything through one rank, and the naive all-reduce of textbooks.
 //
 // Flat: the root sends to all others in one step (a parameter server with one server). One wide round;
 // with one port
@@ -43,8 +43,7 @@ Schedule naive_allreduce(Rank p) {
   const Schedule whole = frame(Operation::Allreduce, p, Layout::Replicas, p);
   Schedule schedule = whole;
   for (Rank root = 0; root < p; ++root) {
-    // Each reduce has its own replica of the vectors, so that every rank still has its own to give
-    // to the next.
+    // Each reduce has its own replica of the vectors, so that every rank still has its own input for the next.
     schedule = then(std::move(schedule),
                     embedded(reversed(flat_broadcast(p, root)), {.base = root}, whole));
   }

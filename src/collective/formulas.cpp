@@ -50,7 +50,7 @@ Seconds lower_bound(Operation operation, Rank ranks, const Payload& payload,
       static_cast<double>(payload.elements) * static_cast<double>(payload.element_bytes);
   Seconds bound = terms.at(bytes, fastest, costs.gamma);
   if (operation == Operation::Scatter || operation == Operation::Gather) {
-    // The root's own block does not move, and it may be the one that is an element longer.
+    // The root's own block does not move, and it may be the one that has an extra element.
     const std::int64_t moved = payload.elements - (payload.elements + ranks - 1) / ranks;
     bound.count = terms.alpha * fastest.alpha.count +
                   static_cast<double>(moved * payload.element_bytes) * fastest.beta.count;
@@ -89,7 +89,7 @@ struct Core {
   Rank surplus;
 };
 
-/// Surplus ranks hand their vector in and get the result: two more rounds of whole vectors.
+/// Surplus ranks hand in their vector and get the result: two more rounds of whole vectors.
 Terms fold_cost(const Core& core) {
   return core.surplus > 0 ? Terms{2, 2, 1} : Terms{};
 }
@@ -138,7 +138,7 @@ Formula tree_scatter(const BuildOptions& o) {
 }
 
 Formula binary_tree_broadcast(const BuildOptions& o) {
-  // A level takes two messages of its busiest parent, but for a last level of a single rank (p a
+  // A level takes two messages of its busiest parent, except for a last level of a single rank (p a
   // power of two).
   const Core core(o.ranks);
   const double messages = 2 * core.rounds - (core.surplus == 0 && o.ranks > 1 ? 1 : 0);
@@ -165,10 +165,11 @@ Formula chain_broadcast(const BuildOptions& o) {
 Formula doubling_allgather(const BuildOptions& o) {
   const Core core(o.ranks);
   double blocks =
-      core.surplus > 0 ? 1.0 + (o.ranks - 1) : 0.0;  // fold in one, fold out all the others
+      core.surplus > 0 ? 1.0 + (o.ranks - 1) : 0.0;  // folding in takes one, folding out all the
+                                                     // others
   for (Rank distance = 1; distance < core.size; distance *= 2) {
     blocks +=
-        distance + std::min(distance, core.surplus);  // the first group stands for the most ranks
+        distance + std::min(distance, core.surplus);  // the first group represents the most ranks
   }
   return flat({core.rounds + fold_cost(core).alpha, blocks / o.ranks, 0});
 }
@@ -184,7 +185,7 @@ Formula halving_allreduce(const BuildOptions& o) {
 }
 
 Formula bruck_alltoall(const BuildOptions& o) {
-  std::int64_t blocks = 0;  // over all rounds: one for each binary digit 1 of each distance
+  std::int64_t blocks = 0;  // over all rounds: one for each 1 bit of each distance
   for (Rank bit = 1; bit < o.ranks; bit *= 2) {
     blocks += o.ranks / (2 * bit) * bit + std::max(0, o.ranks % (2 * bit) - bit);
   }

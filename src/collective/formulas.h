@@ -6,7 +6,7 @@
 
 namespace trireme::formulas {
 
-/// What reversing a schedule makes of its cost: every byte that was copied is now combined.
+/// How reversing a schedule changes its cost: every byte that was copied is now combined.
 [[nodiscard]] Terms dual(const Terms& terms);
 [[nodiscard]] Formula dual(const Formula& formula);
 

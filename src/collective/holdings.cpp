@@ -1,4 +1,5 @@
-// What an operation starts with and promises, and the state of a schedule as sets of contributions.
+// What an operation starts with and guarantees, and the state of a schedule as sets of
+// contributions.
 #include <bit>
 
 #include <fmt/format.h>
@@ -105,7 +106,7 @@ bool Holdings::contains(Rank rank, Block block, Rank contributor) const {
 }
 
 void Holdings::apply(const Step& step) {
-  // All messages read the state before the step, so what is sent is put aside first.
+  // All messages read the state before the step, so copy what is sent first.
   std::vector<std::uint64_t> aside;
   for_each_message(step, [&](const Message& message) {
     for_each_block(message.blocks, [&](Block block) {

@@ -7,9 +7,9 @@
 // All-reduce by halving and doubling: a reduce-scatter at distances p/2 … 1, then the all-gather.
 //   2k alpha + 2(p-1)/p n beta + (p-1)/p n gamma
 //
-// p not a power of two: with q = 2^floor(log2 p), the surplus e = p - q ranks fold: each of the ranks
-// 1, 3, … 2e-1 hands its part to its left neighbour first and gets the result from it last (two more
-// rounds); the other q ranks, the core, do the rest among themselves.
+// p not a power of two: with q = 2^floor(log2 p), the surplus e = p - q ranks fold: each of the ranks 1, 3, … 2e-1
+// hands its part to its left neighbor first and gets the result from it last (two more rounds); the other q ranks, the
+// core, do the rest among themselves.
 //
 // Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur, Rabenseifner, Gropp,
 // "Optimization of collective communication operations in MPICH", 2005.
@@ -18,17 +18,16 @@
 namespace trireme {
 namespace {
 
-/// Which ranks are the core and whom they stand for.
+/// Which ranks form the core and which ranks they represent.
 class Fold {
  public:
   explicit Fold(Rank p) : core_(Rank{1} << floor_log2(p)), surplus_(p - core_) {}
   [[nodiscard]] Rank core() const { return core_; }
   [[nodiscard]] Rank surplus() const { return surplus_; }
-  /// The rank of core member c; also the first of the ranks that it stands for. first_rank(core())
-  /// == p.
+  /// The rank of core member c; also the first of the ranks that it represents. first_rank(core()) == p.
   [[nodiscard]] Rank first_rank(Rank c) const { return c < surplus_ ? 2 * c : c + surplus_; }
 
-  /// A step in which every folded rank and its neighbour exchange: in = towards the core.
+  /// A step in which every folded rank and its neighbor exchange: in = towards the core.
   template <class BlocksOf>
   [[nodiscard]] Step step(bool in, Action action, const BlocksOf& blocks_of) const {
     Step step;

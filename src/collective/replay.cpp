@@ -1,4 +1,4 @@
-// Running a schedule on numbers, and what it needs besides the caller's buffers.
+// Running a schedule on numbers, and the memory it needs besides the caller's buffers.
 #include <algorithm>
 #include <map>
 
@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// One block on its way.
+/// One block in flight.
 struct Parcel {
   Rank to;
   Block block;
@@ -32,7 +32,7 @@ bool has_home(const Schedule& schedule, Rank rank, Block block) {
   return promise(schedule, rank, block).wanted;
 }
 
-/// A block without a home is held from the step that brings it to the last step that sends it on.
+/// A block without a home is held from the step that delivers it to the last step that sends it on.
 struct Stay {
   std::size_t arrives;
   std::size_t leaves;
@@ -78,7 +78,8 @@ Block scratch_blocks(const Schedule& schedule) {
     for_each_message(schedule.steps[t],
                      [&](const Message& m) { note_visits(schedule, t, m, stays); });
   }
-  std::map<Rank, std::vector<Block>> change;  // by rank: blocks more or fewer from this step on
+  std::map<Rank, std::vector<Block>> change;  // by rank: change in the number of blocks from this
+                                              // step on
   for (const auto& [cell, stay] : stays) {
     std::vector<Block>& steps =
         change.try_emplace(cell.first, schedule.steps.size() + 1).first->second;

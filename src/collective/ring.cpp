@@ -1,14 +1,12 @@
-// Rings and chains: every rank talks to its two neighbours only, and all links carry something in
-// every step.
+// Rings and chains: every rank communicates only with its two neighbors, and all links are busy in every step.
 //
 // Ring all-gather, p-1 steps: in step t rank i sends block i-t to rank i+1.
 //   (p-1) alpha + (p-1)/p n beta
-// Ring all-reduce, 2(p-1) steps: the same pass round twice, first adding, then copying. In step t of
-// the first pass rank i sends chunk i-t, and in the end owns the sum of chunk i+1; in the second it
-// sends chunk i+1-t.
+// Ring all-reduce, 2(p-1) steps: two passes around the ring, first adding, then copying. In step t of the first pass
+// rank i sends chunk i-t, and in the end owns the sum of chunk i+1; in the second it sends chunk i+1-t.
 //   2(p-1) alpha + 2(p-1)/p n beta + (p-1)/p n gamma
-// Chain broadcast: the ranks stand in a line from the root on, the vector is cut into k segments; in
-// step s the rank at place j passes on segment s-j.
+// Chain broadcast: the ranks form a line starting at the root, the vector is split into k segments; in step s the rank
+// at place j forwards segment s-j.
 //   (p-2+k) (alpha + n/k beta)
 //
 // Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
@@ -17,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// Once round: in step t rank i sends block i + offset - t to rank i+1.
+/// One pass around the ring: in step t rank i sends block i + offset - t to rank i+1.
 void append_pass(Schedule& schedule, Rank offset, Action action) {
   const Rank p = schedule.ranks;
   for (Rank t = 0; t + 1 < p; ++t) {

@@ -34,14 +34,14 @@ const OperationRow& row(Operation operation) {
   return kOperations.at(static_cast<std::size_t>(operation));
 }
 
-/// Elements of the first `block` blocks when `elements` are cut into `blocks`.
+/// Elements of the first `block` blocks when `elements` are split into `blocks`.
 std::int64_t split_offset(std::int64_t elements, Block blocks, Block block) {
   return elements / blocks * block + std::min<std::int64_t>(block, elements % blocks);
 }
 
-/// Elements of a run of blocks of a Split layout, without walking over them.
+/// Elements of a run of blocks of a Split layout, without iterating over them.
 std::int64_t split_count(std::int64_t elements, Block blocks, const BlockRun& run) {
-  const std::int64_t larger = elements % blocks;  // blocks below this one have one element more
+  const std::int64_t larger = elements % blocks;  // blocks below this one have one extra element
   std::int64_t with_extra = 0;
   if (run.first < larger) {
     with_extra = std::min(run.count, (larger - run.first + run.stride - 1) / run.stride);
@@ -60,7 +60,7 @@ std::string malformed_runs(const Schedule& schedule, std::span<const BlockRun> r
     if (run.count == 1 && run.stride != 1) {
       return fmt::format("a single block with stride {}; write it without", run.stride);
     }
-    // Without overflow: count and stride are at most `blocks` once these hold.
+    // Cannot overflow: count and stride are at most `blocks` once these hold.
     const bool inside =
         run.first >= 0 && run.first < schedule.blocks && run.count <= schedule.blocks &&
         (run.count == 1 || run.stride <= (schedule.blocks - 1 - run.first) / (run.count - 1));
@@ -84,8 +84,8 @@ std::string malformed_transfer(const Schedule& schedule, const Transfer& transfe
   return malformed_runs(schedule, transfer.blocks);
 }
 
-/// The blocks of a turning run reach from its base to base + the strides at their largest: check
-/// the two ends.
+/// The blocks of a turning run range from its base to base + the largest strides: check the two
+/// ends.
 std::string malformed_turn(const Schedule& schedule, const TurningRun& turning, Rank count) {
   if (turning.row_turn < 0 || turning.row_turn >= count || turning.column_turn < 0 ||
       turning.column_turn >= count) {

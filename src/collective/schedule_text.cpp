@@ -1,4 +1,4 @@
-// The text form of a Schedule. One line a transfer or a rule:
+// The text form of a Schedule. One line per transfer or rotation:
 //
 //   trireme schedule 1
 //   operation allgather
@@ -15,9 +15,9 @@
 //   add 3 -> 4 : 0 2-5 1-9/4
 //   end
 //
-// The first rule: of 9 places, place i (rank 0+1*i) sends to place i+1 block 0 + 1*((i+7) mod 9). The
-// second is the same, but places 3 and 5 send nothing. The last line is one message of block 0, blocks
-// 2 to 5, and blocks 1, 5 and 9, added at the receiver.
+// The first rotation: of 9 places, place i (rank 0+1*i) sends to place i+1 block 0 + 1*((i+7) mod 9). The second is the
+// same, but places 3 and 5 send nothing. The last line is one message of block 0, blocks 2 to 5, and blocks 1, 5 and 9,
+// added at the receiver.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -60,7 +60,7 @@ void print_turn(std::string& out, const TurningRun& turning) {
   }
 }
 
-/// Reads the text line by line; every complaint names the line.
+/// Parses the text line by line; every error names the line.
 class Parser : private LineReader {
  public:
   explicit Parser(std::string_view text) : LineReader(text, "schedule") {}

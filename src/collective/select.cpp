@@ -28,12 +28,12 @@ double ideal_segments(Algorithm algorithm, Rank ranks, double bandwidth_over_lat
   return std::sqrt(std::max(0.0, fixed_rounds) * bandwidth_over_latency) / per_segment;
 }
 
-/// The costs as the slowest link has them: what the number of segments is made for.
+/// The costs of the slowest link, which determine the number of segments.
 CostModel slowest(const CostModel& costs) {
   return {{costs.levels.back()}, costs.gamma};
 }
 
-/// Formulas are for links that are all alike, or for two levels that are the nodes of two-level.
+/// Formulas assume uniform links, or two levels that match the nodes of two-level.
 bool formula_holds(const CostModel& costs, const Choice& choice) {
   const bool two_levels = choice.algorithm == Algorithm::TwoLevel && costs.levels.size() == 2 &&
                           costs.levels.front().span == choice.options.ranks_per_node;
@@ -49,8 +49,7 @@ std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks,
   }
   const CostModel one_link = slowest(costs);
   const LinkLevel& link = one_link.levels.front();
-  // With as many segments as rounds need, each round costs latency + bandwidth / segments; take
-  // both off the formula.
+  // With k segments, each round costs latency + bandwidth / k; derive both from the formula.
   const Terms whole = formula(operation, algorithm, {.ranks = ranks}).inner;
   const double latency = whole.alpha * link.alpha.count;
   const double bandwidth = static_cast<double>(bytes.count) *
@@ -87,7 +86,7 @@ struct Selector::State {
         .seconds;
   }
 
-  /// Where two-level could divide the ranks into equal nodes: the spans of all levels but the last.
+  /// Node sizes for which two-level divides the ranks evenly: the spans of all levels but the last.
   [[nodiscard]] std::vector<Rank> node_sizes(Rank ranks) const {
     std::vector<Rank> sizes;
     for (const LinkLevel& level : costs.levels) {
@@ -98,7 +97,7 @@ struct Selector::State {
     return sizes;
   }
 
-  /// The ways to build this algorithm that are worth a look.
+  /// The options worth considering for this algorithm.
   [[nodiscard]] std::vector<BuildOptions> candidates(const Query& query,
                                                      Algorithm algorithm) const {
     BuildOptions options{.ranks = query.ranks, .root = query.root};
@@ -179,7 +178,7 @@ const std::vector<Choice>& Selector::rank(const Query& query) {
 
 namespace {
 
-/// Which of the three terms of a formula weighs most.
+/// Which of the three terms of a formula dominates.
 std::string_view dominant_term(const Formula& cost, double bytes, const CostModel& costs) {
   const LinkLevel& near = costs.levels.front();
   const LinkLevel& far = costs.levels.back();

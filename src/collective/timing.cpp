@@ -1,4 +1,4 @@
-// Exact timing of schedules in lock step with one port each way, and the traffic counters.
+// Exact lock-step timing of schedules with one port per direction, and the traffic counters.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -25,7 +25,7 @@ class Ports {
     touched_.push_back(m.to);
   }
 
-  /// The busiest port's time; everything starts again at 0.
+  /// The busiest port's time; resets everything to 0.
   double take_busiest() {
     for (const Rank rank : touched_) {
       sending_[static_cast<std::size_t>(rank)] = 0;
@@ -42,9 +42,9 @@ class Ports {
   double busiest_ = 0;
 };
 
-/// Where one rotation of all ranks is all there is in a step and its messages are equally long,
-/// every rank does the same: the bytes of each message. Makes large rings cost a look at each step
-/// instead of at each message.
+/// If a step consists of one rotation over all ranks with messages of equal length, every rank does
+/// the same: returns the bytes of each message. So a large ring costs one lookup per step instead
+/// of one per message.
 std::optional<std::int64_t> bytes_of_each(const Schedule& schedule, const Step& step,
                                           const Payload& payload) {
   if (!step.transfers.empty() || step.rotations.size() != 1) {
@@ -72,8 +72,8 @@ double receive_time(double bytes, const LinkLevel& link, Action action, const Co
   return send_time(bytes, link) + (action == Action::Combine ? bytes * costs.gamma.count : 0);
 }
 
-/// The longest message of a step; where every rank sends and receives at most one, that is what the
-/// step takes.
+/// The longest message of a step; if every rank sends and receives at most one, it determines the
+/// step's duration.
 std::optional<std::int64_t> longest_message(const Schedule& schedule, const Step& step,
                                             const Payload& payload) {
   if (const auto bytes = bytes_of_each(schedule, step, payload)) {
@@ -130,7 +130,7 @@ Timing time_schedule(const Schedule& schedule, const Payload& payload, const Cos
 
 namespace {
 
-/// Counts step by step. What every rank does alike is kept once and dealt out at the end.
+/// Counts step by step. What all ranks do alike is kept once and distributed at the end.
 class TrafficCounter {
  public:
   TrafficCounter(const Schedule& schedule, const Payload& payload)

@@ -23,7 +23,7 @@ class Network {
     topology_.routes.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
   }
 
-  /// A cable: a link each way, or one for both.
+  /// A cable: a link in each direction, or one for both.
   void connect(int a, int b, double relative_beta = 1) {
     add_link(a, b, relative_beta);
     if (duplex_ == Duplex::Half) {
@@ -65,8 +65,8 @@ class Network {
   std::map<std::pair<int, int>, int> by_ends_;
 };
 
-/// From a to b on a line of `length` positions, by single steps; on a closed line the shorter way
-/// (ties go up).
+/// From a to b on a line of `length` positions, by single steps; on a closed line in the shorter
+/// direction (ties go up).
 std::vector<int> walk(int a, int b, int length, bool closed) {
   const int up = ((b - a) % length + length) % length;
   const bool go_up = closed ? up <= length - up : b > a;
@@ -178,9 +178,9 @@ class StepTimer {
     return costs_.switching == Switching::Wormhole ? costs_.alpha.count + slowest : sum;
   }
 
-  /// A step lasts until the last message has arrived and been combined, and no shorter than the
-  /// busiest port: a rank's own messages go one after another, each for as long as its link at the
-  /// rank takes.
+  /// A step lasts until the last message has arrived and been combined, and at least as long as the
+  /// busiest port: a rank's own messages are serialized, each for as long as its link at the rank
+  /// takes.
   [[nodiscard]] double busiest_port(const Step& step, const StepLoad& load) const {
     const auto ranks = static_cast<std::size_t>(topology_.ranks);
     std::vector<double> sending(ranks);

@@ -1,5 +1,5 @@
-// Two levels: p = m * d ranks on m nodes of d, fast links inside a node, slow ones between. The slow
-// links are crossed by as little as can be, and by all d ranks of a node at the same time.
+// Two levels: p = m * d ranks on m nodes of d, fast links inside a node, slow ones between. The slow links carry as
+// little as possible, and all d ranks of a node use them concurrently.
 //
 //   broadcast, scatter  between the nodes among the ranks at the root's place, then inside each node
 //   reduce-scatter      inside each node (d sums of n/d), then between ranks at the same place
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// part(k) for every k below count, all at the same time.
+/// part(k) for every k below count, all concurrently.
 template <class Part>
 Schedule all_at_once(Rank count, const Part& part) {
   Schedule schedule = part(0);
@@ -51,7 +51,7 @@ Schedule two_level_reduce_scatter(Rank p, Rank d) {
   const Schedule whole = frame(Operation::ReduceScatter, p, Layout::Split, p);
   const Schedule inside = reversed(ring_allgather(d));
   const Schedule between = reversed(ring_allgather(m));
-  // Inside, place j collects what place j of every node will own: blocks j, j + d, ….
+  // Inside each node, place j collects what place j of every node will own: blocks j, j + d, ….
   Schedule first = all_at_once(m, [&](Rank node) {
     return embedded(inside, {.first_rank = node * d, .run_count = m, .run_stride = d}, whole);
   });

@@ -1,4 +1,4 @@
-// The symbolic verifier. It judges each step against the state before it, applies the step, and in
+// The symbolic verifier. It checks each step against the state before it, applies the step, and in
 // the end compares what every rank holds with what the operation promises.
 #include <algorithm>
 #include <map>
@@ -67,13 +67,13 @@ class Verifier {
     }
   }
 
-  /// What the step reads and writes, against the state before it.
+  /// Checks what the step reads and writes against the state before it.
   void judge(const Step& step) {
     std::set<Cell> sent;
     for_each_message(step, [&](const Message& m) {
       for_each_block(m.blocks, [&](Block block) { sent.emplace(m.from, block); });
     });
-    // What each cell has taken in during this step: nothing may come twice.
+    // What each cell has received during this step: nothing may arrive twice.
     std::map<Cell, std::vector<std::uint64_t>> arrived;
     copied_.clear();
     for_each_message(step, [&](const Message& m) {
@@ -94,8 +94,7 @@ class Verifier {
     });
   }
 
-  /// A copy may bring some blocks again (a whole vector to a rank that has a part), but not all of
-  /// them.
+  /// A copy may repeat some blocks (a whole vector to a rank that has a part), but not all of them.
   [[nodiscard]] bool brings_nothing(const Message& m) const {
     bool nothing = m.action == Action::Copy;
     for_each_block(m.blocks, [&](Block block) {
@@ -162,7 +161,7 @@ class Verifier {
     return false;
   }
 
-  /// Who brings this block to this rank from the current step on, and when.
+  /// Which rank delivers this block to this rank from the current step on, and when.
   struct Delivery {
     std::size_t step;
     Rank from;
@@ -185,7 +184,7 @@ class Verifier {
     return found;
   }
 
-  /// Why a missing block is missing: it never comes, it comes too late, or its bringers wait for
+  /// Why a missing block is missing: it never arrives, it arrives too late, or its senders wait for
   /// one another.
   [[nodiscard]] std::string describe_wait(const Cell& missing) const {
     const std::optional<Delivery> delivery = next_delivery(missing);
@@ -213,8 +212,8 @@ class Verifier {
     return fmt::format(" yet: it arrives in step {}", delivery->step + 1);
   }
 
-  /// Whose contributions a finished block has: everybody's, or those of the one rank that started
-  /// with it.
+  /// Whether a finished block has the right contributions: those of all ranks, or of the one rank
+  /// that started with it.
   [[nodiscard]] bool is_right(Rank rank, Block block, const Promise& due) const {
     if (holdings_.contributors(rank, block) != due.contributors) {
       return false;

@@ -1,4 +1,4 @@
-// The names of what a call is made of, and the variants with counts.
+// The names of a call's fields, and the variants with counts.
 #include <array>
 #include <utility>
 

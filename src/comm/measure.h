@@ -1,5 +1,5 @@
-// What the probe and the benchmark of collectives use of comm's internals: the loops over data, at which
-// sizes direct operations switch algorithms, the size of staging memory, and the predicted times.
+// The comm internals that the probe and the collective benchmark use: the loops over data, the sizes at which direct
+// operations switch algorithms, the size of staging memory, and the predicted times.
 #pragma once
 
 #include "comm/direct/direct_cost.h"    // IWYU pragma: export

@@ -21,7 +21,7 @@ bool does(Operation operation, const Method& method) {
          std::ranges::find(all, method.algorithm) != all.end();
 }
 
-/// What is wrong with a row, or "".
+/// The problem with a row, or "".
 std::string problem_of(const TuningRow& row) {
   const bool memory =
       row.transport == TransportKind::InProcess || row.transport == TransportKind::SharedMemory;

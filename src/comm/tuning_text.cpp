@@ -39,7 +39,7 @@ int small_integer(const JsonObject& object, std::string_view field) {
   return static_cast<int>(value);
 }
 
-/// A word of which the parser knows all; its complaint is reported with the field.
+/// Parses a word from a closed set; reports its error with the field.
 template <class Parse>
 auto read_word(const JsonObject& object, std::string_view field, Parse&& parse) {
   const std::string word = object.text(field);

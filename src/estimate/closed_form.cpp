@@ -5,8 +5,8 @@
 //   feed-forward  2 or, gated, 3 products of h and f: 4hf or 6hf         16h² where f = 4h
 //   logits        2hV
 //
-// A router over E experts is a product of h and E, two if it has noise; one that picks k of the s tokens for a
-// block is a product of h and 1, and leaves k/s of the block's work, of its attention (k/s)².
+// A router over E experts is a product of h and E, two if it has noise; one that picks k of the s tokens for a block is
+// a product of h and 1, and reduces the block's work to k/s, that of its attention to (k/s)².
 #include "trireme/estimate.h"
 
 namespace trireme {
@@ -41,7 +41,7 @@ std::int64_t expert_parameters(const Architecture& a) {
   return matrices(a.model) * a.model.width * a.hidden_of_expert();
 }
 
-/// Scores that the routers of a block with experts give to a token, and the deviations of their noise.
+/// Scores that the routers of a block with experts assign to a token, and the deviations of their noise.
 std::int64_t router_columns(const ModelConfig& c) {
   return c.experts * (c.noisy_router ? 2 : 1);
 }
@@ -50,7 +50,7 @@ std::int64_t picking_blocks(const ModelConfig& c) {
   return c.depth_capacity > 0 ? c.layers / c.depth_every : 0;
 }
 
-/// Of all blocks' work, the share that is left if some of them work on a share of the tokens.
+/// The share of all blocks' work that remains if some of them process only a share of the tokens.
 double share_of_work(const ModelConfig& c, double share_of_tokens) {
   return 1 - real(picking_blocks(c)) / real(c.layers) * (1 - share_of_tokens);
 }

@@ -1,4 +1,4 @@
-// The worked examples. Each is one function: what is given, what follows, what to keep in mind.
+// The worked examples. Each is one function: the inputs, the results, the caveats.
 #include <algorithm>
 #include <cmath>
 
@@ -179,7 +179,7 @@ Example recomputation() {
                     "See it counted: trireme estimate --model gpt2-small --recompute full"}};
 }
 
-/// Three small graphs of the same sizes; what the roofline leaves of the peak.
+/// Three small graphs of the same sizes; the share of the peak that the roofline allows.
 Example friendly() {
   const Roofline h100 = *roofline_of(device_preset("h100"), "bf16");
   const double n = 4096;
@@ -410,7 +410,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Two more labels that lead to an example that shows both.
+/// Two more labels for an example that shows both.
 std::string main_label(const std::string& name) {
   return name == "b2" ? "b3" : name == "b7" ? "b8" : name;
 }

@@ -1,4 +1,4 @@
-// What the real graph says: its nodes' work summed by kind, and its memory as the program plans it.
+// Counts on the real graph: its nodes' work by kind, and its memory as the program plans it.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// Which operands a factor of a product stands in.
+/// The operands in which a factor of a product appears.
 struct Where {
   bool a = false;
   bool b = false;
@@ -35,7 +35,7 @@ std::vector<Where> places_of(const Factors& factors) {
   return places;
 }
 
-/// "matmul 8192x768x3072": rows x inner x columns; "4 matmul …" where four of them are one node.
+/// "matmul 8192x768x3072": rows x inner x columns; "4 matmul …" if one node comprises four of them.
 std::string product_name(const Graph& graph, const Node& node) {
   const Factors factors = factors_of(graph, node);
   const std::vector<Where> places = places_of(factors);

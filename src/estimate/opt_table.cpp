@@ -1,5 +1,5 @@
-// How the FLOPs of one update of the OPT models are shared out. Blocks count four forwards (the activations are
-// computed again), logits three:
+// The breakdown of the FLOPs of one update of the OPT models. Blocks count four forwards (with activation
+// recomputation), logits three:
 //
 //   FLOPs = tokens (4 L (projections + 16h² + 4sh) + 3 · 2hV),   s = 2048, V = 51200
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Size {
   const char* name;
   double layers;
   double width;
-  double mebi_tokens;  ///< of one update
+  double mebi_tokens;  ///< per update
 };
 
 constexpr std::array<Size, 8> kSizes{{{"760M", 24, 1536, 0.5},

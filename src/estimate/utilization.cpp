@@ -1,4 +1,4 @@
-// Rooflines, MFU and HFU, times of runs, bytes for each parameter: divisions with names.
+// Rooflines, MFU and HFU, run times, bytes per parameter.
 #include <algorithm>
 #include <bit>
 #include <cmath>

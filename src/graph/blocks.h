@@ -1,5 +1,5 @@
-// How a dimension is cut over ranks: evenly, in pieces of `unit` elements, the first ranks having one more where
-// they do not come out even. Any thread.
+// How a dimension is sharded over ranks: evenly, in pieces of `unit` elements, with one more for the first ranks if the
+// number of pieces is not divisible. Callable from any thread.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ bool is_name_character(char c) {
          c == '.' || c == '/' || c == '-';
 }
 
-/// The op's attributes with what was given and its defaults. Throws on what it does not have.
+/// The op's attributes: the given ones and the defaults. Throws on unknown ones.
 Attributes complete(const Op& op, Attributes given) {
   Attributes all;
   for (const AttributeRow& row : op.attributes) {
@@ -96,7 +96,7 @@ ValueId GraphBuilder::add_value(std::string_view name, TensorType type, Origin o
   return id;
 }
 
-/// The name, or the name with the first number behind it that is free.
+/// The name, or the name with the first free number appended.
 std::string GraphBuilder::free_name(std::string_view wish) {
   if (wish.empty() || !std::ranges::all_of(wish, is_name_character)) {
     throw Error(ErrorKind::Usage,

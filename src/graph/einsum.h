@@ -1,4 +1,4 @@
-// The equation of an einsum node, taken apart; for those who run it.
+// The parsed equation of an einsum node, for backends.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct EinsumLetters {
   std::string result{};
 };
 
-/// Throws Error(Usage) through the signature if it is no equation.
+/// Throws Error(Usage) through the signature if it is not a valid equation.
 [[nodiscard]] EinsumLetters parse_equation(const Signature& s);
 
 }  // namespace trireme

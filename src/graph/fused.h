@@ -1,5 +1,5 @@
-// The program of a fused node: several element-wise ops done in one pass over the operands. For the pass that
-// makes such nodes and for those who run them.
+// The program of a fused node: several element-wise ops in one pass over the operands. For the pass that creates such
+// nodes and for backends.
 //
 //   add(%0,%1); scale(t0) factor=2; gelu(t1)
 //
@@ -28,12 +28,12 @@ struct FusedStep {
 
 using FusedProgram = std::vector<FusedStep>;
 
-/// Whether nodes of this op can be steps: element by element, one result like the first input, numbers as
-/// attributes. (Dropout is not: a part of it must be told its offset in the whole, which a program hides.)
+/// Whether nodes of this op can be steps: element-wise, one result like the first input, numbers as attributes.
+/// (Dropout is not: a shard needs its offset in the whole, which a program hides.)
 [[nodiscard]] bool can_be_fused(const Op& op);
 
 [[nodiscard]] std::string to_text(const FusedProgram& program);
-/// The program of a fused node. Throws Error(Usage) through the signature if it is none.
+/// The program of a fused node. Throws Error(Usage) through the signature if it is invalid.
 [[nodiscard]] FusedProgram parse_program(const Signature& s);
 
 }  // namespace trireme

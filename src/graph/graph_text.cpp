@@ -7,7 +7,7 @@
 //     output loss = %z
 //   }
 //
-// Attributes that have their default are left out. '#' begins a comment.
+// Attributes with their default value are omitted. '#' begins a comment.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +26,7 @@
 namespace trireme {
 namespace {
 
-/// A double that reads back as the same double, and never as a whole number.
+/// The text of a double that parses back as the same double, and never as an integer.
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
   const bool looks_whole = text.find_first_not_of("-0123456789") == std::string::npos;
@@ -86,7 +86,7 @@ std::string_view origin_word(Origin origin) {
   return "?";
 }
 
-/// Reads one line from its front.
+/// Parses one line from the front.
 class Cursor {
  public:
   Cursor(std::string_view line, int number) : rest_(trim(line)), number_(number) {}
@@ -111,7 +111,7 @@ class Cursor {
       fail(fmt::format("expected '{}' before '{}'", token, rest_.substr(0, 20)));
     }
   }
-  /// A run of characters that are none of `ends`.
+  /// A run of characters that are not in `ends`.
   std::string_view until(std::string_view ends) {
     rest_ = trim(rest_);
     const std::string_view word = rest_.substr(0, rest_.find_first_of(ends));
@@ -311,7 +311,7 @@ class Parser {
     }
   }
 
-  /// Attributes, and the marks behind them, which are told to the builder.
+  /// Attributes, and the marks after them, which are set on the builder.
   Attributes read_attributes(Cursor& c) {
     Attributes attributes;
     builder_->set_phase(Phase::Forward);

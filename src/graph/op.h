@@ -1,7 +1,7 @@
-// Op: what the system knows of one operation, as a row of data and small functions. Each op, or family of
-// ops that differ in one formula, is one file in ops/; everything else asks the row.
+// Op: the properties of one operation, as a row of data and small functions. Each op, or family of ops that differ in
+// one formula, is one file in ops/; all other code consults the row.
 //
-// Rows are constant and live as long as the program.
+// Rows are constant and have static lifetime.
 #pragma once
 
 #include <cstdint>
@@ -37,54 +37,54 @@ struct Signature {
   }
 };
 
-/// A constant of an op. Without a default it must be given.
+/// A constant of an op. Required if it has no default.
 struct AttributeRow {
   std::string_view name;
-  Attribute example;  ///< its type; the default, if it has one
+  Attribute example;  ///< its type; the default, if there is one
   bool has_default = true;
 };
 
-/// A loop of the op: an index that runs over dimensions of its operands, as a letter does in an einsum.
-/// Splitting a factor over devices splits every dimension that it stands in. An output in which a split
-/// factor does not stand is then incomplete: each device has a part of the sum (or maximum).
+/// A loop of the op: an index that runs over dimensions of its operands, like a letter in an einsum. Sharding a factor
+/// over devices shards every dimension in which it appears. An output in which a sharded factor does not appear is then
+/// partial: each device has a term of the sum (or maximum).
 struct Factor {
   std::int64_t size = 0;
   enum class Split : std::uint8_t {
-    Free,     ///< any part of it can be computed alone
-    Never,    ///< each device needs all of it: the row of a soft-max, the pixels of a convolution
-    Maximum,  ///< as Free, but parts are put together by the maximum instead of the sum
+    Free,     ///< any part of it can be computed independently
+    Never,    ///< each device needs all of it: the row of a softmax, the pixels of a convolution
+    Maximum,  ///< like Free, but parts are combined by the maximum instead of the sum
     Minimum,  ///< likewise by the minimum
-    InTurn,   ///< as Never, but a device can have one part after the other: see Op::merge
+    InTurn,   ///< like Never, but a device can process one part after the other: see Op::merge
   } split = Split::Free;
 };
 
 /// How the dimensions of an op's operands relate.
 struct Factors {
-  /// By dimension, the factors that it runs over, outermost first. None: nothing to split (its size is 1).
+  /// By dimension, the factors that it runs over, outermost first. Empty: nothing to shard (its size is 1).
   using Dims = std::vector<std::vector<std::int32_t>>;
   std::vector<Factor> factors{};
   std::vector<Dims> inputs{};
   std::vector<Dims> outputs{};
 };
 
-/// What an op may do with inputs of which each device has a part of the sum.
+/// What an op may do with partial inputs, of which each device has a term of the sum.
 enum class Linear : std::uint8_t {
   No,     ///< nothing: relu(a + b) is not relu(a) + relu(b)
-  Each,   ///< pass one of them on, the others being whole: einsum
-  Joint,  ///< pass them on if all are parts: add
-  Apart,  ///< take the parts along the axis that the attribute `axis` names for its result's: parts
+  Each,   ///< pass one of them on if the others are complete: einsum
+  Joint,  ///< pass them on if all are partial: add
+  Apart,  ///< take the terms along the axis given by the attribute `axis` as the result's dimension: parts
 };
 
-/// What a node costs at least.
+/// The minimum cost of a node.
 struct Work {
   double products = 0;  ///< FLOPs of multiply-adds in matrix products, convolutions, attention
-  double causal = 0;    ///< of those, the share that a causal mask makes superfluous
-  double again = 0;     ///< of the products, the share that the forward did already
-  double others = 0;    ///< FLOPs besides
+  double causal = 0;    ///< of those, the share that a causal mask makes unnecessary
+  double again = 0;     ///< of the products, the share that repeats forward work
+  double others = 0;    ///< other FLOPs
   double bytes = 0;     ///< operands read once, results written once
 };
 
-/// A tensor of doubles: what references compute on. Whatever the element type, reading is exact.
+/// A tensor of doubles, for reference implementations. Reading is exact for every element type.
 struct Dense {
   Shape shape{};
   std::vector<double> data{};
@@ -103,7 +103,7 @@ struct GradientQuery {
 
 struct Op {
   std::string_view name{};
-  /// One line for people, with shapes: "y[..,n] = x[..,k] w[k,n]".
+  /// One line with shapes, for display: "y[..,n] = x[..,k] w[k,n]".
   std::string_view summary{};
   std::vector<std::string_view> inputs{};  ///< names; the last may end in "..." for one or more
   std::vector<std::string_view> outputs{};
@@ -113,41 +113,41 @@ struct Op {
   std::vector<TensorType> (*infer)(const Signature&) = nullptr;
   Factors (*factors)(const Signature&) = nullptr;
   Linear linear = Linear::No;
-  /// The constants of the node that computes a part, where they hold a size or a place: a reshape's shape, the
-  /// position that a part of a sequence begins at. Ranges are what it has of each factor. No function: they are the
-  /// same for all parts.
+  /// The attributes of the node that computes a shard, if they contain a size or an offset: a reshape's shape, the
+  /// position at which a shard of a sequence begins. The ranges are the shard's parts of each factor. nullptr: they are
+  /// the same for all shards.
   Attributes (*part)(const Signature& whole, std::span<const Stretch> ranges) = nullptr;
-  /// Of an op with a factor that is split InTurn: the op that puts results together in which the factor does not
-  /// stand. It takes those of some parts and then those of another, and gives as many. Parts that are no work add
-  /// nothing to them; results in which the factor does stand are 0 there.
+  /// For an op with an InTurn factor: the op that merges results in which the factor does not appear. It takes those of
+  /// some parts and then those of another, and returns as many. Parts without work contribute nothing to them; results
+  /// in which the factor does appear are 0 there.
   std::string_view merge{};
-  /// Exchanges with other ranks: no device has a kernel for it, and there is no reference.
+  /// Communicates with other ranks: no device has a kernel for it, and there is no reference.
   bool communicates = false;
   Work (*work)(const Signature&) = nullptr;
-  /// The gradient of each input that is wanted, else invalid. No function: no gradient flows through.
+  /// The gradient of each wanted input, else invalid. nullptr: no gradient flows through.
   std::vector<ValueId> (*gradient)(GradientQuery&) = nullptr;
-  /// The gradient takes the gradients of the first so many results; the others, such as the statistics of a
-  /// norm, are for the backward alone and must not reach the loss.
+  /// The gradient uses the gradients of this many leading results; the others, such as the statistics of a norm, are
+  /// only for the backward and must not reach the loss.
   std::size_t smooth_outputs = 1;
-  /// Results that may be written over an input, if nobody needs it afterwards. Element i of the result must
-  /// then depend on no element of that input but i, or on elements that are read before any is written.
+  /// Results that may overwrite an input, if nothing needs it afterwards. Element i of the result must then depend on
+  /// no element of that input but i, or on elements that are read before any is written.
   struct InPlace {
     std::size_t output;
     std::size_t input;
   };
   std::vector<InPlace> in_place{};
-  /// The result is the input's memory, seen differently: nothing runs.
+  /// The result is a view of the input's memory: nothing runs.
   bool is_view = false;
-  /// The plainest computation, in f64. `outputs` have their shapes.
+  /// The simplest implementation, in f64. `outputs` have their shapes.
   void (*reference)(const Signature&, std::span<const Dense> inputs,
                     std::span<Dense> outputs) = nullptr;
 };
 
-/// Nothing if there is none of this name.
+/// Nothing if there is none with this name.
 [[nodiscard]] const Op* find_op(std::string_view name);
-/// Throws Error(Usage) that names the nearest.
+/// Throws Error(Usage) naming the nearest match.
 [[nodiscard]] const Op& op_named(std::string_view name);
-/// In the order of their names.
+/// Sorted by name.
 [[nodiscard]] const std::vector<const Op*>& all_ops();
 
 [[nodiscard]] Signature signature_of(const Graph& graph, const Node& node);

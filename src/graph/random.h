@@ -1,17 +1,18 @@
-// Random numbers that are functions, not sequences: the number at (seed, step, index) is always the same,
-// whoever computes it and when. So a mask comes out the same when it is computed again in the backward, and
-// a tensor's parts on several devices are the parts of the one tensor.
+// Random numbers that are functions, not sequences: the number at (seed, step, index) is always the same, whichever
+// device computes it and when. So a recomputed mask in the backward is the same, and the shards of a tensor on several
+// devices are consistent.
 //
-// The generator is Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3;
-// SC 2011): ten rounds of two 32 x 32 -> 64 bit products scramble a counter of 128 bits under a key of 64.
-// One call yields four words, for four neighbouring elements:
+// The generator is Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011):
+// ten rounds of two 32 x 32 -> 64 bit products scramble a counter of 128 bits under a key of 64. One call yields four
+// words, for four adjacent elements:
 //
 //   key      seed
-//   counter  index / 4 (61 bits) | what for (2 bits) | step (64 bits)
+//   counter  index / 4 (61 bits) | use (2 bits) | step (64 bits)
 //   word     index % 4
 //
-// All functions but the last are constexpr and exact, so that kernels of every device use them as they are; for
-// normal(), which takes logarithms and cosines, they have their own over polar_point(). Any thread.
+// All functions but the last are constexpr and exact, so that the kernels of every device can use them directly; for
+// normal(), which takes logarithms and cosines, they implement their own on top of polar_point(). Callable from any
+// thread.
 #pragma once
 
 #include <array>
@@ -25,12 +26,12 @@ namespace trireme::random {
 
 using Words = std::array<std::uint32_t, 4>;
 
-/// What the two halves of the key grow by from round to round: the golden ratio; the square root of 3, less 1.
+/// The increments of the two halves of the key in each round: from the golden ratio; and the square root of 3, less 1.
 inline constexpr std::uint32_t kLowKeyStep = 0x9E3779B9;
 inline constexpr std::uint32_t kHighKeyStep = 0xBB67AE85;
 inline constexpr int kRounds = 10;
 
-/// One round of the generator; kernels do it for many counters at once.
+/// One round of the generator; kernels run it for many counters at once.
 [[nodiscard]] constexpr Words philox_round(const Words& counter, std::uint32_t low_key,
                                            std::uint32_t high_key) noexcept {
   const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
@@ -52,10 +53,10 @@ inline constexpr int kRounds = 10;
   return counter;
 }
 
-/// What numbers are drawn for; with the same seed, step and index, different uses get different ones.
+/// What numbers are used for; with the same seed, step and index, different uses get different numbers.
 enum class Use : std::uint32_t { Mask = 0, Normal = 1 };
 
-/// Which numbers: the same for all elements of a tensor.
+/// Identifies a sequence of numbers: the same for all elements of a tensor.
 struct Stream {
   std::int64_t seed = 0;
   std::int64_t step = 0;
@@ -74,7 +75,7 @@ struct Stream {
   return philox(counter_of(stream, block), static_cast<std::uint64_t>(stream.seed));
 }
 
-/// Words are dropped below this: the smallest that has word / 2^32 >= rate, which is in [0, 1].
+/// Words below this are dropped: the smallest with word / 2^32 >= rate, which is in [0, 1].
 [[nodiscard]] constexpr std::uint64_t drop_below(double rate) noexcept {
   const double exact = rate * 4294967296.0;
   const auto floor = static_cast<std::uint64_t>(exact);
@@ -92,8 +93,8 @@ struct Stream {
   return (static_cast<double>(word) + 0.5) / 4294967296.0;
 }
 
-/// The number, in the whole tensor, of an element of a part that begins at `offset`. All three have as many
-/// dimensions; of no dimensions: 0. Row 1 of the part [2,3] at [2,0] of [4,3]: element 3 is 9.
+/// The index, in the full tensor, of an element of a shard that begins at `offset`. All three have the same number of
+/// dimensions; without dimensions: 0. Row 1 of the shard [2,3] at [2,0] of [4,3]: element 3 is 9.
 [[nodiscard]] constexpr std::uint64_t index_in_whole(std::uint64_t element,
                                                      std::span<const std::int64_t> part,
                                                      std::span<const std::int64_t> offset,
@@ -109,8 +110,8 @@ struct Stream {
   return index;
 }
 
-/// Where Box and Muller's point of an element lies: two neighbours share it, the first takes the cosine of its
-/// angle, the second the sine.
+/// The Box-Muller point of an element: two adjacent elements share it, the first takes the cosine of its angle, the
+/// second the sine.
 struct PolarPoint {
   double uniform = 0;  ///< radius = sqrt(-2 ln uniform)
   double turn = 0;     ///< angle = 2 pi turn
@@ -123,7 +124,7 @@ struct PolarPoint {
   return {uniform(words[first]), uniform(words[first + 1]), index % 2 == 1};
 }
 
-/// A number from the standard normal distribution; at most 6.8 from 0.
+/// A number from the standard normal distribution; magnitude at most 6.8.
 [[nodiscard]] inline double normal(const Stream& stream, std::uint64_t index) {
   const PolarPoint point = polar_point(stream, index);
   const double angle = 2 * std::numbers::pi * point.turn;

@@ -1,4 +1,4 @@
-// What rows of many ops have in common: type rules, factors and work of ops that go element by element.
+// Shared by the rows of many ops: type rules, factors and work of element-wise ops.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,33 @@ namespace trireme::rules {
 /// One result, like the first input.
 [[nodiscard]] std::vector<TensorType> like_first(const Signature& s);
 void require_float(const Signature& s, std::size_t input);
-/// Refuses a statistic of x that is not of the type statistics are kept in.
+/// Rejects a statistic of x that does not have the type in which statistics are kept.
 void require_statistic(const Signature& s, std::size_t statistic, std::size_t x);
 void require_integer(const Signature& s, std::size_t input);
 void require_rank(const Signature& s, std::size_t input, int rank);
 void require_same_type(const Signature& s, std::size_t a, std::size_t b);
 void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
-/// The axis counted from the front; -1 is the last. Refuses one that is not there.
+/// The axis counted from the front; -1 is the last. Rejects an invalid one.
 [[nodiscard]] int axis_of(const Signature& s, std::int64_t axis, int rank);
-/// One number for each row: of [B,T,C], [B,T].
+/// One number per row: for [B,T,C], [B,T].
 [[nodiscard]] Shape rows_of(const Shape& shape);
-/// Statistics of rows, and losses, are kept in f32 at least, whatever the rows are.
+/// Statistics of rows, and losses, are at least f32, whatever the rows are.
 [[nodiscard]] DType statistics_type(DType rows);
 
 // Factors.
 
-/// A factor for each dimension of the first input; other operands' dimensions are matched from the last
-/// one back (so [C] goes with the C of [B,T,C]). Results are like the first input.
+/// A factor for each dimension of the first input; other operands' dimensions are aligned at the last one (so [C]
+/// matches the C of [B,T,C]). Results are like the first input.
 [[nodiscard]] Factors elementwise_factors(const Signature& s);
-/// Makes factors by hand: each operand is a string with a letter for each dimension, as in an einsum.
-/// Letters in `whole` cannot be split. Sizes are those of the inputs, or of `results` for letters that
-/// stand only there.
+/// Factors from letters: each operand is a string with a letter for each dimension, as in an einsum. Letters in `whole`
+/// cannot be sharded. Sizes are those of the inputs, or of `results` for letters that appear only there.
 struct Letters {
   std::vector<std::string> inputs{};
   std::vector<std::string> outputs{};
   std::string whole{};
 };
 [[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
-/// The size of a part of each of these dimensions.
+/// The size of a shard of each of these dimensions.
 [[nodiscard]] std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
                                                      std::span<const Stretch> ranges);
 /// For Op::part: the attribute "shape" is the first result's.
@@ -54,7 +53,7 @@ struct Letters {
 
 /// All operands once, no arithmetic.
 [[nodiscard]] double bytes_of_operands(const Signature& s);
-/// So many FLOPs for each element of the first result.
+/// This many FLOPs for each element of the first result.
 template <int kFlops>
 [[nodiscard]] Work per_element(const Signature& s) {
   return {.others = static_cast<double>(kFlops) *
@@ -64,7 +63,7 @@ template <int kFlops>
 
 // Gradients.
 
-/// The sum of `value` down to `shape`, whose dimensions are its last ones; itself if they are all.
+/// The sum of `value` down to `shape`, which has its last dimensions; `value` itself if those are all.
 [[nodiscard]] ValueId sum_to(GraphBuilder& builder, ValueId value, const Shape& shape);
 
 }  // namespace trireme::rules

@@ -1,4 +1,4 @@
-// What must hold of every graph, checked in the order in which a reader would ask.
+// The invariants of every graph, checked in the order in which a reader would ask.
 #include <algorithm>
 #include <set>
 #include <vector>

@@ -7,7 +7,7 @@
 namespace trireme::measure {
 namespace {
 
-/// Elements that are added up are 0, 1 or 2; others are below 127. All of them, and the sums of
+/// Elements to be summed are 0, 1 or 2; others are below 127. All of them, and the sums of
 /// kMostBenchRanks, are exact in bf16.
 constexpr int kKinds = 3;
 constexpr int kCopied = 127;

@@ -1,5 +1,6 @@
-// The data of a benchmark: small whole numbers, so that results are exact in every dtype and in any
-// order of combining; how long each rank's buffers are; and the expected results. Any thread.
+// The data of a benchmark: small integers, so that results are exact in every dtype and in any
+// order of combining; the length of each rank's buffers; and the expected results. Callable from
+// any thread.
 #pragma once
 
 #include <cstddef>

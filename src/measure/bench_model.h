@@ -1,4 +1,5 @@
-// Predicted times of a benchmark's cases, from the measured costs of this host. Any thread.
+// Predicted times of a benchmark's cases, from the measured costs of this host. Callable from any
+// thread.
 #pragma once
 
 #include <optional>
@@ -15,10 +16,10 @@ class BenchModel {
   /// Requires plan.costs.
   explicit BenchModel(const BenchPlan& plan);
 
-  /// By the method that was chosen ("direct", "ring", …); nothing where the costs do not cover it.
+  /// For the chosen method ("direct", "ring", …); nothing if the costs do not cover it.
   [[nodiscard]] std::optional<Seconds> predict(const BenchCase& what,
                                                const std::string& chosen) const;
-  /// The time that the memory takes for the bytes that must cross it.
+  /// The time that memory needs for the bytes that must cross it.
   [[nodiscard]] std::optional<Seconds> floor(const BenchCase& what) const;
 
  private:

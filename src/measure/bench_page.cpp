@@ -38,7 +38,7 @@ void relax() {
 
 }  // namespace
 
-/// What is written separately has its own cache line.
+/// Fields that are written separately have their own cache line.
 struct BenchPage::Layout {
   struct alignas(64) Line {
     std::int64_t value = 0;

@@ -1,6 +1,5 @@
-// Memory that the ranks of a benchmark share, independent of the measured transport: a barrier, a clock
-// that starts when the barrier opens, and room for results. Created before the ranks start; each rank
-// calls it from one thread.
+// Memory that the ranks of a benchmark share, independent of the measured transport: a barrier, a clock that starts
+// when the barrier opens, and space for results. Created before the ranks start; each rank calls it from one thread.
 #pragma once
 
 #include <atomic>
@@ -21,7 +20,7 @@ class BenchPage {
 
   /// Returns when all ranks have arrived. Throws Error(Peer) if one aborted. So do the others.
   void barrier();
-  /// A barrier whose opening is the moment that finish() counts from. All ranks are awake then.
+  /// A barrier whose opening is the start time for finish(). All ranks are awake then.
   void start();
   /// Marks this rank as finished. Returns when all are, with the time from the opening of start() to
   /// the last finish: the same on all ranks.

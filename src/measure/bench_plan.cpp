@@ -32,7 +32,7 @@ std::int64_t elements_of(const BenchPlan& plan, Operation operation, Bytes bytes
   return has_block_per_rank(operation) ? (count + plan.ranks - 1) / plan.ranks * plan.ranks : count;
 }
 
-/// Those of the selection that the operation has.
+/// The methods of the selection that support the operation.
 std::vector<Method> methods_for(const BenchPlan& plan, const BenchSelection& selection,
                                 Operation operation) {
   std::vector<Method> possible = every_method(plan, operation);

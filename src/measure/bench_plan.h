@@ -21,11 +21,11 @@ namespace trireme::measure {
 /// At most this many ranks, so that sums of the data stay exact in every dtype.
 inline constexpr Rank kMostBenchRanks = 64;
 
-/// One row: an operation on a vector of a size by one method.
+/// One row: an operation on a vector of a size, with one method.
 struct BenchCase {
   Operation operation = Operation::Allreduce;
   Bytes bytes{};           ///< of the vector, as requested
-  std::int64_t count = 0;  ///< its elements; at least one per rank where each rank has a block
+  std::int64_t count = 0;  ///< its elements; at least one per rank if each rank has a block
   Method method{};
 };
 
@@ -35,14 +35,14 @@ struct BenchPlan {
   bool encrypt = false;  ///< only over TCP
   DType dtype = DType::F32;
   BufferKind buffers = BufferKind::Own;
-  int repeats = 0;  ///< of each case; 0: chosen by the time of a call
+  int repeats = 0;  ///< of each case; 0: chosen by the duration of a call
   /// Those of one operation and size are adjacent, and their runs are interleaved.
   std::vector<BenchCase> cases{};
   std::optional<HostCosts> costs{};  ///< for the library's choice and for predictions
   Tuning tuning{};                   ///< overrides that choice
 };
 
-/// What to measure: every operation with every size, by every method that it has.
+/// What to measure: every operation with every size, with every method that supports it.
 struct BenchSelection {
   std::vector<Operation> operations{};
   std::vector<Bytes> sizes{};

@@ -1,4 +1,4 @@
-// The results of a benchmark, with predictions; and the tuning that follows from them. Any thread.
+// The results of a benchmark, with predictions; and the tuning that follows from them. Callable from any thread.
 #pragma once
 
 #include <optional>
@@ -31,18 +31,18 @@ struct BenchReport {
 
 /// Bytes of the vector over time, in GB/s.
 [[nodiscard]] double algorithm_bandwidth(const BenchRow& row);
-/// The same times what makes it comparable between operations and numbers of ranks: the part of the
-/// vector that a rank must send, 2(p-1)/p for an all-reduce.
+/// The same times a factor that makes it comparable between operations and numbers of ranks: the part of the vector
+/// that a rank must send, 2(p-1)/p for an all-reduce.
 [[nodiscard]] double bus_bandwidth(const BenchRow& row, Rank ranks);
-/// The time that moving the bytes takes at least, as a share of the measured time.
+/// The minimum time to move the bytes, as a share of the measured time.
 [[nodiscard]] std::optional<double> floor_share(const BenchRow& row);
 
 struct TuningOrigin {
   std::string machine;
   std::string date;
 };
-/// The measured best of each operation and size, with the times of all candidates. Methods that are
-/// never chosen automatically are not candidates.
+/// The measured best method of each operation and size, with the times of all candidates. Methods that are never chosen
+/// automatically are not candidates.
 [[nodiscard]] Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin);
 
 }  // namespace trireme::measure

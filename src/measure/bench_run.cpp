@@ -59,7 +59,7 @@ class Buffer {
   SharedSpan<std::uint8_t> shared_;
 };
 
-/// The cases of one operation and size on one rank: the same buffers serve all of them.
+/// The cases of one operation and size on one rank: all use the same buffers.
 class Cell {
  public:
   Cell(World& world, BenchPage& page, const BenchPlan& plan, std::span<const BenchCase> cases)
@@ -75,7 +75,7 @@ class Cell {
         input_(world, plan.buffers, task_.input_elements() * size_of(plan.dtype).count),
         output_(world, plan.buffers, task_.output_elements() * size_of(plan.dtype).count) {}
 
-  /// Rank 0's are the results.
+  /// Rank 0 writes the results.
   void run(std::span<RawResult> results) {
     std::vector<int> calls;
     for (std::size_t i = 0; i < cases_.size(); ++i) {

@@ -30,13 +30,13 @@ struct BenchResult {
 /// Called by rank 0, which may be another process, before each operation and size.
 using BenchProgress = std::function<void(std::size_t case_index, const BenchCase& next)>;
 
-/// The results, in the order of the cases. Starts processes (or, in-process, threads); all have
-/// ended when it returns. Throws Error if a rank failed.
+/// The results, in the order of the cases. Starts processes (or, in-process, threads); all have ended when it returns.
+/// Throws Error if a rank failed.
 [[nodiscard]] std::vector<BenchResult> run_bench(const BenchPlan& plan,
                                                  const BenchProgress& progress);
 
-/// Runs the body on `ranks` ranks: processes, or threads where the transport is in-process. If a rank
-/// fails, aborts the page and throws Error(System).
+/// Runs the body on `ranks` ranks: processes, or threads if the transport is in-process. If a rank fails, aborts the
+/// page and throws Error(System).
 void run_bench_ranks(Rank ranks, const WorldOptions& options, BenchPage& page,
                      const std::function<void(World&)>& body);
 

@@ -9,7 +9,7 @@
 namespace trireme::measure {
 namespace {
 
-/// "AMD EPYC 7B13", as the system calls it.
+/// "AMD EPYC 7B13", as reported by the system.
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -1,4 +1,4 @@
-// This host as a Cluster. Any thread.
+// This host as a Cluster. Callable from any thread.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A straight line through measured times, with how sure it is. Pure; any thread.
+// A straight line through measured times, with confidence intervals. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -22,8 +22,8 @@ struct LineFit {
   Estimate slope;
 };
 
-/// The line y = intercept + slope * x with the least sum of squared relative errors. A negative value
-/// becomes 0. Requires three points or more, each y > 0, and two different x.
+/// The line y = intercept + slope * x with the least sum of squared relative errors. Clamps negative values to 0.
+/// Requires three points or more, each y > 0, and two different x.
 [[nodiscard]] LineFit fit_line(const std::vector<FitPoint>& points);
 
 /// The mean of the values, with its interval. Requires two or more.

@@ -18,13 +18,13 @@
 namespace trireme::measure {
 namespace {
 
-/// What is passed on at a time: half of a chunk of the direct operations.
+/// Bytes passed at a time: half of a chunk of the direct operations.
 constexpr std::size_t kPassed = std::size_t{256} << 10;
-/// Sizes at which reading another process' memory is timed.
+/// Sizes at which reading another process's memory is timed.
 constexpr std::array<std::size_t, 3> kPeeked{std::size_t{16} << 10, std::size_t{64} << 10, kPassed};
 constexpr std::int64_t kGammaBytes = std::int64_t{64} << 10;
 
-/// Sizes from `first` to at most `last`, each four times the one before.
+/// Sizes from `first` to at most `last`, each four times the previous one.
 std::vector<std::int64_t> sizes(std::int64_t first, std::int64_t last) {
   std::vector<std::int64_t> all;
   for (std::int64_t size = first; size <= last; size *= 4) {
@@ -79,8 +79,8 @@ struct Address {
   std::byte* data = nullptr;
 };
 
-/// Passing bytes to a peer: writing them, past the caches and through them, to memory that the peer has
-/// read before, reading what a peer has written so, and reading a peer's own memory through the system.
+/// Passing bytes to a peer: writing them, past the caches and through them, to memory that the peer has read before,
+/// reading what a peer has written that way, and reading a peer's private memory through the kernel.
 void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   const Rank ranks = prober.world().size();
   const auto place = [&](Rank rank) {
@@ -118,7 +118,7 @@ void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   prober.meet();
 }
 
-/// Combining what has arrived with what is there, by one rank.
+/// Combining received data with local data, on one rank.
 void probe_gamma(Prober& prober, Sheet& sheet) {
   std::vector<double> from(static_cast<std::size_t>(kGammaBytes) / sizeof(double));
   std::vector<double> into(from.size());
@@ -126,7 +126,7 @@ void probe_gamma(Prober& prober, Sheet& sheet) {
   const std::array<const std::byte*, 2> inputs{target, std::as_bytes(std::span(from)).data()};
   const std::array<std::byte*, 1> targets{target};
   for (const DType dtype : kDTypes) {
-    constexpr int kRow = 4;  // one is too short for the clock
+    constexpr int kRow = 4;  // a single one is too short for the clock
     const Samples samples = prober.time(1, [&] {
       for (int i = 0; i < kRow; ++i) {
         comm::combine_many({.dtype = dtype}, inputs, targets, kGammaBytes / size_of(dtype).count,
@@ -151,7 +151,7 @@ WaitProbe read_wait(Sheet& sheet, Rank ranks) {
 }
 
 /// A message from rank 0 to rank 1, and one in each direction: as the steps of algorithms send them, without the
-/// wait that such calls begin with where ranks share memory.
+/// initial wait of such calls when ranks share memory.
 void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Sheet& sheet) {
   const auto count = static_cast<std::size_t>(bytes);
   std::vector<std::uint8_t> both(2 * count);
@@ -193,7 +193,7 @@ MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport
   return probe;
 }
 
-/// Of a copy, half is touching this rank's own memory, in the cache; the rest is the passing.
+/// Half of a copy is accessing this rank's own memory, in cache; the rest is the passing.
 void read_passing(Sheet& sheet, HostProbe& probe) {
   const double own = probe.copy[2].together.value;
   for (Estimate* passing : {&probe.stage, &probe.fetch, &probe.cached_stage, &probe.cached_fetch}) {
@@ -276,7 +276,7 @@ HostProbe probe_host(const ProbeOptions& options,
     progress(fmt::format("waiting of {} ranks", ranks));
     probe.waits.push_back(probe_waits(ranks));
   }
-  // Threads come last: processes are forked from a program that has none.
+  // Threads come last: processes must be forked before the program has any.
   for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp,
                                         TransportKind::Ucx, TransportKind::InProcess}) {
     if (!is_built(transport)) {

@@ -34,7 +34,7 @@ struct WaitProbe {
   Estimate next{};
 };
 
-/// Seconds per byte touched.
+/// Seconds per byte accessed.
 struct MemoryProbe {
   Bytes footprint{};
   Estimate alone{};
@@ -55,8 +55,7 @@ struct HostProbe {
   MessageProbe peek{};
 };
 
-/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures
-/// next.
+/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures next.
 [[nodiscard]] HostProbe probe_host(const ProbeOptions& options,
                                    const std::function<void(const std::string&)>& progress);
 

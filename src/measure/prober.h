@@ -12,34 +12,34 @@
 
 namespace trireme::measure {
 
-/// Of each number; a sample is itself a median or a mean.
+/// Samples per number; a sample is itself a median or a mean.
 inline constexpr std::size_t kSamples = 8;
-/// All numbers are measured once in each pass, so that noise of the machine hits a few samples of many
-/// numbers and not all samples of one.
+/// Each pass measures all numbers once, so that noise of the machine affects a few samples of many numbers and not all
+/// samples of one.
 inline constexpr std::size_t kPasses = 4;
 
 using Samples = std::array<double, kSamples / kPasses>;  ///< of one pass
 using AllSamples = std::array<double, kSamples>;
 
-/// The mean without the slowest two and the fastest two, which are noise of the machine.
+/// The trimmed mean, without the two slowest and the two fastest.
 [[nodiscard]] Estimate estimate(const AllSamples& samples);
-/// The samples without the least of the overheads, but at least a tenth of each.
+/// The samples minus the smallest overhead, but at least a tenth of each.
 [[nodiscard]] Samples less(Samples samples, const Samples& overhead);
 [[nodiscard]] Samples divided(Samples samples, double divisor);
 
 /// One rank of a probe. Every rank calls the same functions in the same order.
 class Prober {
  public:
-  /// Both must outlive this.
+  /// Both must outlive this object.
   Prober(World& world, BenchPage& page) : world_(world), page_(page), rank_(world.rank()) {}
 
-  /// Seconds that the work takes, if the ranks below `active` do it at the same time; the medians of
-  /// several rounds. `before` runs before each round and is not timed.
+  /// Seconds that the work takes if the ranks below `active` do it at the same time; the medians of several rounds.
+  /// `before` runs before each round and is not timed.
   [[nodiscard]] Samples time(Rank active, const std::function<void()>& work,
                              const std::function<void()>& before = {});
   /// A call of the whole world.
   [[nodiscard]] Samples time(const Call& call);
-  /// One of many barriers that directly follow each other.
+  /// One of many consecutive barriers.
   [[nodiscard]] Samples barriers_in_a_row();
 
   void meet() { page_.barrier(); }

@@ -39,7 +39,7 @@ ModelConfig llama_tiny() {
           .tied = false};
 }
 
-/// A small mixture: four experts, one for each token, as in Switch Transformers.
+/// A small mixture: four experts, one per token, as in Switch Transformers.
 ModelConfig switch_mini() {
   ModelConfig config = gpt("switch-mini", 4, 128, 4, 256, 256);
   config.experts = 4;
@@ -47,7 +47,7 @@ ModelConfig switch_mini() {
   return config;
 }
 
-/// Two of eight experts for each token, and one for all of them; noise while it trains.
+/// Two of eight experts per token, and a shared one; noise in training.
 ModelConfig experts_mini() {
   ModelConfig config = gpt("experts-mini", 4, 128, 4, 256, 256);
   config.experts = 8;
@@ -58,7 +58,7 @@ ModelConfig experts_mini() {
   return config;
 }
 
-/// Every second block works on an eighth of the tokens (Raposo et al., Mixture-of-Depths, 2024).
+/// Every second block processes an eighth of the tokens (Raposo et al., Mixture-of-Depths, 2024).
 ModelConfig depths_mini() {
   ModelConfig config = gpt("depths-mini", 4, 128, 4, 256, 256);
   config.depth_capacity = 0.125;

@@ -1,10 +1,10 @@
 // Images [B,channels,S,S] to classes:
 //
-//   3 x 3 convolution, ReLU, 2 x 2 maxima    [B,F,S/2,S/2]
-//   1 x 1 and 3 x 3 convolutions, each with a ReLU, side by side; 2 x 2 maxima    [B,2F,S/4,S/4]
-//   the mean over all places, a matrix product    [B,classes]
+//   3 x 3 convolution, ReLU, 2 x 2 max pooling    [B,F,S/2,S/2]
+//   1 x 1 and 3 x 3 convolutions in parallel, each with a ReLU; 2 x 2 max pooling    [B,2F,S/4,S/4]
+//   global average pooling, a matrix product    [B,classes]
 //
-// The two branches depend on one another in nothing: they can run at the same time, on two devices.
+// The two branches are independent: they can run at the same time, on two devices.
 #include <array>
 #include <cmath>
 
@@ -44,7 +44,7 @@ class ConvNet {
   }
 
  private:
-  /// Keeps the size of images; with a bias for each channel and a ReLU.
+  /// Keeps the image size; with a bias for each channel and a ReLU.
   ValueId convolution(ValueId x, const std::string& name, std::int64_t kernel) {
     GraphBuilder& b = layers_.builder();
     const std::int64_t inputs = b.shape(x).dim(1);

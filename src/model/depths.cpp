@@ -1,12 +1,12 @@
-// A router scores all tokens of a sequence, and the best K of them go through the block; the others pass by on
-// the residual, unchanged to the last bit (Raposo et al., Mixture-of-Depths, 2024).
+// A router scores all tokens of a sequence, and the top K go through the block; the others skip it on the residual
+// connection, bitwise unchanged (Raposo et al., Mixture-of-Depths, 2024).
 //
 //   score[t] = w . x[t]                          [B,T]
 //   y[t]     = x[t] + sigmoid(score[t]) f(x)[t]  for the K largest scores, else x[t]
 //
-// f sees the picked tokens alone, in the order of the sequence, so that a causal mask among them is causal in
-// the sequence. The gate is what teaches the router. Which tokens are the best depends on later ones too: what
-// such a model computes for a token is causal but for whether it was picked.
+// f sees only the picked tokens, in the order of the sequence, so that a causal mask among them is causal in the
+// sequence. The router learns through the gate. The choice of tokens also depends on later ones: what such a model
+// computes for a token is causal except for whether it was picked.
 #include "model/depths.h"
 
 namespace trireme {
@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kDeviation = 0.02;
 
-/// Sorts rows of whole numbers: the largest of their negatives come first. In f32, which holds the places of
-/// 16 million tokens exactly.
+/// Sorts rows of integers: the largest of their negatives come first. In f32, which represents the positions of 16
+/// million tokens exactly.
 ValueId sorted(Layers& layers, ValueId indices) {
   GraphBuilder& b = layers.builder();
   const std::int64_t count = b.shape(indices).dim(1);

@@ -1,4 +1,4 @@
-// Mixture of depths: a block that works on some tokens of each sequence only.
+// Mixture of depths: a block that processes only some tokens of each sequence.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace trireme {
 
-/// Tokens that a router picked out of x [B,T,C].
+/// Tokens that a router picked from x [B,T,C].
 struct PickedTokens {
   ValueId indices{};  ///< [B,K], in the order of the sequence
   ValueId rows{};     ///< [B,K,C]
   ValueId gates{};    ///< [B,K,1]
 };
 
-/// Picks `count` of each sequence. Names begin with `at`.
+/// Picks `count` tokens of each sequence. Names begin with `at`.
 [[nodiscard]] PickedTokens pick_tokens(Layers& layers, ValueId x, const std::string& at,
                                        std::int64_t count);
 
-/// x, and for the tokens that were picked what was computed for them [B,K,C], times their gates.
+/// x plus, for the picked tokens, what was computed for them [B,K,C], times their gates.
 [[nodiscard]] ValueId add_to_picked(Layers& layers, ValueId x, const PickedTokens& picked,
                                     ValueId computed);
 

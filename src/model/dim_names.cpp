@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-/// Names by how a parameter's name ends; the first row that fits counts. In `{even}` and `{odd}` stands a number.
+/// Names by the suffix of a parameter's name; the first matching row counts. `{even}` and `{odd}` stand for a number.
 struct Row {
   std::string_view ending;
   std::string_view dims;
@@ -66,7 +66,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Whether the name ends so, a number in the ending being of the right kind.
+/// Whether the name has this suffix, with a number of the right parity.
 bool fits(std::string_view name, std::string_view ending) {
   const std::size_t open = ending.find('{');
   if (open == std::string_view::npos) {
@@ -99,7 +99,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Those of a row, if the value has as many dimensions; targets are as long as what they belong to.
+/// Those of a row, if the value has as many dimensions; targets have the dimensions of what they belong to.
 std::vector<std::string> names_of(const Value& value) {
   const auto rank = static_cast<std::size_t>(value.type.shape.rank());
   if (value.origin == Origin::Input && value.name == "targets") {

@@ -1,12 +1,12 @@
-// For each token the router scores all experts and takes the best k. The soft-max goes over all of them and its
-// value is the gate (Switch Transformers), or over the chosen ones (Mixtral); with one expert a token, the
-// latter gate is 1 and teaches the router nothing. Tokens are sent to places of their experts, [E,B,places,C];
-// those that find no place pass by on the residual alone. Shared experts take all tokens.
+// For each token the router scores all experts and takes the top k. The softmax is over all of them and its value is
+// the gate (Switch Transformers), or over the chosen ones (Mixtral); with one expert per token, the latter gate is 1
+// and the router does not learn. Tokens are dispatched to slots of their experts, [E,B,places,C]; those beyond the
+// capacity take only the residual connection. Shared experts process all tokens.
 //
-// Each sequence is routed by itself, with its own places at each expert (the groups of GShard), so that where a
-// token goes does not depend on what else is in the batch, nor on which devices have it.
+// Each sequence is routed independently, with its own slots at each expert (the groups of GShard), so that where a
+// token goes does not depend on the rest of the batch, nor on which devices have it.
 //
-//   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V begins at 0
+//   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V is initially 0
 //   balance = weight E sum_e (share of choices for e) (mean probability of e)
 #include "model/experts.h"
 
@@ -50,7 +50,7 @@ class Mixture {
     return layers_.einsum(equation, a, b);
   }
 
-  /// Places that an expert has for a sequence.
+  /// The capacity of an expert for a sequence.
   [[nodiscard]] std::int64_t capacity() const {
     if (c_.capacity_factor == 0) {
       return length_;
@@ -83,7 +83,7 @@ class Mixture {
     return b_.add1("multiply", {deviation, layers_.noise(b_.shape(deviation))});
   }
 
-  /// One feed-forward part as wide as all shared experts together, which is their sum.
+  /// One feed-forward part as wide as all shared experts together, which equals their sum.
   ValueId shared() {
     const std::string part = at_ + ".block_sparse_moe.shared_expert";
     const std::int64_t hidden = c_.shared_experts * c_.hidden;
@@ -125,7 +125,7 @@ class Mixture {
     return einsum("egpf,ecf->egpc", h, down);
   }
 
-  /// Of the whole batch: both factors are sums over all tokens. In f32 at least, as the loss is.
+  /// Of the whole batch: both factors are sums over all tokens. At least f32, like the loss.
   ValueId balance() {
     const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
     const auto tokens = static_cast<double>(sequences_ * length_);

@@ -1,4 +1,4 @@
-// The mixture of experts in place of a block's feed-forward part.
+// A mixture of experts, which replaces a block's feed-forward part.
 #pragma once
 
 #include <string>

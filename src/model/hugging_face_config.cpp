@@ -1,5 +1,5 @@
-// config.json: which field is which size of ours, and what other fields must say, as a table for each family. The
-// same rows read and write.
+// config.json: which field is which of our sizes, and which values other fields must have, as a table for each family.
+// The same rows read and write.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,15 +16,15 @@
 namespace trireme {
 namespace {
 
-/// What a field that is missing, or null, stands for: a number, or one that follows from the others.
+/// The default of a field that is missing, or null: a number, or derived from the others.
 constexpr std::int64_t kFollows = 0;
 
 struct SizeField {
   std::string_view name;
   std::int64_t ModelConfig::*member;
   std::int64_t otherwise;    ///< if it is missing
-  bool nullable = false;     ///< null: it follows from the others
-  std::string_view alias{};  ///< another name that is understood
+  bool nullable = false;     ///< null: derived from the others
+  std::string_view alias{};  ///< another accepted name
 };
 
 struct NumberField {
@@ -33,8 +33,8 @@ struct NumberField {
   double otherwise;
 };
 
-/// A field that has to have one of these values, as JSON, or be missing. The first is what is written; null is not:
-/// some readers take a field that is there for one that says something.
+/// A field that must have one of these values, as JSON, or be missing. The first is the one written, unless it is null:
+/// some readers treat a present field as significant.
 struct FixedField {
   std::string_view name;
   std::array<std::string_view, 2> values;
@@ -131,7 +131,7 @@ constexpr std::array<DtypeName, 4> kDtypes{{{"float32", DType::F32},
                                             {"bfloat16", DType::BF16},
                                             {"float64", DType::F64}}};
 
-/// A value for a message, on one line of bearable length.
+/// A value for a message, on one line of reasonable length.
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 80;
   const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -224,8 +224,8 @@ class Reader {
     refuse(field.name, fmt::format("only {} is supported", list_words(allowed, "or")));
   }
 
-  /// How rotary positions are stretched is said in rope_scaling or, in newer files, in rope_parameters, which may
-  /// also have their base.
+  /// The scaling of rotary positions is in rope_scaling or, in newer files, in rope_parameters, which may also contain
+  /// their base.
   void read_rope(ModelConfig& config) const {
     for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
       const Json* value = find(field);
@@ -278,7 +278,7 @@ class Reader {
   std::string_view what_;
 };
 
-/// Sizes that were left to follow from the others.
+/// Fills in sizes that are derived from the others.
 void complete(const Reader& reader, ModelConfig& config) {
   if (config.family == Family::Gpt2) {
     config.key_heads = config.heads;
@@ -295,7 +295,7 @@ void complete(const Reader& reader, ModelConfig& config) {
   }
 }
 
-/// The weights can be counted in 63 bits, with room for what is computed from them.
+/// Whether the number of weights fits in 63 bits, with headroom for computations.
 bool is_countable(const ModelConfig& c) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const double block =
@@ -316,7 +316,7 @@ void read_mixture(const Reader& reader, ModelConfig& config) {
               fmt::format("model {} is no model of Hugging Face's: {}", config.name, why));
 }
 
-/// What a model has that no family has; "" if there is nothing.
+/// A feature of the model that no family has; "" if there is none.
 std::string_view beyond_families(const ModelConfig& config) {
   if (config.family == Family::Gpt2 && config.experts > 1) {
     return "none of the families has experts in the blocks of a gpt2";

@@ -30,7 +30,7 @@ struct Target {
   std::vector<Source> sources{};
 };
 
-/// In the order of our parameters, so that each is asked for once.
+/// In the order of our parameters, so that each is read once.
 std::vector<Target> targets_of(const WeightedModel& model) {
   check_hugging_face_names(model.config, model.parameters);
   const WeightTable& table = weight_table(model.config);
@@ -49,7 +49,7 @@ std::vector<Target> targets_of(const WeightedModel& model) {
   return targets;
 }
 
-/// Makes tensors, one after the other. A parameter that several are made of (all experts of a block) is read once.
+/// Assembles tensors, one after the other. A parameter used by several (all experts of a block) is read once.
 class TensorMaker {
  public:
   explicit TensorMaker(const ReadParameter& read) : read_(read) {}
@@ -74,7 +74,7 @@ class TensorMaker {
   std::vector<std::byte> tensor_;
 };
 
-/// Cuts the tensors into runs of at most so many bytes, or of a single tensor.
+/// Splits the tensors into runs of at most this many bytes, or of a single tensor.
 std::vector<std::span<const Target>> cut(std::span<const Target> targets, Bytes largest) {
   std::vector<std::span<const Target>> files;
   std::size_t begin = 0;
@@ -139,7 +139,7 @@ void write_weights(const std::string& folder, const WeightedModel& model, const 
   write_text(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-/// Without a slash at its end.
+/// Without a trailing slash.
 std::string plain(std::string folder) {
   while (folder.size() > 1 && folder.ends_with('/')) {
     folder.pop_back();
@@ -169,7 +169,7 @@ void save_hugging_face(const WeightedModel& model, const ReadParameter& read,
   const std::string temporary = fmt::format("{}.{}.tmp", folder, ::getpid());
   const Disk disk;
   std::error_code ignored;
-  fs::create_directories(folder_of(folder), ignored);  // if it fails, the next line says why
+  fs::create_directories(folder_of(folder), ignored);  // if it fails, the next line reports why
   disk.make_folder(temporary);
   try {
     write_text(temporary + "/config.json", hugging_face_config(model.config, to.original_config));

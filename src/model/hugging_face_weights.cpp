@@ -1,4 +1,4 @@
-// Weights out of files and into files: both follow the pieces of weight_names.h.
+// Reading and writing weights: both use the pieces of weight_names.h.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -20,7 +20,7 @@ namespace {
   throw Error(ErrorKind::Input, fmt::format("{}: tensor {} {}", file, in_quotes(tensor), problem));
 }
 
-/// Whether these files leave out the prefix of the family.
+/// Whether these files omit the family's prefix.
 bool is_bare(const WeightFiles& files, const WeightTable& table) {
   const auto at = files.tensors().lower_bound(std::string(table.prefix));
   return at == files.tensors().end() || !at->first.starts_with(table.prefix);
@@ -30,7 +30,7 @@ std::string bare(const std::string& name, const WeightTable& table) {
   return name.starts_with(table.prefix) ? name.substr(table.prefix.size()) : name;
 }
 
-/// What the vocabulary has to do with a tensor of another shape, if it has.
+/// A hint if a mismatched vocabulary size explains a tensor's shape.
 std::string vocabulary_hint(const WeightPiece& piece, const Shape& found) {
   if (piece.layout != "vc" || found.rank() != 2 || found.dim(1) != piece.shape.dim(1)) {
     return {};
@@ -81,7 +81,7 @@ void HuggingFaceWeights::check_piece(const WeightPiece& piece) const {
   }
 }
 
-/// Some files have the output layer of a model whose output layer is the embedding: then the two must be one.
+/// Some files contain an output layer although the model ties it to the embedding: then the two must be equal.
 void HuggingFaceWeights::check_head() const {
   const WeightTable& table = weight_table(model_.config);
   const WeightFiles::Tensor* head = files_.find(std::string(table.head));

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// The number that an element begins with.
+/// The initial value of an element.
 double value_at(const Initial& initial, const random::Stream& stream, std::uint64_t index) {
   switch (initial.kind) {
     case Initial::Kind::Zero:

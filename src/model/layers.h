@@ -1,4 +1,4 @@
-// What models are made of: parameters that remember how they begin, norms, biases, dropout.
+// Building blocks of models: parameters with initial values, norms, biases, dropout.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// A graph in the making and its parameters, which are all of one type.
+/// A graph under construction and its parameters, which all have the same type.
 class ModelBuilder {
  public:
   ModelBuilder(const std::string& name, DType dtype) : dtype_(dtype), builder_(name) {}
@@ -26,7 +26,7 @@ class ModelBuilder {
   ValueId einsum(const char* equation, ValueId a, ValueId b) {
     return builder_.add1("einsum", {a, b}, {{"equation", std::string(equation)}});
   }
-  /// x itself if it is of the type.
+  /// x itself if it already has the type.
   ValueId cast(ValueId x, DType to);
   /// The sum of all elements, divided by `count`.
   ValueId mean(ValueId x, double count);
@@ -41,21 +41,21 @@ class ModelBuilder {
   std::vector<ModelParameter> parameters_;
 };
 
-/// What transformers are made of besides.
+/// Additional building blocks of transformers.
 class Layers : public ModelBuilder {
  public:
   explicit Layers(const ModelConfig& config)
       : ModelBuilder(config.name, config.dtype), config_(config) {}
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
-  /// The input that random numbers count steps by.
+  /// The input that random numbers use as the step.
   void set_step(ValueId step) { step_ = step; }
 
   ValueId layer_norm(ValueId x, const std::string& name);
   ValueId rms_norm(ValueId x, const std::string& name);
-  /// x itself if the model has none.
+  /// x itself if the model has no dropout.
   ValueId dropout(ValueId x);
-  /// Standard normal numbers, others in each step.
+  /// Standard normal numbers, different in each step.
   ValueId noise(const Shape& shape);
 
  private:

@@ -1,4 +1,4 @@
-// x W1 + b1, ReLU, …, W + b; the mean squared error. The running example of what a graph and its backward are.
+// x W1 + b1, ReLU, …, W + b; the mean squared error. The running example for graphs and their backward.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Keeps the size of activations from layer to layer (He et al. 2015).
+/// Preserves the scale of activations from layer to layer (He et al. 2015).
 double deviation(std::int64_t inputs) {
   return std::sqrt(2.0 / static_cast<double>(inputs));
 }

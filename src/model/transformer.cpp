@@ -1,5 +1,5 @@
-// The two families of decoders. Heads are a dimension of their own from the projection on ([B,T,H,D]), so
-// nothing is ever transposed, and a mesh axis can split them.
+// The two families of decoders. Heads are a separate dimension from the projection on ([B,T,H,D]), so nothing is ever
+// transposed, and a mesh axis can shard them.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -87,10 +87,10 @@ class Transformer {
     return add_to_picked(layers_, x, picked, b.add1("add", {added.attention, added.feed_forward}));
   }
 
-  /// What a block adds to its tokens.
+  /// A block's contribution to its tokens.
   struct Added {
     ValueId attention;
-    ValueId with_attention;  ///< the tokens, and that
+    ValueId with_attention;  ///< the tokens plus the attention's contribution
     ValueId feed_forward;
   };
 
@@ -104,7 +104,7 @@ class Transformer {
     return {seen, x, layers_.dropout(feed_forward(again, layer))};
   }
 
-  /// The deviation of what is added to the residual stream shrinks with its depth, as in GPT-2.
+  /// The deviation of the contributions to the residual stream shrinks with depth, as in GPT-2.
   [[nodiscard]] double residual_deviation() const {
     return kDeviation / std::sqrt(2.0 * static_cast<double>(c_.layers));
   }
@@ -132,7 +132,7 @@ class Transformer {
     return b.add1("einsum", {y, w}, {{"equation", std::string("bthd,chd->btc")}});
   }
 
-  /// [B,T,C] to heads [B,T,H,D]. GPT-2 keeps its weights as [in, out], Llama as [out, in].
+  /// [B,T,C] to heads [B,T,H,D]. GPT-2 stores its weights as [in, out], Llama as [out, in].
   ValueId project(ValueId x, const std::string& part, const std::string& which,
                   std::int64_t heads) {
     GraphBuilder& b = layers_.builder();
@@ -183,7 +183,7 @@ class Transformer {
     return b.add1("einsum", {h, down}, {{"equation", std::string("btf,cf->btc")}});
   }
 
-  /// The mean cross-entropy of all positions, and what the routers add.
+  /// The mean cross-entropy of all positions, plus the routers' losses.
   ValueId loss(ValueId logits, ValueId targets) {
     GraphBuilder& b = layers_.builder();
     const ValueId each = layers_.cross_entropy(logits, targets);

@@ -1,4 +1,4 @@
-// Moving elements between a parameter of ours and a tensor of theirs, and from one floating-point type to another.
+// Copies elements between our parameters and Hugging Face tensors, with conversion between floating-point types.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct Elements {
   std::span<std::byte> bytes{};
 };
 
-/// Copies a piece out of their tensor, or into it. A type with fewer bits takes the nearest value; the same type
-/// takes the same bits. Both must be floating point and as large as the piece says.
+/// Copies a piece out of their tensor, or into it. Rounds to nearest when narrowing; the same type keeps the bits. Both
+/// must be floating point and as large as the piece says.
 void copy_to_ours(const WeightPiece& piece, const ConstElements& theirs, const Elements& ours);
 void copy_to_theirs(const WeightPiece& piece, const ConstElements& ours, const Elements& theirs);
 

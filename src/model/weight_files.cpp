@@ -37,7 +37,7 @@ std::string file_at(const std::string& path) {
               fmt::format("{} has no model.safetensors and no model.safetensors.index.json", path));
 }
 
-/// Which tensor is in which file, as an index has it. Files lie beside it: a name that leads elsewhere is refused.
+/// Which tensor is in which file, according to an index. Files must be next to it: rejects a name that leads elsewhere.
 std::map<std::string, std::string> weight_map(const std::string& path) {
   const Json json = parse_json(MappedFile(path).text(), path);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();

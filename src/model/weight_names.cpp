@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kLayer = "{layer}";
 constexpr std::string_view kExpert = "{expert}";
 
-// GPT-2. Its linear layers keep their weights as [in, out] (Conv1D), as ours do.
+// GPT-2. Its linear layers store their weights as [in, out] (Conv1D), as ours do.
 constexpr std::array<WeightRow, 21> kGpt2Rows{{
     {"wte.weight", "vc", "transformer.wte.weight", "vc"},
     {"wpe.weight", "tc", "transformer.wpe.weight", "tc"},
@@ -42,11 +42,11 @@ constexpr std::array<WeightRow, 21> kGpt2Rows{{
     {"lm_head.weight", "vc", "lm_head.weight", "vc"},
 }};
 
-/// The causal mask, and what it puts in place of what it hides.
+/// The causal mask, and the value for masked scores.
 constexpr std::array<std::string_view, 2> kGpt2Constants{"transformer.h.{layer}.attn.bias",
                                                          "transformer.h.{layer}.attn.masked_bias"};
 
-// Llama and Mixtral keep theirs as [out, in].
+// Llama and Mixtral store theirs as [out, in].
 constexpr WeightRow same(std::string_view name, std::string_view letters, std::string_view layout) {
   return {name, letters, name, layout};
 }
@@ -85,7 +85,7 @@ constexpr std::array<WeightRow, 13> kMixtralRows{{
     same("lm_head.weight", "vc", "vc"),
 }};
 
-/// The speeds that rotary positions turn at.
+/// The frequencies of rotary positions.
 constexpr std::array<std::string_view, 1> kRotaryConstants{
     "model.layers.{layer}.self_attn.rotary_emb.inv_freq"};
 
@@ -96,7 +96,7 @@ constexpr WeightTable kLlama{"llama",          "model.",   "model.embed_tokens.w
 constexpr WeightTable kMixtral{"mixtral",        "model.",     "model.embed_tokens.weight",
                                "lm_head.weight", kMixtralRows, kRotaryConstants};
 
-/// The layer if `name` is `pattern` with a number in place of {layer}; -1 if there is no {layer} in it.
+/// The layer if `name` is `pattern` with a number in place of {layer}; -1 if the pattern has no {layer}.
 std::optional<std::int64_t> layer_in(std::string_view name, std::string_view pattern) {
   const std::size_t at = pattern.find(kLayer);
   if (at == std::string_view::npos) {
@@ -110,7 +110,7 @@ std::optional<std::int64_t> layer_in(std::string_view name, std::string_view pat
   return parse_integer(name.substr(at, name.size() - at - behind.size()));
 }
 
-/// A row, and the layer that it is read for.
+/// A row, and the matched layer.
 struct FoundRow {
   const WeightRow* row = nullptr;
   std::int64_t layer = -1;
@@ -134,7 +134,7 @@ std::string without_numbers(std::string_view name) {
   return fmt::format("{}", fmt::join(parts, "."));
 }
 
-/// How many there are of each letter.
+/// The size of each letter.
 std::map<char, std::int64_t> sizes_of(const WeightRow& row, const ModelParameter& parameter) {
   const Shape& shape = parameter.type.shape;
   TRIREME_CHECK(static_cast<std::size_t>(shape.rank()) == row.letters.size(),
@@ -146,7 +146,7 @@ std::map<char, std::int64_t> sizes_of(const WeightRow& row, const ModelParameter
   return sizes;
 }
 
-/// How their tensor lies in memory.
+/// The memory layout of their tensor.
 struct TheirForm {
   Shape shape;
   std::map<char, std::int64_t> strides;
@@ -178,7 +178,7 @@ TheirForm form_of(std::string_view layout, const std::map<char, std::int64_t>& s
   return form;
 }
 
-/// The piece of one expert, or of all there is where `expert` is -1.
+/// The piece of one expert, or of everything if `expert` is -1.
 WeightPiece piece_of(const WeightRow& row, const ModelParameter& parameter, std::int64_t expert) {
   const TheirForm form = form_of(row.layout, sizes_of(row, parameter));
   WeightPiece piece;

@@ -5,7 +5,7 @@
 namespace trireme::partition {
 namespace {
 
-/// From here on an all-reduce is done alone: putting it beside others would copy more than it saves.
+/// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
 constexpr std::int64_t kLargeBytes = 64 << 10;
 constexpr std::int64_t kFullBytes = 1 << 20;
 

@@ -1,4 +1,5 @@
-// Small all-reduces are put off and done together: each costs a latency, whatever its size. One thread at a time.
+// Gradient buckets: small all-reduces are deferred and combined, because each costs a latency whatever its size. One
+// thread at a time.
 #pragma once
 
 #include <functional>
@@ -11,12 +12,12 @@ namespace trireme::partition {
 
 class Buckets {
  public:
-  /// What is to be summed up, how, and who is told the result.
+  /// What to reduce, how, and who gets the result.
   struct Member {
     ValueId value{};
     std::function<void(ValueId)> done{};
   };
-  /// All-reduces that can go together.
+  /// All-reduces with the same key can share a bucket.
   struct Key {
     Attributes attributes{};
     DType dtype = DType::F32;
@@ -26,7 +27,7 @@ class Buckets {
 
   explicit Buckets(GraphBuilder& builder) : builder_(builder) {}
 
-  /// Done at once if it is large, else when flush() is called or enough has come together.
+  /// Runs at once if it is large, else when flush() is called or the bucket is full.
   void add(const Key& key, Member member);
   void flush();
 

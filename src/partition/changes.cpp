@@ -27,12 +27,12 @@ class Changer {
   }
 
  private:
-  /// Whether cutting dimension d by the axis as well brings it nearer to what is wanted.
+  /// Whether sharding dimension d by the axis as well brings it closer to the target.
   [[nodiscard]] bool wanted_next(std::size_t d, int axis) const {
     const std::size_t n = at_.dims[d].axes.size();
     return begins_as_wanted(d) && n < to_.dims[d].axes.size() && to_.dims[d].axes[n] == axis;
   }
-  /// Whether the cuts of dimension d are the outermost of those wanted.
+  /// Whether the axes that shard dimension d are the outermost of the target's.
   [[nodiscard]] bool begins_as_wanted(std::size_t d) const {
     const std::size_t n = at_.dims[d].axes.size();
     if (n > to_.dims[d].axes.size()) {
@@ -74,7 +74,7 @@ class Changer {
     return std::nullopt;
   }
 
-  /// Takes away the innermost cut of a dimension that has one too many.
+  /// Removes the innermost axis of a dimension that has one too many.
   std::optional<Change> spread() {
     for (std::size_t d = 0; d < at_.dims.size(); ++d) {
       if (begins_as_wanted(d)) {

@@ -1,7 +1,7 @@
-// Compression as a change of the graph. The op `parts` makes a dimension of the ranks along `data`: A[p,..], of which
-// each rank has its own part, and whose sum along p is the gradient. From there on all is said by ordinary ops, and the
-// partitioner does the rest: packed, A must be gathered (sums of codes cannot be split along p), and where it may be
-// added up (fp16, the factors of a matrix) it is all-reduced.
+// Compression as a graph transformation. The op `parts` turns the ranks along `data` into a dimension: A[p,..], of
+// which each rank has its own slice, and whose sum along p is the gradient. Everything after that uses standard ops,
+// and the partitioner does the rest: packed, A must be gathered (sums of codes cannot be sharded along p), and where it
+// can be summed (fp16, the factors of a matrix) it is all-reduced.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -35,22 +35,22 @@ std::int64_t product(const Numbers& numbers) {
   return all;
 }
 
-/// A gradient that is compressed, and what becomes of it.
+/// A gradient to compress, and its values.
 struct Packed {
-  ValueId parameter{};  ///< in the graph that is given
+  ValueId parameter{};  ///< in the input graph
   ValueId gradient{};   ///< likewise
   std::int32_t block = -1;
   Numbers dims{};
-  Numbers cuts{};         ///< by dimension: into how many parts other axes cut it
+  Numbers cuts{};         ///< by dimension: into how many shards other axes split it
   std::size_t split = 0;  ///< Power: the dimensions before this one are a, the others b
-  // In the graph that is made.
+  // In the output graph.
   ValueId residual{};
   ValueId basis{};
   ValueId all{};                 ///< A[p,..]: gradient and residual
-  std::vector<ValueId> codes{};  ///< this rank's own
-  std::vector<ValueId> sent{};   ///< those of all, or their sum
-  ValueId rest{};                ///< of A, what is not sent
-  ValueId merged{};              ///< the sum of what is
+  std::vector<ValueId> codes{};  ///< of this rank
+  std::vector<ValueId> sent{};   ///< those of all ranks, or their sum
+  ValueId rest{};                ///< the part of A that is not sent
+  ValueId merged{};              ///< the sum of what is sent
 };
 
 class Compressor {
@@ -117,7 +117,7 @@ class Compressor {
     }
   }
 
-  /// Values of which ranks along the axis have parts of the sum when they are computed.
+  /// Values that are partial along the axis when they are computed.
   static std::set<ValueId> partial_in(const partition::Placed& placed) {
     const int axis = find_axis(placed.placements.axes, kAxis);
     std::set<ValueId> found;
@@ -156,7 +156,8 @@ class Compressor {
     }
   }
 
-  /// The dimension that makes the most even matrix in which cuts stay blocks; 0 if none is worth it.
+  /// The dimension at which to split for the most square matrix in which shards stay contiguous; 0 if none is
+  /// worthwhile.
   [[nodiscard]] std::size_t split_of(const Packed& one) const {
     std::size_t best = 0;
     std::int64_t least = product(one.dims);
@@ -177,7 +178,7 @@ class Compressor {
     return product({one.dims.begin(), one.dims.begin() + static_cast<std::ptrdiff_t>(split)});
   }
 
-  // The graph, node by node, with those of compression between backward and update.
+  // The graph, node by node, with compression between backward and update.
 
   [[nodiscard]] ValueId now(ValueId id) const { return now_.at(id); }
   [[nodiscard]] const std::string& name_of(const Packed& one) const {
@@ -243,8 +244,8 @@ class Compressor {
     }
   }
 
-  /// One round for all gradients after the other: an exchange goes on while the next is made ready, and small
-  /// all-reduces go together.
+  /// One round after the other for all gradients: communication overlaps with preparing the next, and small all-reduces
+  /// share buckets.
   void compress() {
     builder_.set_phase(Phase::Update);
     for_each([&](Packed& one) { pack(one); });
@@ -336,13 +337,13 @@ class Compressor {
     }
   }
 
-  /// Named so, it is changed to lie so as soon as it is there.
+  /// Named values get this placement as soon as they are computed.
   ValueId exchanged(const Packed& one, ValueId x, const std::vector<std::string>& dims) {
     builder_.rename(x, fmt::format("sent/{}", name_of(one)));
     names_[builder_.graph().value(x).name] = dims;
     return x;
   }
-  /// All ranks get all codes [p, c.., n]; each goes on having its own.
+  /// All ranks get all codes [p, c.., n]; each keeps its own.
   void gather(Packed& one, const std::vector<ValueId>& codes) {
     one.codes = codes;
     for (const ValueId code : codes) {
@@ -370,15 +371,15 @@ class Compressor {
     return builder_.add1("reduce_sum", {x}, {{"axes", Numbers{0}}});
   }
 
-  // Rows: A[p,..] as [p, c.., n], where the c count the parts into which other axes cut the dimensions. What such an
-  // axis has is then a row of its own, packed without it being asked. With c = 2 for the second dimension,
-  // [p, 6, 8] -> [p, 6, 2, 4] -> [p, 2, 6, 4] -> [p, 2, 24].
+  // Rows: A[p,..] as [p, c.., n], where the c index the shards into which other axes split the dimensions. Each such
+  // shard is then a separate row, packed independently. With c = 2 for the second dimension, [p, 6, 8] -> [p, 6, 2, 4]
+  // -> [p, 2, 6, 4] -> [p, 2, 24].
 
   struct Layout {
-    Numbers split{};   ///< dimensions, those that are cut in two
+    Numbers split{};   ///< dimensions, with sharded ones split in two
     Numbers order{};   ///< of these, the c first
     Numbers counts{};  ///< c..
-    Numbers inside{};  ///< what is left
+    Numbers inside{};  ///< the rest
   };
   static Layout layout_of(const Packed& one) {
     Layout layout;
@@ -444,7 +445,7 @@ class Compressor {
     return own;
   }
 
-  /// [p, c.., k] as [c.., p k]: the elements of all ranks, which are added up where they meet.
+  /// [p, c.., k] as [c.., p k]: the elements of all ranks, added up where they coincide.
   std::vector<ValueId> side_by_side(const Packed& one) {
     std::vector<ValueId> all;
     for (const ValueId code : one.sent) {
@@ -460,8 +461,8 @@ class Compressor {
     return all;
   }
 
-  // Power: A[p,a,b]. From the basis Q[b,r], made orthonormal, P = the sum of A Q, made so too; then what is sent of A_i
-  // is P (A_i^T P)^T, and the sum of the right factors is the next basis.
+  // Power: A[p,a,b]. From the basis Q[b,r], orthonormalized, P = the sum of A Q, orthonormalized too; then what is sent
+  // of A_i is P (A_i^T P)^T, and the sum of the right factors is the next basis.
 
   ValueId einsum(const char* equation, ValueId x, ValueId y) {
     return builder_.add1("einsum", {x, y}, {{"equation", std::string(equation)}});

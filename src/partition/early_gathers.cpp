@@ -44,7 +44,7 @@ class EarlyGathers {
  private:
   [[nodiscard]] const PlacedStep& step(const Turn& turn) const { return placed_.steps[turn.step]; }
 
-  /// Whether it gathers something of this place that is there when the step begins.
+  /// Whether it gathers a value of this place that exists when the step begins.
   [[nodiscard]] bool can_move(const Turn& turn) const {
     const PlacedStep& what = step(turn);
     if (what.node.valid() || what.change.kind != ChangeKind::AllGather ||
@@ -57,8 +57,8 @@ class EarlyGathers {
            order_.source(turn, pipe_, from, instance) == pipe_;
   }
 
-  /// Of the result, and of the scratch where parts do not lie together. Where ranks do not have the same, of the
-  /// first: all must decide alike.
+  /// Of the result, and of the scratch if shards are not contiguous. If the ranks' sizes differ, that of the first: all
+  /// must decide alike.
   [[nodiscard]] std::int64_t bytes_of(const Turn& turn) const {
     const Copy& made = placed_.copy(step(turn).outputs[0]);
     const TensorType& whole = placed_.value(made).type;
@@ -86,7 +86,7 @@ class EarlyGathers {
     room_ = by_block.empty() ? largest : room_;
   }
 
-  /// From here on the result of the next one needed is no longer ahead of its time.
+  /// From here on the result of the next one needed no longer counts as ahead.
   void need(const Turn& turn, std::vector<Turn>& out) {
     if (needed_ == begun_) {
       out.push_back(turn);
@@ -110,7 +110,7 @@ class EarlyGathers {
   const Tasks& tasks_;
   std::vector<Turn> gathers_;  ///< in order
   std::int64_t room_ = 0;      ///< bytes
-  std::int64_t ahead_ = 0;     ///< bytes of those that have begun and are not needed yet
+  std::int64_t ahead_ = 0;     ///< bytes of those that have started and are not needed yet
   std::size_t begun_ = 0;      ///< how many of them
   std::size_t needed_ = 0;     ///< likewise
 };

@@ -7,7 +7,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Forward, backward and update: what was changed for one of them is not kept for the next.
+/// Forward, backward and update: a resharded copy for one of them is not kept for the next.
 int part_of_step(Phase phase) {
   switch (phase) {
     case Phase::Forward:
@@ -43,7 +43,7 @@ CopyId KnownCopies::primary(ValueId id) const {
   return found;
 }
 
-/// The best copy to begin from: one that lies so already, else the primary one.
+/// The best copy to start from: one that already has this placement, else the primary one.
 CopyId KnownCopies::source(ValueId id, const Placement& wanted, int part, int stage) const {
   CopyId best = primary(id);
   double least = elements_moved(placed_.copy(best).placement, wanted, shape(id), placed_.axes());
@@ -92,13 +92,13 @@ CopyId KnownCopies::change(CopyId from, const Placement& wanted, const PlacedSte
     step.stage = like.stage;
     if (one.axis == placed_.micro() && one.kind != ChangeKind::Slice &&
         placed_.copy(from).step >= 0) {
-      // Micro-batches are put together as they come, whoever needs it later.
+      // Micro-batches are merged as they arrive, whoever needs the result later.
       const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(placed_.copy(from).step)];
       step.phase = maker.phase;
       step.block = maker.block;
       step.stage = maker.stage;
     }
-    // What is no larger than before may be kept as well as that; what was gathered is for this part of the step.
+    // A copy that is no larger than its source may be kept as long; a gathered one is only for this part of the step.
     const bool larger = one.kind == ChangeKind::AllGather;
     const int part = larger && rank == Rank::Other ? part_of_step(like.phase) : kAlways;
     from = add_copy(id, one.result, static_cast<std::int32_t>(placed_.steps.size()),

@@ -1,4 +1,4 @@
-// The ways in which each value exists so far, and how to get it in another one. One thread at a time.
+// The placements in which each value exists so far, and how to get it in another one. One thread at a time.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,21 @@ namespace trireme::partition {
 
 class KnownCopies {
  public:
-  /// Whether a copy counts from now on as how the value lies, or is one more.
+  /// Whether a copy becomes the value's placement from now on, or is an additional one.
   enum class Rank { Primary, Other };
 
-  /// Copies and changes are added to what is placed, which must live as long.
+  /// Adds copies and changes to `placed`, which must outlive this object.
   explicit KnownCopies(Placed& placed) : placed_(placed) {}
   void resize(std::size_t values) { known_.resize(values); }
 
-  /// A primary copy, made by this step (-1: there when the step begins).
+  /// A primary copy, made by this step (-1: exists when the step begins).
   CopyId add(ValueId id, const Placement& placement, std::int32_t step);
   [[nodiscard]] bool any(ValueId id) const { return !known(id).empty(); }
-  /// How the value lies before anything asks for it otherwise.
+  /// The value's placement before anything requests another one.
   [[nodiscard]] CopyId primary(ValueId id) const;
 
-  /// A copy that lies so, for a step of this phase, block and stage; with the steps that make it if there is none.
+  /// A copy with this placement, for a step of this phase, block and stage; adds the steps that make it if there is
+  /// none.
   CopyId get(ValueId id, const Placement& wanted, const PlacedStep& like);
   /// Bytes that get() would move.
   [[nodiscard]] double cost_to_get(ValueId id, const Placement& wanted, Phase phase,

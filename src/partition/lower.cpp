@@ -18,7 +18,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Above those of messages between stages.
+/// Above the tags of messages between stages.
 constexpr std::int64_t kFirstRingTag = 1 << 24;
 
 class Lowering {
@@ -37,7 +37,7 @@ class Lowering {
     const std::vector<std::vector<Turn>>& tasks = order_.at(place_.pipe);
     values_.receive_for(0);
     for (std::size_t task = 0; task < tasks.size(); ++task) {
-      // What the next task needs is on its way while this one computes.
+      // Receives for the next task overlap with this one.
       values_.receive_for(static_cast<int>(task) + 1);
       for (const Turn& turn : tasks[task]) {
         do_turn(turn);
@@ -110,7 +110,7 @@ class Lowering {
            : by_update ? fmt::format("{}.u{}", value.name, turn.instance)
                        : value.name;
   }
-  /// An optimizer that counts its steps is told which of how many updates this is.
+  /// Tells an optimizer that counts its steps which of how many updates this is.
   void count_updates(const Turn& turn, Attributes& attributes) const {
     if (order_.updates() > 1 && attributes.contains("rounds")) {
       attributes["rounds"] = std::int64_t{order_.updates()};
@@ -146,7 +146,7 @@ class Lowering {
     return add_ring(builder_, ring, inputs, ring_tag_);
   }
 
-  /// What the rank at these coordinates has of each factor.
+  /// The parts of each factor that the rank at these coordinates has.
   [[nodiscard]] std::vector<Stretch> ranges_at(const Factors& factors, const PlacedStep& step,
                                                const std::vector<int>& at) const {
     std::vector<Stretch> ranges;
@@ -157,7 +157,7 @@ class Lowering {
     return ranges;
   }
 
-  /// The size of a dimension in a placement without the innermost cut, which the axis is.
+  /// The size of a dimension in a placement without the innermost sharding axis.
   [[nodiscard]] std::int64_t size_before(const Copy& cut, std::size_t d, int m) const {
     const Placement::Dim& dim = cut.placement.dims[d];
     return block_at(dim, placed_.value(cut).type.shape.dims()[d], placed_.axes(), coordinates(m),
@@ -218,7 +218,7 @@ class Lowering {
     }
   }
 
-  /// An all-reduce that can wait for others. One along another axis of what is itself put off waits for that.
+  /// A deferrable all-reduce. One along another axis, of a value that is itself deferred, waits for that.
   struct PutOff {
     CopyId from;
     CopyId to;
@@ -254,7 +254,7 @@ class Lowering {
     builder_.set_phase(phase_);
   }
 
-  /// Along micro-batches: sums are built up as they come, and so are rows of parts.
+  /// Along micro-batches: sums, and rows of parts, are accumulated as they arrive.
   void add_in_time(const PlacedStep& step, const Turn& turn) {
     const CopyId to = step.outputs[0];
     const Instance own{to, order_.instance_for(turn, to), turn.copy};
@@ -276,14 +276,14 @@ class Lowering {
     }
   }
 
-  /// Named after its value, and so alike on all ranks, whatever else they add.
+  /// Named after its value, and so the same on all ranks, whatever else they add.
   ValueId merged(CopyId to, Merge merge, ValueId a, ValueId b) {
     const ValueId made = builder_.add1(merge == Merge::Sum ? "add" : "maximum", {a, b});
     builder_.rename(made, placed_.value(to).name + ".merged");
     return made;
   }
 
-  /// The copies of the model are added in the order of their numbers, so that all who have the sum have the same.
+  /// The copies of the model are added in the order of their numbers, so that all who have the sum have the same bits.
   void complete_in_time(const PlacedStep& step, const Turn& turn) {
     const CopyId to = step.outputs[0];
     if (step.change.kind == ChangeKind::AllGather) {
@@ -306,7 +306,7 @@ class Lowering {
     define(to, turn, merge == Merge::Sum ? as_mean(all, turn.instance) : all);
   }
 
-  /// Sums over micro-batches are parts of a mean over the batch; an update that includes some of them takes these for
+  /// Sums over micro-batches are parts of a mean over the batch; an update that includes some of them treats these as
   /// all.
   ValueId as_mean(ValueId sum, int update) {
     if (order_.updates() == 1) {
@@ -349,8 +349,8 @@ class Lowering {
     result_.graph = builder_.finish();
   }
 
-  /// What each update has a value of is given as the mean over the examples that they include, numbers that are not
-  /// reals as of the last.
+  /// A value computed per update is output as the mean over the examples that they include; integers as of the last
+  /// update.
   ValueId output_of(CopyId id) {
     const int count = order_.multiplicity(id) == Multiplicity::PerUpdate ? order_.updates() : 1;
     const ValueId last = get(id, count - 1);

@@ -1,5 +1,5 @@
-// From placed steps to the graph of one rank: the tasks of its row of the pipeline's table in order, each with the
-// turns that RunOrder gives it. Any thread.
+// From placed steps to the graph of one rank: the tasks of its row of the pipeline table in order, each with the turns
+// that RunOrder assigns to it. Callable from any thread.
 #pragma once
 
 #include "partition/place.h"
@@ -8,7 +8,7 @@
 namespace trireme::partition {
 
 /// Throws Error(Usage) if the table has other stages or micro-batches, or if a node needs several micro-batches, or the
-/// update of several stages, where the table does not have them at once.
+/// update of several stages, that the table does not provide at the same time.
 [[nodiscard]] RankGraph lower(const Placed& placed, const RankPlace& place,
                               const PipelineTable& table);
 

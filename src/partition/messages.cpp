@@ -1,7 +1,8 @@
-// When a send is over. A long message is done only when its receiver has asked for it, so a sender that waits too
-// early may wait in a circle. But places tell one another what they have done: whoever has a message of task t of a
-// place knows that the place has begun t, and all that the place knew before t. Followed through all messages this
-// gives, for each send, the first message back that shows that it was asked for; waiting then costs nothing.
+// When a send is complete. A long message completes only when its receiver has posted the receive, so a sender that
+// waits too early may deadlock. But messages carry knowledge of progress: a place that has a message of task t of
+// another place knows that the other has started t, and everything that the other knew before t. Followed through all
+// messages, this gives, for each send, the first message back that proves that its receive was posted; waiting after
+// that costs nothing.
 #include "partition/messages.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::vector<Message> Messages::received(int pipe, int task) const {
   return found;
 }
 
-// Who reads what.
+// Readers.
 
 void Messages::find_reads() {
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
@@ -104,7 +105,7 @@ void Messages::add_read(int pipe, int task, int from, const Instance& what) {
   all_.push_back(message);
 }
 
-// Who makes it.
+// Producers.
 
 void Messages::find_makers() {
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
@@ -142,9 +143,9 @@ void Messages::set_maker(int pipe, int task, const Instance& what) {
   }
 }
 
-// When it has been asked for.
+// When the receive has been posted.
 
-/// Multiplicity through the tasks of all places, each after what it reads was made.
+/// Goes through the tasks of all places, each after what it reads was made.
 void Messages::find_until() {
   const auto places = static_cast<std::size_t>(table_.ranks);
   told_.assign(all_.size(), Known(places, -1));
@@ -161,8 +162,8 @@ void Messages::find_until() {
   }
 }
 
-/// As far as places come, if they may read what others make up to so many tasks ahead. 1 is for updates, which may
-/// need something of one another: nothing is learned from such a message.
+/// Advances all places as far as possible, if they may read what others make up to this many tasks ahead. 1 is for
+/// updates, which may need values of one another: such a message conveys no knowledge.
 bool Messages::advance(int ahead) {
   bool moved = false;
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
@@ -187,8 +188,8 @@ bool Messages::can_begin(int pipe, int task, int ahead) const {
          });
 }
 
-/// What the task makes tells what the place knew before; then it learns from what the task reads, and lets go of the
-/// sends that this settles.
+/// The task's outputs convey what the place knew before; then it learns from what the task reads, and drops the sends
+/// that this settles.
 void Messages::begin(int pipe, int task) {
   const auto p = static_cast<std::size_t>(pipe);
   Known& known = known_[p];

@@ -1,5 +1,5 @@
-// What goes between the places of a pipeline: who makes a value in which task, who reads it first in which, and by
-// when it has certainly arrived. Any thread.
+// The messages between the places of a pipeline: which task makes a value, which task reads it first, and by when it
+// has certainly arrived. Callable from any thread.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace trireme::partition {
 
-/// A copy of a value; or, where copies of the model add up what they have, the part of one of them.
+/// A copy of a value; or, where copies of the model add up their values, the term of one of them.
 struct Instance {
   CopyId id = -1;
   int number = 0;
@@ -25,12 +25,12 @@ struct Message {
   Instance what{};
   int from = 0;  ///< places of the pipeline
   int to = 0;
-  int made = -1;  ///< the task of `from` that makes it; -1: there when the step begins
-  int read = 0;   ///< the task of `to` that reads it first; it asks for it before that task begins
+  int made = -1;  ///< the task of `from` that makes it; -1: exists when the step begins
+  int read = 0;   ///< the task of `to` that reads it first; its receive is posted before
   /// Its number, the same on all ranks.
   int tag = 0;
-  /// The message that shows `from` that this one was asked for: whoever has that knows that `to` has begun `read`.
-  /// A sender that has waited for it need not wait for this one. -1: there is none.
+  /// The message that proves to `from` that this one's receive was posted: whoever has it knows that `to` has started
+  /// `read`. A sender that has waited for it need not wait for this one. -1: there is none.
   int until = -1;
 };
 
@@ -39,11 +39,11 @@ class Messages {
   Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order);
 
   [[nodiscard]] std::vector<Message> sent(int pipe, const Instance& what) const;
-  /// Those that this place reads first in a task, numbered as in the table; one more is for what all have at the end.
+  /// Those that this place first reads in a task, numbered as in the table; one more is for what all have at the end.
   [[nodiscard]] std::vector<Message> received(int pipe, int task) const;
 
  private:
-  using Known = std::vector<int>;  ///< by place: the last task that has certainly begun
+  using Known = std::vector<int>;  ///< by place: the last task that has certainly started
 
   void find_reads();
   void find_reads(int pipe, int task, const Turn& turn);
@@ -70,7 +70,7 @@ class Messages {
   std::vector<Known> known_;  ///< by place, so far
   std::vector<int> begun_;    ///< likewise: tasks
   std::vector<std::vector<std::size_t>>
-      open_;  ///< likewise: sends that may not have been asked for
+      open_;  ///< likewise: sends whose receives may not have been posted
 };
 
 }  // namespace trireme::partition

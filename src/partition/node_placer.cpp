@@ -16,7 +16,7 @@ Merge merge_of(Factor::Split split) {
                                            : Merge::Sum;
 }
 
-/// Adds cuts of a factor that go on where those that are there end, by axes that cut no other.
+/// Adds axes to a factor's sharding that continue the existing ones, if they shard no other factor.
 void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& cut) {
   Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
   const std::size_t common = std::min(there.axes.size(), cut.axes.size());
@@ -44,14 +44,14 @@ NodePlacer::NodePlacer(const Graph& graph, const Node& node, const Axes& axes)
   find_splittable();
 }
 
-/// The outermost factor of a dimension that is not 1 long; -1: the dimension has none.
+/// The outermost factor of a dimension whose size is not 1; -1: the dimension has none.
 std::int32_t NodePlacer::leading(const Dim& dim) const {
   const auto it =
       std::ranges::find_if(dim, [&](std::int32_t number) { return factor(number).size != 1; });
   return it != dim.end() ? *it : dim.empty() ? -1 : dim.front();
 }
 
-/// Elements of a dimension for each step of its leading factor.
+/// Elements of a dimension per step of its leading factor.
 std::int64_t NodePlacer::unit_of(const Dim& dim) const {
   const std::int32_t first = leading(dim);
   std::int64_t unit = 1;
@@ -73,7 +73,7 @@ void NodePlacer::find_splittable() {
   }
 }
 
-/// A factor that is not the leading one of each of its dimensions has parts that are no blocks.
+/// A factor that is not the leading one in each of its dimensions would have noncontiguous shards.
 void NodePlacer::keep_leading(const Factors::Dims& dims) {
   for (const Dim& dim : dims) {
     for (const std::int32_t number : dim) {
@@ -84,7 +84,7 @@ void NodePlacer::keep_leading(const Factors::Dims& dims) {
   }
 }
 
-/// How the leading factor of a dimension is cut if the dimension is cut so; nothing if cuts fall in between.
+/// The sharding of a dimension's leading factor, given that of the dimension; nothing if boundaries fall in between.
 std::optional<Placement::Dim> NodePlacer::cut_of_factor(const Placement::Dim& cut, const Dim& dim,
                                                         std::int64_t size) const {
   const std::int64_t inner = unit_of(dim);
@@ -185,7 +185,7 @@ Placement NodePlacer::output_placement(const Assignment& assignment, std::size_t
     }
     for (const int axis : assignment[f].axes) {
       if (placement.dimension_of(axis) >= 0) {
-        continue;  // summed up as it goes round
+        continue;  // accumulated as it circulates
       }
       placement.partial[axis] = merge_of(factors_.factors[f].split);
     }

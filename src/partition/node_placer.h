@@ -1,4 +1,4 @@
-// NodePlacer: how one node can be computed in parts, from its op's factors. Any thread.
+// NodePlacer: how one node can be sharded, according to its op's factors. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace trireme::partition {
 
-/// How each factor is cut.
+/// The sharding of each factor.
 using Assignment = std::vector<Placement::Dim>;
 
 class NodePlacer {
  public:
-  /// All three must live as long.
+  /// All three must outlive this object.
   NodePlacer(const Graph& graph, const Node& node, const Axes& axes);
 
   [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
 
-  /// Adds the cuts of input k, lying so, as far as they go together with those that are there.
+  /// Adds the sharding of input k with this placement, as far as it is compatible with the existing one.
   void vote(Assignment& assignment, std::size_t k, const Placement& placement) const;
-  /// The same for output k, of which somebody would like to have the cut by this axis.
+  /// The same for output k, of which a reader prefers this axis's sharding.
   void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
                        int axis) const;
 
-  /// The same for all cuts of output k, as far as they are of factors that stand in no input: those cost nothing.
+  /// The same for all axes of output k, as far as they shard factors that appear in no input: those cost nothing.
   void vote_for_new(Assignment& assignment, std::size_t k, const Placement& placement) const;
-  /// Lets operands come in turn along these axes, where the op can take a factor so and the axis cuts another of its
+  /// Lets operands circulate along these axes, if the op can take a factor in turn and the axis shards another of its
   /// factors. Each result must have one of the two.
   void take_in_turn(Assignment& assignment, const std::set<int>& axes) const;
 
-  /// How an operand has to lie, and how a result does, when the factors are cut so.
+  /// The required placement of an operand, and the placement of a result, with this sharding of the factors.
   [[nodiscard]] Placement input_placement(const Assignment& assignment, std::size_t k) const;
   [[nodiscard]] Placement output_placement(const Assignment& assignment, std::size_t k) const;
 

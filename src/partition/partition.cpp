@@ -34,7 +34,7 @@ RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) 
 struct Partition::Decided {
   partition::Placed placed;
 
-  /// What is there before a step, or after it as an output.
+  /// A value before a step, or after it as an output.
   [[nodiscard]] const partition::Copy& find(std::string_view name) const {
     for (const partition::Copy& copy : placed.copies) {
       if (copy.step < 0 && placed.value(copy).name == name) {

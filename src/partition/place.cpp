@@ -68,7 +68,7 @@ class Placer {
     return it == placements().stored.end() ? Placement::whole(shape(id).rank())
                                            : canonical(it->second, shape(id), axes());
   }
-  /// How a node of this phase sees the operand.
+  /// The placement in which a node of this phase sees the operand.
   [[nodiscard]] Placement seen(ValueId id, Phase phase) {
     const auto it = placements().used.find(id);
     return phase != Phase::Update && it != placements().used.end()
@@ -104,7 +104,8 @@ class Placer {
     }
   }
 
-  /// What makes a parameter's next value: an optimizer's node or, if that moves a master copy, the rounding behind it too.
+  /// The nodes that make a parameter's next value: an optimizer's node or, if that updates a master copy, also the
+  /// rounding after it.
   void find_movers(const Update& update) {
     if (value(update.value).origin != Origin::Node) {
       return;
@@ -119,7 +120,7 @@ class Placer {
 
   // Stages.
 
-  /// A parameter is moved where it is.
+  /// A parameter is updated where it is.
   int stage_for(NodeId id) {
     const Node& node = graph().node(id);
     const auto moved = moves_.find(id);
@@ -142,7 +143,7 @@ class Placer {
       }
     }
     if (stage < 0 &&
-        !forward) {  // nothing of the backward: with what it reads of the forward, else at the end
+        !forward) {  // not in the backward: with what it reads of the forward, else at the end
       for (const ValueId input : node.inputs) {
         stage = std::max(stage, stage_of_value_[static_cast<std::size_t>(input.index)]);
       }
@@ -213,13 +214,13 @@ class Placer {
     Placement wanted = canonical(wish, shape(id), axes());
     check_wish(id, wanted);
     const Placement at = copy(primary(id)).placement;
-    // What is not partial cannot become so.
+    // What is not partial cannot become partial.
     std::erase_if(wanted.partial,
                   [&](const auto& entry) { return !at.partial.contains(entry.first); });
     known_.change(primary(id), wanted, like, KnownCopies::Rank::Primary);
   }
 
-  /// The axes on which the node may work on parts of sums and give such.
+  /// The axes on which the node may take partial inputs and give partial results.
   std::map<int, Merge> passed_on(const Node& node) {
     std::map<int, Merge> passed;
     if (node.op->linear == Linear::Apart) {
@@ -253,7 +254,7 @@ class Placer {
     }
     return passed;
   }
-  /// The axis whose devices have the parts that the node is to give, if there is one.
+  /// The axis whose devices have the terms that the node returns, if there is one.
   std::map<int, Merge> taken_apart(const Node& node) {
     const Signature s = signature_of(graph(), node);
     const int axis = find_axis(axes(), s.text("axis"));
@@ -267,8 +268,8 @@ class Placer {
     return static_cast<double>(size_of(value(id).type).count);
   }
 
-  /// The way to compute the node. Inputs that are kept between steps decide first; of the others, the one whose
-  /// lead moves the fewest bytes.
+  /// How to compute the node. Inputs that are kept between steps decide first; of the others, the one that moves the
+  /// fewest bytes.
   Assignment choose(const Node& node, const NodePlacer& placer, const std::map<int, Merge>& passed,
                     int stage) {
     Assignment fixed = placer.none();
@@ -320,7 +321,7 @@ class Placer {
     }
     return best;
   }
-  /// Axes on which an operand is partial and nobody cuts: how it is merged is open.
+  /// Axes on which an operand is partial and nothing is sharded: how to reduce it is open.
   std::vector<int> to_merge(const Node& node, const std::map<int, Merge>& passed) {
     std::vector<int> axes_found;
     for (int axis = 0; axis < static_cast<int>(axes().size()); ++axis) {
@@ -338,7 +339,7 @@ class Placer {
     return axes_found;
   }
 
-  /// How the next to read the value in this phase would like it to lie, for its other operands' sake.
+  /// The placement that the value's next reader in this phase would prefer, given its other operands.
   template <class F>
   void look_ahead(ValueId id, Phase phase, int axis, F tell) {
     if (const std::optional<Placement> wish = forced(id); wish && wish->dimension_of(axis) >= 0) {
@@ -357,7 +358,7 @@ class Placer {
       }
     }
   }
-  /// How it shall lie at last, if that is decided from outside.
+  /// Its final placement, if prescribed.
   [[nodiscard]] std::optional<Placement> forced(ValueId id) const {
     const auto it = placements().forced.find(id);
     return it == placements().forced.end() || it->second.empty()
@@ -421,7 +422,7 @@ class Placer {
 
   // Ends.
 
-  /// Updates lie as their targets; scalar outputs are whole on all, others stay as they are, but merged.
+  /// Updates get their targets' placements; scalar outputs are replicated, others keep theirs, but reduced.
   void place_ends() {
     PlacedStep like;
     like.phase = Phase::Update;

@@ -1,5 +1,5 @@
-// How each node of a graph is computed: the placements of its operands and results, and the changes in between, as a
-// list of steps. The same for all ranks. Any thread.
+// How each node of a graph is computed: the placements of its operands and results, and the resharding in between, as a
+// list of steps. The same for all ranks. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace trireme::partition {
 
-/// One way in which a value exists; its number in Placed::copies.
+/// A value in one placement; an index into Placed::copies.
 using CopyId = std::int32_t;
 
 struct Copy {
   ValueId value{};
   Placement placement{};
-  std::int32_t step = -1;  ///< that makes it; -1: it is there when the step begins
+  std::int32_t step = -1;  ///< that makes it; -1: exists when the step begins
 };
 
 struct PlacedStep {
-  NodeId node{};                          ///< invalid: a change
-  std::vector<Placement::Dim> factors{};  ///< of the node: how each is cut
+  NodeId node{};                          ///< invalid: resharding
+  std::vector<Placement::Dim> factors{};  ///< of the node: the sharding of each
   Change change{};
   std::vector<CopyId> inputs{};
   std::vector<CopyId> outputs{};
@@ -39,7 +39,7 @@ struct Placed {
   std::vector<Copy> copies{};
   std::vector<PlacedStep> steps{};
   std::vector<CopyId> outputs{};  ///< as the graph's
-  std::vector<CopyId> updates{};  ///< likewise: the values, laid out as their targets
+  std::vector<CopyId> updates{};  ///< likewise: the values, with their targets' placements
   std::vector<int>
       home{};  ///< by value: the stage of a parameter or state; -1: not used, or an input
 

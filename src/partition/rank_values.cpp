@@ -77,7 +77,7 @@ void RankValues::add_leaves() {
   }
 }
 
-/// The part of an input that this rank has, of all micro-batches, one after the other.
+/// This rank's shard of an input, of all micro-batches, one after the other.
 ValueId RankValues::input_leaf(CopyId id) {
   const Copy& one = placed_.copy(id);
   const Value& leaf = placed_.value(one);

@@ -1,5 +1,5 @@
-// The values that one rank has while its graph is built: leaves, parts of inputs, what it computes, and what comes
-// from and goes to other places of the pipeline. One thread at a time.
+// The values of one rank while its graph is built: leaves, shards of inputs, computed values, and messages from and to
+// other places of the pipeline. One thread at a time.
 #pragma once
 
 #include <map>
@@ -18,20 +18,20 @@ namespace trireme::partition {
 
 class RankValues {
  public:
-  /// All must live as long.
+  /// All must outlive this object.
   RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
              const RunOrder& order, GraphBuilder& builder);
 
-  /// Parameters and states of this rank's stages, sent to those who read them elsewhere.
+  /// Adds the parameters and states of this rank's stages and sends them to their readers elsewhere.
   void add_leaves();
-  /// Asks for all that a task, numbered as in the table, reads first of other places.
+  /// Posts receives for everything that a task, numbered as in the table, first reads from other places.
   void receive_for(int task);
 
-  /// An instance of a copy. Throws Error(Usage) for what is not there yet.
+  /// An instance of a copy. Throws Error(Usage) if it does not exist yet.
   ValueId get(CopyId id, int number);
-  /// The part of a sum that a copy of the model has.
+  /// The term of a sum that a copy of the model has.
   [[nodiscard]] ValueId get_part(const Instance& what) const { return made_.at(what); }
-  /// Tells that it is there, and sends it to those who need it.
+  /// Records that it exists, and sends it to its readers.
   void define(const Instance& what, ValueId made);
 
   /// x itself if that is all of it.
@@ -40,7 +40,7 @@ class RankValues {
   /// Of this rank, in micro-batch m (-1: in none).
   [[nodiscard]] std::vector<int> coordinates(int m) const;
   [[nodiscard]] bool is_mine(int stage) const { return order_.has_stage(place_.pipe, stage); }
-  /// How inputs, parameters and states of this rank lie.
+  /// The placements of this rank's inputs, parameters and states.
   [[nodiscard]] const std::map<std::string, Placement>& stored() const { return stored_; }
 
  private:

@@ -61,7 +61,7 @@ class RingBuilder {
     return (place + steps) % places_;
   }
   [[nodiscard]] std::size_t part_at(std::size_t time) const { return after(me(), places_ - time); }
-  /// Whether this rank gets anything of the part that it would have then.
+  /// Whether this rank receives the part that it would have then.
   [[nodiscard]] bool has_part(std::size_t time) const {
     return time < places_ && time < stops_[part_at(time)];
   }
@@ -94,7 +94,7 @@ class RingBuilder {
     return work.products * (1 - work.causal) + work.others > 0;
   }
 
-  /// How many ranks the part comes to, its own counted.
+  /// How many ranks the part visits, including its own.
   [[nodiscard]] std::size_t stops_of(std::size_t part) const {
     std::size_t stops = 1;
     for (std::size_t steps = 1; steps < places_; ++steps) {
@@ -158,7 +158,7 @@ class RingBuilder {
     for (std::size_t i = 0; i < next.size(); ++i) {
       inputs_[operands_[i]] = next[i];
     }
-    // At this time the sums of the own part are sent home.
+    // At this time the sums of this rank's own part are sent home.
     if (time > 0 && time + 1 == stops_[me()]) {
       own_sums_ = receive_sums(me(), after(me(), time));
     }
@@ -201,7 +201,7 @@ class RingBuilder {
     }
   }
 
-  /// The sums of a part go where the part goes, and from the last rank home.
+  /// The sums of a part follow the part, and return from the last rank.
   void hand_on(std::size_t time, const Values& sums) {
     const std::size_t part = part_at(time);
     const bool goes_on = time + 1 < stops_[part];
@@ -220,9 +220,9 @@ class RingBuilder {
   const Ring& ring_;
   std::size_t places_;
   Factors factors_;
-  Values inputs_;  ///< with the present parts
+  Values inputs_;  ///< with the current parts
   std::int64_t first_tag_;
-  std::vector<std::size_t> operands_;  ///< inputs that go round
+  std::vector<std::size_t> operands_;  ///< inputs that circulate
   std::vector<std::size_t> merged_;    ///< outputs without the factor
   std::vector<std::size_t> carried_;   ///< outputs with it
   std::vector<std::size_t> stops_;     ///< by part

@@ -79,7 +79,7 @@ void RunOrder::count_updates() {
   }
 }
 
-/// Micro-batches need not be of the same size: their share of a mean is that of their examples.
+/// Micro-batches may differ in size: their weight in a mean is that of their examples.
 void RunOrder::find_weights() {
   weights_.assign(static_cast<std::size_t>(updates_), 0);
   const auto cut = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
@@ -189,7 +189,7 @@ int RunOrder::home_of_inputs(const PlacedStep& step) const {
   return home;
 }
 
-/// With several updates nothing of the backward may need one version for several micro-batches.
+/// With several updates, nothing in the backward may need one version for several micro-batches.
 void RunOrder::check_reads(std::size_t step) const {
   const PlacedStep& placed = placed_.steps[step];
   if (updates_ == 1 || step_multiplicity_[step] != Multiplicity::PerUpdate ||
@@ -287,7 +287,7 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
   const int update = update_of(m);
   const int done = ++tasks_done_[{task.stage, task.work, task.copy, update}];
   const bool last = done == members_.at({task.copy, update});
-  // What takes all copies waits for the update.
+  // Steps that need all copies wait for the update.
   const bool alone = table_.copies == 1;
   for (const std::size_t s : task_steps_.of(task.stage, task.work)) {
     if (task_steps_.merges_micro(placed_.steps[s])) {
@@ -319,7 +319,7 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
   }
 }
 
-/// What an Update of the stage does: with several copies of the model, also what takes the gradients of all.
+/// The steps of an Update of the stage: with several copies of the model, also those that take the gradients of all.
 std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
   std::vector<PipelineWork> works{PipelineWork::Update};
   if (table_.copies > 1) {
@@ -344,7 +344,7 @@ void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>
   });
   const bool last = ++updates_done_[{pipe, update}] == all;
   if (joint_ && !last) {
-    return;  // the updates of all stages of a place are done at the last of them, in the order of the graph
+    return;  // the updates of all stages of a place run at the last of them, in the order of the graph
   }
   std::vector<std::pair<std::size_t, int>> steps;
   for (const PipelineTask& other : tasks) {

@@ -1,10 +1,10 @@
-// What every place of the pipeline does in which of its tasks: each placed step once, or once for each micro-batch,
-// version of the weights, or update. Any thread.
+// What every place of the pipeline does in each of its tasks: each placed step once, or once per micro-batch, weight
+// version or update. Callable from any thread.
 //
-// A table may update the weights several times in a step of training. Each update includes some of the
-// micro-batches; a version of the weights is a value like any other, made by an update and read by the forward and
-// backward of the micro-batches that the table says. A table may also have several copies of the model; a step of a
-// stage is then done on every place that has the stage.
+// A table may update the weights several times in a training step. Each update includes some of the micro-batches; a
+// weight version is a value like any other, made by an update and read by the forward and backward of the micro-batches
+// that the table specifies. A table may also have several copies of the model; a step of a stage then runs on every
+// place that has the stage.
 #pragma once
 
 #include <map>
@@ -19,15 +19,15 @@
 
 namespace trireme::partition {
 
-/// How often a copy of a value, or a step, is there in a step of training.
+/// How often a copy of a value, or a step, occurs in a training step.
 enum class Multiplicity : std::uint8_t {
   Once,
-  PerMicrobatch,  ///< for each micro-batch
-  PerVersion,     ///< for each version of the weights that is read: what is made of them alone
-  PerUpdate,      ///< for each update: what takes all micro-batches that it includes
+  PerMicrobatch,  ///< per micro-batch
+  PerVersion,     ///< per weight version that is read: values that depend only on weights
+  PerUpdate,      ///< per update: what takes all micro-batches that it includes
 };
 
-/// A step done once.
+/// One execution of a step.
 struct Turn {
   std::size_t step = 0;
   int instance = 0;  ///< the micro-batch, version or update
@@ -36,7 +36,7 @@ struct Turn {
     All,
     Add,       ///< of a merge along micro-batches: one of them is added
     AddLast,   ///< likewise, the last of the update on this copy
-    Complete,  ///< all are there, of all copies; the instance is the update
+    Complete,  ///< all have arrived, of all copies; the instance is the update
   } part = Part::All;
 
   [[nodiscard]] bool adds() const { return part == Part::Add || part == Part::AddLast; }
@@ -44,7 +44,7 @@ struct Turn {
 
 class RunOrder {
  public:
-  /// Both must live as long. Throws Error(Usage) if the table does not go with what is placed.
+  /// Both must outlive this object. Throws Error(Usage) if the table does not match the placed steps.
   RunOrder(const Placed& placed, const PipelineTable& table);
 
   /// By task of this place of the pipeline, in order.
@@ -59,7 +59,7 @@ class RunOrder {
   [[nodiscard]] int instance_for(const Turn& turn, CopyId id) const;
   /// The micro-batch that the turn is for; -1: none.
   [[nodiscard]] int micro_of(const Turn& turn) const;
-  /// The place where a reader gets the copy: its own, if it has it.
+  /// The place from which a reader gets the copy: its own, if it has it.
   [[nodiscard]] int source(const Turn& reader, int pipe, CopyId id, int instance) const;
   [[nodiscard]] bool has_stage(int pipe, int stage) const;
   [[nodiscard]] int stage_of(CopyId id) const;
@@ -73,7 +73,7 @@ class RunOrder {
   [[nodiscard]] std::int64_t weight(int update) const {
     return weights_[static_cast<std::size_t>(update)];
   }
-  /// The copy that is the next version of what lies in this one between steps; -1: it does not change.
+  /// The copy that is the next version of the one kept between steps; -1: it does not change.
   [[nodiscard]] CopyId next_of(CopyId leaf) const;
   /// What the copy is the next version of; -1: nothing.
   [[nodiscard]] CopyId leaf_of(CopyId next) const;
@@ -106,8 +106,8 @@ class RunOrder {
   std::map<CopyId, CopyId> leaf_;
   std::vector<Multiplicity> multiplicity_;       ///< by copy
   std::vector<Multiplicity> step_multiplicity_;  ///< by step
-  std::vector<int> home_;  ///< by copy, of what goes by version: the stage whose versions
-  bool joint_ = false;     ///< updates of one stage need something of others'
+  std::vector<int> home_;  ///< by copy, for values per version: the stage whose versions
+  bool joint_ = false;     ///< updates of one stage need values of others
   std::vector<std::vector<std::vector<Turn>>> turns_;
   std::set<std::tuple<int, std::size_t, int>> begun_;  ///< place, step, instance
   std::map<std::tuple<int, PipelineWork, int, int>, int>

@@ -51,7 +51,7 @@ bool TaskSteps::merges_micro(const PlacedStep& step) const {
          step.change.kind != ChangeKind::Slice;
 }
 
-/// What is late in the forward is there when the backward begins.
+/// What is late in the forward is available when the backward begins.
 bool TaskSteps::reads_late(const PlacedStep& step) const {
   return std::ranges::any_of(step.inputs, [&](CopyId id) {
     if (placed_.copy(id).step < 0 || placed_.is_by_micro(id)) {
@@ -63,14 +63,14 @@ bool TaskSteps::reads_late(const PlacedStep& step) const {
   });
 }
 
-/// Steps of the backward whose results go into updates alone, with the changes on the way there.
+/// Steps of the backward whose results only updates use, including the resharding on the way.
 void TaskSteps::find_weight_steps() {
   const std::size_t count = placed_.steps.size();
   for_weights_.assign(count, true);
   std::vector<bool> is_read(count, false);
   for (std::size_t s = count; s-- > 0;) {
     const PlacedStep& step = placed_.steps[s];
-    // A change that nobody reads any more goes with the input's half.
+    // Resharding without readers belongs to the input's half.
     for_weights_[s] = for_weights_[s] && is_read[s];
     const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
     for (const CopyId input : step.inputs) {

@@ -1,4 +1,4 @@
-// Which placed steps belong to which task of a pipeline's table. Any thread.
+// Which placed steps belong to which task of a pipeline table. Callable from any thread.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace trireme::partition {
 
 class TaskSteps {
  public:
-  /// The first must live as long.
+  /// `placed` must outlive this object.
   TaskSteps(const Placed& placed, const PipelineTable& table);
 
   /// Numbers in Placed::steps, in order.
@@ -20,9 +20,9 @@ class TaskSteps {
 
   /// Whether the step needs all micro-batches of the forward, or of the backward.
   [[nodiscard]] bool is_late(std::size_t step) const { return late_[step]; }
-  /// Whether it is done for each micro-batch.
+  /// Whether it runs per micro-batch.
   [[nodiscard]] bool is_by_micro(const PlacedStep& step) const;
-  /// Whether it puts micro-batches together.
+  /// Whether it merges micro-batches.
   [[nodiscard]] bool merges_micro(const PlacedStep& step) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// Calls f(offset in the whole, offset in the part, bytes) for each run of bytes that lie together in both.
+/// Calls f(offset in the whole, offset in the part, bytes) for each run of bytes that is contiguous in both.
 template <class F>
 void for_each_run(const Part& part, F f) {
   const std::vector<std::int64_t>& dims = part.type.shape.dims();

@@ -1,4 +1,4 @@
-// The schedules by name, a row each.
+// The schedules by name, one row each.
 #include <algorithm>
 #include <array>
 #include <optional>

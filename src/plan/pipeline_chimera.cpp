@@ -1,10 +1,10 @@
 // Chimera (Li and Hoefler, 2021): two copies of the model, one from the first rank to the last and
-// one from the last to the first, each for every other micro-batch. What one copy leaves idle the
-// other fills. For even N >= D and equal times of forward and backward the bubble is
-// (D-2)/(D-2+2N); each rank keeps at most D activations, and two stages' weights.
+// one from the last to the first, each for every other micro-batch. Each copy fills the other's
+// idle time. For even N >= D and equal times of forward and backward the bubble is (D-2)/(D-2+2N);
+// each rank keeps at most D activations, and two stages' weights.
 //
-// The order is found by simulating slots of equal length: in each, a rank does what it likes best
-// of what is possible. No single liking is best for every N, so a few are tried.
+// The order is found by simulating slots of equal length: in each, a rank runs its preferred task
+// among the possible ones. No single preference is best for every N, so a few are tried.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -36,7 +36,7 @@ class ChimeraRun {
     }
   }
 
-  /// The number of slots, or nothing where nobody can go on.
+  /// The number of slots, or nothing on a deadlock.
   std::optional<int> run() {
     const int all = 2 * table_.ranks * table_.microbatches;
     int slot = 0;
@@ -56,7 +56,7 @@ class ChimeraRun {
   [[nodiscard]] PipelineTable take() { return std::move(table_); }
 
  private:
-  /// How many micro-batches of the copy had this work done on the stage; they come in order.
+  /// For how many micro-batches of the copy this work is done on the stage; they come in order.
   [[nodiscard]] int& count(PipelineWork work, int copy, int stage) {
     return counts_.at(static_cast<std::size_t>(work))
         .at(static_cast<std::size_t>(copy))[static_cast<std::size_t>(stage)];

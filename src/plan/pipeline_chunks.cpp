@@ -1,5 +1,5 @@
-// The tables with several stages a rank, or with the backward in two halves: interleaved 1F1B and
-// the zero-bubble schedules. D is the number of ranks, N that of micro-batches, K of stages a rank.
+// The tables with several stages per rank, or with the backward in two halves: interleaved 1F1B and the zero-bubble
+// schedules. D is the number of ranks, N that of micro-batches, K that of stages per rank.
 #include <algorithm>
 #include <map>
 
@@ -10,8 +10,8 @@ namespace {
 
 using Tasks = std::vector<PipelineTask>;
 
-/// Cuts the micro-batches into groups of at least D, as many and as equal as possible; the larger
-/// ones come first. One group where N < D.
+/// Splits the micro-batches into groups of at least D, as many and as equal as possible; the larger ones come first.
+/// One group if N < D.
 std::vector<int> group_sizes(const PipelineOptions& options) {
   const int count = std::max(1, options.microbatches / options.ranks);
   std::vector<int> sizes(static_cast<std::size_t>(count), options.microbatches / count);
@@ -21,8 +21,8 @@ std::vector<int> group_sizes(const PipelineOptions& options) {
   return sizes;
 }
 
-/// Group by group, and in each the rank's stages one after the other: first to last forward, last
-/// to first back.
+/// Group by group, and in each the rank's stages one after the other: first to last in the forward, last to first in
+/// the backward.
 Tasks group_by_group(const PipelineOptions& options, PipelineWork work, int rank) {
   Tasks tasks;
   int begin = 0;
@@ -46,8 +46,8 @@ void add_updates(const PipelineTable& table, int rank, Tasks& tasks) {
   }
 }
 
-/// A rank's list in the making: each work on each stage takes its micro-batches in order. Those past
-/// the table's number are left out, so that a pattern for many micro-batches serves for few.
+/// A rank's list under construction: each work on each stage takes its micro-batches in order. Those past the table's
+/// number are omitted, so that a pattern for many micro-batches also works for few.
 class InOrder {
  public:
   explicit InOrder(int microbatches) : microbatches_(microbatches) {}
@@ -58,7 +58,7 @@ class InOrder {
       tasks_.push_back({work, stage, m});
     }
   }
-  /// How many micro-batches had this done, those left out included.
+  /// For how many micro-batches this is done, including omitted ones.
   [[nodiscard]] int count(PipelineWork work, int stage) { return next_[{work, stage}]; }
   [[nodiscard]] Tasks take() { return std::move(tasks_); }
 
@@ -72,8 +72,8 @@ constexpr PipelineWork kForward = PipelineWork::Forward;
 constexpr PipelineWork kInput = PipelineWork::BackwardInput;
 constexpr PipelineWork kWeight = PipelineWork::BackwardWeight;
 
-/// The list of one rank of zb-v, without its Updates. `length` is the number of micro-batches that
-/// the pattern is laid out for.
+/// The list of one rank of zb-v, without its Updates. `length` is the number of micro-batches that the pattern is
+/// designed for.
 Tasks v_list(const PipelineOptions& options, int rank, int length) {
   const int down = rank;                        // its stage on the way to the last rank
   const int up = 2 * options.ranks - 1 - rank;  // and on the way back
@@ -101,7 +101,7 @@ Tasks v_list(const PipelineOptions& options, int rank, int length) {
     list.add(kInput, up);
     list.add(kWeight, up);
   }
-  // The gradients for other ranks first; those of the weights fill the time in between.
+  // The gradients for other ranks first; those of the weights fill the gaps.
   for (int i = 0; i < rank; ++i) {
     list.add(kInput, down);
     list.add(kInput, up);
@@ -120,10 +120,9 @@ Tasks v_list(const PipelineOptions& options, int rank, int length) {
 
 }  // namespace
 
-// 1F1B where rank r has the stages r, r+D, r+2D, …, each a K-th as long, so that the pipeline is
-// filled K times as fast (Narayanan et al., Megatron-LM, 2021). Bubble (D-1)/(D-1+KN) for N >= D;
-// more activations and K times the messages. Micro-batches take turns at the stages in groups:
-// of D where D divides N, else larger.
+// 1F1B where rank r has the stages r, r+D, r+2D, …, each a K-th as long, so that the pipeline fills K times as fast
+// (Narayanan et al., Megatron-LM, 2021). Bubble (D-1)/(D-1+KN) for N >= D; more activations and K times the messages.
+// Micro-batches alternate between stages in groups: of D if D divides N, else larger.
 PipelineTable make_interleaved(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("interleaved", options, options.chunks);
   const std::size_t all =
@@ -149,11 +148,10 @@ PipelineTable make_interleaved(const PipelineOptions& options) {
   return table;
 }
 
-// 1F1B with the backward in two halves (Qi et al., Zero Bubble Pipeline Parallelism, 2024). The
-// next rank waits for the first half only; rank i puts off the second half by i micro-batches, which
-// then fill the time in which 1F1B waits at the end. For N >= D the bubble is (D-1)(F+B-W) long
-// instead of (D-1)(F+B+W), where F, B, W are the times of forward and the two halves, W <= F, B;
-// every rank keeps at most D activations.
+// 1F1B with the backward in two halves (Qi et al., Zero Bubble Pipeline Parallelism, 2024). The next rank waits only
+// for the first half; rank i delays the second half by i micro-batches, which then fill the time in which 1F1B waits at
+// the end. For N >= D the bubble is (D-1)(F+B-W) long instead of (D-1)(F+B+W), where F, B, W are the times of forward
+// and the two halves, W <= F, B; every rank keeps at most D activations.
 PipelineTable make_zb_h1(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("zb-h1", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
@@ -178,9 +176,9 @@ PipelineTable make_zb_h1(const PipelineOptions& options) {
   return table;
 }
 
-// Two stages a rank, down the ranks and up again like a V, backward in two halves (Qi et al., 2024).
-// For N >= 2D-1 and equal times of forward and the two halves no rank waits between its first task
-// and its last; each keeps at most 2D activations of half a rank's layers, as much as 1F1B's first.
+// Two stages per rank, down the ranks and up again like a V, backward in two halves (Qi et al., 2024). For N >= 2D-1
+// and equal times of forward and the two halves no rank waits between its first task and its last; each keeps at most
+// 2D activations of half a rank's layers, as much as 1F1B's first rank.
 PipelineTable make_zb_v(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("zb-v", options, 2);
   std::vector<int>& ranks = table.placement.front();

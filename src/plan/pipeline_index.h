@@ -1,4 +1,4 @@
-// Where in a table each task is, and what each waits for. Any thread.
+// Where in a table each task is, and its dependencies. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ struct PipelinePlace {
   [[nodiscard]] bool exists() const { return rank >= 0; }
 };
 
-/// Finds tasks. The numbers of the table must be in range; of equal tasks it knows the last. The
-/// table must outlive it.
+/// Finds tasks. The numbers of the table must be in range; of duplicate tasks it knows the last.
+/// The table must outlive it.
 class PipelineIndex {
  public:
   explicit PipelineIndex(const PipelineTable& table);
@@ -24,15 +24,15 @@ class PipelineIndex {
   [[nodiscard]] PipelinePlace forward(int stage, int microbatch) const {
     return places_[0][key(stage, microbatch)];
   }
-  /// What hands the gradient to the stage before: a Backward or a BackwardInput.
+  /// The task that passes the gradient to the previous stage: a Backward or a BackwardInput.
   [[nodiscard]] PipelinePlace backward_input(int stage, int microbatch) const {
     return places_[1][key(stage, microbatch)];
   }
-  /// What completes the gradient of the weights: a Backward or a BackwardWeight.
+  /// The task that completes the gradient of the weights: a Backward or a BackwardWeight.
   [[nodiscard]] PipelinePlace backward_weight(int stage, int microbatch) const {
     return places_[2][key(stage, microbatch)];
   }
-  /// The copy that the micro-batch's Forward on the first stage is on; 0 where there is none.
+  /// The copy of the micro-batch's Forward on the first stage; 0 if there is none.
   [[nodiscard]] int copy_of(int microbatch) const;
 
   [[nodiscard]] const PipelineTask& task(PipelinePlace place) const {
@@ -40,8 +40,8 @@ class PipelineIndex {
         .tasks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.position)];
   }
 
-  /// Calls visit(PipelinePlace) for each task that this one waits for, besides the one before it
-  /// in its rank's list. Tasks that the table lacks are left out.
+  /// Calls visit(PipelinePlace) for each dependency of this task, except the previous one in its
+  /// rank's list. Skips tasks that the table lacks.
   template <class Visitor>
   void for_each_input(const PipelineTask& task, Visitor&& visit) const {
     const auto tell = [&](PipelinePlace place) {
@@ -75,7 +75,7 @@ class PipelineIndex {
 
   /// The first micro-batch that this Update includes.
   [[nodiscard]] int first_included(const PipelineTask& update) const;
-  /// How many Updates of the task's stage include earlier micro-batches only.
+  /// How many Updates of the task's stage include only earlier micro-batches.
   [[nodiscard]] int updates_before(const PipelineTask& task) const;
 
  private:
@@ -97,9 +97,8 @@ class PipelineIndex {
   std::vector<std::vector<int>> updates_;  ///< by copy and stage: micro-batches, ascending
 };
 
-/// Does every task in an order in which each comes after all that it waits for, with
-/// visit(PipelinePlace). Returns the number of tasks done on each rank; fewer than all where
-/// nobody can go on.
+/// Visits every task in topological order, with visit(PipelinePlace). Returns the number of tasks
+/// done on each rank; fewer than all on a deadlock.
 template <class Visitor>
 std::vector<int> walk_pipeline(const PipelineTable& table, const PipelineIndex& index,
                                Visitor&& visit) {

@@ -1,4 +1,4 @@
-// What a table makes its ranks keep: versions of weights, and activations.
+// What ranks must keep for a table: weight versions, and activations.
 #include <algorithm>
 #include <map>
 
@@ -17,7 +17,7 @@ int version_read(const PipelineTable& table, const PipelineIndex& index,
   return updates_done;
 }
 
-/// One stage on its rank: its Updates so far, and how many micro-batches under way read which
+/// One stage on its rank: its Updates so far, and how many micro-batches in flight use which
 /// version.
 struct StageWeights {
   int updates = 0;
@@ -35,7 +35,7 @@ struct StageWeights {
   }
 };
 
-/// Follows the versions through every rank's list. `by_stage` sees (task, weights) after each task.
+/// Tracks the versions through every rank's list. `by_stage` sees (task, weights) after each task.
 template <class Visitor>
 std::vector<std::vector<int>> follow_versions(const PipelineTable& table, Visitor&& by_stage) {
   const PipelineIndex index(table);

@@ -1,4 +1,4 @@
-// The tables with one stage a rank: naive, GPipe, 1F1B, and PipeDream's two. D is the number of ranks, N that of
+// The tables with one stage per rank: naive, GPipe, 1F1B, and PipeDream's two. D is the number of ranks, N that of
 // micro-batches; a rank's number is also its stage's.
 #include "plan/pipeline_tables.h"
 
@@ -9,8 +9,8 @@ namespace {
 
 using Tasks = std::vector<PipelineTask>;
 
-/// The list of a rank that has `ahead` micro-batches between forward and backward before it does
-/// the two in turn. An Update is put after every `period` micro-batches, and after the last.
+/// The list of a rank that has `ahead` micro-batches between forward and backward before it alternates between the two.
+/// Adds an Update after every `period` micro-batches, and after the last.
 Tasks in_turn(const PipelineOptions& options, int stage, int ahead, int period) {
   Tasks tasks;
   const int n = options.microbatches;
@@ -30,7 +30,7 @@ Tasks in_turn(const PipelineOptions& options, int stage, int ahead, int period) 
   return tasks;
 }
 
-/// Every rank as far ahead as there are ranks behind it.
+/// Every rank runs as many forwards ahead as there are ranks after it.
 PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& options,
                                        int period) {
   PipelineTable table = empty_pipeline(std::move(name), options, 1);
@@ -66,8 +66,8 @@ PipelineTable make_naive(const PipelineOptions& options) {
   return table;
 }
 
-// All micro-batches forward, then all back, the last first (Huang et al., GPipe, 2019). Bubble
-// (D-1)/(D-1+N); a rank keeps the activations of N micro-batches.
+// All micro-batches forward, then all backward, the last first (Huang et al., GPipe, 2019). Bubble (D-1)/(D-1+N); a
+// rank keeps the activations of N micro-batches.
 PipelineTable make_gpipe(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("gpipe", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
@@ -83,24 +83,23 @@ PipelineTable make_gpipe(const PipelineOptions& options) {
   return table;
 }
 
-// As many micro-batches forward as there are ranks behind, then one forward and one back in turn
-// (PipeDream-Flush). The bubble of GPipe, but rank i keeps D-i activations at most.
+// As many micro-batches forward as there are ranks after this one, then alternating one forward and one backward
+// (PipeDream-Flush). The bubble of GPipe, but rank i keeps at most D-i activations.
 PipelineTable make_1f1b(const PipelineOptions& options) {
   return one_forward_one_backward("1f1b", options, options.microbatches);
 }
 
-// 1F1B that never stops for an update: each gradient is applied at once, and a micro-batch's
-// backward uses the weights that its forward read (Narayanan et al., PipeDream, 2019). No bubble
-// but at the ends; rank i keeps D-i versions of its weights at most.
+// 1F1B that never stops for an update: each gradient is applied immediately, and a micro-batch's backward uses the
+// weights that its forward read (Narayanan et al., PipeDream, 2019). No bubble except at the ends; rank i keeps at most
+// D-i weight versions.
 PipelineTable make_pipedream(const PipelineOptions& options) {
   PipelineTable table = one_forward_one_backward("pipedream", options, 1);
   table.weights = WeightVersions::Newest;
   return table;
 }
 
-// The same, but the gradients of D micro-batches are summed before they are applied, and every
-// stage reads the version before the newest: two versions are enough (Narayanan et al.,
-// PipeDream-2BW, 2021).
+// The same, but the gradients of D micro-batches are summed before they are applied, and every stage reads the second
+// newest version: two versions suffice (Narayanan et al., PipeDream-2BW, 2021).
 PipelineTable make_pipedream_2bw(const PipelineOptions& options) {
   PipelineTable table = one_forward_one_backward("pipedream-2bw", options, options.ranks);
   table.weights = WeightVersions::Previous;

@@ -1,4 +1,4 @@
-// The makers of pipeline tables. Each takes options that the catalogue has checked.
+// Functions that build pipeline tables. Each takes options that the catalogue has checked.
 #pragma once
 
 #include "trireme/pipeline.h"
@@ -15,8 +15,8 @@ namespace trireme {
 [[nodiscard]] PipelineTable make_zb_v(const PipelineOptions& options);
 [[nodiscard]] PipelineTable make_chimera(const PipelineOptions& options);
 
-/// A table without tasks whose stages are dealt out to the ranks in turn: stage s of every copy is
-/// on rank s mod ranks.
+/// A table without tasks whose stages are assigned to the ranks round-robin: stage s of every copy
+/// is on rank s mod ranks.
 [[nodiscard]] PipelineTable empty_pipeline(std::string name, const PipelineOptions& options,
                                            int chunks);
 

@@ -28,7 +28,7 @@ constexpr std::string_view kHeading = "trireme pipeline 1";
 constexpr std::string_view kLetters = "FBIWU";
 constexpr std::array<std::string_view, 3> kWeights{"single", "newest", "previous"};
 
-/// Reads the text line by line; every complaint names the line.
+/// Parses the text line by line; every error names the line.
 class Parser : private LineReader {
  public:
   explicit Parser(std::string_view text) : LineReader(text, "pipeline") {}

@@ -56,7 +56,7 @@ double idle_share(double work, double time) {
   return time > 0 ? std::max(0.0, 1 - work / time) : 0;
 }
 
-/// The moments of one rank that its idle shares are counted from.
+/// The moments that delimit one rank's idle shares.
 struct RankTimes {
   double start = 0;
   double end = 0;
@@ -83,7 +83,7 @@ RankTimes times_of(const std::vector<PipelineTask>& tasks, const std::vector<Spa
       times.first_gradient = std::min(times.first_gradient, end);
     }
   }
-  times.start = std::min(times.start, times.end);  // a rank without a task
+  times.start = std::min(times.start, times.end);  // a rank without tasks
   return times;
 }
 

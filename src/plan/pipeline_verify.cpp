@@ -1,5 +1,5 @@
 // The verifier of pipeline tables: first that the numbers are in range, then each micro-batch on
-// each stage, then each stage's Updates as its rank comes to them, then the whole for a circle.
+// each stage, then each stage's Updates in its rank's order, then the whole for deadlocks.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -52,7 +52,7 @@ std::string bad_task(const PipelineTable& table) {
   return {};
 }
 
-/// Why the value is no table at all, or "".
+/// Why the value is not a table at all, or "".
 std::string find_malformed(const PipelineTable& table) {
   for (const std::string& problem :
        {out_of_range("ranks", table.ranks, kMostPipelineRanks),
@@ -108,7 +108,7 @@ class Verifier {
     }
   }
 
-  /// Every micro-batch once forward and once back through every stage.
+  /// Every micro-batch once forward and once backward through every stage.
   void check_counts() {
     const auto keys =
         static_cast<std::size_t>(table_.stages) * static_cast<std::size_t>(table_.microbatches);
@@ -153,7 +153,7 @@ class Verifier {
     }
   }
 
-  /// What a rank knows of one of its stages while it goes through its list.
+  /// The state of one of a rank's stages while going through the rank's list.
   struct StageState {
     std::set<int> under_way;   ///< forward done, gradient of the weights not
     std::set<int> gradients;   ///< in the sum that the next Update applies
@@ -161,7 +161,7 @@ class Verifier {
   };
 
   void check_updates() {
-    const std::vector<int>* first = nullptr;  // the Updates of the first stage looked at
+    const std::vector<int>* first = nullptr;  // the Updates of the first stage checked
     std::map<std::pair<int, int>, StageState> states;
     for (const std::vector<PipelineTask>& tasks : table_.tasks) {
       for (const PipelineTask& task : tasks) {
@@ -222,7 +222,7 @@ class Verifier {
     state.updates.push_back(task.microbatch);
   }
 
-  /// The version that the micro-batch reads must be there: its group's number less one.
+  /// The version that the micro-batch reads must exist: its group's number minus one.
   void check_previous(const StageState& state, const PipelineTask& task) {
     const int group = index_.updates_before(task);
     if (group - 1 > static_cast<int>(state.updates.size())) {
@@ -241,7 +241,7 @@ class Verifier {
     }
   }
 
-  /// Goes through the table as the ranks would; where all wait, follows who waits for whom.
+  /// Simulates the table; on a deadlock, reports the cycle of waiting tasks.
   void check_circle() {
     const std::vector<int> done = walk_pipeline(table_, index_, [](PipelinePlace) {});
     for (std::size_t rank = 0; rank < done.size(); ++rank) {
@@ -252,7 +252,7 @@ class Verifier {
     }
   }
 
-  /// The first input of a rank's next task that is not done. One exists where nobody can go on.
+  /// The first input of a rank's next task that is not done. One exists on a deadlock.
   [[nodiscard]] PipelinePlace awaited(const std::vector<int>& done, int rank) const {
     PipelinePlace missing;
     const PipelinePlace next{rank, done[static_cast<std::size_t>(rank)]};

@@ -19,7 +19,7 @@ constexpr std::string_view kContext = "context";
 constexpr std::string_view kMicro = "micro";
 constexpr std::string_view kParts = "parts";
 
-/// Plan and graph on the way to placements.
+/// Resolves the placements of a plan for a graph.
 class Wishing {
  public:
   Wishing(const Graph& graph, const Plan& plan, const DimNames& names)
@@ -108,7 +108,7 @@ class Wishing {
     }
     return by_names(it->second);
   }
-  /// Each axis cuts the first dimension whose name is in its row.
+  /// Each axis shards the first dimension whose name is in its row.
   [[nodiscard]] Placement by_names(const std::vector<std::string>& dims) const {
     Placement placement = Placement::whole(static_cast<int>(dims.size()));
     for (std::size_t a = 0; a < placements_.axes.size(); ++a) {
@@ -121,7 +121,7 @@ class Wishing {
     return placement;
   }
 
-  /// The placement cut along `data` too, in the dimension that is longest and comes out even, if any does.
+  /// The placement, also sharded along `data` in the longest dimension that divides evenly, if there is one.
   [[nodiscard]] Placement spread(const Placement& placement, const Shape& shape) const {
     const int data = find_axis(placements_.axes, kData);
     if (data < 0 || placement.mentions(data)) {
@@ -151,7 +151,8 @@ class Wishing {
     return result;
   }
 
-  /// What an optimizer's node moves: its first input or, if that is a master copy, the parameter that is its rounding.
+  /// What an optimizer's node updates: its first input or, if that is a master copy, the parameter that is its
+  /// rounding.
   [[nodiscard]] ValueId parameter_of(const Node& node) const {
     const ValueId moved = node.inputs[0];
     if (graph_.value(moved).origin != Origin::State) {
@@ -190,7 +191,7 @@ class Wishing {
     chain.push_back(wanted);
   }
 
-  /// After the updates, which go by how parameters are used.
+  /// After the updates, which depend on how parameters are used.
   void cut_parameters() {
     for (const ValueId parameter : graph_.with_origin(Origin::Parameter)) {
       const Placement used = placements_.stored[parameter];
@@ -199,7 +200,7 @@ class Wishing {
     }
   }
 
-  /// What enters the first block lies cut along the sequence, by `tensor` as well; the rest follows.
+  /// The input of the first block is sharded along the sequence, by `tensor` as well; the rest follows.
   void cut_sequence() {
     const int tensor = find_axis(placements_.axes, kTensor);
     if (tensor < 0) {
@@ -226,7 +227,7 @@ class Wishing {
     }
   }
 
-  /// Attention's operands are cut by heads instead of the sequence, its results by the sequence again.
+  /// Attention's operands are sharded by heads instead of the sequence, its results by the sequence again.
   void exchange_heads() {
     const int context = find_axis(placements_.axes, kContext);
     if (context < 0) {
@@ -313,7 +314,7 @@ std::vector<AxisCuts> default_cuts() {
 
 namespace {
 
-/// Why the pipeline cannot be, or "".
+/// Why the pipeline is invalid, or "".
 std::string find_unfit_pipeline(const Plan& plan) {
   const PipelineOptions options{
       .ranks = plan.mesh.size(kPipe), .microbatches = plan.microbatches, .chunks = plan.chunks};

@@ -3,7 +3,7 @@
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
 //    "context": "gather", "compression": "none", "recompute": "selective", "cuts": {"data": ["batch"], …}}
 //
-// With a table of one's own, "table" has its text form (.pipeline).
+// With a custom table, "table" has its text form (.pipeline).
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -24,7 +24,7 @@ int small(const JsonObject& object, std::string_view field, int otherwise) {
   return number ? static_cast<int>(*number) : otherwise;
 }
 
-/// A field that is text with a form of its own.
+/// A text field with its own parser.
 template <class Parse>
 auto read_as(const JsonObject& object, std::string_view field, Parse parse) {
   try {

@@ -8,19 +8,19 @@
 namespace trireme {
 namespace {
 
-/// Adds up over ranks.
+/// Reduces over ranks.
 bool reduces(const Op& op) {
   return op.name == "all_reduce" || op.name == "reduce_scatter";
 }
 
-/// Has the elements of its inputs, elsewhere.
+/// Only moves the elements of its inputs.
 bool moves(const Op& op) {
   static constexpr std::array<std::string_view, 5> kNames{"concat", "copy", "pad", "permute",
                                                           "slice"};
   return op.is_view || std::ranges::find(kNames, op.name) != kNames.end();
 }
 
-/// Puts together. Others that move belong to models too, which would then read what ranks exchange.
+/// Packs. Other ops that move elements also occur in models, which would then read what ranks communicate.
 bool packs(const Op& op) {
   return op.name == "concat" || op.name == "copy";
 }
@@ -88,7 +88,7 @@ class Categories {
     return maker_[at(id)] != nullptr && maker_[at(id)]->phase == Phase::Backward;
   }
 
-  /// What the update reads of the backward, and what it moves and adds up over ranks before it is used.
+  /// What the update reads of the backward, and what it moves and reduces over ranks before use.
   void find_gradients() {
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.phase != Phase::Update) {
@@ -105,7 +105,7 @@ class Categories {
     }
   }
 
-  /// The terms that a gradient is the sum of: over ranks, over micro-batches, over uses of a parameter.
+  /// The terms of gradients: over ranks, over micro-batches, over uses of a parameter.
   void find_terms() {
     for (std::size_t i = program_.instructions.size(); i-- > 0;) {
       const Instruction& instruction = program_.instructions[i];
@@ -120,7 +120,7 @@ class Categories {
     }
   }
 
-  /// All that read it exchange it, or put it together for that.
+  /// All its readers send it, or pack it for sending.
   void find_what_is_only_sent() {
     std::vector<bool> read(program_.buffers.size(), false);
     std::vector<bool> otherwise(program_.buffers.size(), false);
@@ -143,7 +143,7 @@ class Categories {
   }
 
   Program& program_;
-  std::vector<const Instruction*> maker_;  ///< by buffer; none: it is there before the step
+  std::vector<const Instruction*> maker_;  ///< by buffer; none: exists before the step
   std::vector<bool> gradient_;             ///< by buffer
   std::vector<bool> only_sent_;            ///< likewise
 };

@@ -1,11 +1,11 @@
-// What each buffer of a program is for. Any thread.
+// The purpose of each buffer of a program. Callable from any thread.
 #pragma once
 
 #include "trireme/program.h"
 
 namespace trireme {
 
-/// Gives every buffer its category, by what makes it and what reads it; see Category.
+/// Assigns every buffer its category, by its producer and its readers; see Category.
 void categorize(Program& program);
 
 }  // namespace trireme

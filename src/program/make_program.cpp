@@ -1,11 +1,11 @@
 // From a graph to a program on one device.
 //
-// Every value gets a storage. A result takes over the storage of an input where its op works in place and
-// nobody needs the input afterwards; a view always does. Storages then get offsets: the largest first, each at
-// the lowest place where it meets no other that is alive at the same time.
+// Every value gets a storage. A result reuses the storage of an input if its op works in place and nothing needs the
+// input afterwards; a view always does. Storages then get offsets: the largest first, each at the lowest offset where
+// it overlaps no other that is live at the same time.
 //
-// What is kept between steps may be updated several times in one. Versions in between go where the first was, if nobody
-// reads that any more; those that are still read stay beside.
+// What is kept between steps may be updated several times in one. Intermediate versions replace the first if nothing
+// reads that any more; those that are still read get their own storage.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -78,8 +78,8 @@ class Planner {
     }
   }
 
-  /// An update whose value does not end in its target's place is a copy at the end. Values that are
-  /// themselves targets are set aside first, so that the order of the copies does not matter.
+  /// An update whose value is not already in its target's storage becomes a copy at the end. Values that are themselves
+  /// targets are saved first, so that the order of the copies does not matter.
   void add_copies() {
     for (const Update& update : graph_.updates()) {
       targets_.push_back({update.target.index});
@@ -99,7 +99,7 @@ class Planner {
     }
   }
 
-  /// What updates make of a target in place of it, one after the other.
+  /// The successive versions that updates make of a target.
   void find_versions() {
     version_of_.assign(program_.buffers.size(), {});
     for (const BufferId target : targets_) {
@@ -117,7 +117,7 @@ class Planner {
       }
     }
   }
-  /// Whether the buffer is a version of the target that is gone before the step ends.
+  /// Whether the buffer is a version of the target that dies before the step ends.
   [[nodiscard]] bool passes(BufferId target, BufferId version) const {
     return version_of_[at(version)] == target &&
            last_use_[at(version)] < static_cast<std::int32_t>(graph_.nodes().size());
@@ -132,8 +132,8 @@ class Planner {
                                      .block = -1});
   }
 
-  /// The first instruction that needs a buffer after it was made, views of it counted as itself. A send is waited for
-  /// together with the receive that it names.
+  /// The first instruction that needs a buffer after it was made, counting views as the buffer itself. A send is waited
+  /// for together with the receive that it names.
   void find_waits() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
     std::vector<std::int32_t> first_use(program_.buffers.size(), end);
@@ -165,8 +165,8 @@ class Planner {
     }
   }
 
-  /// What nobody needs for long is waited for when so much more has begun as a block of the model exchanges: else all
-  /// that such exchanges were given, and their scratch, would be kept until the end of the step.
+  /// Communication whose result is needed much later is waited for once as much more has started as a model block
+  /// communicates: otherwise all its inputs, and its scratch, would be kept until the end of the step.
   void bound_waits() {
     const std::vector<std::int32_t> later = exchanges_for_later();
     const std::int64_t most = most_of_a_block(later);
@@ -183,12 +183,12 @@ class Planner {
       bytes += bytes_of(instruction(i));
     }
   }
-  /// Reduce-scatters, which leave less than they were given, if another block computes before their result is needed;
-  /// and gathers of what was updated, which nothing reads. Not messages between two, for which others may wait in
-  /// another order.
+  /// Reduce-scatters, whose result is smaller than their input, if another block computes before their result is
+  /// needed; and gathers of updated values, which nothing reads. Not point-to-point messages, for which other ranks may
+  /// wait in another order.
   [[nodiscard]] std::vector<std::int32_t> exchanges_for_later() {
     const auto end = static_cast<std::int32_t>(program_.instructions.size());
-    std::int32_t copies = end;  // from here on what was made is put in its place
+    std::int32_t copies = end;  // from here on results are copied to their targets
     while (copies > 0 && instruction(copies - 1).op->name == "copy") {
       --copies;
     }
@@ -214,7 +214,7 @@ class Planner {
     std::ranges::reverse(found);
     return found;
   }
-  /// What the backward of one block exchanges so, at most; without blocks, the largest.
+  /// The most that the backward of one block communicates this way; without blocks, the largest.
   [[nodiscard]] std::int64_t most_of_a_block(const std::vector<std::int32_t>& exchanges) {
     std::map<std::int32_t, std::int64_t> of_block;
     std::int64_t largest = 0;
@@ -327,7 +327,7 @@ class Planner {
     new_storage(output, now, false);
   }
 
-  /// The storage of what the output is the next value of, if nobody reads that any more; else -1.
+  /// The storage of the output's previous version, if nothing reads that any more; else -1.
   [[nodiscard]] std::int32_t target_for(BufferId output, std::int32_t now) {
     for (std::size_t u = 0; u < targets_.size(); ++u) {
       if ((sources_[u] != output && !passes(targets_[u], output)) ||
@@ -358,7 +358,7 @@ class Planner {
         return false;
       }
     }
-    // An exchange may go on where its input is, if nobody else reads that meanwhile.
+    // A communication op may work in place, if nothing else reads its input meanwhile.
     const std::int32_t until = std::max(now, instruction.done_before);
     return std::ranges::all_of(members_[static_cast<std::size_t>(storage)], [&](BufferId member) {
       const bool leaf = buffer(member).origin != Origin::Node;
@@ -437,8 +437,8 @@ class Planner {
   std::vector<BufferId> sources_;
   std::vector<BufferId> version_of_;      ///< by buffer: the target; invalid: none
   std::vector<std::int32_t> last_use_;    ///< by buffer; the end for what must outlive the step
-  std::vector<std::int32_t> read_last_;   ///< by buffer, as instructions have it
-  std::vector<std::int32_t> begun_last_;  ///< likewise, exchanges counted where they begin
+  std::vector<std::int32_t> read_last_;   ///< by buffer, by instruction
+  std::vector<std::int32_t> begun_last_;  ///< likewise, but communication counts where it starts
   std::vector<Storage> storages_;
   std::vector<std::vector<BufferId>> members_;  ///< by storage
 };

@@ -54,8 +54,8 @@ BufferId Program::find(std::string_view wanted) const {
 }
 
 MemoryUse memory_use(const Program& program) {
-  // A storage counts once, under the category of its first buffer. What comes and goes is noted by moment, so that
-  // one pass finds the fullest.
+  // A storage counts once, under the category of its first buffer. Changes are recorded by moment, so that one pass
+  // finds the peak.
   const std::size_t moments = std::max<std::size_t>(program.instructions.size(), 1);
   std::vector<std::array<std::int64_t, kCategories>> changes(moments + 1);
   std::set<std::int32_t> counted;

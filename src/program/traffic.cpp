@@ -15,7 +15,7 @@ double ranks(const Signature& s) {
   return static_cast<double>(s.integer("ranks"));
 }
 
-/// The bytes of this rank's own block of the input, cut along a dimension.
+/// The bytes of this rank's own block of the input, split along a dimension.
 double own_bytes(const Signature& s, std::string_view dimension, std::string_view unit) {
   const std::int64_t size = s.shape(0).dim(static_cast<int>(s.integer(dimension)));
   const Stretch block = block_of(size, s.integer(unit), s.integer("ranks"), s.integer("index"));

@@ -1,4 +1,4 @@
-// What an exchange sends, from its op, its operands' types and its constants alone. Any thread.
+// What a communication op sends, from its op, its operands' types and its attributes alone. Callable from any thread.
 #pragma once
 
 #include "graph/op.h"
@@ -8,8 +8,8 @@ namespace trireme {
 
 [[nodiscard]] Signature signature_of(const Program& program, const Instruction& instruction);
 
-/// Bytes that this rank sends, as the collectives' lower bounds have it; 0 if the op is no exchange. With n bytes
-/// of input on p ranks:
+/// Bytes that this rank sends, by the lower bounds of collectives; 0 if the op does not communicate. With n bytes of
+/// input on p ranks:
 ///
 ///   all_reduce      2 n (p-1)/p
 ///   all_gather      n (p-1)

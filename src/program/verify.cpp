@@ -1,5 +1,5 @@
-// The program of one rank, checked by walking through it: which buffers hold what was written to them, and which
-// belong to exchanges that are on their way.
+// Checks the program of one rank by simulating it: which buffers hold what was written to them, and which belong to
+// communication in flight.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +38,7 @@ class Ranges {
   std::vector<Range> ranges_;
 };
 
-/// Which buffers have the bytes that were written to them last.
+/// Which buffers still have the bytes last written to them.
 class Ownership {
  public:
   explicit Ownership(const Ranges& ranges) : ranges_(ranges) {}
@@ -57,7 +57,7 @@ class Ownership {
     }
     places_[range.begin] = {range.end, {id}};
   }
-  /// A view of what is there.
+  /// A view of existing data.
   void see(BufferId id, BufferId of) {
     const auto it = places_.find(ranges_.of(of).begin);
     if (it != places_.end()) {
@@ -78,7 +78,7 @@ class Ownership {
     std::vector<BufferId> holders{};
   };
   const Ranges& ranges_;                  ///< the verifier's
-  std::map<std::int64_t, Place> places_;  ///< by offset; they do not meet
+  std::map<std::int64_t, Place> places_;  ///< by offset; disjoint
 };
 
 class Verifier {
@@ -167,7 +167,7 @@ class Verifier {
     }
   }
 
-  /// An exchange writes its results, and reads its inputs, at any moment until it is done.
+  /// A communication op may write its results, and read its inputs, at any moment until it is done.
   void check_meddling() const {
     if (current().op->is_view) {
       return;  // nothing runs
@@ -213,7 +213,7 @@ class Verifier {
   Ranges ranges_;
   Ownership ownership_;
   std::int32_t now_ = 0;
-  std::vector<std::int32_t> under_way_;  ///< exchanges that may not be done yet
+  std::vector<std::int32_t> under_way_;  ///< communication that may not be done yet
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// All ranks' programs together. Exchanges are matched first: the n-th message of one source, destination and tag
-// with the n-th receive, the n-th collective of each member of a group with one another. With that known, progress
-// is played through: a rank goes on to the first instruction before which an exchange must be done that another
-// rank has not begun. When none moves, those that wait form a cycle.
+// All ranks' programs together. First matches the communication: the n-th message of one source, destination and tag
+// with the n-th receive, the n-th collective of each member of a group with one another. Then simulates progress: a
+// rank proceeds to the first instruction that needs communication which another rank has not started. When no rank
+// moves, the waiting ones form a cycle.
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -51,7 +51,7 @@ class Together {
   }
 
  private:
-  /// What messages keep their order in: from, to, tag.
+  /// Messages stay in order within a line: from, to, tag.
   using Line = std::tuple<int, int, std::int64_t>;
   struct Ends {
     std::vector<Spot> sends{};
@@ -80,7 +80,7 @@ class Together {
     const Instruction& what = instruction(spot);
     return program(spot.rank).buffer(what.inputs.empty() ? what.outputs[0] : what.inputs[0]);
   }
-  /// The tensor that the members have between them.
+  /// The tensor that the members hold together.
   [[nodiscard]] TensorType whole(Spot spot) const {
     TensorType type = tensor(spot).type;
     const Instruction& what = instruction(spot);
@@ -89,7 +89,7 @@ class Together {
       std::vector<std::int64_t> dims = type.shape.dims();
       const auto cut = static_cast<std::size_t>(
           s.integer(what.attributes.contains("from") ? "from" : "dimension"));
-      if (cut < dims.size()) {  // else the rule of the op is broken, and that is reported
+      if (cut < dims.size()) {  // otherwise the op's rule is violated, which is reported
         dims[cut] = s.integer("size");
       }
       type.shape = Shape(std::move(dims));
@@ -113,7 +113,7 @@ class Together {
     return text + fmt::format(" {} rank {}, tag {}", what.inputs.empty() ? "from" : "to", peer(s),
                               s.integer("tag"));
   }
-  /// What members of a group must say alike.
+  /// What members of a group must agree on.
   [[nodiscard]] std::string agreed(Spot spot) const {
     const Instruction& what = instruction(spot);
     std::string text =
@@ -237,7 +237,7 @@ class Together {
     }
   }
 
-  /// One difference for each group: those that follow are mostly its consequences.
+  /// One difference per group: later ones are usually its consequences.
   void match_calls(const GroupKey& group, const Calls& calls) {
     const std::vector<int>& members = group.second;
     std::size_t longest = 0;
@@ -282,10 +282,10 @@ class Together {
 
   struct Wait {
     Spot exchange{};
-    Spot missing{};  ///< what another rank has not begun
+    Spot missing{};  ///< what another rank has not started
   };
 
-  /// Exchanges by the instruction before which they must be done.
+  /// Communication by the instruction before which it must be done.
   [[nodiscard]] std::vector<std::vector<std::int32_t>> waits_of(int rank) const {
     const auto& all = program(rank).instructions;
     std::vector<std::vector<std::int32_t>> waits(all.size() + 1);
@@ -297,7 +297,7 @@ class Together {
     return waits;
   }
 
-  /// Instructions of a rank that have begun are those before `begun_`.
+  /// A rank has started the instructions before `begun_`.
   [[nodiscard]] const Wait* find_wait(int rank) {
     const auto r = static_cast<std::size_t>(rank);
     for (const std::int32_t e : waits_[r][begun_[r]]) {
@@ -330,7 +330,7 @@ class Together {
     }
   }
 
-  /// As far as it can; whether it could at all.
+  /// Advances as far as possible; returns whether it advanced at all.
   bool advance(int rank) {
     const auto r = static_cast<std::size_t>(rank);
     const std::size_t before = begun_[r];

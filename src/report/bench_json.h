@@ -1,4 +1,4 @@
-// The results of a benchmark as JSON. Any thread.
+// The results of a benchmark as JSON. Callable from any thread.
 #pragma once
 
 #include <string>

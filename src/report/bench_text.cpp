@@ -16,9 +16,9 @@ using measure::BenchRow;
 using measure::BenchTimes;
 
 constexpr double kMicro = 1e6;
-/// Predictions are judged from this size on.
+/// Predictions are evaluated from this size on.
 constexpr std::int64_t kJudgedFrom = std::int64_t{64} << 10;
-/// A choice this near to the best counts as right.
+/// A choice this close to the best counts as correct.
 constexpr double kNearBest = 1.1;
 
 bool is_open(const BenchRow& row) {

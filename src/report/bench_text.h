@@ -1,4 +1,4 @@
-// The results of a benchmark for people. Any thread.
+// The results of a benchmark as text. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme::report {
 
-/// A table for each operation, then how good the predictions and the automatic choice are.
+/// A table for each operation, then the accuracy of the predictions and of the automatic choice.
 [[nodiscard]] std::string bench_text(const measure::BenchReport& report, bool color);
 
 }  // namespace trireme::report

@@ -1,4 +1,4 @@
-// Clusters for people, and the list of presets. Any thread.
+// Clusters and the list of presets as text. Callable from any thread.
 #pragma once
 
 #include <string>

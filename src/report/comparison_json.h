@@ -1,4 +1,4 @@
-// A comparison of algorithms as JSON. Any thread.
+// A comparison of algorithms as JSON. Callable from any thread.
 #pragma once
 
 #include <string>

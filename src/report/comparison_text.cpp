@@ -15,7 +15,7 @@ using simulate::Flip;
 constexpr int kNameWidth = 20;
 constexpr int kCellWidth = 10;
 
-/// Three digits are enough to compare, and keep the table narrow.
+/// Three digits suffice for a comparison, and keep the table narrow.
 std::string short_text(Seconds seconds) {
   const double magnitude =
       seconds.count > 0 ? std::pow(10, std::floor(std::log10(seconds.count)) - 2) : 1;

@@ -1,4 +1,4 @@
-// A comparison of algorithms for people. Any thread.
+// A comparison of algorithms as text. Callable from any thread.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The estimates of a model as one JSON object; unknown numbers are null. Any thread.
+// The estimates of a model as one JSON object; unknown numbers are null. Callable from any thread.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ std::string percent(const std::optional<double>& share) {
   return share ? report::percent(*share) : kUnknown;
 }
 
-/// A bar of eighths of a character.
+/// A bar with a resolution of an eighth of a character.
 std::string bar(double share) {
   static constexpr std::array<const char*, 8> kParts{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   constexpr double kWidth = 24;
@@ -113,7 +113,7 @@ class Text {
          r_.request.device.name, r_.request.peak_type);
   }
 
-  /// Amounts with their shares; those that are 0 are left out.
+  /// Amounts with their shares; omits those that are 0.
   void parts(const std::vector<Part>& all, double total, const char* giga = " G") {
     for (const Part& part : all) {
       if (part.amount > 0) {
@@ -146,7 +146,7 @@ class Text {
   void forward() {
     const TokenFlops& f = r_.forward;
     const ModelConfig& c = model();
-    const bool all = c.depth_capacity == 0;  // tokens go through all blocks
+    const bool all = c.depth_capacity == 0;  // all tokens go through all blocks
     const bool plain = all && c.heads == c.key_heads && c.heads * c.head_width == c.width;
     const bool usual = all && c.family == Family::Gpt2 && c.hidden == 4 * c.width && c.experts == 1;
     title("FLOPs of a token, forward",
@@ -217,7 +217,7 @@ class Text {
     line("  {} of activations wait for the backward", to_text(r_.graph->kept));
   }
 
-  /// Where there is no graph to plan.
+  /// If there is no graph to plan.
   void recipes() {
     title("Memory of a device",
           "by bytes for each parameter; without a graph activations are unknown");

@@ -1,4 +1,4 @@
-// The estimates of a model for people, within 90 columns. Any thread.
+// The estimates of a model as text, within 90 columns. Callable from any thread.
 #pragma once
 
 #include <string>

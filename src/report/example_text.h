@@ -1,4 +1,4 @@
-// The worked examples of estimates, for people and as JSON. Any thread.
+// The worked examples of estimates, as text and as JSON. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace trireme::report {
 
 [[nodiscard]] std::string example_text(const Example& example, const Terminal& terminal);
 [[nodiscard]] std::string example_json(const Example& example);
-/// One line for each.
+/// One line per example.
 [[nodiscard]] std::string example_list_text(const Terminal& terminal);
 [[nodiscard]] std::string example_list_json();
 

@@ -1,4 +1,4 @@
-// All pipeline schedules side by side, for people.
+// All pipeline schedules side by side, as text.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,7 @@ using simulate::PipelineRow;
 
 constexpr int kNameWidth = 15;
 
-/// The numbers of a row: what stands above them, and how wide they are.
+/// The numbers of a column: their heading and width.
 struct Column {
   std::string_view title;
   int width;
@@ -29,7 +29,7 @@ constexpr std::array<Column, 7> kColumns{{{"time", 8},
                                           {"versions", 10},
                                           {"messages", 10}}};
 
-/// "4", or "1-4" where stages differ.
+/// "4", or "1-4" if stages differ.
 std::string range_text(const std::vector<std::vector<int>>& versions) {
   int least = versions.front().front();
   int most = least;

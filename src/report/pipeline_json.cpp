@@ -20,7 +20,7 @@ Json durations_json(const PipelineDurations& durations) {
           {"message", durations.message}};
 }
 
-/// By rank, in order; with times and versions where the table is right.
+/// By rank, in order; with times and versions if the table is valid.
 Json tasks_json(const PipelineReport& report) {
   const bool right = report.problems.empty();
   const std::vector<std::vector<int>> versions =

@@ -1,4 +1,4 @@
-// Pipelines as JSON, with a line break at the end. Any thread.
+// Pipelines as JSON, with a line break at the end. Callable from any thread.
 #pragma once
 
 #include <string>

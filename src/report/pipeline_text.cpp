@@ -50,7 +50,7 @@ std::string bubble_lines(const PipelineReport& report, bool color) {
   return report.formula.empty() ? out : out + summary_line("", "published: " + report.formula);
 }
 
-/// "4 3 2 1"; of many only the first.
+/// "4 3 2 1"; truncated if there are many.
 template <class Numbers>
 std::string listed(const Numbers& numbers) {
   std::string out;

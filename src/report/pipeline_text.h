@@ -1,4 +1,4 @@
-// Pipelines for people. Any thread.
+// Pipelines as text. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace trireme::report {
 
-/// The timeline, then what it costs, or what is wrong with the table.
+/// The timeline, then its cost, or the problems of the table.
 [[nodiscard]] std::string pipeline_text(const simulate::PipelineReport& report,
                                         const Terminal& terminal);
 
-/// A table: one row for each schedule.
+/// A table: one row per schedule.
 [[nodiscard]] std::string pipeline_comparison_text(const simulate::PipelineComparison& comparison,
                                                    bool color);
 

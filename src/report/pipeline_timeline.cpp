@@ -19,7 +19,7 @@ using Span = PipelineTiming::Span;
 constexpr std::size_t kMostRanks = 64;
 constexpr std::string_view kIdle = "·";
 
-/// How a work looks: its letter, and the codes of its colors on a terminal.
+/// The appearance of a kind of work: its letter, and its terminal color codes.
 struct Look {
   char letter;
   std::string_view code;
@@ -35,7 +35,7 @@ std::string colored(std::string_view text, const Look& look, bool color) {
   return color ? fmt::format("\x1b[{}m{}\x1b[0m", look.code, text) : std::string(text);
 }
 
-/// The works that the table has and that take time.
+/// The kinds of work that the table has and that take time.
 std::set<PipelineWork> shown_works(const PipelineReport& report) {
   std::set<PipelineWork> works;
   for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
@@ -49,8 +49,8 @@ std::set<PipelineWork> shown_works(const PipelineReport& report) {
   return works;
 }
 
-/// The longest time of which every start and end is a multiple, if it divides the shortest task by
-/// at most 12; else nothing.
+/// The longest duration of which every start and end is a multiple, if it divides the shortest task
+/// by at most 12; else nothing.
 std::optional<double> find_slot(const PipelineTiming& timing) {
   double shortest = timing.makespan;
   for (const std::vector<Span>& rank : timing.tasks) {
@@ -83,7 +83,7 @@ std::string label_of(const PipelineTable& table, const PipelineTask& task, int c
   return label;
 }
 
-/// Writes lines in which every slot of time is a cell for a label.
+/// Writes lines in which every time slot is a cell for a label.
 class LabeledLines {
  public:
   LabeledLines(const PipelineReport& report, double slot, bool color)
@@ -142,15 +142,15 @@ class LabeledLines {
     return colored(text, look_of(task.work), color_) + std::string(end);
   }
 
-  const PipelineReport& report_;  // outlives this, which lives for one call
+  const PipelineReport& report_;  // outlives this object, which lives for one call
   double slot_;
   bool color_;
   int chunks_;
   int cell_ = 2;
 };
 
-/// Writes lines of one letter a column: what the middle of its time goes to. Small letters are odd
-/// micro-batches.
+/// Writes lines of one letter per column: what runs in the middle of its time. Lowercase letters
+/// are odd micro-batches.
 class LetterLines {
  public:
   LetterLines(const PipelineReport& report, int columns, bool color)
@@ -180,7 +180,7 @@ class LetterLines {
     return colored(std::string_view(&letter, 1), look, color_);
   }
 
-  const PipelineReport& report_;  // outlives this, which lives for one call
+  const PipelineReport& report_;  // outlives this object, which lives for one call
   int columns_;
   bool color_;
 };

@@ -8,9 +8,9 @@
 
 namespace trireme::report {
 
-/// A line for each rank, time to the right, and a legend. Tasks are labeled where they fit the
-/// width; else each column is a letter for what most of its time goes to. Past 64 ranks the first
-/// and last are shown. Requires a table without problems.
+/// A line for each rank, time to the right, and a legend. Tasks are labeled if they fit the width;
+/// else each column is a letter for its main activity. With more than 64 ranks, shows the first and
+/// last. Requires a table without problems.
 [[nodiscard]] std::string timeline_text(const simulate::PipelineReport& report,
                                         const Terminal& terminal);
 

@@ -1,4 +1,4 @@
-// What a probe of this host measured, for people and as JSON. Any thread.
+// What a probe of this host measured, as text and as JSON. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace trireme::report {
 
 /// `cluster` is the measured host.
 [[nodiscard]] std::string probe_text(const Cluster& cluster, const measure::HostProbe& probe);
-/// The cluster file, with the confidence intervals beside it.
+/// The cluster file, with the confidence intervals added.
 [[nodiscard]] std::string probe_json(const Cluster& cluster, const measure::HostProbe& probe);
 
 }  // namespace trireme::report

@@ -13,7 +13,7 @@ namespace {
 using simulate::NetworkReport;
 using simulate::ScheduleReport;
 
-/// Gathers small pieces into large ones.
+/// Buffers small pieces into large ones.
 class Output {
  public:
   explicit Output(const TextSink& sink) : sink_(sink) {}
@@ -32,7 +32,7 @@ class Output {
   }
 
  private:
-  const TextSink& sink_;  // outlives this, which lives for one call
+  const TextSink& sink_;  // outlives this object, which lives for one call
   std::string text_;
 };
 

@@ -1,4 +1,4 @@
-// A schedule as JSON. Any thread.
+// A schedule as JSON. Callable from any thread.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,11 @@
 
 namespace trireme::report {
 
-/// Takes the next piece of a text.
+/// Receives the next piece of a text.
 using TextSink = std::function<void(std::string_view piece)>;
 
-/// Writes one JSON object, piece by piece: a schedule of millions of messages needs no more memory.
+/// Writes one JSON object, piece by piece, so that a schedule of millions of messages needs no
+/// additional memory.
 void write_schedule_json(const simulate::ScheduleReport& report, const TextSink& sink);
 
 }  // namespace trireme::report

@@ -15,8 +15,7 @@ using simulate::NetworkReport;
 using simulate::ScheduleReport;
 
 constexpr std::size_t kMostSteps = 24;
-constexpr std::size_t kMostListed =
-    12;  ///< messages of one step, where they do not fit into columns
+constexpr std::size_t kMostListed = 12;  ///< messages of one step, if they do not fit into columns
 
 /// "1 MiB in 8 blocks of 128 KiB"
 std::string payload_text(const ScheduleReport& report) {
@@ -51,8 +50,7 @@ std::string headline(const ScheduleReport& report, bool color) {
   return styled(title, Style::Bold, color) + rest + ", " + payload_text(report) + "\n";
 }
 
-/// What the sender's column shows: "3→1", or "3+→1" where the receiver adds it; without the 3 if
-/// there is one block only.
+/// The text of the sender's column: "3→1", or "3+→1" if the receiver adds it; without the 3 if there is only one block.
 std::string cell_text(const Schedule& schedule, const Message& m) {
   const std::string blocks = schedule.blocks == 1 ? "" : simulate::blocks_text(schedule, m.blocks);
   return fmt::format("{}{}→{}", blocks, m.action == Action::Combine ? "+" : "", m.to);
@@ -132,7 +130,7 @@ std::optional<std::string> columns_text(const ScheduleReport& report, std::size_
   return out;
 }
 
-/// A line a step: the first messages of each.
+/// One line per step: the first messages of each.
 std::string list_text(const ScheduleReport& report, std::size_t steps) {
   std::string out;
   for (std::size_t t = 0; t < steps; ++t) {
@@ -223,8 +221,8 @@ std::string network_text(const NetworkReport& network) {
                                    plural(conflicts, "step"), worst));
 }
 
-/// " = FORMULA", " ≈ FORMULA" where blocks of unequal size make a small difference, or nothing where the formula does
-/// not apply: links of several speeds, vectors shorter than their blocks.
+/// " = FORMULA", " ≈ FORMULA" if blocks of unequal size make a small difference, or nothing if the formula does not
+/// apply: links of several speeds, vectors shorter than their blocks.
 std::string formula_note(const ScheduleReport& report) {
   if (!report.formula_seconds) {
     return {};

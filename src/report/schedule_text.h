@@ -1,4 +1,4 @@
-// A schedule for people. Any thread.
+// A schedule as text. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme::report {
 
-/// The steps with the ranks across, then what they cost. Large schedules are shown in part.
+/// The steps with the ranks across, then their cost. Large schedules are abbreviated.
 [[nodiscard]] std::string schedule_text(const simulate::ScheduleReport& report,
                                         const Terminal& terminal);
 

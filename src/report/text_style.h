@@ -1,4 +1,4 @@
-// Text for a terminal: styles and columns. Any thread.
+// Text for a terminal: styles and columns. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace trireme::report {
 
-/// What a terminal can show.
+/// The capabilities of a terminal.
 struct Terminal {
   bool color = false;
   int width = 100;  ///< columns; 100 if the output is not a terminal
@@ -20,7 +20,7 @@ enum class Style { Bold, Dim, Good, Bad };
 /// Columns that UTF-8 text takes: one for each character that is not a continuation byte.
 [[nodiscard]] int display_width(std::string_view text);
 
-/// The text, filled with spaces to `width` columns on its right (or on its left).
+/// The text, padded with spaces to `width` columns on the right (or on the left).
 [[nodiscard]] std::string padded(std::string_view text, int width);
 [[nodiscard]] std::string right_aligned(std::string_view text, int width);
 

@@ -1,4 +1,4 @@
-// Small pieces of text that reports share. Any thread.
+// Small pieces of text shared by reports. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace trireme::report {
 /// "12.5 %" for 0.125.
 [[nodiscard]] std::string percent(double share);
 
-/// One line of a summary: the label in a column of its own, then the text.
+/// One line of a summary: the label in its own column, then the text.
 [[nodiscard]] std::string summary_line(std::string_view label, std::string_view text);
 
 /// In a legend.

@@ -1,5 +1,5 @@
-// Blocks along a dimension that is not the outermost are not in one piece: they are put together in scratch
-// before they are sent, or taken apart after they came.
+// Blocks along a dimension that is not the outermost are not contiguous: they are packed in scratch before they are
+// sent, or unpacked after they are received.
 #include "runtime/exchange.h"
 
 #include <cstring>
@@ -18,7 +18,7 @@ Signature signature_of(const KernelRequest& request) {
   return {.op = request.op, .inputs = request.inputs, .attributes = &request.attributes};
 }
 
-/// A tensor seen as [outer, size, inner] around one dimension; inner is in bytes.
+/// A tensor viewed as [outer, size, inner] around one dimension; inner is in bytes.
 struct Around {
   std::int64_t outer = 1;
   std::int64_t size = 1;
@@ -33,7 +33,7 @@ struct Around {
   }
 };
 
-/// Copies columns [begin, begin + length) of `whole` to or from a block of their own.
+/// Copies columns [begin, begin + length) of `whole` to or from a contiguous block.
 void copy_out_block(const std::byte* whole, const Around& a, const Stretch& block, std::byte* to) {
   const std::int64_t run = block.length * a.inner;
   for (std::int64_t o = 0; o < a.outer; ++o) {
@@ -59,7 +59,7 @@ std::vector<Stretch> blocks_of(std::int64_t size, std::int64_t unit, std::int64_
   return blocks;
 }
 
-/// Elements of each block, where one step along the dimension has so many.
+/// Elements of each block, given the number per step along the dimension.
 std::vector<std::int64_t> counts_of(const std::vector<Stretch>& blocks, std::int64_t elements) {
   std::vector<std::int64_t> counts;
   counts.reserve(blocks.size());
@@ -80,7 +80,7 @@ std::span<std::byte> bytes_at(std::byte* data, const TensorType& type) {
   return {data, static_cast<std::size_t>(size_of(type).count)};
 }
 
-/// What collectives have in common.
+/// Shared by all collectives.
 class Collective : public Exchange {
  public:
   Collective(const KernelRequest& request, const KernelMemory& memory, Communicator& communicator)

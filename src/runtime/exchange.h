@@ -1,5 +1,4 @@
-// An exchange with other ranks, made ready for operands at fixed places in this host's memory. One thread at a
-// time.
+// A communication op, prepared for operands at fixed addresses in this host's memory. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -16,13 +15,13 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Begins it; goes on by itself. The operands stay as they are until finish().
+  /// Starts it; it proceeds in the background. Do not touch the operands until finish().
   virtual void start() = 0;
-  /// Returns when the result is there. Throws CommError.
+  /// Returns when the result is ready. Throws CommError.
   virtual void finish() = 0;
 };
 
-/// Throws Error(Usage) if the op is no exchange.
+/// Throws Error(Usage) if the op does not communicate.
 [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const KernelRequest& request,
                                                       const KernelMemory& memory,
                                                       Communicator& communicator);

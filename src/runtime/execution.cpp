@@ -46,7 +46,7 @@ Work work_of(const Program& program, const Instruction& instruction) {
   return instruction.op->work(signature_of(program, instruction));
 }
 
-/// Puts what a step does into a trace. Exchanges that go on at the same time are on tracks of their own.
+/// Records a step in a trace. Concurrent communication ops are on separate tracks.
 class Recorder {
  public:
   Recorder(Trace& trace, int rank, std::size_t instructions)
@@ -75,7 +75,7 @@ class Recorder {
   }
   void end_exchange(std::size_t number, const Instruction& instruction, double bytes) {
     std::vector<TraceArg> args{{"bytes", bytes}};
-    for (const auto& [key, value] : instruction.attributes) {  // between whom, how reduced, …
+    for (const auto& [key, value] : instruction.attributes) {  // group, reduction, …
       std::visit(
           [&, &name = key](const auto& is) {
             if constexpr (std::is_constructible_v<decltype(TraceArg::value), decltype(is)>) {
@@ -230,7 +230,7 @@ void Execution::run(Trace* trace) {
   device_.synchronize();
 }
 
-/// The same, with a look at the clock before and after everything.
+/// The same, reading the clock before and after everything.
 void Execution::run_traced(Trace& trace) {
   Recorder recorder(trace, rank_, exchanges_.size());
   const auto finish = [&](std::size_t e) {

@@ -1,4 +1,4 @@
-// The step that looks at everything it computes.
+// The step that checks everything it computes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -56,7 +56,7 @@ std::optional<Found> find_in(std::span<const std::byte> bytes, DType dtype) {
   }
 }
 
-/// Where an element is: 17 of [2,3,4] is at [1,1,1].
+/// The coordinates of an element: 17 of [2,3,4] is at [1,1,1].
 std::vector<std::int64_t> place_of(std::int64_t element, const Shape& shape) {
   std::vector<std::int64_t> place;
   for (const std::int64_t stride : shape.strides()) {
@@ -90,7 +90,7 @@ std::string instruction_text(const Instruction& instruction, const Program& prog
                      instruction.block < 0 ? "" : fmt::format(", block {}", instruction.block));
 }
 
-/// "nan", with whatever sign; "inf", "-inf".
+/// "nan", whatever its sign; "inf", "-inf".
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
@@ -146,7 +146,7 @@ std::optional<NonFinite> Execution::find_non_finite_leaf() {
 
 std::optional<NonFinite> Execution::run_checked() {
   std::optional<NonFinite> first = find_non_finite_leaf();
-  // Others may wait for this rank's exchanges: with such, it goes on to the end.
+  // Other ranks may wait for this rank's communication: if there is any, continues to the end.
   const bool alone =
       std::ranges::none_of(exchanges_, [](const auto& one) { return one != nullptr; });
   for (std::size_t i = 0; i < kernels_.size() && !(first && alone); ++i) {

@@ -10,7 +10,7 @@ Algorithm winner(Selector& selector, Selector::Query query, std::int64_t bytes) 
   return selector.rank(query).front().algorithm;
 }
 
-/// All changes of the winner in (low, high], by halving: where the ends differ there is at least
+/// All changes of the winner in (low, high], by bisection: if the ends differ there is at least
 /// one.
 void find_flips(Selector& selector, const Selector::Query& query, std::int64_t low,
                 std::int64_t high, std::vector<Flip>& flips) {

@@ -1,4 +1,4 @@
-// All algorithms of one operation over a range of sizes: who is fastest where, and at which byte
+// All algorithms of one operation over a range of sizes: which is fastest where, and at which size
 // that changes.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Comparison {
   Rank ranks = 1;
   Rank root = 0;
   CostModel costs;
-  std::vector<ComparisonRow> rows;  ///< by rising size
-  std::vector<Flip> flips;          ///< by rising size; exact to the byte
+  std::vector<ComparisonRow> rows;  ///< by increasing size
+  std::vector<Flip> flips;          ///< by increasing size; exact to the byte
 };
 
 /// Ranks all algorithms at each of the sizes and finds where the winner changes between them.

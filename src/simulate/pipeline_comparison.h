@@ -1,4 +1,4 @@
-// Every schedule of the catalog on the same model. Any thread.
+// Every schedule of the catalog on the same model. Callable from any thread.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
-// The facts of one pipeline table, computed once and shown as text, JSON, picture or trace. Any
-// thread.
+// The facts of one pipeline table, computed once and shown as text, JSON, picture or trace. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +32,8 @@ struct PipelineReport {
                                                   const PipelineOptions& options,
                                                   const PipelineDurations& of_a_rank);
 
-/// Which of its rank's stages a task is of: 0 for the first, counted copy by copy. Where a rank has
-/// one stage only it is always 0.
+/// Which of its rank's stages a task belongs to: 0 for the first, counted copy by copy. Always 0 if a rank has only one
+/// stage.
 [[nodiscard]] int chunk_of(const PipelineTable& table, const PipelineTask& task);
 /// The largest number of stages that a rank has.
 [[nodiscard]] int most_chunks(const PipelineTable& table);

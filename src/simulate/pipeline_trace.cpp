@@ -7,7 +7,7 @@
 namespace trireme::simulate {
 namespace {
 
-constexpr double kUnit = 1e-3;  ///< seconds of a unit of time
+constexpr double kUnit = 1e-3;  ///< seconds per unit of time
 
 Trace::Span make_span(const PipelineTask& task, const PipelineTiming::Span& span, TrackId track) {
   Trace::Span out;
@@ -21,7 +21,7 @@ Trace::Span make_span(const PipelineTask& task, const PipelineTiming::Span& span
   return out;
 }
 
-/// One counter a rank: the activations it keeps, in those of one stage.
+/// One counter per rank: the activations it keeps, in units of one stage.
 void add_activations(const PipelineReport& report, std::size_t rank, TrackId track, Trace& trace) {
   int kept = 0;
   for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {

@@ -1,4 +1,4 @@
-// A timed pipeline as a predicted Trace. Any thread.
+// A timed pipeline as a predicted Trace. Callable from any thread.
 #pragma once
 
 #include "simulate/pipeline_report.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::simulate {
 
-/// Each rank a process with its tasks as spans, arrows for messages, and its activations as a
+/// Each rank is a process with its tasks as spans, arrows for messages, and its activations as a
 /// counter; one unit of time is a millisecond. Requires a table without problems.
 [[nodiscard]] Trace pipeline_trace(const PipelineReport& report);
 

@@ -9,7 +9,7 @@
 namespace trireme::simulate {
 namespace {
 
-/// Past this many messages a schedule is not verified.
+/// A schedule with more messages than this is not verified.
 constexpr std::int64_t kMostFollowed = 2'000'000;
 
 bool is_followable(const Schedule& schedule, const Traffic& traffic) {

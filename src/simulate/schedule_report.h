@@ -1,4 +1,5 @@
-// The facts of one schedule, computed once and shown as text, JSON or a trace. Any thread.
+// The facts of one schedule, computed once and shown as text, JSON or a trace. Callable from any
+// thread.
 #pragma once
 
 #include <optional>
@@ -26,12 +27,12 @@ struct ScheduleReport {
   Timing timing;
   Traffic traffic;
   Seconds lower_bound;
-  std::optional<Verdict> verdict;       ///< nothing where it is too large to verify
-  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to verify
+  std::optional<Verdict> verdict;       ///< nothing if it is too large to verify
+  std::optional<Block> scratch_blocks;  ///< nothing if it is too large to verify
   std::string formula;                  ///< "" for a schedule that is not from the catalog
   std::optional<Seconds>
-      formula_seconds;  ///< what the formula gives, for blocks of equal size and equal links
-  std::string reason;   ///< why this algorithm, where it was chosen
+      formula_seconds;  ///< the result of the formula, for equal blocks and equal links
+  std::string reason;   ///< why this algorithm, if it was chosen
   std::optional<NetworkReport> network;
 };
 
@@ -53,11 +54,11 @@ struct ScheduleRecipe {
 [[nodiscard]] ScheduleReport make_schedule_report(const ScheduleRecipe& recipe,
                                                   const Payload& payload, const CostModel& costs);
 
-/// Times the schedule link by link; every link costs what the innermost level of the report costs.
+/// Times the schedule link by link; every link has the costs of the report's innermost level.
 [[nodiscard]] NetworkReport make_network_report(const ScheduleReport& report, Topology topology,
                                                 Switching switching);
 
-/// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message for a person.
+/// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message, for display.
 [[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);
 
 }  // namespace trireme::simulate

@@ -7,7 +7,7 @@
 namespace trireme::simulate {
 namespace {
 
-/// Fills a trace step by step. A port that has several messages in a step does them one after
+/// Fills a trace step by step. A port that has several messages in a step handles them one after
 /// another.
 class Tracer {
  public:

@@ -6,8 +6,8 @@
 
 namespace trireme::simulate {
 
-/// Each rank a process with a track for its sends and one for its receives, each message a span on
-/// both with an arrow between; ranks keep step, so a rank that is early shows a gap.
+/// Each rank is a process with a track for its sends and one for its receives, each message a span
+/// on both with an arrow between; ranks run in lock step, so a rank that is early shows a gap.
 [[nodiscard]] Trace predicted_trace(const ScheduleReport& report);
 
 }  // namespace trireme::simulate

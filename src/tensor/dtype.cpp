@@ -55,7 +55,7 @@ std::uint32_t magnitude_to_f16(std::uint32_t magnitude) {
   constexpr std::uint32_t kRebias = (127U - 15U) << 23;
   constexpr std::uint32_t kInfinity = 0x7c00;
   if (magnitude >= kSmallestNormal) {
-    // A carry out of the fraction rightly lands in the exponent, up to and including infinity.
+    // A carry out of the fraction correctly lands in the exponent, up to and including infinity.
     return std::min(shift_to_nearest_even(magnitude - kRebias, 13), kInfinity);
   }
   if (magnitude <= kHalfSmallest) {

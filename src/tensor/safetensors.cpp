@@ -34,7 +34,7 @@ std::string range_text(const HeaderEntry& entry) {
   return fmt::format("data_offsets [{},{}]", entry.begin, entry.end);
 }
 
-/// The header's text; the data begins behind it.
+/// The header's text; the data follows it.
 std::string_view header_of(std::span<const std::byte> file, std::string_view what) {
   if (file.size() < kLengthBytes) {
     fail(what, fmt::format("has {} bytes; the length of the header alone takes {}", file.size(),
@@ -76,7 +76,7 @@ void check_size(const HeaderEntry& entry, std::uint64_t data_bytes, std::string_
   }
 }
 
-/// In the order of their data, which must be all of the data.
+/// In the order of their data, which they must cover completely.
 void check_ranges(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes,
                   std::string_view what) {
   std::ranges::stable_sort(entries, {},

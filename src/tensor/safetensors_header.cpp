@@ -1,5 +1,4 @@
-// The parser calls the reader for every token, so that a header of a hundred megabytes never becomes a
-// tree of values.
+// A SAX parser, so that a header of a hundred megabytes never becomes a tree of values.
 #include "tensor/safetensors_header.h"
 
 #include <optional>
@@ -173,7 +172,7 @@ class HeaderReader : public nlohmann::json_sax<PlainJson> {
 
   [[nodiscard]] Shape make_shape() const {
     try {
-      // A dimension of 64 bits comes out negative and is refused as such.
+      // A 64-bit dimension becomes negative and is rejected as such.
       return Shape(std::vector<std::int64_t>(shape_->begin(), shape_->end()));
     } catch (const Error&) {
       fail("its shape has more elements than 63 bits can count");

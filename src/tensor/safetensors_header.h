@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file, read strictly. Any thread.
+// The JSON header of a safetensors file, parsed strictly. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// A tensor as the header has it: its range in the data is not checked against anything yet.
+/// A tensor as the header describes it: its data range is not checked yet.
 struct HeaderEntry {
   TensorSpec spec;
   std::uint64_t begin = 0;
@@ -22,8 +22,8 @@ struct SafetensorsHeader {
   TensorMetadata metadata;
 };
 
-/// Throws Error(Input) that begins with `what` and names the tensor. Takes time and memory in proportion
-/// to the text, whatever it holds.
+/// Throws Error(Input) that begins with `what` and names the tensor. Takes time and memory proportional to the text,
+/// whatever it contains.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view text,
                                                          std::string_view what);
 

@@ -1,4 +1,4 @@
-// How the safetensors format names element types. Any thread.
+// How the safetensors format names element types. Callable from any thread.
 #pragma once
 
 #include <algorithm>

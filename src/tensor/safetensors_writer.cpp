@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// So that the data begins where every element type may begin.
+/// Aligns the data for every element type.
 constexpr std::size_t kHeaderAlignment = 8;
 
 [[noreturn]] void fail(const std::string& name, const std::string& problem) {

@@ -1,4 +1,4 @@
-// The words of the trace file that its writer and its reader share. Any thread.
+// The keywords shared by the writer and the reader of trace files. Callable from any thread.
 #pragma once
 
 #include <cstdint>

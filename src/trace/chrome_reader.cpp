@@ -1,5 +1,5 @@
-// Reads back what chrome_writer.cpp writes. The parser calls the reader for every token, so that a
-// large file never becomes a tree of values, and numbers come as text, so that times stay exact.
+// Parses what chrome_writer.cpp writes. A SAX parser, so that a large file never becomes a tree of
+// values; numbers arrive as text, so that times stay exact.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kWhat = "trace";
 
-/// One event of the file, as it stands there: its fields by name, numbers as text.
+/// One raw event of the file: its fields by name, numbers as text.
 class Event {
  public:
   enum class Type { Number, Text };
@@ -57,7 +57,7 @@ class Event {
     return *value;
   }
 
-  /// The one entry that "args" must have, of type T.
+  /// The single entry that "args" must have, of type T.
   template <class T>
   [[nodiscard]] const T& only_arg(std::string_view key) const {
     const T* value =
@@ -101,7 +101,7 @@ class Event {
   std::vector<TraceArg> args_;
 };
 
-/// Puts a trace together, event by event.
+/// Builds a trace, event by event.
 class Builder {
  public:
   Trace trace;
@@ -208,7 +208,7 @@ class Builder {
   bool flow_open_ = false;
 };
 
-/// Follows the tokens through the few places of the file where anything may stand.
+/// Tracks the position in the file's structure, token by token.
 class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   Trace finish() {

@@ -1,8 +1,8 @@
-// Writes a trace in Chrome's trace event format, text appended to text: a million spans take no
-// tree of values.
+// Writes a trace in Chrome's trace event format by appending text: a million spans need no tree of
+// values.
 //
-// Process and thread numbers start at 1, because viewers give number 0 a meaning of its own. A
-// thread's number is its track's index plus one; a process's number is that of its first track.
+// Process and thread numbers start at 1, because viewers treat number 0 specially. A thread's
+// number is its track's index plus one; a process's number is that of its first track.
 #include <algorithm>
 #include <unordered_map>
 
@@ -52,7 +52,7 @@ class Writer {
     out_ += "},\n\"traceEvents\":[";
   }
 
-  /// Starts an event, after the comma that ends the one before.
+  /// Starts an event, after the comma that ends the previous one.
   void begin(std::string_view phase, TrackId track) {
     out_ += first_ ? "\n" : ",\n";
     first_ = false;

@@ -26,8 +26,8 @@ double end_of(const Trace::Span& span) {
   return span.start.count + span.duration.count;
 }
 
-/// Two moments this close are the same: the ends of spans are sums of doubles, and nothing measures
-/// picoseconds.
+/// Two moments this close count as equal: the ends of spans are sums of doubles, and nothing
+/// measures picoseconds.
 double slack(double moment) {
   return std::max(1e-12, 4 * std::numeric_limits<double>::epsilon() * moment);
 }

@@ -1,4 +1,4 @@
-// The gradient of every op against central differences, in f64 (issue's bar: relative error below 1e-5).
+// The gradient of every op against central differences, in f64 (relative error below 1e-5).
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr double kStep = 1e-5;
 constexpr double kRelative = 1e-5;
 
-/// The op's results, each multiplied by fixed weights and summed: a scalar that feels every element.
+/// The op's results, each multiplied by fixed weights and summed: a scalar that depends on every element.
 struct Probe {
   Graph graph{};
   ValueId loss{};
@@ -104,7 +104,7 @@ TEST(Gradients, AgreeWithCentralDifferences) {
   EXPECT_GT(checked, 50);
 }
 
-// Differences cannot find it, as they are smaller than what bf16 resolves.
+// Finite differences cannot check it: they are smaller than the resolution of bf16.
 TEST(Gradients, OfACastAreCastBack) {
   const Graph graph = parse_graph(
       "graph g {\n parameter %w: f32[2]\n %c: bf16[2] = cast(%w) to=\"bf16\"\n"

@@ -8,7 +8,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-/// a[m,k] b[k,n], either of them given as its transpose.
+/// a[m,k] b[k,n], either of them possibly given as its transpose.
 struct Product {
   std::size_t m = 0;
   std::size_t k = 0;

@@ -1,5 +1,5 @@
-// The two-layer network relu(X W1) W2 with the mean of squared errors, worked out by hand in double: what
-// graphs of it are compared with.
+// The two-layer network relu(X W1) W2 with the mean squared error, hand-written in double: the reference for graphs of
+// it.
 #pragma once
 
 #include <cstdint>

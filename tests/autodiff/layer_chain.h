@@ -1,4 +1,4 @@
-// Chains of layers with their gradients, one block each: what recomputation is tried on.
+// Chains of layers with their gradients, one block each: test models for recomputation.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct ChainOptions {
   std::vector<std::string> between{};
   int products_per_block = 1;
   bool gradient_of_input = false;
-  bool residual = false;  ///< the result of a block is added to its input; wants equal widths
+  bool residual = false;  ///< adds a block's input to its result; requires equal widths
 };
 
 struct Chain {
-  Graph graph{};  ///< with outputs loss and d_x (if asked for), d_w0, d_w1, …
+  Graph graph{};  ///< with outputs loss and d_x (if requested), d_w0, d_w1, …
   Leaves leaves{};
 };
 

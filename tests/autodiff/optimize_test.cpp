@@ -1,4 +1,4 @@
-// Passes by text: a small graph before and after.
+// Passes as text: a small graph before and after.
 #include "trireme/optimize.h"
 
 #include <numeric>
@@ -116,7 +116,7 @@ TEST(FuseElementwise, MakesOneNodeOfAGroup) {
 )text");
 }
 
-// %b is read by the backward, %d is an output, %s has another shape, %n an own block.
+// %b is read by the backward, %d is an output, %s has another shape, %n is in another block.
 TEST(FuseElementwise, LeavesAloneWhatIsReadFromOutside) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
@@ -150,7 +150,7 @@ TEST(FuseElementwise, LeavesAloneWhatIsReadFromOutside) {
 )text");
 }
 
-// The gather is for block 1; it is begun while block 0 computes, and does not come between its nodes.
+// The gather is for block 1; it starts while block 0 computes, and does not separate its nodes.
 TEST(FuseElementwise, GoesOnPastAGatherThatIsBegunEarly) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]

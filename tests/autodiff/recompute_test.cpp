@@ -108,9 +108,9 @@ double forward_products(const ChainOptions& options) {
   return sum;
 }
 
-// Every product is needed again, as relu's backward reads it. With the gradient of the input the backward is
-// two forwards F, and all together are 4 F for a model's 3 F. Without it the first layer's share F1 is
-// missing in both: (4 F - F1) / (3 F - F1).
+// Every product is recomputed, because relu's backward reads it. With the gradient of the input the backward is two
+// forwards F, and the total is 4 F for a model's 3 F. Without it the first layer's share F1 is missing in both:
+// (4 F - F1) / (3 F - F1).
 TEST(Recompute, OfAStackOfProductsCostsAForwardMore) {
   ChainOptions options{.batch = 8, .widths = {16, 32, 8, 24, 4}, .between = {"relu"}};
   const double f = forward_products(options);
@@ -125,8 +125,8 @@ TEST(Recompute, OfAStackOfProductsCostsAForwardMore) {
   EXPECT_EQ(count.model().products / count.hardware().products, 0.75);
 }
 
-// The last product of a block is not needed again if its result leaves the block: of k equal products
-// k - 1 are, so rho = (k - 1) / k.
+// The last product of a block is not recomputed if its result leaves the block: of k equal products k - 1 are, so rho =
+// (k - 1) / k.
 TEST(Recompute, MfuOverHfuIsThreeOverThreePlusRho) {
   for (const int per_block : {1, 2, 3, 4, 6}) {
     const ChainOptions options{.widths = std::vector<std::int64_t>(13, 8),
@@ -139,7 +139,7 @@ TEST(Recompute, MfuOverHfuIsThreeOverThreePlusRho) {
   }
 }
 
-/// The least FLOPs within the budget over all 3^n choices, each carried out.
+/// The least FLOPs within the budget over all 3^n choices, each executed.
 class BruteForce {
  public:
   explicit BruteForce(const Graph& graph, int blocks) {
@@ -211,8 +211,8 @@ TEST(RecomputePlan, IsTheBestOfAll) {
   }
 }
 
-// %a is kept as soon as one of the blocks is computed again, and once if both are: 32 bytes instead of the
-// 64 of %b and %d. The 4 of the loss, which the update looks at, come on top.
+// %a is kept as soon as one of the blocks is recomputed, and only once if both are: 32 bytes instead of the 64 of %b
+// and %d. Plus the 4 of the loss, which the update reads.
 TEST(RecomputePlan, CountsAValueBetweenTwoBlocksOnce) {
   const Graph forward = parse_graph(R"(graph g {
   input %x: f32[8]

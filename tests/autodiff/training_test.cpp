@@ -1,4 +1,4 @@
-// Training steps by graph against loops written by hand in double.
+// Training steps as graphs against hand-written loops in double.
 #include "trireme/training.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ constexpr double kRate = 0.05;
 constexpr int kSteps = 25;
 constexpr double kTolerance = 1e-12;
 
-/// Runs one step, takes over the updates, and returns an output.
+/// Runs one step, applies the updates, and returns an output.
 class Stepper {
  public:
   Stepper(Graph graph, Leaves leaves) : graph_(std::move(graph)), leaves_(std::move(leaves)) {
@@ -50,7 +50,7 @@ class Stepper {
   std::vector<Dense> values_;
 };
 
-/// One number of a parameter with its state, and a rule that moves it.
+/// One element of a parameter with its state, and an update rule.
 struct Cell {
   double p = 0;
   double m = 0;
@@ -58,7 +58,7 @@ struct Cell {
 };
 using Rule = std::function<void(Cell&, double gradient, int step)>;
 
-/// The loop by hand.
+/// The hand-written loop.
 class Loop {
  public:
   explicit Loop(Rule rule) : rule_(std::move(rule)), leaves_(mlp_leaves(kSizes)) {}
@@ -195,7 +195,7 @@ TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
   }
 }
 
-/// The loss may overflow where its gradient, here 1, does not.
+/// The loss may overflow even if its gradient, here 1, does not.
 TEST(Training, LeavesEverythingAsItWasIfTheLossIsNotFinite) {
   const Graph graph = make_training_graph(parse_graph(R"(graph g {
     input %x: f64[]
@@ -263,7 +263,7 @@ TEST(Training, ParametersInF32HaveNoMasterCopy) {
   }
 }
 
-/// Steps of 1/4096 are lost in bf16, which rounds 1 - 1/4096 to 1; of 64 of them the copy makes 1/64.
+/// Steps of 1/4096 are lost in bf16, which rounds 1 - 1/4096 to 1; 64 of them add up to 1/64 in the master copy.
 TEST(Training, TinyUpdatesDoNotVanishWithAMasterCopy) {
   const std::string forward = R"(graph g {
     parameter %w: bf16[]
@@ -302,7 +302,7 @@ TEST(Training, TakesInputsThatTheForwardHas) {
   (void)builder.input("step", {DType::I64, {}});
   const Graph graph = make_training_graph(builder.finish());
   EXPECT_EQ(graph.value(graph.find("step")).origin, Origin::Input);
-  EXPECT_THROW((void)graph.find("step.1"), Error) << "there are two";
+  EXPECT_THROW((void)graph.find("step.1"), Error) << "duplicate step input";
   graph.verify();
 }
 

@@ -82,7 +82,7 @@ Dense dense_of(const TensorType& type, const HostBuffer& buffer) {
   return values;
 }
 
-/// How far results may be off, relative to the largest number around: some units in the last place.
+/// The tolerance relative to the largest operand or result: some units in the last place.
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::F32:
@@ -137,7 +137,7 @@ void check_graph(const OpCase& c, DType real, const Graph& graph, Device& device
     for (const double element : right.data) {
       largest = std::isfinite(element) ? std::max(largest, std::abs(element)) : largest;
     }
-    // What goes in has been rounded too: results of f32 statistics over bf16 inputs are as good as those.
+    // The inputs were rounded, too: results of f32 statistics over bf16 inputs are only as accurate as those.
     const double allowed =
         std::max(tolerance(type.dtype), is_float(type.dtype) ? tolerance(real) / 10 : 0) * largest;
     for (std::size_t i = 0; i < right.data.size(); ++i) {
@@ -176,7 +176,7 @@ TEST_P(CpuKernels, AgreeBeyondTheirBlocks) {
   }
 }
 
-/// The reference, which takes no scratch memory, would compute them in f64 by one thread, and allocate in the step.
+/// The reference, which takes no scratch memory, would compute them in f64 on one thread, and allocate in the step.
 TEST_P(CpuKernels, LeaveNoProductAndNoTableToTheReference) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 2, .pinned = false});
   std::vector<OpCase> cases;

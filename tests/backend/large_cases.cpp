@@ -102,7 +102,7 @@ std::vector<OpCase> rows() {
     return OpCase{"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
   };
   return {
-      // Letters that lie apart, or in another order.
+      // Letters that are not adjacent, or in another order.
       einsum("bhtd,hdc->btc", {2, 3, 9, 8}, {3, 8, 17}),
       einsum("akb,kcb->bca", {5, 17, 3}, {17, 9, 3}),
       einsum("xzky,kwz->zywx", {4, 3, 17, 5}, {17, 6, 3}),
@@ -123,7 +123,7 @@ std::vector<OpCase> rows() {
       {"reduce_sum", {{{70, 130}}}, {{"axes", Numbers{0}}}},
       {"attention", {q, k, k}},
       {"attention", {q, k, k}, {{"start", Numbers{20}}}},
-      {"attention", {q, k, k}, {{"start", Numbers{-40}}}},  // many see none
+      {"attention", {q, k, k}, {{"start", Numbers{-40}}}},  // many queries see no key
       {"attention_merge", {q, statistic({2, 4, 70}, 3, 5), q, statistic({2, 4, 70}, 3, 9)}},
       {"attention_backward",
        {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)},

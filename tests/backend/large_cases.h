@@ -1,4 +1,4 @@
-// Cases beyond the blocks, tiles and strips of kernels; op_cases.h has small ones.
+// Cases larger than the blocks, tiles and strips of kernels; op_cases.h has small ones.
 #pragma once
 
 #include "graph/op_cases.h"

@@ -1,4 +1,4 @@
-// Steps that look for what is not finite: where it began, and that nothing was lost.
+// Steps that search for values that are not finite: the origin is reported, and nothing is lost.
 #include <cmath>
 #include <limits>
 
@@ -59,7 +59,7 @@ class FirstStep {
   Execution execution_;
 };
 
-/// No op of these models makes infinities on purpose, so that what is found is what went wrong.
+/// No op of these models produces infinities on purpose, so every finding is a real problem.
 TEST(RunChecked, IsTheStepWhereAllIsFinite) {
   for (const char* name : {"gpt-nano", "llama-tiny", "switch-mini"}) {
     const std::unique_ptr<Device> device = one_thread();
@@ -86,7 +86,8 @@ TEST(RunChecked, NamesTheParameterThatHadIt) {
             "the parameter %wte.weight f32[256,64], whose [3,7] is nan");
 }
 
-/// 3e38 is a number of f32; its products are not. The infinity goes on to everything behind it.
+/// 3e38 is representable in f32; its products are not. The infinity propagates to everything after
+/// it.
 TEST(RunChecked, NamesTheFirstNodeOfAll) {
   const std::unique_ptr<Device> device = one_thread();
   FirstStep step(preset_model("gpt-nano"), *device);
@@ -107,7 +108,7 @@ TEST(RunChecked, NamesTheFirstNodeOfAll) {
   EXPECT_NE(text.find("inf"), std::string::npos) << text;
 }
 
-/// The root of 0 is 0; its slope is not finite.
+/// The square root of 0 is 0; its derivative is not finite.
 constexpr std::string_view kRoot = R"(graph g {
   parameter %w: f32[3]
   %root: f32[3] = sqrt(%w) @block(4)

@@ -1,4 +1,4 @@
-// Whole training steps on the CPU: in place, and the same as the references.
+// Whole training steps on the CPU: in place, and equal to the references.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -51,7 +51,7 @@ TEST(TrainingStep, UpdatesInPlace) {
   }
 }
 
-/// Runs steps on a device; the parameters afterwards.
+/// Runs steps on a device; returns the parameters afterwards.
 class Training {
  public:
   Training(const Model& model, const Graph& graph, Device& device)

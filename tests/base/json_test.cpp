@@ -92,7 +92,7 @@ TEST(AppendJsonString, ReadsBackAsItWas) {
   }
 }
 
-/// Any bytes at all give valid JSON, and valid UTF-8 comes back unchanged: our idea of UTF-8 is the
+/// Any bytes give valid JSON, and valid UTF-8 comes back unchanged: our definition of UTF-8 is the
 /// parser's.
 TEST(AppendJsonString, AgreesWithTheParserOnUtf8ForRandomBytes) {
   std::mt19937 random(7);

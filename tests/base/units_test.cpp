@@ -20,7 +20,7 @@ TEST(Bytes, ReadsBinaryAndDecimalUnits) {
 
 TEST(Bytes, IsExactForEveryInteger) {
   EXPECT_EQ(parse_bytes("9007199254740993").count,
-            9007199254740993);  // 2^53 + 1: no double holds it
+            9007199254740993);  // 2^53 + 1: not representable as a double
 }
 
 TEST(Bytes, RefusesWhatIsNotASizeAndSaysWhy) {

@@ -72,7 +72,7 @@ TEST(MessageCost, GoesStraightBetweenItsPoints) {
   EXPECT_EQ(cost.at({10}), cost.points[0]);
   EXPECT_EQ(cost.at({15}), (MessagePoint{{15}, {2}, {3.5}}));
   EXPECT_EQ(cost.at({40}), cost.points[2]);
-  EXPECT_EQ(cost.at({80}), (MessagePoint{{80}, {6}, {8}}));  // as between the last two
+  EXPECT_EQ(cost.at({80}), (MessagePoint{{80}, {6}, {8}}));  // extrapolated from the last two
   EXPECT_EQ(cost.at({0}), (MessagePoint{{0}, {1}, {2}}));    // as the shortest
 }
 

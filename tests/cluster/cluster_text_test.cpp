@@ -180,7 +180,7 @@ TEST(ClusterText, ErrorsNameTheFieldOrTheLine) {
             "cluster: unknown field 'device.peak_flops_per_second.bf1'; did you mean 'bf16'?");
 }
 
-/// Whatever bytes arrive: a verified cluster or an Error, nothing else.
+/// Any input gives either a verified cluster or an Error.
 TEST(ClusterText, SurvivesDamagedDocuments) {
   const std::string good = to_text(cluster_preset("dgx-h100:2"));
   std::mt19937 random(5);

@@ -42,7 +42,8 @@ TEST(Mesh, CoordinatesAndRanksUndoEachOther) {
   }
 }
 
-/// The group holds every index of the axis once, in order, and everything else stays as it is.
+/// The group contains every index of the axis once, in order, and all other coordinates are the
+/// same.
 void expect_group_varies_one_axis(const Mesh& mesh, std::size_t axis,
                                   const std::vector<int>& group) {
   ASSERT_EQ(group.size(), static_cast<std::size_t>(mesh.axes()[axis].size));

@@ -15,8 +15,7 @@ Payload even_payload(const Schedule& schedule) {
   return {8 * (schedule.layout == Layout::Pairs ? schedule.ranks : schedule.blocks)};
 }
 
-// C19 to C25, C29, C30, C35 to C37, sections 2.3 to 2.5: the schedule, timed, costs what its
-// formula says.
+// The simulated time of a schedule equals its formula.
 TEST(Formula, IsTheTimeOfTheScheduleForEveryRankCountAndRoot) {
   for_every_schedule(1, 33, [](const Case& c, const Schedule& schedule) {
     const Payload payload = even_payload(schedule);
@@ -31,7 +30,7 @@ TEST(Formula, IsTheTimeOfTheScheduleForEveryRankCountAndRoot) {
   });
 }
 
-// C43: inside the nodes over fast links, between them over slow ones.
+// Inside the nodes over fast links, between them over slow ones.
 TEST(Formula, OfTwoLevelsIsTheTimeOnTwoLevels) {
   for_every_schedule(2, 24, [](const Case& c, const Schedule& schedule) {
     if (c.algorithm != Algorithm::TwoLevel || c.operation == Operation::Barrier) {
@@ -52,8 +51,7 @@ TEST(Formula, NeverBeatsTheLowerBound) {
     const Formula cost = formula(c.operation, c.algorithm, c.options);
     const Terms all = cost.inner + cost.outer;
     const Terms bound = lower_bound(c.operation, c.options.ranks);
-    for (const double bytes :
-         {0.0, 100.0, 1e4, 1e9}) {  // and not their sum, which times are compared with
+    for (const double bytes : {0.0, 100.0, 1e4, 1e9}) {  // the sum of the terms is a bound, too
       const double sum =
           lower_bound(c.operation, c.options.ranks, {static_cast<std::int64_t>(bytes)}, kCosts)
               .count;
@@ -61,7 +59,7 @@ TEST(Formula, NeverBeatsTheLowerBound) {
     }
     EXPECT_GE(all.alpha, bound.alpha - 1e-12) << c.text();
     EXPECT_GE(all.gamma, bound.gamma - 1e-12) << c.text();
-    // The bandwidth bound of all-reduce holds only where the computation bound is met as well.
+    // The bandwidth bound of all-reduce holds only if the computation bound is met as well.
     const bool shares_the_work =
         c.operation != Operation::Allreduce || all.gamma <= bound.gamma + 1e-12;
     if (shares_the_work) {
@@ -70,7 +68,7 @@ TEST(Formula, NeverBeatsTheLowerBound) {
   });
 }
 
-// The yardstick holds for the schedules themselves too, whatever the size of their blocks.
+// The bound also holds for the schedules themselves, whatever the size of their blocks.
 TEST(Timing, IsNeverBelowTheLowerBound) {
   for_every_schedule(2, 17, [](const Case& c, const Schedule& schedule) {
     if (c.operation == Operation::Barrier) {
@@ -88,7 +86,7 @@ TEST(Timing, IsNeverBelowTheLowerBound) {
   });
 }
 
-// 2.4, "Optimality ratios to assert".
+// Optimality: the algorithms that reach the lower bounds.
 TEST(Formula, MeetsTheBoundsThatItShould) {
   for (Rank p = 2; p <= 33; ++p) {
     const double rounds = std::ceil(std::log2(p));
@@ -118,7 +116,7 @@ TEST(Formula, MeetsTheBoundsThatItShould) {
   }
 }
 
-// 2.4: uneven blocks in lock step cost what the largest block costs.
+// Uneven blocks in lock step cost as much as the largest block.
 TEST(Timing, OfAnUnevenRingIsThatOfItsLargestBlock) {
   for (const Rank p : {2, 3, 7, 8}) {
     for (const std::int64_t n : {1, p - 1, p + 1, 1000003}) {
@@ -134,14 +132,14 @@ TEST(Timing, OfAnUnevenRingIsThatOfItsLargestBlock) {
   }
 }
 
-// Section 2.1, C17: at n = alpha/beta latency and bandwidth weigh the same.
+// At n = alpha/beta latency and bandwidth have equal weight.
 TEST(Timing, OfOneMessageIsAlphaPlusBytesTimesBeta) {
   const Schedule message = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 2});
   EXPECT_DOUBLE_EQ(time_schedule(message, {1000}, kCosts).seconds.count, 2e-6);
   EXPECT_DOUBLE_EQ(time_schedule(message, {250, 4}, kCosts).seconds.count, 2e-6);
 }
 
-// C13: a collective costs more than a message of the same size; the ring's bandwidth ratio goes to
+// A collective costs more than a message of the same size; the ring's bandwidth ratio approaches
 // 2(p-1)/p.
 TEST(Timing, OfACollectiveIsMoreThanThatOfAMessage) {
   const std::int64_t n = std::int64_t{16} << 30;
@@ -153,8 +151,7 @@ TEST(Timing, OfACollectiveIsMoreThanThatOfAMessage) {
   EXPECT_NEAR(ring / message, 2 * 15.0 / 16, 1e-4);
 }
 
-// C7: reduce-scatter by ring moves less and, past n*, takes less than a reduce followed by a
-// scatter.
+// Reduce-scatter by ring moves less and, past n*, takes less than a reduce followed by a scatter.
 TEST(Timing, RingReduceScatterBeatsReducePlusScatter) {
   const Schedule ring = build(Operation::ReduceScatter, Algorithm::Ring, {.ranks = 8});
   const Schedule tree = build(Operation::ReduceScatter, Algorithm::Mst, {.ranks = 8});
@@ -164,7 +161,7 @@ TEST(Timing, RingReduceScatterBeatsReducePlusScatter) {
   EXPECT_LE(count_traffic(ring, {1 << 20}).bytes_total, count_traffic(tree, {1 << 20}).bytes_total);
 }
 
-// A2: crossing slow links once a node beats a flat ring.
+// Crossing slow links once per node beats a flat ring.
 TEST(Timing, TwoLevelsBeatAFlatRingOverSlowLinks) {
   const CostModel costs{{{4, {1e-6}, {1e-11}}, {0, {5e-6}, {1e-9}}}, {1e-12}};
   const Payload payload{64 << 20};
@@ -177,7 +174,6 @@ TEST(Timing, TwoLevelsBeatAFlatRingOverSlowLinks) {
   EXPECT_DOUBLE_EQ(costs.between(3, 4).alpha.count, 5e-6);
 }
 
-// Section 7 item 4, C12.
 TEST(Traffic, CountsMessagesAsTheDocumentsDo) {
   for (Rank p = 2; p <= 17; ++p) {
     EXPECT_EQ(
@@ -187,16 +183,16 @@ TEST(Traffic, CountsMessagesAsTheDocumentsDo) {
         count_traffic(build(Operation::Allreduce, Algorithm::Ring, {.ranks = p}), {p * 10});
     EXPECT_EQ(ring.messages, 2 * p * (p - 1));
     for (const Bytes sent : ring.sent) {
-      EXPECT_EQ(sent.count, 2 * (p - 1) * 10);  // C32: 2r n
+      EXPECT_EQ(sent.count, 2 * (p - 1) * 10);  // 2r n
     }
     EXPECT_EQ(
         count_traffic(build(Operation::Allreduce, Algorithm::Naive, {.ranks = p}), {1}).messages,
-        p * (p - 1));  // A16
+        p * (p - 1));
   }
 }
 
-// What all ranks do alike is counted and timed in one go; spelling the messages out must give the
-// same.
+// What all ranks do alike is counted and timed at once; writing the messages out must give the same
+// result.
 TEST(Traffic, OfARuleIsThatOfItsMessages) {
   for_every_schedule(2, 9, [](const Case& c, const Schedule& schedule) {
     const Schedule by_hand = spelled_out(schedule);
@@ -215,7 +211,7 @@ TEST(Traffic, OfARuleIsThatOfItsMessages) {
   });
 }
 
-// C34: in a ring every rank sends in every step.
+// In a ring every rank sends in every step.
 TEST(Traffic, KeepsEveryRankOfARingBusy) {
   for (const Rank busy :
        count_traffic(build(Operation::Allreduce, Algorithm::Ring, {.ranks = 9}), {9})
@@ -224,8 +220,8 @@ TEST(Traffic, KeepsEveryRankOfARingBusy) {
   }
 }
 
-// D29: binary tree, K = 7, 15, 10: (K-1) gradients up and (K-1) models down; an inner worker passes
-// on two.
+// Binary tree, K = 7, 15, 10: (K-1) gradients up and (K-1) models down; an inner worker forwards
+// two.
 TEST(Traffic, OfABinaryTreeIsOneGradientUpAndOneModelDown) {
   for (const Rank k : {7, 10, 15}) {
     const Traffic up =

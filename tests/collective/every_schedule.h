@@ -1,4 +1,4 @@
-// Walks over the whole catalogue: every operation, algorithm, number of ranks and root.
+// Iterates over the whole catalogue: every operation, algorithm, number of ranks and root.
 #pragma once
 
 #include <string>

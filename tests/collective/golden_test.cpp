@@ -1,4 +1,4 @@
-// The numbers of the requirements, sections 2.7 to 2.9, and of the items A17, D30 to D33, 2.6.
+// Golden numbers from the literature: costs, crossovers, schedules and traffic totals.
 #include <array>
 #include <cmath>
 
@@ -17,7 +17,7 @@ double simulated(Operation operation, Algorithm algorithm, Rank p, std::int64_t 
   return time_schedule(build(operation, algorithm, {.ranks = p}), {n}, kCosts).seconds.count;
 }
 
-// Section 2.8, from simulated schedules.
+// Costs, from simulated schedules.
 TEST(Golden, Section2_8_Costs) {
   struct Row {
     Rank p;
@@ -86,7 +86,6 @@ std::optional<double> golden_crossover(Operation operation, Rank p) {
                    formula(operation, longer, {.ranks = p}).inner, kCosts);
 }
 
-// Section 2.7.
 TEST(Golden, Section2_7_Crossovers) {
   struct Row {
     Rank p;
@@ -114,8 +113,7 @@ TEST(Golden, Section2_7_Crossovers) {
   EXPECT_LE(golden_crossover(Allgather, 2).value(), 0);
 }
 
-// Section 2.7, "Surprise to keep": the ring wins at every n for p-1 <= 2L (p <= 7 and 9),
-// all-reduce for p <= 3.
+// The ring wins at every n for p-1 <= 2L (p <= 7 and 9), all-reduce for p <= 3.
 TEST(Golden, Section2_7_RingWinsAtEverySizeForFewRanks) {
   for (Rank p = 2; p <= 33; ++p) {
     const bool always = p <= 7 || p == 9;
@@ -138,13 +136,12 @@ std::string pairs(const Schedule& schedule) {
   return out;
 }
 
-// Section 2.9, C18.
 TEST(Golden, Section2_9_MstBroadcastOf9RanksFromRoot1) {
   EXPECT_EQ(pairs(build(Broadcast, Algorithm::Mst, {.ranks = 9, .root = 1})),
             "1>8 | 1>4 8>6 | 1>2 4>3 6>5 8>7 | 1>0 ");
 }
 
-// Section 2.9, C29: step t, rank i sends block i-t to i+1.
+// In step t, rank i sends block i-t to i+1.
 TEST(Golden, Section2_9_RingAllgatherOf9RanksMovesRight) {
   const Schedule schedule = build(Allgather, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
@@ -157,7 +154,7 @@ TEST(Golden, Section2_9_RingAllgatherOf9RanksMovesRight) {
   }
 }
 
-// Section 2.9, C30: step t, rank i sends its partial block i+1+t to i-1; rank i ends with block i.
+// In step t, rank i sends its partial block i+1+t to i-1; rank i ends with block i.
 TEST(Golden, Section2_9_RingReduceScatterOf9RanksMovesLeft) {
   const Schedule schedule = build(ReduceScatter, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
@@ -170,7 +167,7 @@ TEST(Golden, Section2_9_RingReduceScatterOf9RanksMovesLeft) {
   }
 }
 
-// Section 2.9, C40: the three-worker ring all-reduce with its intermediate states.
+// The three-worker ring all-reduce with its intermediate states.
 TEST(Golden, Section2_9_RingAllreduceOfThreeWorkers) {
   Values workers{
       {{5, 13}, {8, 19}, {42, 1}}, {{8, 11}, {4, 2}, {7, 7}}, {{9, 27}, {3, 15}, {8, 4}}};
@@ -191,7 +188,7 @@ TEST(Golden, Section2_9_RingAllreduceOfThreeWorkers) {
   EXPECT_EQ(steps, 4U);
 }
 
-// Section 2.6, X17: the split keeps p-1 blocks on the critical path for every p and root.
+// The split keeps p-1 blocks on the critical path for every p and root.
 TEST(Golden, Section2_6_MstScatterSendsNoMoreThanItMust) {
   for (Rank p = 1; p <= 128; ++p) {
     for (Rank root = 0; root < p; ++root) {
@@ -204,7 +201,7 @@ TEST(Golden, Section2_6_MstScatterSendsNoMoreThanItMust) {
   }
 }
 
-// D30 to D33, X2, X3: totals in whole vectors at K = 8 and 16, Time and Peak.
+// Totals in whole vectors at K = 8 and 16, Time and Peak.
 TEST(Golden, D33_TrafficTotals) {
   struct Row {
     Algorithm algorithm;
@@ -227,13 +224,13 @@ TEST(Golden, D33_TrafficTotals) {
     EXPECT_EQ(eight.peak, row.peak8) << name(row.algorithm);
   }
   const Traffic one_to_many =
-      count_traffic(build(Broadcast, Algorithm::Flat, {.ranks = 8}), {1024});  // D30
+      count_traffic(build(Broadcast, Algorithm::Flat, {.ranks = 8}), {1024});
   EXPECT_EQ(one_to_many.rounds, 1);
   EXPECT_EQ(one_to_many.peak, 7);
   EXPECT_EQ(one_to_many.total, 7);
 }
 
-// D33: how the totals grow, as exponents fitted over K = 4 … 64.
+// How the totals grow, as exponents fitted over K = 4 … 64.
 TEST(Golden, D33_GrowthExponents) {
   const auto exponent = [](Algorithm algorithm) {
     double sx = 0, sy = 0, sxx = 0, sxy = 0, count = 0;
@@ -253,14 +250,14 @@ TEST(Golden, D33_GrowthExponents) {
   EXPECT_LT(exponent(Algorithm::RecursiveDoubling), 1.7);
 }
 
-// A17: the re-partition triangle at n = 1 MiB, p = 4.
+// Resharding costs at n = 1 MiB, p = 4.
 TEST(Golden, A17_RepartitionCosts) {
   const std::int64_t n = 1 << 20;
   EXPECT_NEAR(simulated(Allgather, Algorithm::Ring, 4, n), 7.894e-4, 5e-8);
   EXPECT_NEAR(simulated(Alltoall, Algorithm::Pairwise, 4, n / 4), 1.996e-4, 5e-8);
 }
 
-// C9: all-to-all is the transpose of the blocks; doing it twice gives everybody's own back.
+// All-to-all is the transpose of the blocks; doing it twice restores the input.
 TEST(Golden, C9_AlltoallTransposes) {
   for (const Algorithm algorithm : algorithms_for(Alltoall)) {
     const Schedule schedule = build(Alltoall, algorithm, {.ranks = 4});

@@ -1,6 +1,6 @@
-// Planted errors. Every transfer of every schedule is dropped, doubled, sent to every other rank,
-// and moved to every other step; the verifier must find each that changes what the collective does.
-// What changes it is decided by an oracle that shares no code with the verifier: running the
+// Injected errors. Every transfer of every schedule is dropped, duplicated, sent to every other
+// rank, and moved to every other step; the verifier must find each mutation that changes what the
+// collective computes. An oracle that shares no code with the verifier decides that: it runs the
 // schedule on numbers.
 #include <set>
 
@@ -63,7 +63,7 @@ void plant(const Case& c, const Schedule& schedule, Tally& tally, const Change& 
         if (verify(mutant).ok()) {
           ++tally.missed;
           ADD_FAILURE() << c.text() << ", step " << t + 1 << ", transfer " << i << ": " << what
-                        << " went unnoticed";
+                        << " was not detected";
         }
       });
     }
@@ -104,7 +104,7 @@ TEST(Mutation, DuplicatingAnyTransferIsCaught) {
       mutant.steps[t].transfers.push_back(twin);
       check(mutant, "doubling it in its step");
       if (c.operation == Operation::Barrier) {
-        return;  // a rank that speaks again may have heard more since: nothing is wrong with that
+        return;  // a rank that sends again may have received more since: nothing is wrong with that
       }
       mutant = schedule;
       mutant.steps.insert(mutant.steps.begin() + static_cast<std::ptrdiff_t>(t) + 1,
@@ -115,9 +115,9 @@ TEST(Mutation, DuplicatingAnyTransferIsCaught) {
   EXPECT_GT(tally.planted, 40000);
 }
 
-// A partial sum may reach the root by another way (in a chain reduce, rank 3's goes to rank 1
-// instead of rank 2): such a schedule is still right, and the verifier must say so. Data that is
-// only moved has no other way.
+// A partial sum may reach the root by another route (in a chain reduce, rank 3's goes to rank 1
+// instead of rank 2): such a schedule is still correct, and the verifier must accept it. Data that
+// is only moved has no other route.
 TEST(Mutation, RedirectingAnyTransferIsCaughtUnlessTheResultIsStillRight) {
   Tally tally;
   int still_right = 0;
@@ -154,8 +154,8 @@ bool order_matters(const Schedule& schedule, std::size_t t, std::size_t i, std::
     for_each_block(other.blocks, [&](Block b) { shares = shares || blocks.contains(b); });
     return shares;
   };
-  // Moving later: past a message that sends on what this one brought. Moving earlier: past the one
-  // that brought it.
+  // Moving later: past a message that forwards what this one delivered. Moving earlier: past the
+  // one that delivered it.
   const std::size_t first = target > t ? t + 1 : target;
   const std::size_t last = target > t ? target : t - 1;
   for (std::size_t s = first; s <= last; ++s) {
@@ -169,9 +169,9 @@ bool order_matters(const Schedule& schedule, std::size_t t, std::size_t i, std::
   return false;
 }
 
-// A transfer can often wait or hurry without harm (the leaves of a tree in any order, a late addend
-// before the root has sent). The verifier must object where it does harm: whenever the numbers come
-// out wrong, and for data that is only moved whenever a message would have to wait for a later one.
+// A transfer can often be moved without harm (the leaves of a tree in any order, a late addend
+// before the root has sent). The verifier must reject a harmful move: whenever the numbers are
+// wrong, and for data that is only moved whenever a message would have to wait for a later one.
 TEST(Mutation, ReorderingIsCaughtWhereverItBreaksADependency) {
   int broken = 0;
   int harmless = 0;
@@ -199,7 +199,7 @@ TEST(Mutation, ReorderingIsCaughtWhereverItBreaksADependency) {
     });
   });
   EXPECT_GT(broken, 50000);
-  EXPECT_GT(harmless, 1000);  // it does not cry wolf either
+  EXPECT_GT(harmless, 1000);  // no false positives either
 }
 
 }  // namespace

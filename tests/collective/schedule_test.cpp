@@ -17,7 +17,7 @@ Schedule split_into(Block blocks) {
   return {Operation::Broadcast, "test", 4, 0, Layout::Split, blocks, {}};
 }
 
-// C42: n not a multiple of the blocks, n smaller than the blocks, n = 0.
+// n not a multiple of the blocks, n smaller than the blocks, n = 0.
 TEST(BlockExtent, CutsEveryLengthIntoBlocksThatDifferByAtMostOne) {
   for (const Block blocks : {1, 2, 3, 7, 16}) {
     for (const std::int64_t elements : {0, 1, 2, 6, 7, 8, 100, 1000003}) {
@@ -49,8 +49,7 @@ TEST(ElementCount, OfARunIsTheSumOfItsBlocks) {
   }
 }
 
-// 2.4 and C32: bytes a rank sends and receives in a ring, also where the blocks are uneven or
-// empty.
+// Bytes a rank sends and receives in a ring, also with uneven or empty blocks.
 TEST(RingBytes, AreAllButOneBlock) {
   for (const Rank p : {1, 2, 3, 5, 8, 17}) {
     for (const std::int64_t n : {0, 1, p - 1, p, p + 1, 1000}) {
@@ -79,7 +78,7 @@ TEST(Rotation, KeepsARingOf1024RanksSmall) {
   EXPECT_EQ(rules, 2046U);
 }
 
-// What one rank sees of a step is what the whole step holds for it.
+// What one rank sees of a step is what the whole step contains for it.
 TEST(Rotation, ShowsEachRankItsOwnMessages) {
   using Seen = std::vector<std::tuple<Rank, Rank, Action, std::vector<BlockRun>>>;
   const auto note = [](Seen& seen) {
@@ -125,7 +124,7 @@ TEST(Compose, ThenAndBesideCountTheirSteps) {
   EXPECT_EQ(beside(a, b).steps.size(), std::max(a.steps.size(), b.steps.size()));
 }
 
-// C38: the recap of compositions, made by hand from their parts.
+// The compositions, built by hand from their parts.
 TEST(Compose, RecapGraphsHold) {
   const Rank p = 6;
   const auto make = [&](Operation o, Algorithm a) { return build(o, a, {.ranks = p}); };
@@ -143,7 +142,7 @@ TEST(Compose, RecapGraphsHold) {
       holds(then(make(ReduceScatter, Algorithm::Ring), make(Gather, Algorithm::Mst)), Reduce));
   EXPECT_TRUE(holds(then(make(ReduceScatter, Algorithm::Ring), make(Allgather, Algorithm::Ring)),
                     Allreduce));
-  // Long broadcast is scatter + all-gather, less the messages that would bring a rank what it has.
+  // Long broadcast is scatter + all-gather, minus the messages that would send a rank what it has.
   Schedule plain = make(Broadcast, Algorithm::Long);
   EXPECT_TRUE(verify(plain).ok());
   for (Step& step : plain.steps) {
@@ -165,8 +164,8 @@ TEST(Scratch, IsWhatTheBuffersOfTheCallerDoNotHold) {
   EXPECT_EQ(blocks(Operation::Allreduce, Algorithm::Ring, 8), 0);
   EXPECT_EQ(blocks(Operation::Alltoall, Algorithm::Pairwise, 8), 0);
   EXPECT_EQ(blocks(Operation::Scatter, Algorithm::Mst, 8),
-            3);  // half of the ranks' blocks, less one's own
-  EXPECT_EQ(blocks(Operation::Reduce, Algorithm::Mst, 8), 1);  // a partial sum on the way
+            3);  // half of the ranks' blocks, minus its own
+  EXPECT_EQ(blocks(Operation::Reduce, Algorithm::Mst, 8), 1);  // a partial sum in transit
   EXPECT_EQ(blocks(Operation::ReduceScatter, Algorithm::Ring, 8), 2);
   EXPECT_GT(blocks(Operation::Alltoall, Algorithm::Bruck, 8), 0);
   EXPECT_EQ(blocks(Operation::Allreduce, Algorithm::WholeRing, 8), 2);

@@ -78,7 +78,7 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
             "schedule: step 1: rank 9 is outside of 0..3");
   EXPECT_EQ(error(head + "step\ncopy 0+1*9 >> 1 : 0+1*[i+0]\nend\n"),
             "schedule: step 1: 9 places from rank 0 with stride 1 do not lie in 0..3");
-  // There is one way to write a schedule, so that equal schedules have equal texts.
+  // The text form is canonical, so that equal schedules have equal texts.
   EXPECT_EQ(error(head + "step\ncopy 0+1*4 >> 1 : 0+1*[i+0]x1/2\nend\n"),
             "schedule: step 1: a single block with stride 2; write it without");
   EXPECT_EQ(error(head + "step\ncopy 0+1*4 >> 1 : 0+0*[i+1]+1*[i+0]\nend\n"),
@@ -89,8 +89,8 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
             "schedule, line 2: 'dance' is no operation; u");
 }
 
-// Cutting or changing any single byte gives an error or another well-formed schedule, never a
-// crash.
+// Truncating the text or changing any single byte gives an error or another well-formed schedule,
+// never a crash.
 TEST(ScheduleText, SurvivesDamageAnywhere) {
   const std::string text =
       to_text(build(Operation::Alltoall, Algorithm::TwoLevel, {.ranks = 6, .ranks_per_node = 3}));

@@ -12,7 +12,7 @@ namespace {
 
 const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 
-// C39: the choice is the argmin of the formulas, on a dense grid, for every operation.
+// The choice is the argmin of the formulas, on a dense grid, for every operation.
 TEST(Selector, AgreesWithTheArgmin) {
   std::vector<Bytes> grid;
   for (int i = 0; i < 16; ++i) {
@@ -48,7 +48,7 @@ TEST(Selector, AgreesWithTheArgmin) {
   }
 }
 
-// C39, section 2.7: short against long flips between the byte below n* and the byte above.
+// Short versus long flips between the byte below n* and the byte above.
 TEST(Selector, FlipsAtTheCrossover) {
   for (const Operation operation : {Operation::Allreduce, Operation::Broadcast, Operation::Reduce,
                                     Operation::Allgather, Operation::ReduceScatter}) {
@@ -74,7 +74,7 @@ TEST(Selector, FlipsAtTheCrossover) {
   }
 }
 
-// The number of segments is the best whole number.
+// The number of segments is the best integer.
 TEST(Selector, PicksTheBestNumberOfSegments) {
   for (const Algorithm algorithm : {Algorithm::Chain, Algorithm::DoubleTree}) {
     for (const Operation operation :
@@ -99,7 +99,7 @@ TEST(Selector, PicksTheBestNumberOfSegments) {
   }
 }
 
-// 2.5: for huge vectors a pipelined chain beats scatter + all-gather.
+// For huge vectors a pipelined chain beats scatter + all-gather.
 TEST(Selector, PrefersAPipelineForHugeBroadcasts) {
   const auto cost = [&](Algorithm a) {
     const std::int64_t k = best_segments(Operation::Broadcast, a, 16, {1 << 30}, kCosts);
@@ -109,7 +109,7 @@ TEST(Selector, PrefersAPipelineForHugeBroadcasts) {
   EXPECT_LT(cost(Algorithm::DoubleTree), cost(Algorithm::Long));
 }
 
-/// Every prediction of the ranking is what the schedule that it stands for takes.
+/// Every prediction of the ranking equals the time of its schedule.
 void expect_predictions_are_timed(Selector& selector, const Selector::Query& query) {
   for (const Choice& choice : selector.rank(query)) {
     const Schedule schedule = build(query.operation, choice.algorithm, choice.options);
@@ -119,7 +119,7 @@ void expect_predictions_are_timed(Selector& selector, const Selector::Query& que
   }
 }
 
-// C43: on nodes with fast links inside and slow ones between, two-level wins large all-reduces.
+// On nodes with fast links inside and slow ones between, two-level wins large all-reduces.
 TEST(Selector, ChoosesTwoLevelsOnACluster) {
   Selector selector({{{8, {1e-6}, {2e-12}}, {0, {5e-6}, {4e-11}}}, {1e-12}});
   const Selector::Query query{.operation = Operation::Allreduce, .ranks = 32, .bytes = {256 << 20}};
@@ -128,8 +128,8 @@ TEST(Selector, ChoosesTwoLevelsOnACluster) {
   expect_predictions_are_timed(selector, query);
 }
 
-// Section 1.8: an all-reduce must leave the same bits everywhere, so naive and whole-ring are never
-// chosen, even where they are fast (whole-ring: p = 3, small vectors).
+// An all-reduce must leave the same bits everywhere, so naive and whole-ring are never chosen, even
+// where they are fast (whole-ring: p = 3, small vectors).
 TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
   Selector selector(kCosts);
   const auto& ranking =

@@ -13,8 +13,7 @@ namespace {
 const LinkCosts kWormhole{{1e-6}, {1e-9}, {1e-10}, Switching::Wormhole};
 const LinkCosts kStoreAndForward{{1e-6}, {1e-9}, {1e-10}, Switching::StoreAndForward};
 
-// C31, C18, section 7 item 5: on a linear array with worm-hole routing no directed link carries two
-// messages in a step.
+// On a linear array with wormhole routing no directed link carries two messages in a step.
 TEST(Topology, C31_RingAndTreeDoNotConflictOnALinearArray) {
   for (Rank p = 2; p <= 33; ++p) {
     const Topology line = linear_array(p);
@@ -37,8 +36,8 @@ TEST(Topology, C31_RingAndTreeDoNotConflictOnALinearArray) {
   }
 }
 
-// C31: the neighbours use one direction, the wrap-around the other; with half-duplex cables they
-// meet.
+// The neighbors use one direction, the wrap-around the other; with half-duplex cables they
+// conflict.
 TEST(Topology, C31_HalfDuplexCablesConflict) {
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = 9});
   for (const StepLoad& load : time_on(linear_array(9, Duplex::Half), ring, {9}, kWormhole).steps) {
@@ -46,7 +45,7 @@ TEST(Topology, C31_HalfDuplexCablesConflict) {
   }
 }
 
-// C31: with store-and-forward the wrap-around takes p-1 hops, and the whole ring waits for it.
+// With store-and-forward the wrap-around takes p-1 hops, and the whole ring waits for it.
 TEST(Topology, C31_WrapAroundHurtsUnderStoreAndForward) {
   const Rank p = 9;
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = p});
@@ -59,11 +58,11 @@ TEST(Topology, C31_WrapAroundHurtsUnderStoreAndForward) {
               (p - 1) * hop, 1e-15);
 }
 
-// C26: the tree leaves most links idle, the ring none. p = 8: round k has 2^k senders.
+// The tree leaves most links idle, the ring none. p = 8: round k has 2^k senders.
 TEST(Topology, C26_TreesLeaveLinksIdle) {
   const Schedule tree = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8});
   EXPECT_EQ(count_traffic(tree, {8}).busy_senders, (std::vector<Rank>{1, 2, 4}));
-  const double used = 7.0 / (3 * 4);  // (p-1) messages of L * floor(p/2) that could be under way
+  const double used = 7.0 / (3 * 4);  // (p-1) messages of the L * floor(p/2) possible ones
   double senders = 0;
   for (const Rank busy : count_traffic(tree, {8}).busy_senders) {
     senders += busy;
@@ -76,9 +75,9 @@ TEST(Topology, C26_TreesLeaveLinksIdle) {
   for (const StepLoad& load : on_ring.steps) {
     EXPECT_EQ(load.busy_links, 8);  // all links of the direction that the ring uses
   }
-  EXPECT_DOUBLE_EQ(on_ring.utilization, 0.5);  // the other direction stays free
+  EXPECT_DOUBLE_EQ(on_ring.utilization, 0.5);  // the other direction stays idle
   EXPECT_DOUBLE_EQ(time_on(linear_array(8), ring, {8}, kWormhole).utilization,
-                   1.0);  // the wrap-around takes it
+                   1.0);  // the wrap-around uses it
 }
 
 // Without conflicts the link-level time is the one-port time.
@@ -98,21 +97,21 @@ TEST(Topology, AgreesWithTheOnePortModelWhereNothingConflicts) {
   }
 }
 
-// A rank has one port each way, however many links meet at it.
+// A rank has one port per direction, however many links it has.
 TEST(Topology, ARanksOwnMessagesGoOneAfterAnother) {
   const Schedule flat = build(Operation::Broadcast, Algorithm::Flat, {.ranks = 3, .root = 1});
   EXPECT_NEAR(time_on(linear_array(3), flat, {1000}, kWormhole).seconds.count, 2 * 2e-6, 1e-15);
 }
 
 TEST(Topology, SharedLinksShareTheirBandwidth) {
-  // Pairwise exchange over one slow port a node: all four ranks of a node go through it at once.
+  // Pairwise exchange over one slow port per node: all four ranks of a node go through it at once.
   const Schedule exchange = build(Operation::Alltoall, Algorithm::Pairwise, {.ranks = 8});
   const LinkTiming timing = time_on(node_cluster(2, 4, 10), exchange, {8 * 1000}, kWormhole);
-  EXPECT_EQ(timing.steps[3].most_messages, 4);  // shift by 4: everybody crosses
+  EXPECT_EQ(timing.steps[3].most_messages, 4);  // shift by 4: every message crosses
   EXPECT_NEAR(timing.steps[3].seconds.count, 1e-6 + 4 * 1000 * 10e-9, 1e-15);
 }
 
-// A2, C43: what crosses between nodes decides.
+// The traffic between nodes decides.
 TEST(Topology, TwoLevelsBeatAFlatRingOnNodes) {
   const Topology cluster = node_cluster(4, 4, 10);
   const Schedule flat = build(Operation::Allreduce, Algorithm::RecursiveDoubling, {.ranks = 16});

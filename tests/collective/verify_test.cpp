@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// C33, bar 2: every operation by every algorithm, all roots.
+// Every operation by every algorithm, all roots.
 TEST(Verify, AcceptsTheWholeCatalogueUpTo32Ranks) {
   int count = 0;
   for_every_schedule(1, 32, [&](const Case& c, const Schedule& schedule) {
@@ -30,7 +30,7 @@ TEST(Verify, AcceptsOddLargeNumbersOfRanks) {
   }
 }
 
-// C27: the one-port checker. Trees, rings and pipelines keep the rule; a flat exchange does not.
+// The one-port checker. Trees, rings and pipelines obey the rule; a flat exchange does not.
 TEST(Verify, ReportsWhoBreaksTheOnePortRule) {
   for_every_schedule(2, 17, [&](const Case& c, const Schedule& schedule) {
     const bool wide = c.algorithm == Algorithm::Flat || c.algorithm == Algorithm::Naive ||
@@ -89,7 +89,7 @@ TEST(Verify, RefusesToCountAContributionTwice) {
   EXPECT_NE(first_error(reduce).find("counted twice"), std::string::npos) << first_error(reduce);
 }
 
-// All messages of a step happen at once, so no order of the lines may make a difference.
+// All messages of a step are concurrent, so the order of the lines must not matter.
 TEST(Verify, RefusesACopyAndACombineIntoOneBlockInOneStepInAnyOrder) {
   const Transfer copied = copy(1, 0);
   const Transfer added{2, 0, Action::Combine, {BlockRun{}}};
@@ -114,7 +114,7 @@ TEST(Verify, RefusesWhatIsTooLargeToFollow) {
   EXPECT_THROW((void)verify(build(Operation::Allgather, Algorithm::Ring, {.ranks = 8192})), Error);
 }
 
-// C11: the reversed schedule of a broadcast is a reduce, and so on, both ways.
+// The reversed schedule of a broadcast is a reduce, and so on, in both directions.
 TEST(Reverse, TurnsOperationsIntoTheirDuals) {
   for_every_schedule(1, 12, [&](const Case& c, const Schedule& schedule) {
     if (c.operation == Operation::Allreduce || c.operation == Operation::Alltoall ||
@@ -122,7 +122,7 @@ TEST(Reverse, TurnsOperationsIntoTheirDuals) {
       return;
     }
     if (c.operation == Operation::Reduce && c.algorithm == Algorithm::Long) {
-      return;  // backwards its ring sends ranks what the tree has left with them
+      return;  // reversed, its ring sends ranks what the tree has left with them
     }
     if (c.operation == Operation::Allgather && c.algorithm == Algorithm::Mst) {
       return;  // through a root: each rank gets its own block back

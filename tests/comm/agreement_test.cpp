@@ -1,4 +1,4 @@
-// Agreement: whatever happens to members and messages, nobody disagrees about who continues.
+// Agreement: whatever happens to members and messages, no two members disagree on who continues.
 #include "comm/world/agreement.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<std::byte> payload_of(Rank place) {
   return std::vector<std::byte>(static_cast<std::size_t>(place) + 1, std::byte{7});
 }
 
-/// Members and the links between them. A link keeps the order of what goes over it; a cut link holds everything back.
+/// Members and the links between them. A link keeps messages in order; a cut link holds them back.
 class Cluster {
  public:
   explicit Cluster(Rank size) : size_(size), seen_(count(), std::vector<Standing>(count())) {
@@ -38,7 +38,7 @@ class Cluster {
   [[nodiscard]] bool is_started(Rank place) const { return members_[index(place)] != nullptr; }
   [[nodiscard]] bool is_killed(Rank place) const { return killed_.contains(place); }
 
-  /// The process ends: what it sent still arrives, then all learn of the end over links that are not cut.
+  /// The process ends: its messages still arrive, then all learn of its end over links that are not cut.
   void kill(Rank place) { killed_.insert(place); }
 
   void see(Rank observer, Rank place, Standing standing) {
@@ -57,7 +57,7 @@ class Cluster {
   void heal(Rank a, Rank b) { cut_.erase(std::minmax(a, b)); }
   [[nodiscard]] bool is_cut(Rank a, Rank b) const { return cut_.contains(std::minmax(a, b)); }
 
-  /// Brings the next message of a random link that has one. False if there is none.
+  /// Delivers the next message of a random link that has one. False if there is none.
   bool deliver(std::mt19937& random) {
     std::vector<std::pair<Rank, Rank>> ready;
     for (const auto& [link, letters] : links_) {
@@ -105,7 +105,7 @@ class Cluster {
   std::set<Rank> killed_;
 };
 
-/// Everyone who decided decided the same, and is among those decided for.
+/// All members that decided made the same decision, which includes them.
 void expect_agreement(Cluster& cluster, const std::string& what) {
   std::optional<Members> decided;
   for (Rank place = 0; place < cluster.size(); ++place) {
@@ -155,7 +155,7 @@ TEST(Agreement, OneOfTwoContinuesIfTheOtherIsDead) {
   }
 }
 
-/// Members of two sides that do not reach each other.
+/// Members on two sides of a partition.
 void expect_sides(Rank size, const Members& lower, bool lower_continues, bool upper_continues) {
   std::mt19937 random(3);
   Cluster cluster(size);
@@ -203,7 +203,7 @@ TEST(Agreement, WhoIsSilentToMostIsLeftOutRatherThanWhoAccusesIt) {
   for (Rank place = 0; place < 4; ++place) {
     cluster.start(place);
   }
-  // Members 2 and 3 gave member 0 up, and told it so; member 1 noticed nothing.
+  // Members 2 and 3 declared member 0 dead, and told it; member 1 noticed nothing.
   for (const Rank accuser : {2, 3}) {
     cluster.see(accuser, 0, Standing::Silent);
     cluster.see(0, accuser, Standing::GaveUpOnUs);
@@ -215,7 +215,7 @@ TEST(Agreement, WhoIsSilentToMostIsLeftOutRatherThanWhoAccusesIt) {
   }
 }
 
-/// Member 1 gave member 0 up, and told it so; the others noticed nothing.
+/// Member 1 declared member 0 dead, and told it; the others noticed nothing.
 void accuse_first(Cluster& cluster, Standing as_first_sees_it) {
   for (Rank place = 0; place < cluster.size(); ++place) {
     cluster.start(place);
@@ -264,7 +264,7 @@ TEST(Agreement, BytesThatAreNoMessageAreRefused) {
   EXPECT_FALSE(parse_agreement(bad));
 }
 
-/// A random course of events: members join late, die, are cut off, are found silent by some and not by others.
+/// A random course of events: members join late, die, are cut off, and are silent for some but not for others.
 class Course {
  public:
   explicit Course(unsigned seed) : random_(seed), cluster_(2 + static_cast<Rank>(random_() % 5)) {}
@@ -277,7 +277,7 @@ class Course {
   }
   [[nodiscard]] Cluster& cluster() { return cluster_; }
 
-  /// Everyone who lives has an outcome in the end.
+  /// Every live member has an outcome in the end.
   void expect_outcomes(unsigned seed) {
     for (Rank place = 0; place < cluster_.size(); ++place) {
       if (!cluster_.is_killed(place)) {
@@ -323,8 +323,8 @@ class Course {
     }
   }
 
-  /// What a would find out of b, if it looked now: death only over a link that works, silence only over one that does
-  /// not. Who gives another up says so, and is believed at once or later.
+  /// What a would learn about b now: its death only over a working link, its silence only over one that is cut. A
+  /// member that declares another dead tells it, and is believed at once or later.
   void notice(Rank a, Rank b) {
     if (a == b || cluster_.is_killed(a)) {
       return;
@@ -338,7 +338,7 @@ class Course {
     }
   }
 
-  /// From now on nothing changes any more: all join, everything is noticed, everything arrives.
+  /// From now on nothing changes: all join, everything is noticed, everything arrives.
   void finish() {
     for (Rank a = 0; a < cluster_.size(); ++a) {
       if (!cluster_.is_started(a)) {
@@ -373,7 +373,7 @@ void run_courses(unsigned from, unsigned to) {
       decided += course.cluster().member(place).outcome() == Outcome::Decided ? 1 : 0;
     }
   }
-  EXPECT_GT(decided, static_cast<int>(to - from) / 2) << "hardly anyone ever continues";
+  EXPECT_GT(decided, static_cast<int>(to - from) / 2) << "members rarely continue";
 }
 
 TEST(Agreement, HoldsInEveryCourseOfEvents) {

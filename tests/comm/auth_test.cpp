@@ -66,7 +66,7 @@ TEST(Hmac, ComparesEveryByte) {
   }
 }
 
-/// Lets two sides talk in pieces of at most `piece` bytes until neither has anything to say.
+/// Lets two sides exchange pieces of at most `piece` bytes until neither has more to send.
 void converse(Handshake& a, Handshake& b, std::size_t piece) {
   const auto pass = [&](Handshake& from, Handshake& to) {
     const std::size_t bytes = std::min({from.to_send().size(), to.wanted(), piece});
@@ -148,7 +148,7 @@ TEST(Handshake, TellsBothSidesOfAWrongEncryption) {
       "the client encrypts, this side does not; set WorldOptions::encrypt alike on every rank");
 }
 
-/// Who has no secret cannot make a side believe that the job's ranks disagree.
+/// A stranger without the secret cannot convince a side that the job's ranks disagree.
 TEST(Handshake, BelievesADisagreementOnlyWithTheSecret) {
   for (const bool has_secret : {true, false}) {
     HandshakeOptions other = options_for(Side::Client);
@@ -217,7 +217,7 @@ TEST(Handshake, CannotBePlayedAgain) {
   EXPECT_NE(second.problem().find("another secret"), std::string::npos) << second.problem();
 }
 
-/// Any change of any byte of a good conversation ends in a refusal on the side that reads it.
+/// Changing any byte of a valid exchange makes the side that reads it refuse.
 TEST(Handshake, NoticesEveryChangedByte) {
   for (std::size_t changed = 0; changed < 45; ++changed) {
     Handshake client(options_for(Side::Client));
@@ -236,7 +236,7 @@ TEST(Handshake, NeverAcceptsRandomBytes) {
   std::mt19937_64 random(20240607);
   for (int round = 0; round < 3000; ++round) {
     Handshake side(options_for(round % 2 == 0 ? Side::Server : Side::Client));
-    // Every other conversation begins well, so that the later parts get their share.
+    // Every other exchange begins correctly, so that the later parts get tested, too.
     std::vector<std::byte> stream;
     if (round % 4 < 2) {
       stream = hello_of_version(1);

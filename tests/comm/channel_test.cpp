@@ -14,7 +14,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Opens a channel on each end of a connection at once; the errors, or "".
+/// Opens a channel on each end of a connection at once; returns the errors, or "".
 struct Opened {
   Channel client;
   Channel server;
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ChannelMode, testing::Values(Encryption::None, E
                          });
 
 TEST(Channel, HidesWhatTlsCarries) {
-  // A relay that writes down all that passes.
+  // A relay that records everything that passes.
   const Listener front = listen_on();
   HandshakeOptions client_options = options_for(Side::Client);
   HandshakeOptions server_options = options_for(Side::Server);
@@ -156,7 +156,7 @@ TEST(Channel, HidesWhatTlsCarries) {
   EXPECT_EQ(seen.find(word), std::string::npos);
 }
 
-/// Both ways at once, with keys that change all the time.
+/// In both directions at once, with frequent key changes.
 TEST(Channel, GoesOnToNewKeys) {
   SocketPair pair = connected();
   constexpr std::uint64_t kRecordsPerKey = 3;
@@ -215,8 +215,8 @@ TEST(Channel, RefusesAnotherSecretOnBothSides) {
       << both.server_error;
 }
 
-/// What a server says to a client that sends these bytes, and perhaps closes; and that it says so
-/// at once. The quickest of three times counts: this machine may have other things to do.
+/// The server's answer to a client that sends these bytes, and perhaps closes; it must come at
+/// once. The fastest of three attempts counts, because this machine may be busy.
 std::string answer_to(std::span<const std::byte> sent, bool then_close) {
   std::string message;
   double quickest = 1e9;

@@ -19,8 +19,7 @@ namespace {
 using test::require;
 using test::run_ranks;
 
-/// What rank r has at index i: small integers, so that every sum is exact in every type but the
-/// halves, which get even smaller ones.
+/// Rank r's element i: small integers, so that every sum is exact in every type; even smaller ones for 16-bit floats.
 template <class T>
 T value_of(Rank rank, std::int64_t i) {
   const auto number = static_cast<int>((rank * 3 + i * 7 + i / 11) % 5);
@@ -42,7 +41,7 @@ double number_of(T value) {
   }
 }
 
-/// One case: an operation with all its circumstances.
+/// One case: an operation with all its parameters.
 struct Case {
   Operation operation = Operation::Allreduce;
   Method method{};
@@ -160,7 +159,7 @@ class CaseRun {
       case Operation::Alltoall: {
         std::span<T> in = buffer(total());
         fill(in, rank_);
-        if (case_.uneven) {  // rank s has count(d) for d; d gets count(d) of each
+        if (case_.uneven) {  // rank s has count(d) for d; d receives count(d) from each
           out_ = buffer(count(rank_) * ranks_);
           call_ = with_counts(
               alltoall<T>(in, out_, options), counts_,
@@ -188,7 +187,7 @@ class CaseRun {
     return sum;
   }
 
-  /// What out_[i] must be.
+  /// The expected out_[i].
   [[nodiscard]] double expected(std::int64_t i) const {
     switch (case_.operation) {
       case Operation::Broadcast:
@@ -276,7 +275,7 @@ std::vector<Method> methods_for(Operation operation, TransportKind kind) {
   return methods;
 }
 
-/// All circumstances of one operation by one method; sizes in elements.
+/// All variants of one operation by one method; sizes in elements.
 void run_circumstances(World& world, Case c, const std::vector<std::int64_t>& sizes,
                        std::span<const DType> dtypes) {
   const Rank roots = has_root(c.operation) ? world.size() : 1;
@@ -317,7 +316,7 @@ std::vector<Setting> settings(Rank least, Rank most) {
 
 class Collectives : public testing::TestWithParam<Setting> {};
 
-// C1 to C10: all operations, methods, roots, types; sizes 0, 1, p-1, p+1, a prime.
+// All operations, methods, roots, types; sizes 0, 1, p-1, p+1, a prime.
 TEST_P(Collectives, AgreeWithTheReference) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
@@ -334,7 +333,7 @@ TEST_P(Collectives, AgreeWithTheReference) {
   });
 }
 
-// C4, C9: blocks of different sizes, some of them empty; the longest also in buffers that peers see.
+// Blocks of different sizes, some of them empty; the longest also in shared-memory buffers.
 TEST_P(Collectives, TakeBlocksOfDifferentSizes) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
@@ -353,7 +352,7 @@ TEST_P(Collectives, TakeBlocksOfDifferentSizes) {
   });
 }
 
-// Long vectors: 1 MiB and three elements, in buffers that peers see and in others.
+// Long vectors: 1 MiB and three elements, in shared-memory and in private buffers.
 TEST_P(Collectives, MoveLongVectors) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
@@ -395,8 +394,8 @@ void move_between_shared_and_own_memory(World& world) {
   }
 }
 
-// Calls of different lengths follow one another, so that their chunks lie anywhere in staging memory, which is written
-// now one way and now the other.
+// A sequence of calls of different lengths, so that their chunks are anywhere in staging memory, written with either
+// kind of store.
 TEST(CollectivesOfOneHost, GoRoundInStagingMemory) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3}) {
@@ -414,7 +413,7 @@ TEST(CollectivesOfOneHost, GoRoundInStagingMemory) {
   }
 }
 
-// Some ranks have buffers that peers see, the others do not: whoever gives, and whoever gets.
+// Some ranks have shared-memory buffers, the others private ones: both senders and receivers.
 TEST(CollectivesOfOneHost, MoveBetweenSharedAndOwnMemory) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3, 5}) {

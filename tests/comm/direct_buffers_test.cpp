@@ -1,5 +1,6 @@
-// Direct collectives on every mixture of private and shared-memory buffers, at the sizes where they
-// change paths. Each call has data of its own, so that bytes left over from an earlier call show.
+// Direct collectives on every combination of private and shared-memory buffers, at the sizes where
+// they switch paths. Each call has its own data, so that stale bytes from an earlier call are
+// detected.
 #include <cstdint>
 #include <span>
 #include <stdexcept>

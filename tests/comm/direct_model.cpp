@@ -52,13 +52,13 @@ class DirectModel::Peers {
       : model_(model), state_(state), call_(call), asked_(asked) {}
 
   [[nodiscard]] bool may_begin() const {
-    // As GroupCore::may_begin: who saw all begin the last call need not look.
+    // Like DirectState::may_begin: a rank that saw all start the last call need not check.
     if (call_ < 2 || !previous_is_early() || mutated(Mutation::BeginWithoutWaiting)) {
       return true;
     }
     return std::ranges::all_of(state_, [&](const RankState& r) { return r.call + 1 >= call_; });
   }
-  /// The stamp in the slot of this call is this call's, not that of the call after the next.
+  /// The stamp in the slot of this call belongs to this call, not to the call after the next.
   [[nodiscard]] bool has_stamped(Rank rank) const {
     const RankState& r = state_[static_cast<std::size_t>(rank)];
     const bool stamped = r.progress.phase != Phase::Begin;
@@ -103,7 +103,7 @@ class DirectModel::Peers {
   DirectStep asked_;
 };
 
-// Before anyone begins.
+// Before any rank starts.
 
 DirectModel::DirectModel(const std::vector<ModelCase>& calls, Mutation mutation)
     : calls_(calls), mutation_(mutation), ranks_(static_cast<Rank>(calls.front().buffers.size())) {
@@ -197,7 +197,7 @@ void DirectModel::add_candidates(const State& state, Rank rank, std::vector<Cand
   }
 }
 
-/// Any step of the pipeline that is possible: a rank may not have seen the clock that allows another.
+/// Any possible step of the pipeline: a rank may not have seen the clock that allows another.
 void DirectModel::add_pipeline(const State& state, Rank rank, std::vector<Candidate>& out) {
   const RankState& mine = state[static_cast<std::size_t>(rank)];
   const comm::DirectCall& direct = part(mine.call, rank).direct;
@@ -282,7 +282,7 @@ void DirectModel::run_in(Order order) {
   }
 }
 
-/// Nobody uses a buffer of a rank whose call has returned.
+/// No rank uses a buffer of a rank whose call has returned.
 void DirectModel::require_buffers_held(const State& state, const Candidate& step) const {
   if (step.action < 0) {
     return;
@@ -309,7 +309,7 @@ std::optional<std::string> DirectModel::explore() {
 
 namespace {
 
-/// Which states are the same: the rest of a RankState follows from this.
+/// Which states are equal: the rest of a RankState follows from this.
 void append_key(std::size_t call, const comm::DirectProgress& p, std::string& key) {
   for (const std::int64_t value :
        {static_cast<std::int64_t>(call), static_cast<std::int64_t>(p.phase), p.staged, p.worked,

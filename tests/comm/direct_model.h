@@ -1,11 +1,10 @@
-// DirectModel: direct collectives of a few ranks in a model of memory, to check their protocol. The
-// model runs the very functions that DirectOp runs (direct_protocol.h, direct_steps.h, direct_moves.h),
-// but addresses are only numbers, and no byte is moved.
+// DirectModel: direct collectives of a few ranks in a model of memory, to check their protocol. The model runs the same
+// functions as DirectOp (direct_protocol.h, direct_steps.h, direct_moves.h), but addresses are only numbers, and no
+// byte is moved.
 //
-// Two checks. run() does the steps in one order and follows what each byte of memory holds. explore()
-// visits every reachable state and shows that the order does not matter: no two steps that are possible
-// at the same time touch the same bytes, unless both only read. So what run() finds in one order holds
-// in all of them.
+// Two checks. run() executes the steps in one order and tracks what each byte of memory holds. explore() visits every
+// reachable state and shows that the order does not matter: no two steps that are possible at the same time touch the
+// same bytes, unless both only read. So what run() finds in one order holds in all of them.
 #pragma once
 
 #include <array>
@@ -25,13 +24,13 @@ namespace trireme::test {
 /// A rank's buffers.
 struct ModelBuffers {
   bool input_visible = false;
-  bool output_visible = false;  ///< in place: as the input
-  bool in_place = false;        ///< where the operation has that
+  bool output_visible = false;  ///< in place: same as the input
+  bool in_place = false;        ///< if the operation supports it
 };
 
 enum class ModelCounts : std::uint8_t {
   Equal,
-  SomeEmpty,  ///< one in three, the others of different lengths
+  SomeEmpty,  ///< one in three, the others with different lengths
   OneLong,    ///< one has `size` elements, the others two
 };
 
@@ -43,21 +42,21 @@ struct ModelCase {
   std::int64_t size = 0;  ///< elements of the vector, or of a block
   ModelCounts counts = ModelCounts::Equal;
   bool can_fetch = false;
-  std::vector<ModelBuffers> buffers{};  ///< one for each rank
+  std::vector<ModelBuffers> buffers{};  ///< one per rank
 };
 [[nodiscard]] std::string to_text(const ModelCase& c);
 
-/// What a broken implementation does.
+/// The bug of a broken implementation.
 enum class Mutation : std::uint8_t {
   None,
   AnnounceWithheldAsCopy,  ///< the root of a reduce, which makes no copy
   SkipPartOfCopy,          ///< of the staged copy of an input
   SkipPartOfChunk,
-  ShareEagerly,         ///< private outputs pass for visible ones
-  LeaveWithoutWaiting,  ///< for those who use this rank's buffers
-  StageWithoutWaiting,  ///< for those who read the chunk that was there
+  ShareEagerly,         ///< treats private outputs as visible ones
+  LeaveWithoutWaiting,  ///< for ranks that use this rank's buffers
+  StageWithoutWaiting,  ///< for ranks that read the previous chunk
   WorkWithoutWaiting,   ///< until the chunk is staged everywhere
-  TakeWithoutWaiting,   ///< until the result is there
+  TakeWithoutWaiting,   ///< until the result is ready
   BeginWithoutWaiting,  ///< until all are done with the call before the last
   AwaitNobody,          ///< choose the path before the others have announced
   NeverTell,            ///< that the work is done
@@ -68,17 +67,17 @@ class DirectModel {
   /// The ranks make the calls one after the other.
   explicit DirectModel(const std::vector<ModelCase>& calls, Mutation mutation = Mutation::None);
 
-  /// Which rank makes the next step, where several can.
+  /// Which rank makes the next step, if several can.
   enum class Order : std::uint8_t { LowestFirst, HighestFirst, InTurn };
-  /// Does all steps in this order. Returns what is wrong, or nothing.
+  /// Executes all steps in this order. Returns the problem, or nothing.
   [[nodiscard]] std::optional<std::string> run(Order order);
-  /// Visits every state. Returns what is wrong, or nothing.
+  /// Visits every state. Returns the problem, or nothing.
   [[nodiscard]] std::optional<std::string> explore();
 
-  /// What decides which states a call has, apart from the lengths of its blocks.
+  /// What determines the states of a call, apart from the lengths of its blocks.
   [[nodiscard]] std::string signature(std::size_t call) const;
   [[nodiscard]] comm::Path path(std::size_t call) const { return parts_[call][0].chosen.path; }
-  /// Of the chunked path; else 1, or 0 where there is no data.
+  /// Of the chunked path; else 1, or 0 if there is no data.
   [[nodiscard]] std::int64_t chunks(std::size_t call) const {
     return parts_[call][0].windows.count;
   }
@@ -93,7 +92,7 @@ class DirectModel {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     bool is_write = false;
-    Rank owner = -1;  ///< whose caller's buffer it is; -1: of no caller
+    Rank owner = -1;  ///< the caller whose buffer it is; -1: none
   };
   /// One copy or one combination.
   struct Transfer {
@@ -102,12 +101,12 @@ class DirectModel {
     std::uint64_t bytes = 0;
     bool combines = false;
   };
-  /// All that a step does.
+  /// Everything that a step does.
   struct Action {
     std::vector<Transfer> transfers{};
     std::vector<Access> accesses{};
   };
-  /// A rank's part in a call: what is known before anyone begins.
+  /// A rank's part in a call: what is known before any rank starts.
   struct Part {
     Call call{};
     comm::Geometry geometry{};
@@ -130,7 +129,7 @@ class DirectModel {
     int action = 0;
   };
   class Peers;     ///< what a rank sees in a state
-  class Recorder;  ///< notes what a step reads and writes
+  class Recorder;  ///< records what a step reads and writes
   class Contents;  ///< what memory holds
 
   void prepare(std::size_t call);

@@ -84,7 +84,7 @@ class CallMaker {
   static constexpr std::int64_t kApart = std::int64_t{1} << 30;  ///< elements
 
   [[nodiscard]] bool has_whole() const { return !has_root(case_.operation) || rank_ == case_.root; }
-  /// Lengths and places in elements.
+  /// Lengths and offsets in elements.
   void set(std::int64_t input, std::int64_t input_at, std::int64_t output, std::int64_t output_at) {
     const std::int64_t element = size_of(case_.dtype).count;
     const auto at = [&](std::int64_t place) {
@@ -142,7 +142,7 @@ Call model_call(const ModelCase& c, std::size_t call, Rank rank) {
 
 // ModelMemory
 
-/// No segment goes across this address.
+/// Splits segments at this address.
 void ModelMemory::cut(std::uint64_t at) {
   auto it = segments_.lower_bound(at);
   if (it == segments_.begin() || (--it)->second.end <= at) {
@@ -330,7 +330,7 @@ void DirectModel::Contents::check_exchanged(std::size_t call, Rank rank) const {
   }
 }
 
-/// Of a call in place only what is not the output's.
+/// For an in-place call only what is not part of the output.
 void DirectModel::Contents::check_input(std::size_t call, Rank rank) const {
   const Call& c = model_.part(call, rank).call;
   const std::uint64_t begin = address_of(c.input);

@@ -1,4 +1,4 @@
-// What the memory of a DirectModel holds: ranges of addresses, each with where its bytes came from.
+// What the memory of a DirectModel holds: ranges of addresses, each with the origin of its bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace trireme::test {
 
-/// Bytes `offset` and following of a rank's input in a call; or of the combination of all inputs.
+/// The bytes from `offset` on of a rank's input in a call; or of the combination of all inputs.
 struct Origin {
   std::size_t call = 0;
   Rank rank = 0;  ///< kCombined: of all
@@ -29,9 +29,9 @@ struct Segment {
 class ModelMemory {
  public:
   void write(std::uint64_t begin, std::uint64_t bytes, const Origin& origin);
-  /// What is in a range; gaps, where nothing was written, are left out.
+  /// The content of a range; omits gaps, where nothing was written.
   [[nodiscard]] std::vector<Segment> read(std::uint64_t begin, std::uint64_t bytes) const;
-  /// Whether the range holds just this.
+  /// Whether the range holds exactly this.
   [[nodiscard]] bool holds(std::uint64_t begin, std::uint64_t bytes, const Origin& origin) const;
 
  private:
@@ -39,17 +39,17 @@ class ModelMemory {
   std::map<std::uint64_t, Segment> segments_{};  ///< by begin
 };
 
-/// The call of a rank. Its buffers are addresses that nobody may follow.
+/// The call of a rank. Its buffers are addresses that must not be dereferenced.
 [[nodiscard]] Call model_call(const ModelCase& c, std::size_t call, Rank rank);
 
 class DirectModel::Contents {
  public:
   explicit Contents(const DirectModel& model);
 
-  /// Throws if the step reads bytes that are not there yet, or not those of this call, or writes
+  /// Throws if the step reads bytes that have not arrived yet, or not those of this call, or writes
   /// bytes of a caller a second time.
   void execute(std::size_t call, const Candidate& step);
-  /// Throws unless the rank's output holds the result, and its input what it held before.
+  /// Throws unless the rank's output holds the result, and its input is unchanged.
   void check_result(std::size_t call, Rank rank) const;
 
  private:
@@ -63,7 +63,7 @@ class DirectModel::Contents {
 
   const DirectModel& model_;
   ModelMemory memory_{};
-  ModelMemory written_{};  ///< of callers' memory: by whom does not matter, but only once
+  ModelMemory written_{};  ///< in callers' memory: by any rank, but only once
 };
 
 }  // namespace trireme::test

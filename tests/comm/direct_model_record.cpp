@@ -24,13 +24,13 @@ namespace {
 
 }  // namespace
 
-/// Notes what one step of one rank reads and writes.
+/// Records what one step of one rank reads and writes.
 class DirectModel::Recorder {
  public:
   Recorder(const DirectModel& model, std::size_t call, Rank me)
       : model_(model), call_(call), me_(me) {}
 
-  // What DirectMoves asks of peers is in their slots.
+  // The peers' properties that DirectMoves queries are in their slots.
   [[nodiscard]] Offers offers(Rank rank) const {
     read_slot(rank);
     return model_.part(call_, rank).offers;
@@ -74,7 +74,7 @@ class DirectModel::Recorder {
  private:
   static constexpr std::int64_t kSlotHeader = 1 << 20;
 
-  /// Slots and staged copies of the next call lie elsewhere; those of the call after it, here.
+  /// Slots and staged copies of the next call are elsewhere; those of the call after it, here.
   [[nodiscard]] std::uint64_t address(const Spot& spot) const {
     const Part& part = model_.part(call_, spot.rank);
     const auto offset = static_cast<std::uint64_t>(spot.offset);

@@ -1,5 +1,5 @@
-// The protocol of direct collectives, checked in a model of memory (direct_model.h): every operation,
-// root, mixture of buffers and size around a threshold; and that the checks find broken protocols.
+// The protocol of direct collectives, checked in a model of memory (direct_model.h): every operation, root, combination
+// of buffers and size around a threshold; and that the checks detect broken protocols.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 
 using comm::Path;
 
-/// Sizes in bytes at which direct operations change what they do.
+/// Sizes in bytes at which direct operations switch paths.
 constexpr std::int64_t kThresholds[] = {static_cast<std::int64_t>(comm::kInlineBytes),
                                         comm::kCopyAnyway,
                                         comm::kCombineAlone,
@@ -56,7 +56,7 @@ std::set<std::int64_t> sizes_for(Operation operation, Rank ranks, DType dtype) {
   return sizes;
 }
 
-/// Which buffers can matter on a rank: the others are taken to be private.
+/// Which buffers can matter on a rank: the others are assumed to be private.
 struct Relevant {
   bool input = true;
   bool output = true;
@@ -80,7 +80,7 @@ Relevant relevant(const ModelCase& c, Rank rank) {
   }
 }
 
-/// All that a rank's buffers can be.
+/// All kinds of buffers that a rank can have.
 std::vector<ModelBuffers> buffer_kinds(const ModelCase& c, Rank rank) {
   const Relevant which = relevant(c, rank);
   std::vector<ModelBuffers> kinds{{}};
@@ -102,7 +102,7 @@ std::vector<ModelBuffers> buffer_kinds(const ModelCase& c, Rank rank) {
   return kinds;
 }
 
-/// Calls `visit` with every mixture of buffers; of four ranks or more either all are in place or none.
+/// Calls `visit` with every combination of buffers; with four ranks or more either all are in place or none.
 void each_mixture(ModelCase c, Rank ranks, const std::function<void(const ModelCase&)>& visit) {
   c.buffers.assign(static_cast<std::size_t>(ranks), {});
   const std::function<void(Rank)> choose = [&](Rank rank) {
@@ -140,13 +140,13 @@ void each_call(Operation operation, Rank ranks,
   }
 }
 
-/// Checks calls, each kind of them once.
+/// Checks calls, each kind once.
 class Checker {
  public:
   struct Options {
     bool explores_all = false;         ///< every size, not only one of each kind
     std::int64_t explored_chunks = 3;  ///< calls with more are only run
-    std::int64_t run_chunks = 1000;    ///< calls with more are left out
+    std::int64_t run_chunks = 1000;    ///< calls with more are skipped
   };
   explicit Checker(const Options& options) : options_(options) {}
 
@@ -227,8 +227,7 @@ TEST(DirectProtocol, IsRightForElementsOfEightBytes) {
   check_all(2, DType::F64, {});
 }
 
-/// Some operations change what they do from so many ranks on. The root's buffers are of one kind, the
-/// others' of another.
+/// Some operations switch paths from a number of ranks on. The root's buffers are of one kind, the others' of another.
 TEST(DirectProtocol, IsRightForManyRanks) {
   for (const Rank ranks : {comm::kManyCopy, comm::kFewCombine + 1}) {
     Checker checker({.explored_chunks = -1, .run_chunks = 3});
@@ -252,9 +251,9 @@ TEST(DirectProtocol, IsRightForManyRanks) {
   }
 }
 
-// Calls that follow one another: slots, staged copies and chunks are used again.
+// A sequence of calls: slots, staged copies and chunks are reused.
 
-/// Calls of every kind of waiting; each rank has the same buffers.
+/// Calls with every kind of waiting; all ranks have the same buffers.
 std::vector<ModelCase> representative_calls(Rank ranks) {
   const std::vector<ModelBuffers> apart(static_cast<std::size_t>(ranks), ModelBuffers{});
   const std::vector<ModelBuffers> seen(static_cast<std::size_t>(ranks), ModelBuffers{true, true});
@@ -286,7 +285,7 @@ std::string to_text(const std::vector<ModelCase>& calls) {
   return text;
 }
 
-/// What is wrong with some three of the calls in a row.
+/// The problem with some three consecutive calls.
 std::optional<std::string> find_in_sequences(Rank ranks, Mutation mutation) {
   const std::vector<ModelCase> all = representative_calls(ranks);
   for (const ModelCase& first : all) {
@@ -318,9 +317,9 @@ TEST(DirectProtocol, IsRightForCallsThatFollowOneAnother) {
   EXPECT_EQ(find_in_sequences(3, Mutation::None), std::nullopt);
 }
 
-// The checks themselves: each finds what a broken protocol does.
+// The checks themselves: each detects its broken protocol.
 
-/// What is wrong with some call of these operations.
+/// The problem with some call of these operations.
 std::optional<std::string> find(Mutation mutation, const std::vector<Operation>& operations) {
   std::optional<std::string> found;
   for (const Operation operation : operations) {

@@ -1,5 +1,4 @@
-// Encrypted connections: collectives over them, who is kept out, what somebody on the path sees and what
-// happens if he changes it.
+// Encrypted connections: collectives over them, who is rejected, and what a man in the middle can see or change.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -79,7 +78,7 @@ TEST(Encrypted, CollectivesAgree) {
   }
 }
 
-/// More each way than all buffers on the way hold, so that both sides have to wait in both directions.
+/// More in each direction than all buffers on the path hold, so that both sides have to wait in both directions.
 TEST(Encrypted, LongMessagesCross) {
   run_ranks(
       TransportKind::Tcp, 2,
@@ -99,19 +98,19 @@ TEST(Encrypted, LongMessagesCross) {
             world.all().start_send<std::uint8_t>(std::span<const std::uint8_t>(out), other);
         sending.wait();
         receiving.wait();
-        require(in == pattern(other), "other bytes");
+        require(in == pattern(other), "wrong bytes");
       },
       encrypted());
 }
 
-/// Shared memory is as it was; only the store is encrypted.
+/// Shared memory is unaffected; only the store is encrypted.
 TEST(Encrypted, RanksOfOneHostShareMemory) {
   WorldOptions options = encrypted();
   options.transport = TransportKind::Automatic;
   EXPECT_EQ(launch(
                 2,
                 [](World& world) {
-                  require(world.reaches(1 - world.rank()) == "shm", "not by shared memory");
+                  require(world.reaches(1 - world.rank()) == "shm", "does not use shared memory");
                   do_collectives(world, 1000);
                 },
                 options),
@@ -120,14 +119,14 @@ TEST(Encrypted, RanksOfOneHostShareMemory) {
 
 // Joining.
 
-/// How each rank's attempt to join ended, and how long after the last one had begun.
+/// How each rank's attempt to join ended, and how long after the last one had started.
 struct Attempt {
   std::string error{};
   double after = 0;
 };
 
-/// Ranks that join at a store of rank 0, each with or without encryption; the last comes when the
-/// others are waiting.
+/// Ranks that join through a store of rank 0, each with or without encryption; the last joins when the others are
+/// waiting.
 std::vector<Attempt> try_join(const std::vector<bool>& encrypt) {
   const std::string store = to_text(listen_on().address);
   const std::string secret = Secret::random().hex();
@@ -196,7 +195,7 @@ TEST(Encrypted, RanksThatDisagreeAreAllToldAtOnce) {
   }
 }
 
-/// What a rank hears that waits for one which is set otherwise.
+/// The error of a rank that waits for one with different settings.
 TEST(Encrypted, StoreTellsThoseWhoWait) {
   const Secret secret = Secret::random();
   const TcpStoreServer server(served(secret));
@@ -214,7 +213,7 @@ TEST(Encrypted, StoreTellsThoseWhoWait) {
   expect_error(ErrorKind::System, {"does not encrypt"}, [&] { late.set("key", "value"); });
 }
 
-/// Somebody without the secret who claims to encrypt otherwise disturbs nobody.
+/// A stranger without the secret who claims different encryption disturbs no rank.
 TEST(Encrypted, StrangersCannotStopTheStore) {
   const Secret secret = Secret::random();
   const TcpStoreServer server(served(secret));
@@ -225,7 +224,7 @@ TEST(Encrypted, StrangersCannotStopTheStore) {
   EXPECT_EQ(store.get("key", soon()), "value");
 }
 
-/// Connections between ranks, too, where the ranks met otherwise.
+/// Connections between ranks, too, if the ranks found one another in another way.
 TEST(Encrypted, ConnectionsThatDisagreeAreRefusedOnBothSides) {
   const Secret secret = Secret::random();
   for (const bool first : {true, false}) {
@@ -254,11 +253,11 @@ TEST(Encrypted, NeedsASecret) {
   });
 }
 
-// Somebody on the path.
+// A man in the middle.
 
 constexpr std::string_view kWords = "confidential words; ";
 
-/// Both ways: short and long messages made of the words.
+/// In both directions: short and long messages made of the words.
 void send_words(World& world) {
   for (const std::size_t repeats : {std::size_t{5}, std::size_t{100'000}}) {
     std::vector<std::uint8_t> data(repeats * kWords.size());
@@ -269,7 +268,7 @@ void send_words(World& world) {
       std::vector<std::uint8_t> got =
           world.rank() == root ? data : std::vector<std::uint8_t>(data.size());
       world.all().run(broadcast<std::uint8_t>(got, root));
-      require(got == data, "other words");
+      require(got == data, "wrong words");
     }
   }
 }
@@ -311,7 +310,7 @@ TEST_F(OnThePath, ChangedDataIsNoticed) {
       for (const std::size_t byte : {std::size_t{5000}, std::size_t{300'000}}) {
         Pair pair({.flip = data_spot(connection, way, byte), .bit = 3}, encrypted(2, {0.5}));
         const std::array<Ending, 2> endings = pair.run([](World& world) {
-          for (int i = 0; i < 50; ++i) {  // the second connection does not get much
+          for (int i = 0; i < 50; ++i) {  // the second connection gets little traffic
             allreduce_ones(world, kLong);
           }
         });

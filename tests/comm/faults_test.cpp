@@ -1,4 +1,4 @@
-// Ranks that die, stop or disagree: everyone is told, nobody hangs, the survivors go on (C14).
+// Ranks that die, stop or disagree: all ranks are notified, none hangs, the survivors continue.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -29,7 +29,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What ranks of a run tell the test, in memory that forked processes share.
+/// What the ranks of a run report to the test, in memory that forked processes share.
 struct Board {
   static constexpr int kMost = 16;
   std::atomic<double> struck{0};  ///< when the victim was hit
@@ -64,7 +64,7 @@ void note_error(Board& board, Rank rank, const CommError& error) {
   std::copy_n(text.begin(), std::min(text.size(), board.text[i].size() - 1), board.text[i].begin());
 }
 
-/// The survivors make a new group and use it.
+/// The survivors create a new group and use it.
 void recover(World& world, Board& board) {
   Group rest = world.all().shrink();
   std::vector<std::int64_t> data(1000, world.rank());
@@ -90,7 +90,7 @@ class NothingLeft {
  public:
   NothingLeft() : before_(shared_memory_files()) {}
   ~NothingLeft() {
-    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process was left behind";
     EXPECT_EQ(shared_memory_files(), before_);
   }
   NothingLeft(const NothingLeft&) = delete;
@@ -115,7 +115,7 @@ Call make_call(const Blow& blow, std::vector<float>& data) {
                                                 : allreduce<float>(std::span(data), options);
 }
 
-/// Hits the victim at a step; the others must notice. Returns how long the slowest took.
+/// Hits the victim at a step; the others must detect it. Returns how long the slowest took.
 double strike(const Blow& blow, Rank ranks, Seconds deadline) {
   const SharedBoard board;
   WorldOptions options{.deadline = deadline, .transport = blow.kind};
@@ -135,7 +135,7 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
         std::vector<float> data(5000, 1.0F);
         world.all().run(make_call(blow, data));
         try {
-          world.all().barrier();  // the victim may be through it, and be hit, before all others are
+          world.all().barrier();  // the victim may have left it, and be hit, before all others have
           armed = true;
           for (int i = 0; i < 1000000; ++i) {  // a broadcast's root may run ahead for a while
             world.all().run(make_call(blow, data));
@@ -223,7 +223,7 @@ TEST(Faults, StoppedRankIsNamedWithinOneAndAHalfDeadlines) {
   const NothingLeft nothing_left;
   for (const TransportKind kind : test::transports()) {
     if (kind == TransportKind::InProcess) {
-      continue;  // threads cannot be stopped one by one
+      continue;  // threads cannot be stopped individually
     }
     Blow blow{.kind = kind, .step = 2, .signal = SIGSTOP};
     EXPECT_LT(test::fastest_of_three(0.6, [&] { return strike(blow, 3, {0.4}); }), 0.6);
@@ -235,7 +235,7 @@ TEST(Faults, StoppedRankIsNamedInTimeByDefault) {
   EXPECT_LT(strike(blow, 3, WorldOptions{}.deadline), 3.0);
 }
 
-/// In a direct operation there are no steps; the victim dies before it comes, at any time.
+/// In a direct operation there are no steps; the victim dies before it joins, at any time.
 TEST(Faults, KilledRankIsNamedInDirectOperations) {
   const NothingLeft nothing_left;
   for (const std::size_t elements : {std::size_t{1}, std::size_t{100000}, std::size_t{4000000}}) {
@@ -244,7 +244,7 @@ TEST(Faults, KilledRankIsNamedInDirectOperations) {
       std::vector<float> data(elements, 1.0F);
       try {
         world.all().run(allreduce<float>(data));
-        if (world.rank() == 2) {  // perhaps before the others are through
+        if (world.rank() == 2) {  // perhaps before the others are done
           board->struck = now();
           raise(SIGKILL);
         }
@@ -270,7 +270,7 @@ struct Disagreement {
   std::string name;
   std::function<void(World&, bool odd)> act;
   CommFault fault = CommFault::Mismatch;
-  std::string word;  ///< that the message must have
+  std::string word;  ///< that the message must contain
 };
 
 template <class T>
@@ -307,7 +307,7 @@ std::vector<Disagreement> disagreements() {
   add("root", "root", [](World& w, bool odd) {
     std::vector<float> data(10);
     w.all().run(broadcast<float>(data, odd ? 1 : 0));
-    w.all().barrier();  // by messages a root may have gone on; it learns of it when it next waits
+    w.all().barrier();  // with messages a root may have continued; it learns of it here
   });
   add("operation", "operation", [](World& w, bool odd) {
     std::vector<float> data(12);
@@ -315,7 +315,7 @@ std::vector<Disagreement> disagreements() {
     w.all().barrier();
   });
   add("who gives and who takes", "operation", [](World& w, bool odd) {
-    // Rank 0 gives to all, rank 2 to rank 0: neither looks at what the other called before the next call.
+    // Rank 0 sends to all, rank 2 to rank 0: neither checks what the other called before the next call.
     std::vector<float> data(2);
     std::vector<float> out(6);
     odd ? w.all().run(gather<float>(data, out, 0)) : w.all().run(broadcast<float>(data, 0));

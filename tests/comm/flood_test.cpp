@@ -1,4 +1,4 @@
-// Listeners that somebody floods with connections which never say anything: ranks still join.
+// Listeners that a stranger floods with idle connections: ranks can still join.
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +19,7 @@ namespace {
 
 using test::Process;
 
-/// What the ranks may open; the flood is more than twice that.
+/// The ranks' descriptor limit; the flood is more than twice that.
 constexpr rlim_t kDescriptors = 256;
 constexpr int kFlood = 600;
 
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, FloodedStore,
                                              {.transport = TransportKind::Tcp, .encrypt = true}}),
                          [](const auto& param) { return param.param.name; });
 
-/// Connects two ranks whose listeners are flooded. "" or what went wrong.
+/// Connects two ranks whose listeners are flooded. Returns "" or the problem.
 std::string connect_flooded(bool encrypt) {
   const Secret secret = Secret::random();
   const auto make = [&](Rank rank) {

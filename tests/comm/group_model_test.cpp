@@ -26,7 +26,7 @@ HostCosts plain_host() {
           .peek = {"system", {1e-6}, {1e-10}}};
 }
 
-/// As if waiting were dear and messages were free.
+/// As if waiting were expensive and messages were free.
 HostCosts chatty_host() {
   HostCosts costs = plain_host();
   costs.messages = {{"shm", {1e-9}, {1e-12}}, {"in-process", {1e-9}, {1e-12}}};
@@ -54,8 +54,8 @@ double predicted(const GroupModel& model, const GroupModel::Query& query, const 
 TEST(GroupModel, PredictsByWhatWasMeasured) {
   const GroupModel host = model(plain_host());
   const double n = 1 << 20;
-  // A ring of 4: 6 steps in which each rank sends n/4, 3 of them combined; and the wait before. Four messages
-  // at a time want eight cores and have four.
+  // A ring of 4: 6 steps in which each rank sends n/4, 3 of them combined; plus the initial wait. Four messages at a
+  // time need eight cores and have four.
   EXPECT_NEAR(predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::Ring)),
               1e-6 + 6 * (2e-6 + n / 4 * 2e-9) + 3 * n / 4 * 1e-10, 1e-9);
   const double direct = predicted(host, allreduce_of(1 << 20), Method::direct());
@@ -68,7 +68,7 @@ TEST(GroupModel, PredictsByWhatWasMeasured) {
 TEST(GroupModel, PredictsExchangesByExchanges) {
   HostCosts costs = plain_host();
   costs.cores = 2;
-  // 1 us and 1 GB/s one way; both ways at once 2 us and 0.5 GB/s.
+  // 1 us and 1 GB/s in one direction; both at once 2 us and 0.5 GB/s.
   const double mib = 1 << 20;
   costs.messages[1].points = {{{8}, {1e-6}, {2e-6}},
                               {{8 + (1 << 20)}, {1e-6 + mib * 1e-9}, {2e-6 + mib * 2e-9}}};
@@ -86,12 +86,12 @@ TEST(GroupModel, PredictsExchangesByExchanges) {
               3 * (1e-6 + 2 * ((mib + 8) / 2 - 8) * 2e-9), 1e-9);
 }
 
-/// Messages were measured between two ranks. Where all cores are busy, memory gives each of them less.
+/// Messages were measured between two ranks. If all cores are busy, each gets less memory bandwidth.
 TEST(GroupModel, LetsManyRanksShareTheMemory) {
   HostCosts costs = plain_host();
   costs.cores = 16;
   costs.copy = {
-      {{1}, {1e-10}, {4e-10}}};  // two ranks have all that they can take, 16 a fourth of it
+      {{1}, {1e-10}, {4e-10}}};  // two ranks get all the bandwidth they can use, 16 a fourth of it
   costs.messages[0].points = {{{8}, {1e-6}, {1e-6}},
                               {{1 << 26}, {(1 << 26) * 1e-9}, {(1 << 26) * 1e-9}}};
   const auto time = [&](Rank ranks) {
@@ -115,7 +115,7 @@ TEST(GroupModel, KnowsTypesThatCombineSlowly) {
 
 TEST(GroupModel, LetsRanksWithoutCoresTakeTurns) {
   const GroupModel host = model(plain_host(), 8);
-  // 6 rounds, each a turn of the scheduler; 8 messages at a time want 16 cores and have 4.
+  // 6 rounds, each a scheduler time slice; 8 messages at a time need 16 cores and have 4.
   EXPECT_NEAR(
       predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::RecursiveHalving)),
       1e-5 + 6 * 2e-5 + 2 * 7.0 / 8 * (1 << 20) * 4e-9 + 7.0 / 8 * (1 << 20) * 2e-10, 1e-7);
@@ -125,7 +125,7 @@ TEST(GroupModel, ChoosesTheFastest) {
   EXPECT_EQ(model(std::nullopt).choose(allreduce_of(1 << 20)), Method::direct());
   EXPECT_EQ(model(plain_host()).choose(allreduce_of(1 << 20)), Method::direct());
   EXPECT_EQ(model(chatty_host()).choose(allreduce_of(1 << 20)).kind, Method::Kind::Scheduled);
-  // Small ones by few messages, long ones by few bytes.
+  // Small ones with few messages, long ones with few bytes.
   GroupModel network = model(plain_host(), 4, TransportKind::Tcp);
   EXPECT_EQ(network.choose(allreduce_of(8)), Method::scheduled(Algorithm::RecursiveDoubling));
   EXPECT_NE(network.choose(allreduce_of(1 << 26)), Method::scheduled(Algorithm::RecursiveDoubling));
@@ -137,7 +137,7 @@ TEST(GroupModel, IsDirectWhereThereIsOneRank) {
 
 TEST(GroupModel, MovesTheCrossoverWithTheCosts) {
   HostCosts slow = plain_host();
-  slow.messages[1].alpha = {1.0};  // then even a long vector goes in few messages
+  slow.messages[1].alpha = {1.0};  // then even a long vector uses few messages
   EXPECT_EQ(model(slow, 4, TransportKind::Tcp).choose(allreduce_of(1 << 26)),
             Method::scheduled(Algorithm::RecursiveDoubling));
 }
@@ -162,7 +162,7 @@ TEST(GroupModel, IsWhatAGroupChoosesBy) {
                   const std::string method = world.all().method_of(allreduce<float>(data));
                   require((method == "direct") == !chatty, method);
                   world.all().run(allreduce<float>(data));
-                  require(data[5] == 2, "the sum");
+                  require(data[5] == 2, "wrong sum");
                 },
                 {.costs = chatty ? chatty_host() : plain_host()});
     }
@@ -176,7 +176,7 @@ TEST(GroupModel, MayStageThroughTheCaches) {
             [](World& world) {
               std::vector<float> data(1 << 19, 1.0F);
               world.all().run(allreduce<float>(data, {.method = Method::direct()}));
-              require(data[3] == 3 && data.back() == 3, "the sum");
+              require(data[3] == 3 && data.back() == 3, "wrong sum");
             },
             {.costs = costs});
 }

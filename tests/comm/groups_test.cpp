@@ -1,4 +1,4 @@
-// Groups, messages and calls that were started; and what once went wrong with them.
+// Groups, messages and started calls, including regressions.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -29,7 +29,7 @@ std::int64_t sum_over(Group& group, std::int64_t value) {
   return data[0];
 }
 
-/// The fault of what `body` throws.
+/// The fault of the exception that `body` throws.
 CommFault fault_of(const std::function<void()>& body) {
   try {
     body();
@@ -41,7 +41,7 @@ CommFault fault_of(const std::function<void()>& body) {
 
 class OnEveryTransport : public testing::TestWithParam<TransportKind> {};
 
-// C15: 8 = 2 x 4, and its transpose.
+// 8 = 2 x 4, and its transpose.
 TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
   run_ranks(GetParam(), 8, [](World& world) {
     const Rank r = world.rank();
@@ -49,10 +49,10 @@ TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
     Group column = world.all().split(r % 4, -r);  // in reverse order
     require(row.size() == 4 && row.rank() == r % 4, "row");
     require(column.size() == 2 && column.rank() == 1 - r / 4, "column");
-    require(sum_over(row, r) == (r < 4 ? 6 : 22), "sum of the row");
-    require(sum_over(column, r) == 2 * (r % 4) + 4, "sum of the column");
+    require(sum_over(row, r) == (r < 4 ? 6 : 22), "wrong sum over the row");
+    require(sum_over(column, r) == 2 * (r % 4) + 4, "wrong sum over the column");
     const Group& again = row;
-    require(sum_over(row, 1) == again.size(), "a copy is the same group");
+    require(sum_over(row, 1) == again.size(), "a copy is not the same group");
   });
 }
 
@@ -65,18 +65,18 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
       }
       Group pair =
           world.all().subset(r % 2 == 0 ? std::vector<Rank>{2, 0} : std::vector<Rank>{1, 3});
-      require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "sum of the pair");
+      require(sum_over(pair, r) == (r % 2 == 0 ? 2 : 4), "wrong sum over the pair");
     }
   });
 }
 
-TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
+TEST_P(OnEveryTransport, MessagesFindTheirReceives) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
     const Rank r = all.rank();
     std::vector<std::int32_t> out(100000, r);
     std::vector<std::int32_t> in(100000);
-    // Everyone sends before anyone receives; tags in another order than sent.
+    // All ranks send before any receives; tags in another order than sent.
     const Rank right = (r + 1) % 4;
     const Rank left = (r + 3) % 4;
     Pending first = all.start_send<std::int32_t>(out, right, 1);
@@ -87,8 +87,8 @@ TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
     all.receive<std::int32_t>(in, left, 1);
     first.wait();
     second.wait();
-    require(got[9] == 100 + left && in[99999] == left, "what came");
-    for (std::int32_t i = 0; i < 100; ++i) {  // those of one tag keep their order
+    require(got[9] == 100 + left && in[99999] == left, "wrong data received");
+    for (std::int32_t i = 0; i < 100; ++i) {  // those with the same tag stay in order
       const std::vector<std::int32_t> number{i};
       if (r == 0) {
         all.send<std::int32_t>(number, 3, 7);
@@ -101,7 +101,7 @@ TEST_P(OnEveryTransport, MessagesFindTheirReceives) {  // C1
   });
 }
 
-// B11: what was started goes on by itself, in order, on several groups at once.
+// Started calls proceed in the background, in order, on several groups at once.
 TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group odd_even = world.all().split(world.rank() % 2);
@@ -112,7 +112,7 @@ TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
       Group& group = i % 3 == 0 ? odd_even : world.all();
       pending.push_back(group.start(allreduce<std::int64_t>(std::span(data[i]))));
     }
-    require(sum_over(world.all(), 1) == 4, "a blocking call waits its turn");
+    require(sum_over(world.all(), 1) == 4, "a blocking call did not wait its turn");
     for (std::size_t i = 0; i < data.size(); ++i) {
       pending[i].wait();
       const auto n = static_cast<std::int64_t>(i);
@@ -139,7 +139,7 @@ TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
       std::vector<float> whole(mine.size() * 5);
       world.all().run(allgather<float>(result, whole));
       require(std::ranges::equal(std::span(whole).first(1001), std::span(whole).last(1001)),
-              "all ranks alike");
+              "the ranks' results differ");
     }
   });
 }
@@ -171,11 +171,11 @@ TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
                                 }};
     std::vector<std::int64_t> data(5000, world.rank());
     world.all().run(allreduce<std::int64_t>(std::span(data), {.user = &longest}));
-    require(data[4999] == 2, "own reduction");
+    require(data[4999] == 2, "wrong result of the user reduction");
   });
 }
 
-// bf16 and f16 are added up in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
+// bf16 and f16 are summed in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
 TEST_P(OnEveryTransport, HalvesAreAddedUpInF32) {
   run_ranks(GetParam(), 3, [](World& world) {
     for (const char* method : {"automatic", "ring", "mst"}) {
@@ -194,20 +194,20 @@ TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
         world.all().run(broadcast<float>(data, 7));
         require(false, "root 7 was accepted");
       } catch (const CommError&) {
-        require(false, "not this rank's own error");
+        require(false, "expected this rank's own error");
       } catch (const Error& error) {
         require(error.kind() == ErrorKind::Usage, "usage");
       }
     } else {
       require(fault_of([&] { world.all().run(broadcast<float>(data, 0)); }) == CommFault::Mismatch,
-              "the other is told");
+              "the other rank was not notified");
     }
     Group again = world.all().shrink();
-    require(sum_over(again, 1) == 2, "and they go on");
+    require(sum_over(again, 1) == 2, "the survivors did not continue");
   });
 }
 
-// Who only gives does not wait for those who take, but is never more than two calls ahead.
+// A rank that only gives does not wait for those that take, but is never more than two calls ahead.
 TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
   run_ranks(GetParam(), 3, [](World& world) {
     using Clock = std::chrono::steady_clock;
@@ -222,7 +222,7 @@ TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
     all.run(broadcast<std::int32_t>(data, 0));
     const std::chrono::duration<double> took = Clock::now() - begin;
     require(data[3] == 0, "broadcast");
-    require(world.rank() == 1 || took.count() < 0.25, "did not wait for rank 1");
+    require(world.rank() == 1 || took.count() < 0.25, "waited for rank 1");
     data.assign(4, world.rank());
     all.run(gather<std::int32_t>(data, gathered, 2));
     if (world.rank() == 2) {
@@ -232,8 +232,8 @@ TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
   });
 }
 
-// Calls with a root, one after the other, by ranks that are early and late in turn: each gets what was given in
-// that call, however far ahead the giver is.
+// Consecutive calls with a root, by ranks that are alternately early and late: each receives the data of that call,
+// however far ahead the sender is.
 TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
@@ -243,7 +243,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
       if (i % 11 == me * 2) {
         sleep_for(0.0005);
       }
-      // Inline on the stamp's line, and in the memory behind it.
+      // Inline on the stamp's cache line, and in the memory after it.
       const std::size_t count = i % 3 == 0 ? 2 : 150;
       std::vector<std::int32_t> mine(count, i * 10 + me);
       std::vector<std::int32_t> whole(4 * count);
@@ -280,7 +280,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
   });
 }
 
-// A rank that lives but does not come: 30 deadlines, heartbeats or not.
+// A live rank that does not join: 30 deadlines, heartbeats or not.
 TEST_P(OnEveryTransport, LateRankIsNamed) {
   test::run_ranks_with({0.05, 0.1, 0.4}, GetParam(), 2, [](World& world, double deadline) {
     if (world.rank() == 1) {
@@ -295,7 +295,7 @@ TEST_P(OnEveryTransport, LateRankIsNamed) {
   });
 }
 
-// A lane that has been idle for long gives its next call all the time there is.
+// A lane that has been idle for long gives its next call the full time.
 TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
   test::run_ranks_with({0.02, 0.05, 0.2}, GetParam(), 2, [](World& world, double deadline) {
     std::vector<float> data(10);
@@ -305,7 +305,7 @@ TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
   });
 }
 
-// What was sent arrives although its sender has left long ago.
+// Messages arrive even if their sender left long ago.
 TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
   WorldOptions options{.deadline = {0.3}};
   run_ranks(
@@ -318,7 +318,7 @@ TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
         } else {
           sleep_for(1.0);
           world.all().receive<std::int32_t>(data, 0);
-          require(data[99999] == 0, "what came");
+          require(data[99999] == 0, "wrong data received");
         }
       },
       options);

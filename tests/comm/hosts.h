@@ -1,4 +1,4 @@
-// Hosts: what tests of worlds across hosts share.
+// Hosts: shared by tests of worlds across hosts.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace trireme::test {
 
-/// Tests that need hosts; skipped, with the reason, where there can be none.
+/// Tests that need hosts; skipped, with the reason, if there can be none.
 class Hosts : public testing::Test {
  protected:
   void SetUp() override {

@@ -24,7 +24,7 @@ using test::Placement;
 using test::require;
 using test::run_on_hosts;
 
-// What every operation must give. Ranks hold small numbers, so that sums fit every type.
+// The expected result of every operation. Ranks hold small numbers, so that sums fit every type.
 
 template <class T>
 T value_of(Rank rank, std::size_t i) {
@@ -51,7 +51,7 @@ std::vector<T> sums_of(Rank ranks, std::size_t from, std::size_t count) {
   return sums;
 }
 
-/// One call on a group: what goes in, what must come out. `block` is the length of a rank's block.
+/// One call on a group: its input and its expected output. `block` is the length of a rank's block.
 template <class T>
 struct Trial {
   Operation operation;
@@ -141,7 +141,7 @@ void try_operation(Group& group, Operation operation, const Method& method, std:
                       to_text(kDTypeOf<T>), is - out.begin(), group.rank()));
 }
 
-/// All operations as the group itself would do them, at sizes up to 1 MiB and a little, every root.
+/// All operations with the group's own choice of method, at sizes up to slightly over 1 MiB, every root.
 void try_all_operations(Group& group) {
   const std::size_t longest = ((std::size_t{1} << 20) + 3) / static_cast<std::size_t>(group.size());
   for (const Operation operation : all_operations()) {
@@ -180,7 +180,7 @@ void try_long_allreduces(Group& group) {
   }
 }
 
-/// Ranks by host, as World::hosts() promises them: by the lowest rank of each.
+/// Ranks by host, as World::hosts() specifies: sorted by the lowest rank of each.
 std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
   std::vector<std::vector<Rank>> hosts(
       static_cast<std::size_t>(*std::ranges::max_element(placement)) + 1);
@@ -192,7 +192,7 @@ std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
 }
 
 void check_reach(const World& world, const Placement& placement) {
-  require(world.hosts() == ranks_by_host(placement), "other hosts than there are");
+  require(world.hosts() == ranks_by_host(placement), "wrong hosts");
   for (Rank r = 0; r < world.size(); ++r) {
     const bool same_host =
         placement[static_cast<std::size_t>(r)] == placement[static_cast<std::size_t>(world.rank())];
@@ -218,7 +218,7 @@ void try_groups(World& world, const Placement& placement) {
       });
   Group inside = world.all().split(host, -world.rank());  // in reverse order
   std::vector<Rank> reversed(here.rbegin(), here.rend());
-  require(inside.world_ranks() == reversed, "split: other ranks than those of the host");
+  require(inside.world_ranks() == reversed, "split: not the ranks of the host");
   require(is_direct(inside), "a group inside a host is not direct");
   try_all_operations(inside);
 
@@ -226,7 +226,7 @@ void try_groups(World& world, const Placement& placement) {
   require(is_direct(listed), "a subset inside a host is not direct");
   try_operation<std::int64_t>(listed, Operation::Allreduce, {}, 1000, 0);
 
-  // One rank of each host, by its place there.
+  // One rank of each host, by its index there.
   const auto place = std::ranges::find(here, world.rank()) - here.begin();
   Group across = world.all().split(place);
   require(across.size() == 1 || !is_direct(across), "a group across hosts is direct");
@@ -234,7 +234,7 @@ void try_groups(World& world, const Placement& placement) {
   world.all().barrier();
 }
 
-/// Operations in flight in two groups at once, and messages between all pairs meanwhile.
+/// Operations in flight in two groups at once, with concurrent messages between all pairs.
 void try_asynchronous(World& world) {
   constexpr std::size_t kCount = 30000;
   Group& all = world.all();
@@ -260,7 +260,7 @@ void try_asynchronous(World& world) {
     one.wait();
   }
   const auto sums = sums_of<std::int64_t>(world.size(), 0, kCount);
-  require(first == sums && second == sums, "an all-reduce that was started gave a wrong sum");
+  require(first == sums && second == sums, "a started all-reduce gave a wrong sum");
   for (Rank r = 0; r < world.size(); ++r) {
     require(r == world.rank() ||
                 got[static_cast<std::size_t>(r)] ==
@@ -269,7 +269,7 @@ void try_asynchronous(World& world) {
   }
 }
 
-/// A message round all ranks, one after the other.
+/// A message that visits all ranks, one after the other.
 void try_messages(World& world) {
   Group& all = world.all();
   const Rank next = (all.rank() + 1) % all.size();
@@ -334,7 +334,7 @@ INSTANTIATE_TEST_SUITE_P(Placed, MixedWorld,
                                          Mixed{"2x3InTurn", {0, 1, 0, 1, 0, 1}}),
                          mixed_name);
 
-/// Ranks that bind to their host's address find one another by UCX too; neighbours as well.
+/// Ranks that bind to their host's address also find one another with UCX; neighbors as well.
 TEST_F(Hosts, UcxReachesRanksOfOtherHosts) {
   if (!is_built(TransportKind::Ucx)) {
     GTEST_SKIP() << "this build has no transport ucx";
@@ -345,7 +345,7 @@ TEST_F(Hosts, UcxReachesRanksOfOtherHosts) {
                             .body =
                                 [](World& world) {
                                   for (Rank r = 0; r < world.size(); ++r) {
-                                    require(world.reaches(r) == "ucx", "another transport");
+                                    require(world.reaches(r) == "ucx", "wrong transport");
                                   }
                                   try_all_algorithms(world.all());
                                   try_messages(world);

@@ -1,5 +1,5 @@
-// A program of a job, for launchers to start: joins its world as the variables say, adds up the ranks'
-// numbers, and says so on one line.
+// A job's program, for launchers to start: joins its world according to the variables, sums the ranks' numbers, and
+// prints the sum on one line.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

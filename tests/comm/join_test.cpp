@@ -1,4 +1,4 @@
-// Joining: what ranks that do not fit together are told.
+// Joining: the errors of ranks that do not fit together.
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -28,7 +28,7 @@ namespace {
 
 using test::Process;
 
-/// A way for ranks to reach one another.
+/// How ranks reach one another.
 struct Way {
   std::string name;
   WorldOptions options;
@@ -57,7 +57,7 @@ std::string sum_ranks(World& world) {
   return fmt::format("sum {}", data.front());
 }
 
-/// Where the ranks of a test meet: a store that rank 0 serves.
+/// Where the ranks of a test find one another: a store that rank 0 serves.
 struct Place {
   std::string store = to_text(comm::listen_on().address);
   std::string secret = comm::Secret::random().hex();
@@ -84,7 +84,7 @@ void expect_joined_twice(const std::string& text, Rank rank, pid_t a, pid_t b) {
 
 class JoinedTwice : public testing::TestWithParam<Way> {};
 
-/// Two processes claim rank 1 at the same moment. One is refused; the world is not disturbed.
+/// Two processes claim rank 1 at the same moment. One is rejected; the world is not disturbed.
 TEST_P(JoinedTwice, RefusesTheSecondProcessAlone) {
   const Place place;
   std::vector<Process> twins;
@@ -93,7 +93,7 @@ TEST_P(JoinedTwice, RefusesTheSecondProcessAlone) {
   Process zero = place.start(0, 3, GetParam().options);
   const int refused = test::first_done(twins);
   ASSERT_GE(refused, 0);
-  Process two = place.start(2, 3, GetParam().options);  // the store is there until it has joined
+  Process two = place.start(2, 3, GetParam().options);  // the store exists until it has joined
   expect_joined_twice(twins[static_cast<std::size_t>(refused)].result(), 1, twins[0].pid(),
                       twins[1].pid());
   EXPECT_EQ(twins[static_cast<std::size_t>(1 - refused)].result(), "sum 6");
@@ -119,14 +119,14 @@ TEST_P(JoinedTwice, NamesASecondRankZero) {
 INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(ways()),
                          [](const auto& param) { return param.param.name; });
 
-/// Joins by variables alone, as ranks of one host do.
+/// Joins using only environment variables, as ranks of one host do.
 Process start_by_variables(Rank rank, Rank size, uid_t user = geteuid()) {
   const std::map<std::string, std::string> variables{{"TRIREME_RANK", std::to_string(rank)},
                                                      {"TRIREME_SIZE", std::to_string(size)}};
   return Process([=] {
     if (user != geteuid()) {
       test::require(setresuid(user, user, user) == 0, "cannot become another user");
-      prctl(PR_SET_DUMPABLE, 1);  // which shared memory needs
+      prctl(PR_SET_DUMPABLE, 1);  // required for shared memory
     }
     World world = join([&](const std::string& name) -> std::optional<std::string> {
       const auto at = variables.find(name);
@@ -149,10 +149,10 @@ TEST(JoinByFile, NamesASecondRankZero) {
   EXPECT_EQ(one.result(), "sum 3");
 }
 
-/// Another user has put something at every name that could be foreseen.
+/// Another user has created something at every predictable name.
 TEST(JoinByFile, WorksThoughAnotherUserWasThereFirst) {
   if (geteuid() != 0) {
-    GTEST_SKIP() << "needs root to be two users";
+    GTEST_SKIP() << "needs root to run as two users";
   }
   constexpr uid_t kUser = 54321;
   const std::string folder = fmt::format("/tmp/trireme-{}", kUser);
@@ -176,7 +176,7 @@ struct Difference {
   std::string name;
   WorldOptions zero;
   WorldOptions one;
-  std::string told;  ///< how rank 1 was started, and how rank 0
+  std::string told;  ///< the options of rank 1, and those of rank 0
 };
 
 void PrintTo(const Difference& difference, std::ostream* out) {
@@ -219,7 +219,7 @@ TEST_P(OptionsThatDiffer, AreNamedToAllRanks) {
   const std::string zeros = option + " = " + GetParam().told.substr(bar + 1);
   const std::string fix = ": give all ranks the same options";
   const auto values = [](const std::string& text) { return text.substr(text.find("= ") + 2); };
-  // The rank that comes first is the one that others are compared with.
+  // The others are compared with the rank that joins first.
   std::set<std::string> expected;
   for (const int other : {0, 2}) {
     expected.insert(fmt::format("rank 1 was started with {}, rank {} with {}{}", ones, other,
@@ -266,7 +266,7 @@ TEST(Join, ComparesTheSize) {
   EXPECT_EQ(one.result(), text);
 }
 
-/// A rank that cannot join says so to those who would wait for it.
+/// A rank that cannot join notifies those that would wait for it.
 TEST(Join, TellsTheOthersWhyARankCannot) {
   const Place place;
   Process zero = place.start(0, 3, {});
@@ -278,7 +278,7 @@ TEST(Join, TellsTheOthersWhyARankCannot) {
   EXPECT_EQ(one.result(), "rank 2 could not join: " + reason);
 }
 
-// Ranks that do not come.
+// Ranks that do not join.
 
 TEST(JoinTimeout, NamesTheMissingRanks) {
   std::vector<Process> ranks;
@@ -317,7 +317,7 @@ TEST(JoinTimeout, MentionsARankThatJoinedTwice) {
   EXPECT_NE(text.find("; rank 1 joined twice: host"), std::string::npos) << text;
 }
 
-/// Joining has nothing to do with how soon a silent rank counts as stopped.
+/// The join timeout is independent of the deadline for silent ranks.
 TEST(JoinTimeout, IsNotTiedToTheDeadline) {
   const Place place;
   Process one = place.start(1, 2, {.deadline = {0.1}});

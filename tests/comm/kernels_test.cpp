@@ -1,4 +1,5 @@
-// The loops of every instruction set that this machine has, against a plain reference, bit for bit.
+// The loops of every instruction set that this machine has, against a simple reference, bit for
+// bit.
 #include "comm/kernels/kernels.h"
 
 #include <algorithm>
@@ -202,7 +203,7 @@ T number(std::uint64_t random) {
 }
 
 /// Mostly numbers near 1, so that many of them combine to something that is neither infinite nor
-/// no number; and a few of everything else.
+/// NaN; and a few of everything else.
 template <class T>
 T random_value(std::mt19937_64& random) {
   const std::uint64_t kind = random() % 64;
@@ -229,7 +230,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() { return memory_.raw().data() + shift_ * sizeof(T); }
   [[nodiscard]] std::span<T> elements() { return {reinterpret_cast<T*>(data()), kLongest}; }
 
-  /// Whether all but the first `count` elements is as it was at first.
+  /// Whether everything but the first `count` elements is unchanged.
   [[nodiscard]] bool untouched_but(std::size_t count) {
     const auto outside = [](std::span<const std::byte> bytes) {
       return std::ranges::all_of(bytes, [](std::byte byte) { return byte == kUntouched; });
@@ -273,7 +274,7 @@ std::vector<std::span<const T>> spans_of(std::vector<Buffer<T>>& buffers, std::s
 
 // The comparison.
 
-/// One way to call combine_many: all that must not change what comes out.
+/// One way to call combine_many: all that must not affect the result.
 struct Manner {
   const Loops* loops;
   std::size_t count;
@@ -290,7 +291,7 @@ std::string describe(const Combine& how, std::size_t inputs, const Manner& manne
          " elements, variant " + std::to_string(manner.variant);
 }
 
-/// Inputs that start at cache lines and ones that do not, and targets that start anywhere.
+/// Inputs with and without cache-line alignment, and targets with any alignment.
 template <class T>
 struct Fixture {
   std::vector<Buffer<T>> aligned = random_buffers<T>(kMostInputs, 0);
@@ -347,7 +348,7 @@ void check_all_manners(Fixture<T>& fixture, const Combine& how, std::size_t inpu
   for (const Loops* loops : available_loops()) {
     for (const std::size_t count : kCounts) {
       for (std::size_t targets = 1; targets <= kMostTargets; ++targets) {
-        // 7 has no factor in common with the 48 variants: all of them get their turn.
+        // 7 and the 48 variants are coprime: all of them are used.
         fixture.variant += 7;
         const Manner manner{loops, count, targets, fixture.variant};
         ASSERT_NO_FATAL_FAILURE(check_manner<T>(fixture, how, input_count, manner, expected));
@@ -401,7 +402,7 @@ TEST(Kernels, CombineI64LikeTheReference) {
   check_type<std::int64_t>();
 }
 
-/// Combines two vectors by the given loops.
+/// Combines two vectors with the given loops.
 template <class T>
 std::vector<T> combine_two(const Loops& loops, const Combine& how, const std::vector<T>& a,
                            const std::vector<T>& b) {
@@ -418,7 +419,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Every 16-bit pattern, with a partner that takes the result through all sizes and roundings.
+/// Every 16-bit pattern, with a partner that covers all sizes and roundings of the result.
 template <class T>
 void check_every_pattern(std::uint64_t seed, const Combine& how) {
   std::mt19937_64 random(seed);
@@ -454,7 +455,7 @@ void check_commutes() {
   std::mt19937_64 random(3);
   std::vector<T> a(1 << 12);
   std::vector<T> b(a.size());
-  // Every special value meets every other.
+  // Every special value is combined with every other.
   std::ranges::generate(a, [&] { return special_value<T>(random()); });
   std::ranges::generate(b, [&] { return special_value<T>(random()); });
   for (const Loops* loops : available_loops()) {
@@ -500,7 +501,7 @@ TEST(Kernels, CopyOneInputBitForBit) {
   EXPECT_EQ(result, nans);
 }
 
-/// Neither commutative nor associative, so that it shows the order.
+/// Neither commutative nor associative, so that the order is visible.
 std::uint32_t mix(std::uint32_t into, std::uint32_t from) {
   return into * 3 + from;
 }
@@ -569,7 +570,7 @@ TEST(Kernels, DivideEveryI32AsIntegersDo) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   for (const std::int32_t by : {1, 2, 3, 7, 1000, 65537, kMost - 1, kMost}) {
     std::vector<std::int32_t> values;
-    // The quotient is nearest to the next integer just below a multiple.
+    // The quotient is closest to the next integer just below a multiple.
     for (std::int64_t multiple = -4; multiple <= 4; ++multiple) {
       for (std::int64_t near = -1; near <= 1; ++near) {
         const std::int64_t largest = kMost / by - std::abs(multiple);

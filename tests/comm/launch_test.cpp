@@ -1,4 +1,4 @@
-// launch(): whether a job failed is known whatever the program does with SIGCHLD, and why is said.
+// launch() detects and reports a failed job however the program handles SIGCHLD.
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Another disposition of SIGCHLD while it lives.
+/// Changes the disposition of SIGCHLD during its lifetime.
 class ChildSignal {
  public:
   explicit ChildSignal(void (*handler)(int), int flags = 0) {
@@ -31,13 +31,13 @@ class ChildSignal {
   struct sigaction before_ {};
 };
 
-/// As programs do that do not want zombies.
+/// Like programs that avoid zombies.
 void reap_all(int /*signal*/) {
   while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
 }
 
-/// What launch() returns for two ranks of which rank 1 ends this way, and what it writes.
+/// What launch() returns and writes for two ranks of which rank 1 ends this way.
 struct Launched {
   int code = -1;
   std::string text;

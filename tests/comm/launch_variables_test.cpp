@@ -197,7 +197,7 @@ TEST(LaunchVariables, DisagreementNamesBothVariables) {
           {"PMI_RANK='1'", "SLURM_PROCID='3'"});
   refuses(open_mpi() + Variables{{"TRIREME_RANK", "0"}, {"TRIREME_SIZE", "4"}},
           {"TRIREME_RANK='0'", "OMPI_COMM_WORLD_RANK='2'"});
-  // Fewer in Open MPI, but by hand: nothing says that it started the others.
+  // Fewer in Open MPI, but set by hand: nothing shows that it started the others.
   refuses({{"RANK", "7"},
            {"WORLD_SIZE", "8"},
            {"OMPI_COMM_WORLD_RANK", "0"},

@@ -1,5 +1,5 @@
-// Ranks that launchers start: the real ones where they are installed, and variables as torchrun sets
-// them. Each rank is tests/comm/join_program.cpp.
+// Ranks started by launchers: the real ones if they are installed, and variables as torchrun sets them. Each rank is
+// tests/comm/join_program.cpp.
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -39,7 +39,7 @@ bool is_installed(const std::string& program) {
   return run_shell("command -v " + program).code == 0;
 }
 
-/// All three ranks were there once and got 1 + 2 + 3.
+/// All three ranks ran once and got 1 + 2 + 3.
 void expect_world_of_three(const Output& output) {
   EXPECT_EQ(output.code, 0) << output.text;
   for (int rank = 0; rank < 3; ++rank) {
@@ -51,7 +51,7 @@ void expect_world_of_three(const Output& output) {
   }
 }
 
-/// The program's path, for the shell.
+/// The program's path, quoted for the shell.
 const char* const kProgram = "'" TRIREME_JOIN_PROGRAM "'";
 
 TEST(Launched, OpenMpiStartsAWorld) {
@@ -69,7 +69,7 @@ TEST(Launched, MpichStartsAWorld) {
   expect_world_of_three(run_shell(fmt::format("timeout 30 mpirun.mpich -n 3 {}", kProgram)));
 }
 
-/// A port such that it and the next are free, as torchrun would have found it.
+/// A port such that it and the next one are free, as torchrun would have found it.
 int free_port() {
   for (;;) {
     const int port = comm::listen_on().address.port;
@@ -82,7 +82,7 @@ int free_port() {
   }
 }
 
-/// Three processes with these variables and RANK 0, 1, 2. The code is that of the last that failed.
+/// Three processes with these variables and RANK 0, 1, 2. The exit code is that of the last one that failed.
 Output run_with_variables(const std::string& variables) {
   std::string command = "code=0; pids=";
   for (int rank = 0; rank < 3; ++rank) {

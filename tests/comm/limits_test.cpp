@@ -1,4 +1,4 @@
-// Files that comm makes: what a limit on their size does, and who may open them.
+// Files that comm creates: the effect of a file size limit, and who may open them.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -64,7 +64,7 @@ TEST(FileSizeLimit, IsAnErrorOfJoiningBySharedMemory) {
   }
 }
 
-/// An allocation that fails leaves the memory as it was.
+/// A failed allocation does not change the memory.
 TEST(FileSizeLimit, IsAnErrorOfAllocatingAndTheWorldGoesOn) {
   Process rank([]() -> std::string {
     limit_file_size(48 * kMiB);

@@ -1,4 +1,4 @@
-// Links between hosts, which are network namespaces of this machine: of a given rate, and cut.
+// Links between hosts, which are network namespaces of this machine: rate-limited, and cut.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -66,11 +66,11 @@ void await(const std::function<bool()>& condition) {
   while (!condition() && now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  require(condition(), "waited in vain");
+  require(condition(), "timed out");
 }
 
-/// What host 0 sent during one all-reduce, and how long the slowest rank took. Nothing else is under
-/// way between the counts but heartbeats.
+/// What host 0 sent during one all-reduce, and how long the slowest rank took. Between the counts there is no other
+/// traffic but heartbeats.
 struct Cost {
   double seconds = 0;
   std::int64_t sent = 0;
@@ -125,7 +125,7 @@ TEST_F(Hosts, RingTakesAsLongAsTheLinkNeeds) {
   RecordProperty("predicted", fmt::format("{:.4f}", predicted.count));
 }
 
-/// The bytes on the link are those of the schedule, and headers.
+/// The bytes on the link are those of the schedule, plus headers.
 void expect_traffic(const Cost& cost, std::int64_t bytes) {
   EXPECT_GE(cost.sent, bytes);
   EXPECT_LE(static_cast<double>(cost.sent), 1.10 * static_cast<double>(bytes));
@@ -153,14 +153,14 @@ TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanARingPlacedBadly) {
 
 // Links that are cut.
 
-/// What the ranks of a cut world found.
+/// What the ranks of a partitioned world found.
 struct Cut {
   static constexpr std::size_t kMost = 8;
   std::atomic<int> running{0};
   std::atomic<double> cut{0};
   std::array<std::atomic<double>, kMost> noticed{};
   std::array<std::atomic<int>, kMost> fault{};
-  std::array<std::atomic<unsigned>, kMost> culprits{};  ///< a bit for each
+  std::array<std::atomic<unsigned>, kMost> culprits{};  ///< a bit for each rank
   std::array<std::atomic<unsigned>, kMost> survivors{};
   std::array<std::atomic<double>, kMost> shrunk{};
   std::array<std::array<char, 400>, kMost> text{};
@@ -206,14 +206,14 @@ void run_until_cut(World& world, Cut& cut) {
   cut.shrunk[me] = now();
 }
 
-/// Whether a side of a cut world continues: more than half of the ranks, or half with the lowest.
+/// Whether a side of a partitioned world continues: more than half of the ranks, or half including the lowest.
 bool continues(unsigned side, std::size_t ranks) {
   const auto count = static_cast<std::size_t>(std::popcount(side));
   return 2 * count > ranks || (2 * count == ranks && (side & 1U) != 0);
 }
 
-/// Unplugs a host in the middle of a run; every rank must name ranks of the other side only, in time, and just one side
-/// continues.
+/// Unplugs a host in the middle of a run; every rank must name only ranks of the other side, in time, and exactly one
+/// side continues.
 void cut_off(const Placement& placement, int host, Seconds deadline) {
   const Network network({.hosts = *std::ranges::max_element(placement) + 1});
   const test::Shared<Cut> cut;
@@ -260,8 +260,8 @@ TEST_F(Hosts, CutOffRankZeroIsNamedToo) {
   cut_off({0, 1, 1}, 0, {0.5});
 }
 
-/// A cable that is out for less than the deadline costs time and nothing else. TCP alone would stay silent for up to
-/// twice as long.
+/// A cable that is unplugged for less than the deadline only costs time. TCP alone would stay silent for up to twice as
+/// long.
 void interrupt_for(double seconds) {
   const Network network;
   const test::Shared<Cut> cut;

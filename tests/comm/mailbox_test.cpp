@@ -1,5 +1,4 @@
-// Messages over streams: those that nobody waits for yet, and what becomes of them when somebody does,
-// or does not any more, in the middle of their way.
+// Messages over streams: unexpected ones, and what happens when they are received, or cancelled, in flight.
 #include "comm/wire/mailbox.h"
 
 #include <algorithm>
@@ -24,7 +23,7 @@
 namespace trireme::comm {
 namespace {
 
-/// One way between two ranks; takes what it has room for.
+/// One direction between two ranks; takes as much as it can hold.
 struct Pipe {
   std::size_t room = 0;
   std::deque<std::byte> bytes;
@@ -85,7 +84,7 @@ class Mailboxes : public testing::Test {
             .completed = [] {}};
   }
 
-  /// Both sides go on, again and again, until it is done (or it is clear that it never will be).
+  /// Advances both sides repeatedly until it is done (or clearly never will be).
   void wait_for(const std::atomic<bool>& done) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!done && std::chrono::steady_clock::now() < end) {
@@ -94,7 +93,7 @@ class Mailboxes : public testing::Test {
     }
     EXPECT_TRUE(done);
   }
-  /// As far as it goes at once.
+  /// As far as possible at once.
   void go_on() {
     for (bool moved = true; moved;) {
       moved = sender_.progress();
@@ -124,7 +123,7 @@ std::vector<std::int32_t> numbers(std::int32_t first) {
   return values;
 }
 
-/// Sent, with its data.
+/// A sent message, with its data.
 struct Sent {
   Sent(Mailbox& mailbox, const Key& key, std::int32_t first, bool patient = false)
       : data(numbers(first)) {
@@ -138,7 +137,7 @@ struct Sent {
   Outgoing message;
 };
 
-/// Waited for, in one place or two, copied or added to what is there.
+/// A receive, in one part or two, copied or added to existing data.
 struct Wanted {
   Wanted(Mailbox& mailbox, const Key& key, bool adds, std::size_t places = 1)
       : data(numbers(adds ? 7 : 0)) {
@@ -166,7 +165,7 @@ std::vector<std::int32_t> sum(const std::vector<std::int32_t>& a,
 constexpr Key kCollective{.context = 1, .number = 10, .topic = Topic::Collective};
 constexpr Key kMessage{.context = 1, .number = 10, .topic = Topic::Message};
 
-/// Nothing that is waited for stands behind it: it waits where it is, and is not copied.
+/// No expected message is behind it: it waits in its stream, and is not copied.
 TEST_F(Mailboxes, ALongPartOfACollectiveWaitsOnItsWay) {
   Sent sent(sender_, kCollective, 3);
   (void)receiver_.progress();
@@ -180,7 +179,7 @@ TEST_F(Mailboxes, ALongPartOfACollectiveWaitsOnItsWay) {
   EXPECT_EQ(wanted.data, sent.data);
 }
 
-/// If something is waited for, it may be behind.
+/// If a message is expected, it may be behind.
 TEST_F(Mailboxes, WhatStandsInTheWayIsKept) {
   Sent first(sender_, kCollective, 3);
   Sent second(sender_, {.context = 1, .number = 11}, 4);
@@ -192,7 +191,7 @@ TEST_F(Mailboxes, WhatStandsInTheWayIsKept) {
   EXPECT_EQ(wanted.data, first.data);
 }
 
-/// A sender that nobody listens to gets rid of its data.
+/// A sender without a receiver gets rid of its data.
 TEST_F(Mailboxes, ALongMessageIsKeptInTheEnd) {
   for (const Key& key : {kMessage, kCollective}) {
     Sent sent(sender_, key, 3);
@@ -204,7 +203,7 @@ TEST_F(Mailboxes, ALongMessageIsKeptInTheEnd) {
   }
 }
 
-/// Only its beginning comes. What was sent after it passes by, and has the lines to itself.
+/// Only its beginning arrives. Later messages overtake it, and have the lines to themselves.
 TEST_F(Mailboxes, APatientMessageStaysUntilItIsAskedFor) {
   Sent sent(sender_, kMessage, 3, true);
   Sent second(sender_, kMessage, 4, true);
@@ -229,7 +228,7 @@ TEST_F(Mailboxes, APatientMessageStaysUntilItIsAskedFor) {
   EXPECT_EQ(wanted_second.data, sum(numbers(7), second.data));
 }
 
-/// A peer that left may be heard on one stream before what it sent on others.
+/// A peer's departure may arrive on one stream before what it sent on others.
 TEST_F(Mailboxes, EverythingHasArrivedOnceAllPiecesHave) {
   constexpr std::uint64_t kPieces = kCount * sizeof(std::int32_t) / (std::size_t{256} << 10);
   receiver_.expect_end(0, 2 * kPieces);
@@ -242,7 +241,7 @@ TEST_F(Mailboxes, EverythingHasArrivedOnceAllPiecesHave) {
   }
 }
 
-/// Its sender needs it no more, or its receiver: nothing is left that would stand in the way of others.
+/// Its sender, or its receiver, no longer needs it: nothing remains that would block others.
 TEST_F(Mailboxes, AMessageThatIsNotAskedForCanBeGivenUp) {
   {
     Sent given_up(sender_, kMessage, 3, true);
@@ -268,7 +267,7 @@ TEST_F(Mailboxes, AMessageThatIsNotAskedForCanBeGivenUp) {
   EXPECT_EQ(wanted.data, next.data);
 }
 
-/// Half of it was kept when the receive came: the rest goes to its place.
+/// Half of it was buffered when the receive was posted: the rest goes straight to its destination.
 TEST_F(Mailboxes, AMessageIsTakenOverInTheMiddle) {
   for (const int steps : {1, 2, 3}) {
     for (const bool adds : {false, true}) {
@@ -290,7 +289,7 @@ TEST_F(Mailboxes, AMessageIsTakenOverInTheMiddle) {
   }
 }
 
-/// Nobody wants the rest any more; what comes after it does not suffer.
+/// The rest is no longer needed; later messages are not affected.
 TEST_F(Mailboxes, TheRestOfAMessageIsThrownAway) {
   for (const bool forgets : {false, true}) {
     Sent sent(sender_, {.context = 2, .number = 1, .topic = Topic::Message}, 3);

@@ -60,7 +60,7 @@ TEST_F(MeetingFile, IsForThisUserOnlyAndGoesWithTheHost) {
     EXPECT_EQ(status.st_mode & 07777, 0600U);
     EXPECT_EQ(status.st_uid, ::geteuid());
     EXPECT_EQ(host.meeting().store.host, "127.0.0.1");
-    EXPECT_EQ(entries(directory_.c_str()), 1);  // and no draft
+    EXPECT_EQ(entries(directory_.c_str()), 1);  // and no temporary file
   }
   EXPECT_EQ(entries(directory_.c_str()), 0);
 }
@@ -73,7 +73,7 @@ TEST_F(MeetingFile, NamesUserAndJobSafely) {
   EXPECT_LT(place(std::string(300, 'a')).path().size(), directory_.string().size() + 120);
 }
 
-/// Runs the body in a child process; it returns whether all went well.
+/// Runs the body in a child process; it returns whether everything succeeded.
 pid_t in_child(const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -98,7 +98,7 @@ TEST_F(MeetingFile, BringsFourProcessesTogether) {
   const auto rank = [&](int self) {
     return in_child([&, self] {
       std::unique_ptr<MeetingHost> host;
-      if (self == 0) {  // the last to come
+      if (self == 0) {  // the last to join
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         host = std::make_unique<MeetingHost>(place());
       }
@@ -193,21 +193,21 @@ TEST_F(MeetingFile, NeedsADirectoryThatOthersCannotChange) {
                [] { const MeetingHost nowhere({.directory = "/nowhere/at/all", .job = "job"}); });
 }
 
-// The folder that meeting files are in.
+// The folder that contains the meeting files.
 
 class MeetingFolder : public MeetingFile {
  public:
   MeetingFolder() { fs::permissions(directory_, fs::perms::all | fs::perms::sticky_bit); }
 
  protected:
-  /// As /tmp, without a runtime directory.
+  /// Like /tmp, without a runtime directory.
   [[nodiscard]] MeetingFolderOptions shared() const {
     return {.runtime = "", .shared = directory_.string()};
   }
   [[nodiscard]] std::string first() const {
     return directory_.string() + "/trireme-" + std::to_string(::geteuid());
   }
-  /// A meeting works, in whatever folder.
+  /// A meeting works, whatever the folder.
   void expect_meeting() const {
     const std::string folder = make_meeting_folder(shared());
     struct stat status {};
@@ -290,7 +290,7 @@ TEST_F(MeetingFolder, NamesTheOwnerOfWhatIsInTheWay) {
   EXPECT_TRUE(ended_well(child));
 }
 
-/// Two processes take the same place at the same moment: one gets it.
+/// Two processes claim the same place at the same moment: one gets it.
 TEST_F(MeetingFile, OfTwoAtOnceHasOneOwner) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> hosts = 0;

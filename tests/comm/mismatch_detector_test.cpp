@@ -1,4 +1,4 @@
-// How ranks that disagree find out by messages: their hearings by themselves, with messages that arrive at once.
+// How ranks that disagree detect it with messages: detectors in isolation, with messages that arrive at once.
 #include "comm/scheduled/mismatch_detector.h"
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Members of a group, world ranks 10, 11, …, and what they say to one another.
+/// Members of a group, world ranks 10, 11, …, and their messages.
 class Court {
  public:
   explicit Court(Rank ranks) {
@@ -34,7 +34,7 @@ class Court {
   }
 
   int sent = 0;
-  Rank silent = -1;  ///< whom no message reaches
+  Rank silent = -1;  ///< a member that no message reaches
 
  private:
   std::vector<Rank> members_;
@@ -50,7 +50,7 @@ Record call(std::uint64_t sequence, std::int64_t count) {
   return record;
 }
 
-/// What there is after the time that members are waited for.
+/// The verdict after the time that members are waited for.
 std::optional<MismatchDetector::Verdict> final_verdict(MismatchDetector& detector) {
   for (int i = 0; i < 100; ++i) {
     if (auto verdict = detector.verdict()) {
@@ -67,11 +67,11 @@ TEST(MismatchDetector, AskingWhereAllAgreeDisputesNothing) {
     court.of(place).remember(call(1, 100));
   }
   court.of(0).inquire(call(1, 100), {0.01});
-  EXPECT_EQ(court.sent, 0) << "it has not waited for long";
+  EXPECT_EQ(court.sent, 0) << "asked too early";
   court.of(0).inquire(call(1, 100), {0.1});
-  EXPECT_EQ(court.sent, 4) << "two questions, two answers";
+  EXPECT_EQ(court.sent, 4) << "expected two questions and two answers";
   court.of(0).inquire(call(1, 100), {0.2});
-  EXPECT_EQ(court.sent, 4) << "asked once";
+  EXPECT_EQ(court.sent, 4) << "asked more than once";
   EXPECT_FALSE(court.of(0).verdict());
 }
 
@@ -89,7 +89,7 @@ TEST(MismatchDetector, AllNameTheOneThatCalledSomethingElse) {
   }
 }
 
-/// They agree on the call that a wrong message came in, but not on the one before.
+/// They agree on the call in which a wrong message arrived, but not on the previous one.
 TEST(MismatchDetector, TheFirstCallInWhichTheyDifferCounts) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {

@@ -1,6 +1,6 @@
-// Network: hosts on one machine. Each host is a network namespace with one address; all are plugged
-// into a switch, a bridge in a namespace of its own. The namespaces have no name and no way out: they
-// end with the last descriptor and process in them, however the test ends, and nothing leaves them.
+// Network: hosts on one machine. Each host is a network namespace with one address; all are plugged into a switch, a
+// bridge in a namespace of its own. The namespaces have no name and no route to the outside: they end with the last
+// descriptor and process in them, however the test ends, and nothing leaves them.
 //
 // Needs root, iproute2 and a kernel that allows namespaces. Make and use it from one thread.
 #pragma once
@@ -37,16 +37,16 @@ namespace trireme::test {
 
 struct NetworkOptions {
   int hosts = 2;
-  /// What each host sends at most, in bits per second; 0: as fast as it goes.
+  /// The maximum send rate of each host, in bits per second; 0: unlimited.
   double rate = 0;
 };
 
 class Network {
  public:
-  /// What a host may send at once although it has a rate.
+  /// How much a host with a rate may send at once.
   static constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
 
-  /// Throws std::runtime_error that says what the machine does not allow.
+  /// Throws std::runtime_error saying what the machine does not allow.
   explicit Network(const NetworkOptions& options = {}) : switch_(make_namespace()) {
     command(switch_, "ip link add switch type bridge && ip link set switch up");
     for (int h = 0; h < options.hosts; ++h) {
@@ -59,11 +59,11 @@ class Network {
   /// "10.77.0.1" is host 0.
   [[nodiscard]] static std::string address(int host) { return fmt::format("10.77.0.{}", host + 1); }
 
-  /// Moves the calling thread to the host, for good.
+  /// Moves the calling thread to the host, permanently.
   void enter(int host) const { enter(hosts_[static_cast<std::size_t>(host)]); }
 
-  /// Cuts the host off behind its cable, or puts it back. The host's own link stays up: one that went down and came up
-  /// again would send nothing for up to another second, as Linux acts on changes of a link that rarely.
+  /// Disconnects the host at the switch, or reconnects it. The host's own link stays up: one that went down and came up
+  /// again would send nothing for up to another second, because Linux handles link changes only that often.
   void unplug(int host) const {
     command(switch_, fmt::format("ip link set port{} nomaster", host));
   }
@@ -71,7 +71,7 @@ class Network {
     command(switch_, fmt::format("ip link set port{} master switch", host));
   }
 
-  /// What the host has sent, in bytes, with the headers of Ethernet, IP and TCP.
+  /// What the host has sent, in bytes, including Ethernet, IP and TCP headers.
   [[nodiscard]] std::int64_t sent_bytes(int host) const {
     std::int64_t bytes = -1;
     on_thread(hosts_[static_cast<std::size_t>(host)], [&] { bytes = read_sent_bytes(); });
@@ -97,7 +97,7 @@ class Network {
     }
   }
 
-  /// Runs the body on a thread of its own, so that the namespace of this one stays as it is.
+  /// Runs the body on a separate thread, so that the namespace of this one does not change.
   static void on_new_thread(const std::function<void()>& body) {
     std::exception_ptr error;
     std::thread([&] {
@@ -138,7 +138,7 @@ class Network {
             fmt::format("ip link add port{0} type veth peer name eth0 netns /proc/{1}/fd/{2}"
                         " && ip link set port{0} master switch && ip link set port{0} up",
                         host, getpid(), there.get()));
-    // Without IPv6 addresses nothing is sent but what the tests send, and a little ARP.
+    // Without IPv6 addresses there is no traffic except that of the tests, and a little ARP.
     command(there, fmt::format("ip link set lo up && ip link set eth0 addrgenmode none && ip addr "
                                "add {}/24 dev eth0 && ip link set eth0 up",
                                address(host)));
@@ -209,7 +209,7 @@ struct HostRun {
   std::vector<int> placement;
   std::function<void(World&)> body;
   WorldOptions options{};
-  /// Done by the test's own process while the ranks run.
+  /// Runs in the test's own process while the ranks run.
   std::function<void()> meanwhile{};
   /// Ranks that have not ended by then are killed.
   Seconds at_most{30.0};
@@ -264,7 +264,7 @@ class RankProcesses {
     children_.push_back(child);
   }
 
-  /// Whether all ended well in time.
+  /// Whether all succeeded in time.
   [[nodiscard]] bool wait(Seconds at_most) {
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(at_most.count);

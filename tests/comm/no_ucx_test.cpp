@@ -1,4 +1,4 @@
-// A build without UCX, whatever this one has: the stub is linked in front of the library.
+// A build without UCX, whatever this one has: the stub is linked before the library.
 #include <gtest/gtest.h>
 
 #include "comm/rendezvous_helpers.h"

@@ -1,4 +1,4 @@
-// Bytes that differ from their neighbours, and from those a multiple of 256 away.
+// Bytes that differ from their neighbors, and from those a multiple of 256 away.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Processes that a test starts and asks for a line of text each.
+// Processes that a test starts, each of which returns a line of text.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace trireme::test {
 /// A forked process. Killed with the object, and with the test's process.
 class Process {
  public:
-  /// Runs the body, whose text (or what it throws) is the result.
+  /// Runs the body, whose text (or exception) is the result.
   explicit Process(const std::function<std::string()>& body) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -88,7 +88,7 @@ class Process {
   comm::Fd result_;
 };
 
-/// Waits until one has a result; its place, or -1 after a minute and a half.
+/// Waits until one has a result; returns its index, or -1 after a minute and a half.
 inline int first_done(const std::vector<Process>& processes) {
   std::vector<pollfd> entries;
   for (const Process& process : processes) {

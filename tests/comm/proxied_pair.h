@@ -1,4 +1,4 @@
-// Two ranks with a proxy between them, for tests of bad networks.
+// Two ranks with a proxy between them, for tests of faulty networks.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ using test::Proxy;
 using test::Spot;
 using test::Way;
 
-/// A store in which ranks find other addresses than those that were published: the last line of what a
-/// rank publishes is where it takes TCP connections.
+/// A store in which ranks find other addresses than the published ones: the last line of what a rank publishes is where
+/// it accepts TCP connections.
 class DetourStore final : public Store {
  public:
   using Detour = std::function<std::string(const std::string& address)>;
@@ -58,15 +58,15 @@ class DetourStore final : public Store {
   Detour detour_;
 };
 
-/// A deadline for what must work however slow the line and the machine are.
+/// A deadline for what must work however slow the connection and the machine are.
 inline constexpr Seconds kPatient{30.0};
 
 /// How a rank's part ended.
 struct Ending {
-  std::string message{};  ///< of its error; "" if it ended well
+  std::string message{};  ///< of its error; "" if it succeeded
   std::optional<CommFault> fault{};
   std::vector<Rank> culprits{};
-  double after = 0;  ///< seconds from when it had joined
+  double after = 0;  ///< seconds since it joined
 
   [[nodiscard]] bool well() const { return message.empty(); }
 };
@@ -92,7 +92,7 @@ class Pair {
     one.join();
     return endings;
   }
-  /// Whether the proxy came to do what it was told.
+  /// Whether the proxy's fault has happened.
   [[nodiscard]] bool has_struck() const { return proxy_ && proxy_->has_struck(); }
   /// Requires that a rank has joined.
   [[nodiscard]] Proxy& proxy() { return *proxy_; }
@@ -121,7 +121,7 @@ class Pair {
   std::unique_ptr<Proxy> proxy_;
 };
 
-/// What must never be: a call that returns with a wrong result.
+/// What must never happen: a call that returns a wrong result.
 class WrongResult : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -136,18 +136,18 @@ inline void allreduce_ones(World& world, std::size_t elements) {
   }
 }
 
-/// So long that both connections are needed: more than a socket's buffer.
+/// Long enough to need both connections: more than a socket's buffer.
 inline constexpr std::size_t kLong = std::size_t{4} << 20;
-/// Bytes of the handshake, and of the introduction that the client adds.
+/// Bytes of the handshake, and of the client's introduction.
 inline constexpr std::size_t kHandshake = 90;
 inline constexpr std::size_t kIntroduction = 8;
 
-/// The k-th byte after all that.
+/// The k-th byte after those.
 inline Spot data_spot(std::size_t connection, Way way, std::size_t byte) {
   return {connection, way, kHandshake + (way == Way::ToServer ? kIntroduction : 0) + byte};
 }
 
-/// A rank that hangs ends the test program, not the patience of who waits for it.
+/// A rank that hangs ends the test program instead of blocking it.
 class Proxied : public testing::Test {
  protected:
   static constexpr unsigned kMostSeconds = 60;

@@ -19,7 +19,7 @@ using comm::Transfer;
 
 namespace {
 
-/// Bytes on their way, and when they may arrive.
+/// Bytes in flight, and when they may arrive.
 struct Chunk {
   std::vector<std::byte> bytes;
   Clock::time_point due;
@@ -28,7 +28,7 @@ struct Chunk {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostUnderWay = std::size_t{4} << 20;
-/// Between bytes that dribble.
+/// Between single bytes.
 constexpr std::chrono::microseconds kMoment{300};
 
 Clock::duration to_duration(Seconds time) {
@@ -37,7 +37,7 @@ Clock::duration to_duration(Seconds time) {
 
 }  // namespace
 
-/// One connection: two sockets, and what is between them each way.
+/// One connection: two sockets, and the bytes in flight in each direction.
 class Proxy::Connection {
  public:
   Connection(Fd client, Fd server, std::size_t number, const Meddling& meddling, Passed& passed)
@@ -48,7 +48,7 @@ class Proxy::Connection {
         passed_(passed) {}
   [[nodiscard]] std::size_t number() const { return number_; }
 
-  /// Moves what can be moved. False once it is over; sets `struck` when it has meddled.
+  /// Moves what can be moved. False once it is over; sets `struck` when the fault has happened.
   bool move(std::atomic<bool>& struck) {
     for (const Way way : {Way::ToServer, Way::ToClient}) {
       if (!read(way, struck) || !write(way)) {
@@ -186,7 +186,8 @@ Proxy::~Proxy() {
   thread_.join();
 }
 
-/// Until something may have changed; never long, as what is delayed comes due by itself.
+/// Waits until something may have changed; never long, because delayed bytes become due on their
+/// own.
 void Proxy::wait() const {
   std::vector<pollfd> fds{{listener_.socket.get(), POLLIN, 0}};
   for (const auto& connection : connections_) {
@@ -203,7 +204,7 @@ void Proxy::run() {
         connections_.push_back(std::make_unique<Connection>(std::move(*client), std::move(server),
                                                             accepted_++, meddling_, passed_));
       } catch (const Error&) {
-        continue;  // nobody listens there any more: the client is closed, too
+        continue;  // nothing is listening there any more: close the client, too
       }
     }
     const std::size_t cut = cut_;

@@ -1,4 +1,5 @@
-// Proxy: stands between a client and a TCP server, passes bytes both ways, and meddles with them.
+// Proxy: sits between a client and a TCP server, forwards bytes in both directions, and injects
+// faults.
 #pragma once
 
 #include <atomic>
@@ -21,10 +22,10 @@
 
 namespace trireme::test {
 
-/// From whom to whom. The client is who connects.
+/// From whom to whom. The client is the one that connects.
 enum class Way : std::uint8_t { ToServer, ToClient };
 
-/// A place in what passes: a byte (from 0) of the k-th connection (from 0).
+/// A position in the traffic: a byte (from 0) of the k-th connection (from 0).
 struct Spot {
   std::size_t connection = 0;
   Way way = Way::ToServer;
@@ -32,26 +33,26 @@ struct Spot {
 };
 
 struct Meddling {
-  /// How long every byte is on its way; on this connection, or on all.
+  /// The latency of every byte; on this connection, or on all.
   Seconds delay{0.0};
   std::optional<std::size_t> delayed{};
-  /// The first so many bytes each way go one at a time, a moment apart.
+  /// The first bytes in each direction are sent one at a time, with a short pause in between.
   std::size_t dribble = 0;
-  /// This byte arrives with one bit changed: bit 0 to 7.
+  /// This byte arrives with one bit flipped: bit 0 to 7.
   std::optional<Spot> flip{};
   unsigned bit = 0;
-  /// Before this byte, that connection is closed both ways.
+  /// Before this byte, that connection is closed in both directions.
   std::optional<Spot> close{};
-  /// All that passes is written down.
+  /// Records all traffic.
   bool record = false;
 };
 
-/// What passed, by connection and way. Any thread.
+/// The recorded traffic, by connection and direction. Callable from any thread.
 class Passed {
  public:
   void add(std::size_t connection, Way way, std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t size() const;
-  /// Whether these bytes stand somewhere in a row.
+  /// Whether these bytes occur consecutively.
   [[nodiscard]] bool contains(std::string_view words) const;
 
  private:
@@ -59,10 +60,10 @@ class Passed {
   std::map<std::pair<std::size_t, Way>, std::string> bytes_;
 };
 
-/// Works on a thread of its own. Its functions may be called from any.
+/// Runs on its own thread. Its functions may be called from any.
 class Proxy {
  public:
-  /// Listens when it returns. Connects to the server when somebody connects to it.
+  /// Is listening when it returns. Connects to the server when a client connects to it.
   Proxy(comm::Address server, const Meddling& meddling);
   ~Proxy();
   Proxy(const Proxy&) = delete;
@@ -73,7 +74,7 @@ class Proxy {
   [[nodiscard]] bool has_struck() const { return struck_; }
   [[nodiscard]] std::size_t connections() const { return accepted_; }
   [[nodiscard]] const Passed& passed() const { return passed_; }
-  /// Closes the k-th connection both ways, as soon as possible.
+  /// Closes the k-th connection in both directions, as soon as possible.
   void cut(std::size_t connection) { cut_ = connection; }
 
  private:

@@ -1,5 +1,5 @@
-// Bad networks and strangers: a proxy between two ranks that delays, changes or cuts what passes, and
-// callers that do not belong to the job.
+// Faulty networks and strangers: a proxy between two ranks that delays, changes or cuts the traffic, and callers that
+// do not belong to the job.
 #include "comm/proxy.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST_F(Proxied, DelayCostsTimeOnly) {
   }
 }
 
-/// A rank that is done says goodbye by its first connection, while what it sent is on its way by another.
+/// A rank that is done says goodbye on its first connection, while its data is in flight on another.
 TEST_F(Proxied, WhatCameBeforeAGoodbyeIsWaitedFor) {
   Pair pair({.delay = {0.3}, .delayed = 1}, {.deadline = kPatient, .connections = 2});
   for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, kLong); })) {
@@ -57,7 +57,7 @@ TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
 void expect_damage_found(const Spot& spot, unsigned bit) {
   Pair pair({.flip = spot, .bit = bit});
   const std::array<Ending, 2> endings = pair.run([](World& world) {
-    for (int i = 0; i < 50; ++i) {  // the second connection does not get much
+    for (int i = 0; i < 50; ++i) {  // the second connection gets little traffic
       allreduce_ones(world, kLong);
     }
   });
@@ -89,9 +89,9 @@ TEST_F(Proxied, DamagedDataIsNoticed) {
   }
 }
 
-/// The first header on each connection: what is damaged there must not be believed either, whatever
-/// it would mean. The bytes are of: magic, topic, padding, context, number, fingerprint, total (low and
-/// high), offset (low and high), length, serial, checksum.
+/// The first header on each connection: damage there must be detected, too, whatever it would mean. The bytes belong
+/// to: magic, topic, padding, context, number, fingerprint, total (low and high), offset (low and high), length,
+/// serial, checksum.
 TEST_F(Proxied, DamagedHeadersAreNoticed) {
   Way way = Way::ToServer;
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
@@ -102,7 +102,7 @@ TEST_F(Proxied, DamagedHeadersAreNoticed) {
   }
 }
 
-/// Nobody waits for the message yet, and its damaged header says that it has 32 TiB.
+/// The message is unexpected, and its damaged header claims a length of 32 TiB.
 TEST_F(Proxied, DamagedLengthOfAMessageThatComesEarlyIsNoticed) {
   Pair pair({.flip = data_spot(0, Way::ToServer, 37), .bit = 5});
   const std::array<Ending, 2> endings = pair.run([](World& world) {
@@ -149,7 +149,7 @@ TEST_F(Proxied, ConnectionThatClosesInTheMiddleIsNoticed) {
   }
 }
 
-/// The same where only one side sends: the other must not wait for what can no longer come.
+/// The same if only one side sends: the other must not wait for what can no longer arrive.
 TEST_F(Proxied, ConnectionThatClosesUnderABroadcastIsNoticed) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     expect_cut_noticed(data_spot(connection, Way::ToClient, 200000), [](World& world) {
@@ -160,7 +160,7 @@ TEST_F(Proxied, ConnectionThatClosesUnderABroadcastIsNoticed) {
   }
 }
 
-/// Closes one of three connections while short calls go on; how long until the slower rank noticed.
+/// Closes one of three connections during short calls; returns how long the slower rank took to detect it.
 double seconds_until_noticed(std::size_t connection, bool encrypt) {
   Pair pair({}, {.deadline = {10.0}, .encrypt = encrypt, .connections = 3});
   std::atomic<Clock::time_point> cut{};
@@ -188,8 +188,8 @@ double seconds_until_noticed(std::size_t connection, bool encrypt) {
   return std::ranges::max(noticed);
 }
 
-/// Short calls use the first connection only, which stays; the other is closed while nothing is on it.
-/// Both ranks must notice soon, long before a deadline, or the next long message would be lost.
+/// Short calls use only the first connection, which stays; the other is closed while it is idle. Both ranks must detect
+/// that soon, long before a deadline, or the next long message would be lost.
 TEST_F(Proxied, ConnectionThatClosesBetweenTwoPiecesIsNoticedAtOnce) {
   constexpr double kBound = kSanitized ? 1.0 : 0.1;
   for (const bool encrypt : {false, true}) {
@@ -202,7 +202,7 @@ TEST_F(Proxied, ConnectionThatClosesBetweenTwoPiecesIsNoticedAtOnce) {
   }
 }
 
-/// A piece of a long message has not yet begun when its connection goes.
+/// A piece of a long message has not started when its connection closes.
 TEST_F(Proxied, ConnectionThatClosesBeforeAPieceOfALongMessageIsNoticedAtOnce) {
   constexpr std::size_t kPiece = 64 + (std::size_t{256} << 10);
   for (const Way way : {Way::ToServer, Way::ToClient}) {
@@ -219,7 +219,7 @@ TEST_F(Proxied, ConnectionThatClosesBeforeAPieceOfALongMessageIsNoticedAtOnce) {
   }
 }
 
-/// Rank 1 does not come to a call, but lives. How that ends for rank 0.
+/// Rank 1 is alive but does not join a call. Returns how that ends for rank 0.
 Ending wait_in_vain(Seconds deadline) {
   Pair pair({}, {.deadline = deadline});
   std::atomic<bool> over = false;
@@ -241,12 +241,12 @@ Ending wait_in_vain(Seconds deadline) {
   return endings[0];
 }
 
-/// A connection that brings heartbeats and nothing else must not stretch the patience for ever.
+/// A connection that carries only heartbeats must not extend the patience forever.
 TEST_F(Proxied, RankThatLivesButDoesNotComeIsLate) {
   constexpr Seconds kDeadline{0.2};
   Ending ending = wait_in_vain(kDeadline);
   for (int i = 0; i < 2 && ending.fault == CommFault::Stopped; ++i) {
-    ending = wait_in_vain(kDeadline);  // it was stopped: the machine had no time for it
+    ending = wait_in_vain(kDeadline);  // it was stopped: the machine gave it no time
   }
   EXPECT_EQ(ending.fault, CommFault::Late) << ending.message;
   EXPECT_EQ(ending.culprits, std::vector<Rank>{1});
@@ -254,12 +254,12 @@ TEST_F(Proxied, RankThatLivesButDoesNotComeIsLate) {
   EXPECT_LT(ending.after, 35 * kDeadline.count);
 }
 
-/// A port of this host that is free now.
+/// A currently free port of this host.
 Address free_address() {
   return listen_on().address;
 }
 
-/// Rank 1 finds the store behind a proxy; rank 0 serves it.
+/// Rank 1 reaches the store through a proxy; rank 0 serves it.
 std::array<std::string, 2> join_through(const Meddling& meddling) {
   const Address address = free_address();
   const Proxy proxy(address, meddling);
@@ -303,7 +303,7 @@ TEST_F(Proxied, StoreThatIsCutOffIsAnErrorThatNamesIt) {
 
 // Strangers.
 
-/// Somebody who connects and does not belong to the job.
+/// A stranger that connects and does not belong to the job.
 struct Stranger {
   std::string name;
   std::function<void(const Fd& socket)> act;
@@ -316,7 +316,7 @@ std::vector<std::byte> hello(Purpose purpose) {
   return {client.to_send().begin(), client.to_send().end()};
 }
 
-/// Says what it can before it is cut off.
+/// Sends what it can before it is disconnected.
 void say(const Fd& socket, std::span<const std::byte> bytes) {
   try {
     send_all(socket, bytes, deadline_in({5.0}));
@@ -325,12 +325,12 @@ void say(const Fd& socket, std::span<const std::byte> bytes) {
   }
 }
 
-/// Begins as one of us and cannot prove it: after the server's answer comes that, not a proof.
+/// Begins as one of us but cannot prove it: after the server's answer it sends this instead of a proof.
 void pretend(const Fd& socket, Purpose purpose, std::size_t bytes) {
   say(socket, hello(purpose));
   std::vector<std::byte> answer(77);
   receive_all(socket, answer, soon());
-  std::vector<std::byte> proof = hello(purpose);  // the head is as it should be, the rest is not
+  std::vector<std::byte> proof = hello(purpose);  // the head is valid, the rest is not
   proof.resize(std::max(bytes, proof.size()));
   say(socket, proof);
 }
@@ -361,7 +361,7 @@ double time_to_refuse(const Stranger& stranger, const Fd& socket) {
   return closed ? since(begin).count : std::numeric_limits<double>::infinity();
 }
 
-/// The machine may be busy with something else: the best of a few tries counts.
+/// The machine may be busy: the best of a few attempts counts.
 void expect_refused(const Stranger& stranger, const Address& server) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3 && best > 0.1; ++i) {
@@ -413,7 +413,7 @@ TEST(Strangers, AreRefusedByTheStoreWhichStillServes) {
   EXPECT_EQ(store.get("key", soon()), "value");
 }
 
-/// All of them at once while a world forms, and some that say nothing and stay.
+/// All of them at once while a world forms, and some that send nothing and stay.
 TEST(Strangers, DoNotKeepAWorldFromForming) {
   MemoryStore store;
   std::vector<Fd> silent;
@@ -428,7 +428,7 @@ TEST(Strangers, DoNotKeepAWorldFromForming) {
         try {
           EXPECT_LT(time_to_refuse(stranger, socket), 5.0) << stranger.name;
         } catch (const Error&) {
-          return;  // cut off in the middle of what it does
+          return;  // disconnected in the middle
         }
       });
     }

@@ -1,4 +1,4 @@
-// What the tests of src/comm/rendezvous share.
+// Shared by the tests of src/comm/rendezvous.
 #pragma once
 
 #include <algorithm>
@@ -20,19 +20,19 @@
 
 namespace trireme::comm {
 
-/// Whether memory and time are as without a sanitizer.
+/// Whether memory and time are unaffected by a sanitizer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-/// Later than anything that works.
+/// Later than anything that succeeds.
 inline Deadline soon() {
   return deadline_in({20.0});
 }
 
-/// The body throws an Error of that kind whose message has all the words and is one line.
+/// The body throws an Error of that kind whose message contains all the words and is one line.
 inline void expect_error(ErrorKind kind, const std::vector<std::string>& words,
                          const std::function<void()>& body) {
   try {
@@ -53,16 +53,16 @@ inline std::ptrdiff_t entries(const char* directory) {
                        std::filesystem::directory_iterator());
 }
 
-/// Expects that threads and descriptors are as many at its end as at its beginning.
+/// Expects the same number of threads and descriptors at its end as at its beginning.
 class LeakCheck {
  public:
   LeakCheck() = default;
   ~LeakCheck() {
-    // A thread that was joined may stay in /proc for a moment.
+    // A joined thread may stay in /proc for a moment.
     for (int i = 0; i < 200 && entries("/proc/self/task") > threads_; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-#if !defined(__SANITIZE_THREAD__)  // it has a thread of its own, which begins when it likes
+#if !defined(__SANITIZE_THREAD__)  // it has its own thread, which starts at any time
     EXPECT_LE(entries("/proc/self/task"), threads_);
 #endif
     EXPECT_EQ(entries("/proc/self/fd"), descriptors_);
@@ -99,7 +99,7 @@ inline bool becomes_true(const std::function<bool()>& test) {
   return false;
 }
 
-/// Waits until the other side has closed the socket, discarding what it sent. False if it does not.
+/// Waits until the other side has closed the socket, discarding its data. False if it does not.
 inline bool gets_closed(const Fd& socket, Deadline deadline) {
   std::vector<std::byte> waste(4096);
   for (;;) {
@@ -126,7 +126,7 @@ inline HandshakeOptions options_for(Side side) {
           .peer = side == Side::Client ? "the server" : "the client"};
 }
 
-/// A hello as a client of that version would say it.
+/// The hello of a client of that version.
 inline std::vector<std::byte> hello_of_version(std::uint8_t version) {
   const Handshake client(options_for(Side::Client));
   std::vector<std::byte> hello(client.to_send().begin(), client.to_send().end());

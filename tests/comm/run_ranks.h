@@ -1,5 +1,4 @@
-// run_ranks: the same body on threads, on processes with shared memory, and on processes with TCP or
-// UCX.
+// run_ranks: the same body on threads, on processes with shared memory, and on processes with TCP or UCX.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,7 @@ inline void require(bool condition, const std::string& what) {
   }
 }
 
-/// Runs the body on every rank; says what a rank threw, or nothing.
+/// Runs the body on every rank; returns what a rank threw, or nothing.
 inline std::string try_ranks(TransportKind kind, Rank ranks,
                              const std::function<void(World&)>& body, WorldOptions options = {}) {
   options.transport = kind;
@@ -42,7 +41,7 @@ inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(W
   EXPECT_EQ(try_ranks(kind, ranks, body, options), "") << name(kind) << ", " << ranks << " ranks";
 }
 
-/// The same with deadlines that a busy machine may not keep, until one is kept.
+/// The same with deadlines that a busy machine may miss, until one is met.
 inline void run_ranks_with(const std::vector<double>& deadlines, TransportKind kind, Rank ranks,
                            const std::function<void(World&, double deadline)>& body) {
   std::string problem = "no deadline";
@@ -56,7 +55,7 @@ inline void run_ranks_with(const std::vector<double>& deadlines, TransportKind k
   ADD_FAILURE() << name(kind) << ", " << ranks << " ranks: " << problem;
 }
 
-/// Those that this build has.
+/// The transports that this build has.
 inline std::vector<TransportKind> transports() {
   std::vector<TransportKind> all{TransportKind::InProcess, TransportKind::SharedMemory,
                                  TransportKind::Tcp, TransportKind::Ucx};
@@ -69,7 +68,7 @@ inline std::vector<TransportKind> process_transports() {
   std::erase(all, TransportKind::InProcess);
   return all;
 }
-/// Those of them that send bytes through the system.
+/// Those of them that use sockets.
 inline std::vector<TransportKind> networks() {
   std::vector<TransportKind> all{TransportKind::Tcp, TransportKind::Ucx};
   std::erase_if(all, [](TransportKind kind) { return !is_built(kind); });

@@ -1,4 +1,4 @@
-// Calls and messages that were started: their order, their number, their sizes.
+// Started calls and messages: their order, their number, their sizes.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -23,7 +23,7 @@ using test::run_ranks;
 
 class Started : public testing::TestWithParam<TransportKind> {};
 
-// Order of messages: started and blocking ones of one source and tag are one sequence.
+// Message order: started and blocking ones of one source and tag are one sequence.
 
 constexpr int kPairs = 200;
 
@@ -41,7 +41,7 @@ TEST_P(Started, AndBlockingSendsArriveInOrder) {
         for (const auto& expected : {first, second}) {
           std::vector<std::int64_t> got(1);
           all.receive<std::int64_t>(got, 0, 5);
-          require(got == expected, fmt::format("{} came as {}", expected[0], got[0]));
+          require(got == expected, fmt::format("expected {}, received {}", expected[0], got[0]));
         }
       }
     }
@@ -69,7 +69,7 @@ TEST_P(Started, AndBlockingReceivesAreServedInOrder) {
   });
 }
 
-// Counts that no memory can have.
+// Counts that exceed any memory.
 
 TEST_P(Started, CountsThatOverflowAreRefused) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
@@ -90,7 +90,7 @@ TEST_P(Started, CountsThatOverflowAreRefused) {
   });
 }
 
-/// Work that was started is not done in quadratic time: a bound far above what it takes, and far below what it would.
+/// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {

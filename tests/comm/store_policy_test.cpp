@@ -1,4 +1,4 @@
-// StorePolicy: every byte is copied, whatever the stores. A test cannot judge their speed.
+// StorePolicy: every byte is copied, whatever the stores. A test cannot measure their speed.
 #include "comm/direct/store_policy.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ TEST(StorePolicy, CopiesAllWhicheverWay) {
   }
 }
 
-// Both ways are tried: in the first dozens of calls the way is not the same in all.
+// Both kinds of stores are tried: the first dozens of calls do not all use the same.
 TEST(StorePolicy, TriesTheOtherWay) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
@@ -45,7 +45,7 @@ TEST(StorePolicy, TriesTheOtherWay) {
   EXPECT_LT(streamed, 60);
 }
 
-// The same in one long call, of which parts go the one way and the other.
+// The same in one long call, whose parts use both kinds of stores.
 TEST(StorePolicy, TriesTheOtherWayWithinALongCall) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
@@ -65,7 +65,7 @@ TEST(StorePolicy, TriesTheOtherWayWithinALongCall) {
   EXPECT_EQ(to, from);
 }
 
-// Who does not decide goes as it is told.
+// A rank that does not decide follows the decision.
 TEST(StorePolicy, FollowsWithoutJudging) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   policy.begin(Stores::Streaming);
@@ -76,7 +76,7 @@ TEST(StorePolicy, FollowsWithoutJudging) {
   EXPECT_EQ(policy.propose(Operation::Allreduce, 1000), Stores::Cached);
 }
 
-// What was proposed for a call that then went without staging memory is not judged by the next.
+// A proposal for a call that then did not use staging memory is not judged by the next.
 TEST(StorePolicy, DropsWhatWasNotBegun) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   for (int call = 0; call < 60; ++call) {
@@ -100,7 +100,7 @@ TEST(StorePolicy, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
   EXPECT_EQ(to, from);
 }
 
-// Another operation, or another length, is another matter: its first calls go the way that was given.
+// Another operation, or another length, is separate: its first calls use the initial stores.
 TEST(StorePolicy, KeepsKindsOfCallsApart) {
   StorePolicy policy(Stores::Streaming, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
@@ -111,7 +111,7 @@ TEST(StorePolicy, KeepsKindsOfCallsApart) {
     policy.copy(to.data(), from.data(), from.size());
     policy.end();
   }
-  EXPECT_EQ(policy.propose(Operation::Gather, bytes), Stores::Cached);  // the first try
+  EXPECT_EQ(policy.propose(Operation::Gather, bytes), Stores::Cached);  // the first trial
   EXPECT_EQ(policy.propose(Operation::Gather, bytes * 4), Stores::Streaming);
   EXPECT_EQ(policy.propose(Operation::Allreduce, bytes), Stores::Streaming);
 }

@@ -1,4 +1,4 @@
-// The stores: what both promise, and what only one over TCP can go through.
+// The stores: what both guarantee, and failures that only TCP has.
 #include <atomic>
 #include <limits>
 #include <memory>
@@ -33,7 +33,7 @@ std::unique_ptr<TcpStore> client_of(const TcpStoreServer& server,
 
 enum class Kind { Memory, Tcp, Tls };
 
-/// A store of each kind, and as many ways into it as one likes.
+/// A store of each kind, with any number of clients.
 class AnyStore : public testing::TestWithParam<Kind> {
  protected:
   AnyStore() {
@@ -126,7 +126,7 @@ TEST_P(AnyStore, InsertKeepsTheFirstValue) {
   waiter.join();
 }
 
-/// Of many that insert at the same moment one wins, and all see the same winner.
+/// If many insert at the same moment one wins, and all see the same winner.
 TEST_P(AnyStore, InsertHasOneWinner) {
   constexpr int kClients = 8;
   std::atomic<int> winners = 0;
@@ -157,7 +157,7 @@ TEST_P(AnyStore, ServesManyAtOnce) {
     threads.emplace_back([&, i] {
       const auto store = enter();
       for (int round = 0; round < kRounds; ++round) {
-        // Each waits for its neighbour's key of this round; all draw tickets.
+        // Each waits for its neighbor's key of this round; all draw tickets.
         const std::string prefix = std::to_string(round) + "/";
         store->set(prefix + std::to_string(i), std::to_string(i * round));
         store->add("tickets", 1);
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AnyStore, testing::Values(Kind::Memory, Kind::Tc
                                                              : "Tls";
                          });
 
-/// Whether the server has dropped somebody with this word in the reason.
+/// Whether the server has dropped a client with this word in the reason.
 bool refused_with(const TcpStoreServer& server, const std::string& word) {
   return becomes_true([&] {
     for (const std::string& refusal : server.refusals()) {
@@ -238,7 +238,7 @@ std::int64_t peak_memory_kib() {
 TEST(TcpStore, ClosesOnAFloodBeforeTheHandshakeIsDone) {
   const LeakCheck leaks;
   const TcpStoreServer server(server_options());
-  std::vector<std::byte> flood = hello_of_version(1);  // begins well
+  std::vector<std::byte> flood = hello_of_version(1);  // begins correctly
   flood.resize(std::size_t{32} << 20, std::byte{'T'});
   const std::int64_t before = peak_memory_kib();
   const Fd socket = connect_to(server.address(), soon());
@@ -252,7 +252,7 @@ TEST(TcpStore, ClosesOnAFloodBeforeTheHandshakeIsDone) {
   EXPECT_TRUE(refused_with(server, "not a Trireme peer (first bytes 54 54"));
 }
 
-/// A client that has shown the secret and then says what it likes.
+/// A client that has proved the secret and then sends anything it likes.
 Channel rogue_of(const TcpStoreServer& server) {
   Channel channel(connect_to(server.address(), soon()), options_for(Side::Client));
   open(channel, soon());
@@ -297,7 +297,7 @@ TEST(TcpStore, SurvivesRandomFramesFromMembers) {
     for (char& byte : bytes) {
       byte = static_cast<char>(random());
     }
-    if (!bytes.empty() && i % 2 == 0) {  // a length that may be true
+    if (!bytes.empty() && i % 2 == 0) {  // a length that may be valid
       bytes.replace(0, std::min<std::size_t>(4, bytes.size()), std::string("\x20\0\0\0", 4));
     }
     send_all(rogue, bytes_of(bytes), soon());

@@ -86,7 +86,8 @@ TEST(FrameReader, RefusesAnAnnouncedGiantAtOnce) {
   expect_error(ErrorKind::Input, {"2130706432 bytes are announced"}, [&] { (void)reader.next(); });
 }
 
-/// Random requests, random damage: each frame is answered or refused, and the service stays whole.
+/// Random requests, random damage: each frame is answered or rejected, and the service stays
+/// consistent.
 TEST(StoreWire, SurvivesRandomBytes) {
   std::mt19937_64 random(42);
   StoreService service;

@@ -27,7 +27,7 @@ void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// The fault of what `body` throws.
+/// The fault of the exception that `body` throws.
 CommFault fault_of(const std::function<void()>& body) {
   try {
     body();
@@ -39,13 +39,13 @@ CommFault fault_of(const std::function<void()>& body) {
 
 class Survivors : public testing::TestWithParam<TransportKind> {};
 
-/// A rank that was given up and wakes later may not write into others' memory, nor continue by itself. The others are
-/// through with everything, or still there, when it wakes.
+/// A rank that was declared dead and wakes later may not write into others' memory, nor continue by itself. The others
+/// have finished everything, or are still running, when it wakes.
 class GivenUp : public testing::TestWithParam<TransportKind> {
  protected:
   static constexpr Rank kRanks = 3;
 
-  /// `others` run after the survivors shrank; `wake` lets the stopped rank run again.
+  /// `others` runs after the survivors shrank; `wake` resumes the stopped rank.
   static void stop_last_rank(
       const std::function<void(Group& rest, const std::function<void()>& wake)>& others) {
     run_ranks(GetParam(), kRanks,
@@ -60,14 +60,16 @@ class GivenUp : public testing::TestWithParam<TransportKind> {
                 if (world.rank() == kRanks - 1) {
                   raise(SIGSTOP);
                   const auto fault = fault_of(run);
-                  require(fault == CommFault::Stopped || fault == CommFault::Died, "it is told");
+                  require(fault == CommFault::Stopped || fault == CommFault::Died,
+                          "the stopped rank was not notified");
                   require(fault_of([&] { (void)world.all().shrink(); }) == CommFault::Stopped,
-                          "it makes no group of its own");
+                          "the stopped rank created its own group");
                   return;
                 }
-                require(fault_of(run) == CommFault::Stopped, "the others know");
+                require(fault_of(run) == CommFault::Stopped,
+                        "the others did not detect the stopped rank");
                 Group rest = world.all().shrink();
-                require(rest.size() == kRanks - 1, "they continue");
+                require(rest.size() == kRanks - 1, "the others did not continue");
                 others(rest, [&] { kill(static_cast<pid_t>(pids[kRanks - 1]), SIGCONT); });
               },
               {.deadline = {0.3}});
@@ -94,7 +96,7 @@ TEST_P(GivenUp, DoesNotContinueAloneWhenAllOthersHaveLeft) {
   });
 }
 
-/// The rank stops in the middle of a long message: nothing more of it arrives, and nobody waits for the rest.
+/// The rank stops in the middle of a long message: nothing more of it arrives, and no rank waits for the rest.
 TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
   for (int run = 0; run < 3; ++run) {
     const test::Shared<std::atomic<int>> recovered;
@@ -116,10 +118,10 @@ TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
                }
                world.all().barrier();
              });
-             require(fault == CommFault::Stopped, "the others know");
+             require(fault == CommFault::Stopped, "the others did not detect the stopped rank");
              const auto begin = std::chrono::steady_clock::now();
              Group rest = world.all().shrink();
-             require(rest.size() == 2, "they continue");
+             require(rest.size() == 2, "the others did not continue");
              rest.barrier();
              const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
              require(took.count() < 6, fmt::format("shrink took {} s", took.count()));
@@ -150,12 +152,12 @@ TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
                 raise(SIGSTOP);
                 require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
                             CommFault::Stopped,
-                        "it is told");
+                        "the stopped rank was not notified");
                 return;
               }
               require(fault_of([&] { world.all().run(allreduce<float>(data.span())); }) ==
                           CommFault::Stopped,
-                      "the others know");
+                      "the others did not detect the stopped rank");
               Group rest = world.all().shrink();
               std::ranges::fill(data.span(), 3.0F);
               rest.barrier();
@@ -164,7 +166,7 @@ TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
               }
               sleep_for(0.3);
               require(std::ranges::all_of(data.span(), [](float x) { return x == 3.0F; }),
-                      "memory of the others is theirs");
+                      "the stopped rank wrote to another rank's memory");
             },
             {.deadline = {0.2}});
 }
@@ -185,9 +187,9 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
         try {
           world.all().run(allreduce<std::int64_t>(std::span(data), options));
           world.all().barrier();
-          require(false, "nobody noticed");
+          require(false, "no rank detected it");
         } catch (const CommError& error) {
-          require(world.rank() != 1, "it gets its own exception");
+          require(world.rank() != 1, "rank 1 did not get its own exception");
           require(error.culprits() == std::vector<Rank>{1},
                   fmt::format("blames: {}", error.what()));
           require(std::string(error.what()).find("picky") != std::string::npos, error.what());
@@ -196,14 +198,14 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
           require(std::string(error.what()) == "I do not like these numbers", error.what());
         }
         Group rest = world.all().shrink();
-        require(rest.size() == 3, "nobody is expelled");
+        require(rest.size() == 3, "a rank was excluded");
         rest.barrier();
       });
     }
   }
 }
 
-/// One rank calls shrink() on a group that works: the others learn of it at once.
+/// One rank calls shrink() on a working group: the others learn of it at once.
 TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
   const auto begin = std::chrono::steady_clock::now();
   run_ranks(GetParam(), 3,
@@ -212,14 +214,14 @@ TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
                 (void)fault_of([&] { world.all().barrier(); });
               }
               Group rest = world.all().shrink();
-              require(rest.size() == 3, "all are left");
+              require(rest.size() == 3, "not all ranks are left");
               rest.barrier();
             },
             {.deadline = {5.0}});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(100));
 }
 
-/// Rank 2 comes too late; the others wait for one another, and must not be blamed.
+/// Rank 2 is too late; the others wait for one another, and must not be blamed.
 TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
   const Method method =
       test::is_network(GetParam()) ? Method::scheduled(Algorithm::Ring) : Method{};
@@ -232,7 +234,7 @@ TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
     }
     try {
       world.all().run(allreduce<std::int64_t>(std::span(data), {.method = method}));
-      require(false, "nobody noticed");
+      require(false, "no rank detected it");
     } catch (const CommError& error) {
       require(error.fault() == CommFault::Late, error.what());
       require(error.culprits() == std::vector<Rank>{2}, error.what());

@@ -1,4 +1,4 @@
-// Bounds on time in tests, on machines that may be busy with something else.
+// Time bounds in tests, on machines that may be busy.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace trireme::test {
 
-/// `action` tells how many seconds something took. If that is not below `bound`, twice again: a machine that had no time
-/// for this process once says nothing of the code. Returns the least.
+/// `action` returns how many seconds something took. If that is not below `bound`, tries twice more: a machine that was
+/// busy once says nothing about the code. Returns the minimum.
 template <class Action>
 double fastest_of_three(double bound, const Action& action) {
   double fastest = std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
-// The transports over a network by themselves: two ranks in this process. What worlds do with them is in
-// the tests that run on every transport.
+// The network transports in isolation: two ranks in this process. How worlds use them is covered by the tests that run
+// on every transport.
 #include "comm/transport/transport.h"
 
 #include <array>
@@ -67,7 +67,7 @@ class NetworkTransport : public testing::TestWithParam<Wire> {
     to_ = std::move(one_->streams(0).at(0));
   }
 
-  /// Both leave at once, as each waits a little for the other to take what it sent last.
+  /// Both leave at the same time, because each waits briefly for the other to take its last bytes.
   void leave() {
     from_.reset();
     to_.reset();
@@ -100,10 +100,10 @@ TEST_P(NetworkTransport, BytesArriveInOrder) {
     zero_->poll(milliseconds(0));
     one_->poll(milliseconds(0));
   }
-  EXPECT_TRUE(got == sent) << read << " bytes came";
+  EXPECT_TRUE(got == sent) << read << " bytes received";
 }
 
-/// A reader that does not come stops the writer: what it did not read does not pile up.
+/// A reader that does not read stops the writer: unread bytes do not pile up.
 TEST_P(NetworkTransport, UnreadBytesStopTheWriter) {
   connect();
   const std::vector<std::byte> piece(256 << 10);
@@ -142,15 +142,15 @@ TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
   }
   leaving.join();
   EXPECT_TRUE(closed);
-  EXPECT_TRUE(got == sent) << read << " bytes came";
-  expect_error(ErrorKind::Peer, {"broke"}, [&] {  // the first bytes may still go nowhere
+  EXPECT_TRUE(got == sent) << read << " bytes received";
+  expect_error(ErrorKind::Peer, {"broke"}, [&] {  // the first bytes may still be lost silently
     while (!passed(give_up)) {
       (void)from_->write(sent, {});
     }
   });
 }
 
-/// The end came with the last bytes, and both were seen by one poll(): none tells of the end again.
+/// The end arrived with the last bytes, and one poll() saw both: none reports the end again.
 TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
   connect();
   const std::vector<std::byte> sent = numbered_bytes(64);
@@ -172,7 +172,7 @@ TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
     }
   };
   EXPECT_THROW(read_on(), Closed);
-  EXPECT_TRUE(got == sent) << read << " bytes came";
+  EXPECT_TRUE(got == sent) << read << " bytes received";
   leaving.join();
 }
 
@@ -236,7 +236,7 @@ TEST_P(NetworkTransport, NothingIsLeftOpen) {
   leave();
 }
 
-/// Where this process listens, as /proc writes it: "0100007F" for 127.0.0.1.
+/// The addresses at which this process listens, in the format of /proc: "0100007F" for 127.0.0.1.
 std::set<std::string> listening_addresses() {
   std::set<std::string> own;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -19,7 +19,7 @@ namespace {
 using test::require;
 using test::run_ranks;
 
-/// Measured at one size; ranges are made by spread_ranges.
+/// Measured at one size; spread_ranges extends the ranges.
 TuningRow row(std::int64_t measured, Method method, BufferKind buffers = BufferKind::Own) {
   return {.operation = Operation::Allreduce,
           .ranks = 2,
@@ -139,12 +139,14 @@ TEST(Tuning, ChangesWhatIsTaken) {
                 std::vector<float> small(1000, 1.0F);
                 std::vector<float> large(1 << 20, 1.0F);
                 Group& all = world.all();
-                require(all.method_of(allreduce<float>(small)) == "recursive-halving", "tuned");
-                require(all.method_of(allreduce<float>(large)) != "recursive-halving", "not tuned");
+                require(all.method_of(allreduce<float>(small)) == "recursive-halving",
+                        "the tuning does not apply");
+                require(all.method_of(allreduce<float>(large)) != "recursive-halving",
+                        "the tuning applies to a size outside its rows");
                 require(all.method_of(broadcast<float>(small, 0)) != "recursive-halving",
-                        "another call");
+                        "the tuning applies to another call");
                 all.run(allreduce<float>(small));
-                require(small[999] == 2, "the sum");
+                require(small[999] == 2, "wrong sum");
               },
               {.tuning = always(Method::scheduled(Algorithm::RecursiveHalving))});
   }

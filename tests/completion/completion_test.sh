@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests tools/completion/trireme.bash: completion_test.sh CASE COMPLETION_FILE PROGRAM
-# All cases complete for the real program.
+# All cases use the real program.
 set -uo pipefail
 case_name=$1
 program=$3
@@ -50,7 +50,7 @@ case $case_name in
     expect "" "./no-such-program" ""
     ;;
   KnowsTheProgram)
-    # "$program" prints its subcommands; each must be offered, and its --help option too.
+    # "$program" prints its subcommands; completion must offer each, and its --help option.
     subcommands=$("$program" --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]*\) .*/\1/p' | sort)
     [[ -n $subcommands ]] || exit 1
     expect "$(paste -sd ' ' <<<"$subcommands")" "$program" ""

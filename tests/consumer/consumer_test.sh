@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Uses Trireme as somebody outside would: consumer_test.sh CASE
-# From the environment: BUILD (the build to install), PREFIX (a folder of ours), LIBDIR (lib or the like below it),
+# Uses Trireme as an external project would: consumer_test.sh CASE
+# From the environment: BUILD (the build to install), PREFIX (a scratch folder), LIBDIR (lib or similar, inside it),
 # CXX and CXXFLAGS, VERSION.
 set -euo pipefail
 outside=$(dirname "$(readlink -f "$0")")/outside
@@ -11,7 +11,7 @@ fail() {
   exit 1
 }
 
-# Installed in one place and moved to another: an absolute path inside would show.
+# Installed in one place and moved to another, to detect absolute paths.
 installs() {
   rm -rf "$PREFIX" "$PREFIX.first"
   cmake --install "$BUILD" --prefix "$PREFIX.first" >/dev/null
@@ -70,7 +70,7 @@ case $1 in
     eval "flags=($CXXFLAGS $(pkg-config --cflags --libs --static trireme))" # it quotes for a shell
     "$CXX" -std=c++20 "$outside/main.cpp" "${flags[@]}" -o "$work"
     "$work"
-    # As docs/comm.md says.
+    # As in docs/comm.md.
     "$CXX" -std=c++20 -O2 "$outside/../../../examples/allreduce.cpp" "${flags[@]}" -o "$work.allreduce"
     [[ $("$work.allreduce" | sort | tr '\n' ';') == "rank 0 of 4: 6;rank 1 of 4: 6;rank 2 of 4: 6;rank 3 of 4: 6;" ]] ||
       fail "allreduce.cpp prints something else"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Tests that the pages say what is so: docs_test.sh CASE ROOT PROGRAM EXAMPLES
+# Tests that the documentation is correct: docs_test.sh CASE ROOT PROGRAM EXAMPLES
 # EXAMPLES is the folder of the built examples.
 #
-# What a page can hold for these tests, besides links and headings:
+# What these tests check in a page, besides links and headings:
 # - a picture, ![…](pictures/X.svg), and directly before it <!-- trireme … --svg pictures/X.svg -->, which makes it;
-# - a committed picture, ![…](docs/images/X.svg), and directly before it <!-- committed: trireme … --svg docs/images/X.svg -->,
-#   which must draw that very file;
+# - a committed picture, ![…](docs/images/X.svg), and directly before it <!-- committed: trireme … --svg
+#   docs/images/X.svg -->, which must draw exactly that file;
 # - a block ```console of lines "$ trireme …" or "$ ./X" (the example X), each followed by lines that its output has
-#   (blanks count as one; a line that ends in … needs to be the beginning only) and, if it does not exit with 0, by
-#   [exit N];
-# - a block ```cpp with <!-- file: examples/X.cpp --> directly before it, which must be that file to the letter. The other
+#   (runs of blanks count as one; a line that ends in … only needs to match the beginning) and, if it does not exit with
+#   0, by [exit N];
+# - a block ```cpp with <!-- file: examples/X.cpp --> directly before it, which must match that file exactly. The other
 #   ```cpp blocks of comm.md are compiled and run: see make_snippets.sh;
-# - a block ```sh, whose lines that begin with trireme must exit with 0 (what comes after a pipe is not run);
-# - a block ```schedule or ```pipeline, a text that must parse and be right; <!-- file: X.schedule --> directly before it
-#   names it, for the commands of the page, and then it may be wrong.
+# - a block ```sh, whose lines that begin with trireme must exit with 0 (the part after a pipe is not run);
+# - a block ```schedule or ```pipeline, a text that must parse and verify; <!-- file: X.schedule --> directly before it
+#   names it, for the commands of the page, and then it may be invalid.
 set -uo pipefail
 case_name=$1
 root=$2
@@ -33,8 +33,8 @@ complain() {
 # The pages that may link and be linked to, relative to the root.
 pages() { (cd "$root" && printf '%s\n' docs/*.md README.md CONTRIBUTING.md); }
 
-# run COMMAND: runs "trireme …" or "./EXAMPLE" in $folder without a shell in between; its output is in $output, its status
-# returned.
+# run COMMAND: runs "trireme …" or "./EXAMPLE" in $folder without a shell in between; puts its output in $output and
+# returns its status.
 run() {
   local words file=$program
   read -ra words <<<"$1"
@@ -62,7 +62,7 @@ check_pictures() {
   done <"$root/$page"
 }
 
-# Begins with <svg, after an XML declaration or not.
+# Starts with <svg, possibly after an XML declaration.
 is_svg() { [[ $(head -c 400 "$1" | tr '\n' ' ' | sed 's/^<?xml[^>]*?> *//') == '<svg'* ]]; }
 
 check_drawing() {
@@ -81,7 +81,7 @@ check_drawing() {
 # committed_commands PAGE: the commands that draw its committed pictures.
 committed_commands() { sed -n 's/^<!-- committed: \(trireme .*\) -->$/\1/p' "$root/$1"; }
 
-# Every committed picture is what its command draws today.
+# Every committed picture is what its command currently draws.
 check_committed() {
   local page=$1 command file
   while IFS= read -r command; do
@@ -96,10 +96,10 @@ check_committed() {
   done < <(committed_commands "$page")
 }
 
-# prose FILE: all but its fenced blocks.
+# prose FILE: everything but its fenced blocks.
 prose() { sed "/^ *\`\`\`/,/^ *\`\`\`/d" "$1"; }
 
-# The anchor of each heading of a page, as GitHub makes them.
+# The anchor of each heading of a page, as GitHub generates them.
 anchors() { prose "$1" | sed -n 's/^##* //p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }
 
 check_links() {
@@ -139,7 +139,7 @@ check_catalogue() {
   done
 }
 
-# Every formula that the program prints stands in the section of its algorithm.
+# Every formula that the program prints is in the section of its algorithm.
 check_formulas() {
   local page=$root/docs/collectives.md operation algorithm section formula count=0
   for algorithm in $(names_of '.*--algorithm'); do
@@ -158,7 +158,7 @@ check_formulas() {
 # blocks PAGE KIND: the lines of its ```KIND blocks.
 blocks() { sed -n "/^ *\`\`\`$2\$/,/^ *\`\`\`\$/{ /^ *\`\`\`/!p }" "$root/$1"; }
 
-# check_texts KIND PAGE: writes each ```KIND block that has a name into $folder; runs those without one, too.
+# check_texts KIND PAGE: writes each named ```KIND block into $folder; also runs the unnamed ones.
 check_texts() {
   local kind=$1 page=$2 line before='' file=''
   while IFS= read -r line; do

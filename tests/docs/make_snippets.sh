@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a program of the code in a page: make_snippets.sh PAGE OUTPUT
+# Makes a program from the code in a page: make_snippets.sh PAGE OUTPUT
 #
-# Each ```cpp block becomes a function of a World, and main runs them one after the other on four threads; asserts count
-# in every build. Left out are blocks that are a whole file (<!-- file: … --> directly before them); those with
-# <!-- not run --> before them are only compiled. Errors show the line of the page.
+# Each ```cpp block becomes a function of a World, and main runs them one after the other on four threads; asserts are
+# active in every build. Skips blocks that are a whole file (<!-- file: … --> directly before them); only compiles those
+# with <!-- not run --> before them. Errors refer to lines of the page.
 set -euo pipefail
 page=$1
 output=$2

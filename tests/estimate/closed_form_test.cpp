@@ -17,7 +17,7 @@ std::int64_t counted_parameters(const Model& model) {
   return count;
 }
 
-/// Places of all experts together for a sequence, over the tokens that were sent: what a capacity adds to a
+/// The total capacity of all experts for a sequence, over the dispatched tokens: what the capacity factor adds to a
 /// mixture.
 double padding(const ModelConfig& c, double length) {
   const double sent = length * static_cast<double>(c.experts_per_token);
@@ -31,7 +31,7 @@ std::vector<Architecture> small_ones() {
   for (const char* name : {"gpt-nano", "gpt-mini", "gpt2-small", "llama-tiny", "switch-mini"}) {
     all.push_back(architecture(name));
   }
-  Architecture odd = architecture("llama-tiny");  // nothing divides anything
+  Architecture odd = architecture("llama-tiny");  // no size divides another
   odd.model.width = 56;
   odd.model.heads = 6;
   odd.model.key_heads = 3;
@@ -58,7 +58,7 @@ TEST(ClosedForm, ParametersAreThoseOfTheBuiltModel) {
   EXPECT_EQ(count_parameters(architecture("gpt2-small")).total(), 124439808);
 }
 
-/// The formulas of B14, to the last FLOP, on the nodes of the graph: forward, backward, and what a mask leaves.
+/// The closed formulas, to the last FLOP, on the nodes of the graph: forward, backward, and what a mask leaves.
 TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
   for (const Architecture& a : small_ones()) {
     for (const BatchShape& batch : {BatchShape{1, 8}, BatchShape{3, 64}, BatchShape{2, 127}}) {
@@ -95,7 +95,7 @@ TEST(ClosedForm, OfGpt2SmallInOneStepExactlyB14) {
   EXPECT_EQ(count.model().products, 8 * 1024 * model);
 }
 
-/// Full recomputation, counted: four forwards of the blocks but for the last product of each, which no backward
+/// Full recomputation, counted: four forwards of the blocks except for the last product of each, which no backward
 /// needs.
 TEST(ClosedForm, FullRecomputationLeavesOutTheLastProductB8) {
   const Architecture a = architecture("gpt-mini");
@@ -126,7 +126,7 @@ TEST(ClosedForm, ParametersOfAMixtureE19) {
   EXPECT_NEAR(static_cast<double>(p.total() - p.experts - p.routers) / 1e9, 14.15, 0.005);
 }
 
-/// FLOPs of a token do not depend on how many experts there are.
+/// The FLOPs of a token do not depend on the number of experts.
 TEST(ClosedForm, MoreExpertsAreNotMoreFlopsE18) {
   Architecture a = architecture("mixtral-8x7b");
   const TokenFlops eight = forward_flops(a, 1024);
@@ -135,7 +135,7 @@ TEST(ClosedForm, MoreExpertsAreNotMoreFlopsE18) {
   EXPECT_GT(forward_flops(a, 1024).routers, eight.routers);
 }
 
-/// A mixture of depths: an eighth of the tokens in every second block, and all of them in all.
+/// A mixture of depths: an eighth of the tokens in every second block, and all tokens in all blocks.
 TEST(ClosedForm, CountsPickedTokensE20) {
   Architecture a = architecture("depths-mini");
   const Architecture dense = architecture("gpt-mini");
@@ -151,7 +151,7 @@ TEST(ClosedForm, CountsPickedTokensE20) {
   const TokenFlops all = forward_flops(a, 64);
   EXPECT_EQ(all.projections, forward_flops(dense, 64).projections);
   a.model.depth_capacity = 0.125;
-  // Of two blocks in four an eighth is left: 1/2 + 1/2 1/8; of their attention 1/2 + 1/2 1/64.
+  // Two of four blocks process an eighth: 1/2 + 1/2 1/8; for their attention 1/2 + 1/2 1/64.
   EXPECT_DOUBLE_EQ(forward_flops(a, 64).feed_forward / all.feed_forward, 0.5625);
   EXPECT_DOUBLE_EQ(forward_flops(a, 64).attention / all.attention, 0.5078125);
 }

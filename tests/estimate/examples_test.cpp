@@ -11,7 +11,7 @@ double value(const char* name, const char* what) {
   return example(name).result(what).value;
 }
 
-/// Eight rows of five numbers, as they are printed.
+/// Eight rows of five numbers, as published.
 TEST(OptTable, AsPrintedB15) {
   const ExampleTable table = example("b15").tables.at(0);
   const std::vector<std::vector<std::string>> printed{
@@ -73,7 +73,7 @@ TEST(Examples, GradientsOfResNetD12) {
   EXPECT_NEAR(value("d12", "ring all-reduce"), 0.664e-3, 5e-7);
 }
 
-/// A product alone comes near the peak; element-wise ops take from it, fusing gives back.
+/// A single product comes close to the peak; element-wise ops reduce it, fusing recovers it.
 TEST(Examples, FriendlyAndUnfriendlyOpsB9) {
   EXPECT_NEAR(value("b9", "one product"), 1, 1e-9);
   EXPECT_LT(value("b9", "product, 4 element-wise"), value("b9", "the 4 fused into one"));

@@ -29,7 +29,7 @@ TEST(GraphEstimate, NamesProductsByTheirSizes) {
   const GraphEstimate estimate = small_step();
   const OpKind* up = find_kind(estimate, "matmul 8192x768x3072");
   ASSERT_NE(up, nullptr);
-  // Up, and the gradient of the input of down, in each of twelve layers.
+  // The up projection, and the input gradient of the down projection, in each of twelve layers.
   EXPECT_EQ(up->nodes, 24);
   EXPECT_EQ(up->flops, 24 * 2.0 * 8192 * 768 * 3072);
   EXPECT_DOUBLE_EQ(up->intensity(), matmul_intensity(8192, 3072, 768, 2));
@@ -81,7 +81,7 @@ TEST(AtRoofline, HfuIsAboveMfu) {
   EXPECT_GT(full.hfu / full.mfu, none.hfu / none.mfu);
 }
 
-/// What is counted in closed form is what the graph has.
+/// The closed-form count matches the graph.
 TEST(TrainingStep, HasExpertsInSomeBlocksOnly) {
   Architecture a = architecture("gpt-nano");
   a.model.layers = 4;

@@ -1,5 +1,5 @@
-// Feeds arbitrary text to the parser of pipeline tables. What it accepts must print and parse back
-// to the same, and must verify and, if right, be timed without a crash; everything else must be an
+// Feeds arbitrary text to the parser of pipeline tables. Accepted tables must print and parse back
+// unchanged, and must be verified and, if valid, timed without a crash; everything else must be an
 // Error.
 #include <cstdint>
 #include <cstdlib>

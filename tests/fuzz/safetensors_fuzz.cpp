@@ -1,5 +1,5 @@
-// Feeds arbitrary bytes to the reader of safetensors files. What it accepts must lie inside the file and
-// come out the same when written and read again; everything else must be an Error.
+// Feeds arbitrary bytes to the safetensors reader. Accepted tensors must be inside the file and unchanged when written
+// and read again; everything else must be an Error.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

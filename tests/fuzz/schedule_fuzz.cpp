@@ -1,5 +1,5 @@
-// Feeds arbitrary text to the schedule parser. What it accepts must print and parse back to the
-// same, and must verify and be timed without a crash; everything else must be an Error.
+// Feeds arbitrary text to the schedule parser. Accepted schedules must print and parse back
+// unchanged, and must be verified and timed without a crash; everything else must be an Error.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,4 @@
-// What holds of attention beyond the rules for every row: its mask, its shared heads, how it splits, and what
-// it counts.
+// Properties of attention beyond those of every op: its mask, its shared heads, how it shards, and its work counts.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -22,7 +21,7 @@ void expect_near(const Dense& a, const Dense& b) {
   }
 }
 
-/// Indices of one dimension, in the order wanted: heads {1,3} of [B,T,4,D].
+/// Indices of one dimension, in the given order: heads {1,3} of [B,T,4,D].
 Dense pick(const Dense& from, int axis, const std::vector<std::int64_t>& indices) {
   std::vector<std::int64_t> dims = from.shape.dims();
   dims[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(indices.size());
@@ -62,7 +61,7 @@ TEST(Attention, WeighsValuesBySoftmaxOfScores) {
   EXPECT_NEAR(results[1].data[0], std::log(4.0), kClose);
 }
 
-// Query t sees keys s <= t + (S - T): a key that is hidden from it has no influence, any other has.
+// Query t sees keys s <= t + (S - T): a masked key has no influence, any other has.
 TEST(Attention, CausalMaskEndsWithTheLastKey) {
   for (const auto& [t_size, s_size] :
        {std::pair<std::int64_t, std::int64_t>{4, 4}, {2, 5}, {1, 3}, {5, 2}}) {
@@ -124,8 +123,8 @@ std::vector<Given> with_heads(const std::vector<Given>& all, const std::vector<s
           {pick(all[4].value, 2, of_q)}, {pick(all[5].value, 1, of_q)}};
 }
 
-// Requirement E10: heads split over devices. H = 4 runs over [G,r] = [2,2]; splitting G gives the heads {0,1}
-// with key head 0 to one device, {2,3} with key head 1 to the other.
+// Heads sharded over devices. H = 4 runs over [G,r] = [2,2]; sharding G gives the heads {0,1} with key head 0 to one
+// device, {2,3} with key head 1 to the other.
 TEST(Attention, SplitsByGroups) {
   const std::vector<Given> all = backward_inputs(
       scattered({2, 3, 4, 2}), scattered({2, 3, 2, 2}, 1), scattered({2, 3, 2, 2}, 2));
@@ -144,8 +143,8 @@ TEST(Attention, SplitsByGroups) {
   }
 }
 
-// Splitting r gives each device one head of every group and all keys; dk and dv are then parts of sums, as
-// r stands in neither.
+// Sharding r gives each device one head of every group and all keys; dk and dv are then partial sums, because r appears
+// in neither.
 TEST(Attention, SplitsWithinGroups) {
   const std::vector<Given> all = backward_inputs(
       scattered({2, 3, 4, 2}), scattered({2, 3, 2, 2}, 1), scattered({2, 3, 2, 2}, 2));
@@ -158,7 +157,7 @@ TEST(Attention, SplitsWithinGroups) {
   expect_near(sum(even[2], odd[2]), whole[2]);
 }
 
-/// Attention to the keys of one block, of `length` from `begin` on.
+/// Attention to the keys of one block, of `length` starting at `begin`.
 std::vector<Dense> block_of_keys(const std::vector<Given>& qkv, std::int64_t begin,
                                  std::int64_t length) {
   std::vector<std::int64_t> keys(static_cast<std::size_t>(length));
@@ -168,7 +167,7 @@ std::vector<Dense> block_of_keys(const std::vector<Given>& qkv, std::int64_t beg
                 {{"start", std::vector<std::int64_t>{start}}});
 }
 
-// Queries that see none of a block take nothing from it, whichever comes first.
+// Queries that see no key of a block take nothing from it, whichever comes first.
 TEST(Attention, BlocksOfKeysMergeToAll) {
   const std::vector<Given> qkv{
       {scattered({2, 5, 4, 3})}, {scattered({2, 7, 2, 3}, 1)}, {scattered({2, 7, 2, 3}, 2)}};
@@ -209,7 +208,7 @@ Work work_for(const Counts& n) {
   return work_of(graph, graph.nodes().front());
 }
 
-/// Pairs that the mask hides, counted one by one.
+/// Masked pairs, counted one by one.
 double hidden_share(const Counts& n) {
   double hidden = 0;
   for (std::int64_t t = 0; t < n.t; ++t) {
@@ -220,7 +219,7 @@ double hidden_share(const Counts& n) {
   return hidden / static_cast<double>(n.t * n.s);
 }
 
-// Requirement B14: 4 s h for each token and layer, h = heads x head size; a causal mask saves half of it.
+// 4 s h for each token and layer, h = heads x head size; a causal mask saves half of it.
 TEST(Attention, CountsTheWorkThatTheMaskSaves) {
   EXPECT_EQ(work_for({16, 16}).products, 4.0 * 2 * 16 * 16 * (4 * 8));
   EXPECT_DOUBLE_EQ(work_for({16, 16}).causal, 15.0 / 32);

@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Whether the soft-max sees only what was chosen, or everything.
+/// Whether the softmax sees only the chosen experts, or all.
 enum class Order : std::uint8_t { ChooseFirst, SoftmaxFirst };
 
 struct Sizes {
@@ -24,7 +24,7 @@ struct Sizes {
   std::int64_t experts = 5;
   std::int64_t hidden = 3;
   std::int64_t k = 2;
-  std::int64_t capacity = 7;  ///< as many as tokens: nothing is dropped
+  std::int64_t capacity = 7;  ///< equal to tokens: nothing is dropped
 };
 
 struct Mixture {
@@ -44,7 +44,7 @@ ValueId einsum(GraphBuilder& b, const char* equation, ValueId x, ValueId y) {
   return b.add1("einsum", {x, y}, {{"equation", std::string(equation)}});
 }
 
-/// Gates and indices [G,N,K] by the first k of the logits [G,N,E].
+/// Gates and indices [G,N,K] from the top k of the logits [G,N,E].
 void route(GraphBuilder& b, Mixture& m, std::int64_t k, Order order) {
   const ValueId scores = order == Order::SoftmaxFirst ? softmax(b, m.logits) : m.logits;
   const std::vector<ValueId> best = b.add("top_k", {scores}, {{"k", k}});
@@ -96,7 +96,7 @@ double element(const Dense& x, std::initializer_list<std::int64_t> index) {
   return x.data.at(static_cast<std::size_t>(offset));
 }
 
-/// A token by its group and its place there.
+/// A token by its group and its index there.
 struct Token {
   std::int64_t g = 0;
   std::int64_t n = 0;
@@ -137,7 +137,7 @@ std::vector<double> plain_logits(const Sizes& s, const Leaves& leaves, Token t) 
   return logits;
 }
 
-/// G(x): soft-max over those that are kept, or over all; 0 for those that are not kept.
+/// G(x): softmax over the chosen ones, or over all; 0 for those not chosen.
 std::vector<double> plain_gates(const Sizes& s, const Leaves& leaves, Token t, Order order) {
   const std::vector<double> logits = plain_logits(s, leaves, t);
   std::vector<double> sorted = logits;
@@ -198,7 +198,7 @@ TEST_P(ExpertOrders, HaveGradientsThatAgreeWithDifferences) {
   for (const std::size_t k : {0U, 1U}) {
     Dense& leaf = m.leaves[k == 0 ? "router" : "x"];
     for (std::size_t i = 0; i < leaf.data.size(); ++i) {
-      constexpr double kStep = 1e-6;  // too small to change who is chosen
+      constexpr double kStep = 1e-6;  // too small to change the choices
       const double kept = leaf.data[i];
       leaf.data[i] = kept + kStep;
       const double above = loss();
@@ -271,7 +271,7 @@ TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
       const double slot = slots.data[i];
       dropped += slot < 0 ? 1 : 0;
       EXPECT_TRUE(slot < 0 || given.insert({i / of_group, slot}).second)
-          << slot << " is given twice";
+          << slot << " is assigned twice";
     }
     double wanted = 0;
     double over = 0;
@@ -308,8 +308,8 @@ std::vector<Dense> on_choices(const char* op, const Shape& shape, std::vector<do
 }
 
 TEST(Experts, FirstChoicesComeBeforeSecondOnes) {
-  // Token 0 wants expert 0, then 1; token 1 wants 1, then 0; token 2 wants 1, then 0. With room for two
-  // each, expert 1 is full after the first choices, and expert 0 has one place left, for token 1.
+  // Token 0 wants expert 0, then 1; token 1 wants 1, then 0; token 2 wants 1, then 0. With a capacity of two each,
+  // expert 1 is full after the first choices, and expert 0 has one slot left, for token 1.
   const auto found = on_choices("expert_slots", {1, 3, 2}, {0, 1, 1, 0, 1, 0},
                                 {{"experts", std::int64_t{2}}, {"capacity", std::int64_t{2}}});
   EXPECT_EQ(found[0].data, (std::vector<double>{0, -1, 2, 1, 3, -1}));
@@ -317,7 +317,7 @@ TEST(Experts, FirstChoicesComeBeforeSecondOnes) {
 }
 
 TEST(Experts, GroupsDoNotTakeEachOthersSlots) {
-  // Four tokens that all want expert 1, which has room for one of each group: two groups of two.
+  // Four tokens that all want expert 1, which has a capacity of one per group: two groups of two.
   const auto found = on_choices("expert_slots", {2, 2, 1}, {1, 1, 1, 1},
                                 {{"experts", std::int64_t{2}}, {"capacity", std::int64_t{1}}});
   EXPECT_EQ(found[0].data, (std::vector<double>{1, -1, 1, -1}));
@@ -330,7 +330,7 @@ TEST(Experts, LoadCountsTheChoicesOfAllGroups) {
   EXPECT_EQ(found[0].data, (std::vector<double>{1, 0, 3, 0}));
 }
 
-/// Requirement E17: what a device makes of its sequences does not depend on those of others.
+/// What a device computes for its sequences does not depend on other sequences.
 TEST(Experts, AGroupAloneGivesWhatItGivesAmongOthers) {
   const Sizes s{.capacity = 2};  // some are dropped
   const Mixture all = mixture(s, Order::ChooseFirst);

@@ -24,7 +24,7 @@ constexpr std::string_view kMlp = R"(graph mlp {
 }
 )";
 
-/// What the error says that `f` throws.
+/// The message of the error that `f` throws.
 template <class F>
 std::string error_of(F f) {
   try {

@@ -1,4 +1,4 @@
-// Runs one op on numbers given by hand, in f64: what tests of a single op need.
+// Runs one op on given numbers, in f64, for tests of a single op.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Given {
   return made;
 }
 
-/// Numbers without a pattern, the same each time.
+/// Pseudorandom numbers, the same each time.
 [[nodiscard]] inline Dense scattered(const Shape& shape, std::uint32_t salt = 0) {
   Dense made(shape);
   std::uint32_t state = 12345 + 7919 * salt;

@@ -1,5 +1,5 @@
-// Cases for every op: what the table-driven tests run it on. A new op adds its cases to a file op_cases_*.cpp;
-// a test fails for an op that has none.
+// Cases for every op, for the table-driven tests. A new op adds its cases to a file op_cases_*.cpp; a test fails for an
+// op that has none.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace trireme::testing {
 
-/// What an operand's elements are drawn from.
+/// How to draw an operand's elements.
 struct Operand {
   Shape shape{};
-  /// Reals in [from, to], none nearer to 0 than `away` (kinks and poles), or whole numbers in [from, to].
+  /// Reals in [from, to], none closer to 0 than `away` (kinks and poles), or integers in [from, to].
   double from = -1;
   double to = 1;
   double away = 0;
-  /// Statistic: a real that is kept in f32 at least.
+  /// Statistic: a real that is kept at least in f32.
   enum class Kind : std::uint8_t { Real, Whole, Statistic } kind = Kind::Real;
 };
 
@@ -28,7 +28,7 @@ struct OpCase {
   std::string op{};
   std::vector<Operand> inputs{};
   Attributes attributes{};
-  /// Whole-number operands have this type.
+  /// The type of integer operands.
   DType whole_type = DType::I32;
 };
 
@@ -40,7 +40,7 @@ struct OpCase {
 [[nodiscard]] std::vector<TensorType> input_types(const OpCase& c, DType real);
 /// The same numbers each time.
 [[nodiscard]] std::vector<Dense> draw_inputs(const OpCase& c, std::uint32_t seed = 1);
-/// A graph of just this node; its leaves are called in0, in1, …
+/// A graph of only this node; its leaves are called in0, in1, …
 [[nodiscard]] Graph graph_of(const OpCase& c, DType real);
 
 // One of these for each op_cases_*.cpp.

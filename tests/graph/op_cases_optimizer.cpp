@@ -3,7 +3,7 @@
 namespace trireme::testing {
 namespace {
 
-/// State, rates and sums of squares: in f32 at least.
+/// State, rates and sums of squares: at least f32.
 Operand statistic(const Shape& shape, double from, double to) {
   return {shape, from, to, 0, Operand::Kind::Statistic};
 }
@@ -31,7 +31,7 @@ std::vector<OpCase> norm_cases() {
            {{"limit", 0.5}}}};
 }
 
-/// After a finite step, after one that was not, and where the scale grows.
+/// After a finite step, after one that was not finite, and where the scale grows.
 std::vector<OpCase> scale_cases() {
   const Operand loss = statistic({}, 1, 2);
   std::vector<OpCase> cases;
@@ -60,7 +60,7 @@ std::vector<OpCase> optimizer_cases() {
       cases.push_back(adamw(shape, scale, {}));
     }
   }
-  // Gradients in f32, whatever the parameter is; and of a master copy.
+  // Gradients in f32, whatever the parameter's type; and of a master copy.
   cases.push_back({"sgd", {{{9}}, statistic({9}, -1, 1), kRate, kScale}});
   cases.push_back({"sgd", {statistic({9}, -1, 1), {{9}}, kRate, kScale}});
   OpCase master = adamw({9}, kScale, {});

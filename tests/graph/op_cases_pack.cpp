@@ -1,4 +1,4 @@
-// Rows of 0 and 1 elements, of some that fill no byte, and of more than one byte; no dimension before the row, and two.
+// Rows of 0 and 1 elements, of a partial byte, and of more than one byte; no dimension before the row, and two.
 #include "graph/op_cases.h"
 
 namespace trireme::testing {
@@ -20,7 +20,7 @@ OpCase parts(const Shape& x, std::int64_t count) {
   return {"parts", {{x}}, {{"count", count}, {"axis", std::string("data")}}};
 }
 
-/// Codes are 0, 1 and 2: 3 in none of the pairs.
+/// Codes are 0, 1 and 2, never 3.
 OpCase sum_ternary(const Shape& bits, const Shape& scale, std::int64_t size) {
   return {"sum_ternary", {codes(bits, 0, 2), scales(scale)}, {{"size", size}}, DType::U8};
 }

@@ -5,7 +5,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Whole numbers in [from, to].
+/// Integers in [from, to].
 Operand whole(const Shape& shape, double from, double to) {
   return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Whole};
 }
@@ -54,7 +54,7 @@ std::vector<OpCase> shape_cases() {
   };
 }
 
-/// The attributes of windows, and more.
+/// The attributes of windows, and additional ones.
 Attributes windows(Numbers stride, Numbers padding, Attributes more = {}) {
   more["stride"] = std::move(stride);
   more["padding"] = std::move(padding);

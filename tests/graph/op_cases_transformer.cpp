@@ -5,7 +5,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Whole numbers in [from, to].
+/// Integers in [from, to].
 Operand whole(const Shape& shape, double from, double to) {
   return {shape, from, to, 0, Operand::Kind::Whole};
 }
@@ -27,7 +27,7 @@ std::vector<OpCase> embedding_cases() {
     cases.push_back(
         {"embedding_backward", {{Shape(dims)}, whole(ids, 0, 4)}, {{"rows", std::int64_t{5}}}});
   }
-  // A part of the table.
+  // A shard of the table.
   const Attributes part{{"first", std::int64_t{2}}, {"whole", std::int64_t{9}}};
   Attributes backward = part;
   backward["rows"] = std::int64_t{5};
@@ -60,7 +60,7 @@ struct AttentionSizes {
   std::int64_t b, t, s, h, g, d;
 };
 
-/// Forward and backward; and two results merged.
+/// Forward and backward; and two merged results.
 std::vector<OpCase> attention_cases(const AttentionSizes& n, const Attributes& attributes = {}) {
   const Operand q{{n.b, n.t, n.h, n.d}};
   const Operand k{{n.b, n.s, n.g, n.d}};
@@ -113,7 +113,7 @@ std::vector<OpCase> cross_entropy_cases() {
     cases.push_back(
         {"cross_entropy_backward", {statistic(rows, -1, 1), statistic(rows, 0.5, 3), targets}});
   }
-  // A part of the classes.
+  // A shard of the classes.
   const Attributes part{{"first", std::int64_t{3}}, {"classes", std::int64_t{9}}};
   const Operand some{{7, 4}, -2, 2};
   cases.push_back({"cross_entropy_sums", {some, whole({7}, -1, 8), {{7}}}, part});
@@ -146,7 +146,7 @@ std::vector<OpCase> dropout_cases() {
   return cases;
 }
 
-/// To f64 alone: in f64 it changes nothing, so that it has a gradient that differences can find.
+/// Only to f64: from f64 it changes nothing, so that finite differences can check its gradient.
 std::vector<OpCase> cast_cases() {
   const Attributes to_f64{{"to", std::string("f64")}};
   return {{"cast", {{{3, 5}}}, to_f64},

@@ -1,4 +1,4 @@
-// What must hold of every op's row, over the table of cases.
+// The invariants of every op's row, over the table of cases.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -24,7 +24,7 @@ void expect_close(const Dense& a, const Dense& b, const std::string& what) {
   }
 }
 
-/// The part of a tensor that has, of the dimensions that run over this factor, the given range.
+/// The slice of a tensor with the given range of the dimensions that run over this factor.
 Dense slice(const Dense& whole, const Factors::Dims& dims, std::int32_t factor, std::int64_t begin,
             std::int64_t length) {
   std::vector<std::int64_t> shape = whole.shape.dims();
@@ -138,7 +138,7 @@ double put_together(Factor::Split split, double a, double b) {
   }
 }
 
-/// The results in which the factor does not stand, of two parts that come in turn.
+/// The merged results without the factor, of two parts taken in turn.
 std::vector<Dense> merge(const Signature& s, const Factors& factors, std::int32_t factor,
                          const std::vector<std::vector<Dense>>& parts) {
   Signature merging{.op = &op_named(s.op->merge), .inputs = {}, .attributes = nullptr};
@@ -157,9 +157,9 @@ std::vector<Dense> merge(const Signature& s, const Factors& factors, std::int32_
   return evaluate(merging, inputs);
 }
 
-/// Splits one factor in two, computes the op on both parts, and puts the results together as the factors
-/// say: side by side where the factor stands; added (or the larger, or the smaller), or by the op that merges, where
-/// it does not.
+/// Splits one factor in two, computes the op on both parts, and combines the results as the factors specify:
+/// concatenated where the factor appears; added (or the larger, or the smaller), or by the merging op, where it does
+/// not.
 void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   const Signature whole = signature_in(graph);
   const Factors factors = whole.op->factors(whole);
@@ -212,7 +212,7 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   }
 }
 
-/// Not for dimensions that run over several factors: a part of an inner one is not a block of the tensor.
+/// Not for dimensions that run over several factors: a part of an inner one is not contiguous.
 bool can_be_tried(const Factors& factors, std::int32_t factor) {
   const auto alone = [&](const Factors::Dims& dims) {
     return std::ranges::all_of(dims, [&](const auto& dim) {
@@ -253,7 +253,7 @@ TEST(Ops, LinearOnesAreLinear) {
     const std::size_t turns = s.op->linear == Linear::Each ? x.size() : 1;
     for (std::size_t turn = 0; turn < turns; ++turn) {
       if (s.op->linear == Linear::Each && !is_float(s.inputs[turn].dtype)) {
-        continue;  // whole numbers never are parts of a sum
+        continue;  // integers are never partial
       }
       std::vector<Dense> other = x;
       std::vector<Dense> both = x;

@@ -1,4 +1,4 @@
-// What the table of cases does not say of optimizers: their types, and steps that are skipped.
+// Properties of optimizers beyond the table of cases: their types, and skipped steps.
 #include <cmath>
 #include <limits>
 
@@ -46,7 +46,7 @@ TEST(Optimizers, StateIsInF32AtLeast) {
   EXPECT_THROW(adamw_graph(DType::F64, DType::BF16, DType::F64), Error);
 }
 
-/// A master copy of a parameter in 16 bits has gradients in 16 bits.
+/// A master copy of a 16-bit parameter has 16-bit gradients.
 TEST(Optimizers, AParameterInF32TakesGradientsIn16Bits) {
   adamw_graph(DType::F32, DType::BF16, DType::F32).verify();
   adamw_graph(DType::F32, DType::F16, DType::F32).verify();
@@ -124,10 +124,10 @@ TEST(NextLossScale, HalvesAfterAnOverflowAndDoublesAfterGoodSteps) {
   EXPECT_EQ(next_scale({16, 2, 0, 5}), (Numbers{8, 0, 1}));
   EXPECT_EQ(next_scale({3, 2, 0, 5}), (Numbers{2, 0, 1}));
   EXPECT_EQ(next_scale({64, 2, 1, 5}), (Numbers{64, 0, 0}));
-  EXPECT_EQ(next_scale({100, 2, 1, 5}), (Numbers{100, 0, 0})) << "begun above the most";
+  EXPECT_EQ(next_scale({100, 2, 1, 5}), (Numbers{100, 0, 0})) << "started above the maximum";
 }
 
-/// A loss that is no number does not come from the scale; nor do gradients that overflow at the least.
+/// The scale does not cause a loss that is NaN, nor gradients that overflow at the smallest scale.
 TEST(NextLossScale, StaysWhereNoScaleHelps) {
   using Numbers = std::vector<double>;
   EXPECT_EQ(next_scale({16, 2, 0, std::nan("")}), (Numbers{16, 2, 0}));

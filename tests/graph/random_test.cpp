@@ -1,4 +1,4 @@
-// The generator of random numbers, and the ops that stand on it.
+// The random number generator, and the ops that use it.
 #include "graph/random.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ TEST(Random, PhiloxGivesTheKnownAnswers) {
             (random::Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-/// Mean and variance of f over so many elements.
+/// Mean and variance of f over this many elements.
 template <class F>
 std::array<double, 2> moments(std::uint64_t count, F f) {
   double sum = 0;
@@ -81,7 +81,7 @@ TEST(Random, NeighboursStepsSeedsAndUsesAreIndependent) {
       kFive);
 }
 
-// Any bit of the counter or the key turns over half of the 128 bits of the result.
+// Flipping any bit of the counter or the key flips half of the 128 bits of the result.
 TEST(Random, EveryInputBitChangesHalfOfTheResult) {
   for (unsigned bit = 0; bit < 192; ++bit) {
     double changed = 0;
@@ -115,7 +115,7 @@ TEST(Random, NormalsHaveTheMomentsOfTheNormalDistribution) {
   EXPECT_NEAR(power(4), 3, kFive * std::sqrt(96.0));
 }
 
-// The two numbers of a pair share their radius, so their squares are where a slip would show.
+// The two numbers of a pair share their radius, so their squares would show an error.
 TEST(Random, NormalsOfAPairAreIndependent) {
   const random::Stream stream{.seed = 11, .step = 2, .use = random::Use::Normal};
   const auto product = [&](int n) {
@@ -167,13 +167,13 @@ TEST(Dropout, MaskIsTheSameAgainAndInTheBackward) {
       y.data);
 }
 
-/// Where a part lies in the tensor.
+/// The position of a shard in the tensor.
 struct Part {
   Numbers offset;
   Numbers dims;
 };
 
-/// All parts that a split of each dimension at each place makes.
+/// All shards that splitting each dimension at each position gives.
 std::vector<Part> parts_of(const Numbers& whole) {
   std::vector<Part> parts{{Numbers(whole.size(), 0), whole}};
   for (std::size_t d = 0; d < whole.size(); ++d) {
@@ -191,7 +191,7 @@ std::vector<Part> parts_of(const Numbers& whole) {
   return parts;
 }
 
-/// The elements of a part, cut from the whole tensor.
+/// The elements of a shard, taken from the whole tensor.
 std::vector<double> cut_from(const Dense& whole, const Part& part) {
   const std::vector<std::int64_t> strides = whole.shape.strides();
   std::vector<double> found;
@@ -207,8 +207,7 @@ std::vector<double> cut_from(const Dense& whole, const Part& part) {
   return found;
 }
 
-// Requirements E10 and G4: dropout of a tensor that is split, by sequence or by heads, drops the same elements
-// as on one device.
+// Dropout of a sharded tensor, by sequence or by heads, drops the same elements as on one device.
 TEST(Dropout, PartsWithTheirOffsetsMakeTheWhole) {
   const Numbers whole{3, 4, 5};
   const Dense x = scattered(Shape(whole));

@@ -1,4 +1,4 @@
-// Ops that move, choose and slide, on examples worked out by hand.
+// Ops that move, choose and slide, on hand-computed examples.
 #include <cmath>
 #include <limits>
 
@@ -20,7 +20,7 @@ struct Input {
   DType dtype = DType::F32;
 };
 
-/// The results of one node over these inputs.
+/// The results of one node with these inputs.
 std::vector<Dense> run(const char* op, const std::vector<Input>& inputs,
                        const Attributes& attributes = {}) {
   GraphBuilder builder("one");
@@ -49,7 +49,7 @@ Elements count_to(int n) {
   return elements;
 }
 
-/// "a b | [a][b] -> [a,b]": the factors of a reshape, '!' behind those that stay whole.
+/// "a b | [a][b] -> [a,b]": the factors of a reshape, '!' after those that stay whole.
 std::string reshape_factors(const Shape& from, const Numbers& to) {
   GraphBuilder builder("one");
   builder.add1("reshape", {builder.input("x", {DType::F32, from})}, {{"shape", to}});
@@ -180,7 +180,7 @@ TEST(AllFinite, FindsOneThatIsNot) {
   EXPECT_EQ(run("all_finite", {good, {{0}, {}}})[0].data, (Elements{1}));
   EXPECT_EQ(run("all_finite", {good, {{3}, {0, -infinite, 0}}})[0].data, (Elements{0}));
   EXPECT_EQ(run("all_finite", {{{}, {nan}}, good})[0].data, (Elements{0}));
-  // What f32 holds and f16 does not.
+  // Representable in f32 but not in f16.
   EXPECT_EQ(run("all_finite", {{{1}, {1e6}, DType::F16}})[0].data, (Elements{0}));
 }
 

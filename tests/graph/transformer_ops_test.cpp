@@ -1,4 +1,4 @@
-// What holds of a transformer's small ops beyond the rules for every row.
+// Properties of a transformer's small ops beyond those of every op.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ Given ids(const Shape& shape, std::vector<double> numbers) {
   return {dense(shape, std::move(numbers)), DType::I32};
 }
 
-/// What the error says that running the op throws.
+/// The message of the error that running the op throws.
 std::string error_of(const std::string& op, const std::vector<Given>& inputs,
                      const Attributes& attributes = {}) {
   try {
@@ -48,7 +48,7 @@ TEST(Embedding, NamesAnIdThatIsNoRow) {
             "no error");
 }
 
-// q . k after rope depends on the distance of their positions alone, and rope keeps lengths.
+// q . k after rope depends only on the distance of their positions, and rope preserves lengths.
 TEST(Rope, ProductsDependOnTheDistanceAlone) {
   const Dense q = scattered({1, 1, 1, 6}, 1);
   const Dense k = scattered({1, 1, 1, 6}, 2);
@@ -67,7 +67,7 @@ TEST(Rope, ProductsDependOnTheDistanceAlone) {
   EXPECT_NEAR(product(at(q, 77), at(q, 77)), product(q, q), kClose);
 }
 
-// D = 4, base 100: position 1 turns pair (0,2) by 1 and pair (1,3) by 1/10.
+// D = 4, base 100: position 1 rotates pair (0,2) by 1 and pair (1,3) by 1/10.
 TEST(Rope, TurnsTheHalvesAgainstEachOther) {
   const Dense y =
       run_op("rope", {{dense({1, 2, 1, 4}, {1, 2, 3, 4, 1, 0, 0, 1})}}, {{"base", 100.0}}).front();
@@ -78,7 +78,8 @@ TEST(Rope, TurnsTheHalvesAgainstEachOther) {
   }
 }
 
-// What Op::part is for: the second half alone is the whole's second half only with start moved.
+// The purpose of Op::part: the second half alone equals the whole's second half only with start
+// shifted.
 TEST(Rope, PartsOfTheSequenceNeedTheirStart) {
   const Dense x = scattered({1, 6, 2, 4});
   Dense second({1, 3, 2, 4});
@@ -112,7 +113,7 @@ TEST(Softmax, IsStableAndAddsUpToOne) {
   EXPECT_EQ(y.data, (std::vector<double>{0.5, 0.5, 0, 1}));
 }
 
-/// The largest of each row, and what cross_entropy_sums makes with it.
+/// The maximum of each row, and the results of cross_entropy_sums with it.
 struct Sums {
   Dense top, sum, picked;
 };

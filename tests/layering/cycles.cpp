@@ -27,7 +27,7 @@ struct Include {
   int line = 0;
 };
 
-/// For each component the components that it includes, each with the first include line that does.
+/// For each component the components that it includes, each with the first such include line.
 using Graph = std::map<std::string, std::map<std::string, const Include*>>;
 
 std::string without_src(std::string_view name) {
@@ -44,7 +44,7 @@ std::set<std::string> sources_in(const fs::path& root) {
   return sources;
 }
 
-/// The included file, looked up as the compiler does: beside the including file, then in src/.
+/// The included file, looked up as the compiler does: next to the including file, then in src/.
 std::optional<std::string> resolve(const std::string& from, const std::string& include,
                                    const std::set<std::string>& sources) {
   const std::string beside =
@@ -69,7 +69,8 @@ std::vector<Include> includes_in(const fs::path& root, const std::set<std::strin
   return includes;
 }
 
-/// Every folder that holds a source, at any depth: "comm/tcp/x.h" is in "comm" and in "comm/tcp".
+/// Every folder that contains a source, at any depth: "comm/tcp/x.h" is in "comm" and in
+/// "comm/tcp".
 std::set<std::string> folders_of(const std::set<std::string>& sources) {
   std::set<std::string> folders;
   for (const std::string& name : sources) {
@@ -163,7 +164,7 @@ void check_folder(const std::string& folder, const Graph& graph, Problems& probl
       continue;
     }
     problems.push_back(describe(folder, cycle));
-    // The rest of the knot: what this component reaches and is reached from.
+    // The rest of the strongly connected component: what this one reaches and is reached from.
     for (const std::string& other : reachable_from(graph, component)) {
       if (reachable_from(graph, other).contains(component)) {
         reported.insert(other);

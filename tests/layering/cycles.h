@@ -9,7 +9,8 @@
 
 namespace trireme::layering {
 
-/// One problem for each knot of components, with a shortest cycle through it as a path:
+/// One problem for each strongly connected set of components, with a shortest cycle through it as a
+/// path:
 ///
 ///   src/comm: include cycle group -> world/ -> group
 ///     src/comm/group.cpp:3 includes comm/world/core.h

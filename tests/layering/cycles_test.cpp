@@ -1,4 +1,4 @@
-// The check for include cycles, on this very tree and on small made-up trees.
+// The check for include cycles, on this source tree and on small artificial trees.
 #include "layering/cycles.h"
 
 #include <fstream>
@@ -28,7 +28,7 @@ class IncludeCycles : public testing::Test {
   TemporaryFolder folder_;
 };
 
-/// Folders that still have cycles. An entry goes when its cycle does.
+/// Folders that still have cycles. Remove an entry when its cycle is gone.
 bool is_known(const std::string& problem) {
   return problem.starts_with("src/cli: ") || problem.starts_with("src/partition: ");
 }

@@ -1,4 +1,4 @@
-// Reading includes and link lists, and comparing them with the table.
+// Reads includes and link lists, and compares them with the table.
 #include "layering/layering.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct File {
   std::string folder;  // "trace"
 };
 
-/// The words of a CMakeLists.txt, comments left out; a parenthesis is a word of its own.
+/// The words of a CMakeLists.txt without comments; a parenthesis is a separate word.
 std::vector<Word> cmake_words(std::string_view text) {
   std::vector<Word> words;
   int number = 0;
@@ -38,7 +38,7 @@ std::vector<Word> cmake_words(std::string_view text) {
   return words;
 }
 
-/// What stands behind a keyword of trireme_library(), up to the next keyword or the closing
+/// The arguments of a keyword of trireme_library(), up to the next keyword or the closing
 /// parenthesis.
 std::vector<Word> arguments_of(std::string_view keyword, const std::vector<Word>& words) {
   constexpr std::array<std::string_view, 5> kEnds = {"PUBLIC_HEADERS", "SOURCES", "DEPENDS",
@@ -61,7 +61,7 @@ std::string library_name(std::string folder) {
   return folder;
 }
 
-/// The libraries of ours that a CMakeLists.txt names: after DEPENDS, as trireme::x or as trireme_x.
+/// Our libraries that a CMakeLists.txt names: after DEPENDS, as trireme::x or as trireme_x.
 std::vector<Word> libraries_in(const std::vector<Word>& words) {
   std::vector<Word> libraries = arguments_of("DEPENDS", words);
   for (const Word& word : words) {
@@ -109,7 +109,7 @@ class Checker {
   void check_use(const File& file, int line, const std::string& used, const std::string& what);
 
   fs::path root_;
-  Problems problems_;  // before table_, whose reading reports here
+  Problems problems_;  // before table_, whose parsing reports here
   Table table_;
   std::vector<File> sources_;
   std::vector<File> cmake_lists_;
@@ -127,14 +127,14 @@ void Checker::check_rows() {
   }
 }
 
-/// Finds the folder of a file in src/ and files it for the checks to come.
+/// Finds the folder of a file in src/ and registers it for later checks.
 void Checker::place(const std::string& name) {
   const std::string inside = name.substr(std::string_view("src/").size());
   const std::string folder = table_.folder_of(inside);
   const std::string parent = fs::path(inside).parent_path().generic_string();
   const bool is_cmake_list = name.ends_with("CMakeLists.txt");
   if (folder.empty()) {
-    // src/ itself and a folder of folders hold a CMakeLists.txt or a README, no code.
+    // src/ itself and a folder of folders contain a CMakeLists.txt or a README, no code.
     const bool above = parent.empty() || std::any_of(table_.may_use.begin(), table_.may_use.end(),
                                                      [&](const auto& row) {
                                                        return row.first.starts_with(parent + "/");
@@ -149,7 +149,7 @@ void Checker::place(const std::string& name) {
     sources_.push_back({name, folder});
     if (name.ends_with(".h.in")) {
       const std::string header = fs::path(name).stem().string();
-      own(header, sources_.back(), 1);  // CMake makes trireme/version.h of version.h.in
+      own(header, sources_.back(), 1);  // CMake generates trireme/version.h from version.h.in
     }
   }
 }
@@ -207,7 +207,7 @@ void Checker::check_includes(const File& file) {
   }
 }
 
-/// The folder whose header is included, or "" for a foreign one.
+/// The folder whose header is included, or "" for an external one.
 std::string Checker::folder_of_include(const File& file, const std::string& include) const {
   if (include.starts_with("trireme/")) {
     const auto owner = owners_.find(include.substr(std::string_view("trireme/").size()));
@@ -221,7 +221,7 @@ std::string Checker::folder_of_include(const File& file, const std::string& incl
   return table_.folder_of(include);
 }
 
-/// Reports it if the folder of `file` may not use the folder `used`; `what` says how it does.
+/// Reports an error if the folder of `file` may not use the folder `used`; `what` says how it does.
 void Checker::check_use(const File& file, int line, const std::string& used,
                         const std::string& what) {
   const std::set<std::string>& may_use = table_.may_use.at(file.folder);

@@ -1,5 +1,5 @@
-// Checks that the source tree obeys the layering table of src/README.md: what a folder includes and
-// links is what its row allows, or what those folders allow. Reads files only; any thread.
+// Checks that the source tree obeys the layering table of src/README.md: a folder includes and
+// links only what its row allows, or what those folders allow. Reads files only; any thread.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace trireme::layering {
 
-/// One sentence each, "src/trace/x.cpp:3: trace includes …"; empty if all is well.
+/// One sentence each, "src/trace/x.cpp:3: trace includes …"; empty if there are no problems.
 using Problems = std::vector<std::string>;
 
 /// The table: for each folder the folders that it may use, transitively.
@@ -19,12 +19,12 @@ struct Table {
   std::map<std::string, std::set<std::string>> may_use;
 
   /// The folder that a path below src/ belongs to ("collective/ring/x.h" to "collective"), or "" if
-  /// to none.
+  /// there is none.
   [[nodiscard]] std::string folder_of(std::string_view path) const;
 };
 
-/// Reads the table out of the text of src/README.md: the rows below the heading whose first cell is
-/// "folder". The last cell holds folder names, "–" for none or "all". Reports a missing table,
+/// Parses the table in the text of src/README.md: the rows below the heading whose first cell is
+/// "folder". The last cell lists folder names, "–" for none or "all". Reports a missing table,
 /// names without a row, and cycles.
 [[nodiscard]] Table parse_table(std::string_view readme, Problems& problems);
 

@@ -1,4 +1,4 @@
-// The layering check, on this very tree and on small trees with one planted mistake each.
+// The layering check, on this source tree and on small trees with one injected mistake each.
 #include "layering/layering.h"
 
 #include <fstream>
@@ -27,7 +27,7 @@ constexpr const char* kReadme =
     "| `comm` | transports | base |\n"
     "| `cli` | the program | all |\n";
 
-/// A small right tree in a folder of its own, to be made wrong by put(). Removed at the end.
+/// A small valid tree in a temporary folder, to be broken by put(). Removed at the end.
 class Layering : public testing::Test {
  protected:
   void SetUp() override {

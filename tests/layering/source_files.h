@@ -1,4 +1,4 @@
-// Reading a source tree: which files it has and what they include. Reads files only; any thread.
+// Reads a source tree: its files and what they include. Reads files only; any thread.
 #pragma once
 
 #include <filesystem>

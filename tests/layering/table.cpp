@@ -1,4 +1,4 @@
-// Reading the layering table and closing it over "what a listed folder may use, it may use too".
+// Parses the layering table and computes its transitive closure.
 #include <algorithm>
 #include <optional>
 
@@ -26,7 +26,7 @@ std::vector<std::string> names_in(std::string_view cell) {
   return names;
 }
 
-/// The cells of "| a | b | c |", or nothing if the line is no table row.
+/// The cells of "| a | b | c |", or nothing if the line is not a table row.
 std::vector<std::string_view> cells_of(std::string_view line) {
   line = trim(line);
   if (line.size() < 2 || line.front() != '|' || line.back() != '|') {

@@ -5,7 +5,7 @@
 namespace trireme::measure {
 namespace {
 
-/// The output of an all-gather of two ranks, done by hand.
+/// The output of an all-gather of two ranks, computed by hand.
 std::vector<std::byte> gathered(std::int64_t count) {
   std::vector<std::byte> output(static_cast<std::size_t>(count));
   for (Rank rank = 0; rank < 2; ++rank) {

@@ -17,7 +17,7 @@ TEST(LineFit, FindsTheLineThatIsThere) {
 }
 
 TEST(LineFit, WeighsSmallTimesAsMuchAsLargeOnes) {
-  // Ten per cent off at the top must not drown the intercept.
+  // Ten percent off at the top must not drown the intercept.
   const LineFit fit = fit_line({{8, 1e-6}, {16, 1e-6}, {32, 1e-6}, {1e6, 1e-3}, {2e6, 2.2e-3}});
   EXPECT_NEAR(fit.intercept.value, 1e-6, 1e-7);
   EXPECT_LT(fit.slope.low, fit.slope.value);

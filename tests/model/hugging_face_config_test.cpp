@@ -90,7 +90,7 @@ TEST(HuggingFaceConfig, HasTheDefaultsOfItsFamily) {
             500000);
 }
 
-/// What is written is read as the same model, and says nothing else when it is written again.
+/// A written config parses as the same model, and is identical when written again.
 TEST(HuggingFaceConfig, GoesThereAndBack) {
   for (const std::string text : {kGpt2, kLlama, kMixtral}) {
     const std::string written = hugging_face_config(parsed(text), text);
@@ -156,7 +156,7 @@ TEST(HuggingFaceConfig, RefusesWhatCannotBe) {
   expect_error(ErrorKind::Input, "config.json: line 1", [] { (void)parsed("{"); });
 }
 
-/// Whatever is wrong with a text, it is a model or an Error.
+/// Any damaged text gives either a model or an Error.
 TEST(HuggingFaceConfig, SurvivesDamage) {
   std::mt19937 random(1);
   int refused = 0;

@@ -1,4 +1,4 @@
-// Weights in the form of Hugging Face: read, computed with, written, refused.
+// Weights in Hugging Face format: reading, computing, writing, rejecting.
 #include "trireme/hugging_face.h"
 
 #include <cstring>
@@ -304,7 +304,7 @@ TEST(HuggingFaceExport, LeavesAlone) {
                [&] { save(place.path(), model, values); });
   expect_error(ErrorKind::Usage, "is there already and not empty",
                [&] { save(place.file("a-file", ""), model, values); });
-  // What fails half way leaves nothing behind.
+  // A failure halfway leaves nothing behind.
   HuggingFaceExport to;
   to.folder = place / "new";
   EXPECT_THROW(save_hugging_face(
@@ -336,7 +336,7 @@ TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
   expect_no_export(config, "soft-max over the experts that were chosen");
 }
 
-/// One line names all that the tables do not know, whichever way the weights should go.
+/// One line names everything that is not in the tables, for reading and for writing.
 TEST(HuggingFaceExport, NamesTheParametersThatNoFamilyHas) {
   expect_no_export(preset_model("switch-mini"),
                    "model switch-mini: none of the families gpt2, llama and mixtral of Hugging "
@@ -362,7 +362,7 @@ TEST(HuggingFaceExport, NamesTheParametersThatNoFamilyHas) {
   }
 }
 
-/// The same by the description alone.
+/// The same from the config alone.
 TEST(HuggingFaceExport, DescribesNoModelsThatNoFamilyHas) {
   for (const char* name : {"switch-mini", "experts-mini", "depths-mini"}) {
     expect_error(ErrorKind::Usage, "none of the families has",

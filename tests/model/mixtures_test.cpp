@@ -1,4 +1,4 @@
-// Mixtures of experts and of depths, by what the nodes of their graphs compute.
+// Mixtures of experts and of depths, checked by what the nodes of their graphs compute.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -48,7 +48,7 @@ Dense first_values(const ModelParameter& parameter) {
   return made;
 }
 
-/// Parameters as they begin (routers larger, so that their choices are clear), tokens and targets.
+/// Initial parameters (larger routers, so that their choices are clear), tokens and targets.
 Leaves leaves_of(const Model& model, std::int64_t step = 1) {
   Leaves leaves;
   for (const ModelParameter& parameter : model.parameters) {
@@ -91,7 +91,7 @@ class Ran {
   [[nodiscard]] const Dense& output(std::string_view op, std::size_t i = 0) const {
     return at(node(op).outputs[i]);
   }
-  /// What goes into the last norm: the result of all blocks.
+  /// The input of the last norm: the result of all blocks.
   [[nodiscard]] const Dense& after_blocks() const {
     const ValueId gamma = graph_.find("ln_f.weight");
     return at(std::ranges::find_if(graph_.nodes(), [&](const Node& n) {
@@ -122,7 +122,7 @@ double load_variation(const Ran& ran) {
   return std::sqrt(square) / mean;
 }
 
-/// A model whose router sees the same in all tokens, so that all choose alike.
+/// A model whose router sees the same in all tokens, so that all make the same choice.
 Leaves alike(const Model& model, std::int64_t step = 1) {
   Leaves leaves = leaves_of(model, step);
   std::ranges::fill(leaves["tokens"].data, 3.0);
@@ -148,7 +148,7 @@ TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalisedE15) {
   EXPECT_EQ(top_k.output("top_k", 1).data, softmax.output("top_k", 1).data);
 }
 
-/// With one expert a token, the gate is 1 if the soft-max comes last, and nothing reaches the router.
+/// With one expert per token, the gate is 1 if the softmax comes last, and no gradient reaches the router.
 TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirstE15) {
   const auto largest_gradient = [](std::optional<GateOrder> order) {
     ModelConfig config = with_experts(4, 1);
@@ -166,7 +166,7 @@ TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirstE15) {
 
 TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
   ModelConfig config = with_experts(4, 1);
-  config.capacity_factor = 1.25;  // ceil(8 / 4 1.25) = 3 places for each of two sequences
+  config.capacity_factor = 1.25;  // ceil(8 / 4 1.25) = 3 slots for each of two sequences
   const Model model = make_model(config, kBatch);
   const Ran full(model.graph, alike(model));
   const Dense& slots = full.output("expert_slots");
@@ -183,7 +183,7 @@ TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
   EXPECT_EQ(std::ranges::count(all.output("expert_slots").data, -1.0), 0);
 }
 
-/// Where a sequence's tokens go, and what becomes of them, does not depend on the other sequence.
+/// Where a sequence's tokens go, and what is computed for them, does not depend on the other sequence.
 TEST(MixtureOfExperts, RoutesEachSequenceByItself) {
   ModelConfig config = with_experts(4, 2);
   config.capacity_factor = 1;
@@ -201,7 +201,7 @@ TEST(MixtureOfExperts, RoutesEachSequenceByItself) {
   EXPECT_EQ(half(before.after_blocks()), half(after.after_blocks()));
 }
 
-/// E sum_e share_e probability_e: 1 if all is even, E p if all choose one.
+/// E sum_e share_e probability_e: 1 if the load is even, E p if all choose one.
 TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
   ModelConfig config = with_experts(4, 2);
   const double plain = Ran(config).loss();
@@ -238,7 +238,7 @@ TEST(MixtureOfExperts, NoiseFollowsFromTheStepAndIsOffOnceTrained) {
   EXPECT_EQ(Ran(used, 5).loss(), quiet);
 }
 
-/// A block that is computed again draws the same noise, so that its tokens go to the same experts.
+/// A recomputed block draws the same noise, so that its tokens go to the same experts.
 TEST(MixtureOfExperts, NoiseIsTheSameWhenComputedAgain) {
   ModelConfig config = with_experts(4, 2);
   config.noisy_router = true;
@@ -255,7 +255,7 @@ TEST(MixtureOfExperts, NoiseIsTheSameWhenComputedAgain) {
   EXPECT_EQ(Ran(once, leaves).at(norm).data, Ran(std::move(twice), leaves).at(again).data);
 }
 
-/// As in Switch Transformers: experts in every second block, the others as they are without.
+/// As in Switch Transformers: experts in every second block, plain ones otherwise.
 TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     ModelConfig config = preset_model(preset);
@@ -281,7 +281,7 @@ TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
   }
 }
 
-/// With routed experts that answer 0, what is left is the shared one: a plain feed-forward part.
+/// With routed experts that return 0, only the shared one remains: a plain feed-forward part.
 TEST(MixtureOfExperts, SharedExpertTakesAllTokensE19) {
   ModelConfig config = with_experts(4, 2);
   config.shared_experts = 2;
@@ -345,7 +345,8 @@ TEST(MixtureOfDepths, LeavesTheOthersAsTheyAreE20) {
   EXPECT_EQ(changed, 4);
 }
 
-/// A router that scores 0 gates everything by one half: of all tokens, that is half of what a plain block adds.
+/// A router that scores 0 gates everything by one half: if it picks all tokens, that is half of what a plain block
+/// adds.
 TEST(MixtureOfDepths, IsAPlainBlockButForTheGateIfItPicksAllE20) {
   const Model routed = make_model(with_depths(1), kBatch);
   Leaves leaves = leaves_of(routed);
@@ -365,8 +366,8 @@ double loss_with(const Model& model, Leaves leaves, const std::string& name, std
   return Ran(model.graph, leaves).loss();
 }
 
-/// Gates, noise, shared experts and picked tokens: the gradient of some elements of each parameter is what the
-/// loss does when they move.
+/// Gates, noise, shared experts and picked tokens: gradients of some elements of each parameter match finite
+/// differences of the loss.
 TEST(Mixtures, GradientsAreDifferences) {
   ModelConfig topped = with_experts(4, 2);
   topped.noisy_router = true;

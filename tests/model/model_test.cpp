@@ -27,7 +27,7 @@ std::vector<float> overfit(const AnyModelConfig& config, int steps) {
   return testing::overfit(config, {2, 16}, 32, steps);
 }
 
-/// Every kind of model gets one batch to a loss below 0.01.
+/// Every kind of model trains on one batch to a loss below 0.01.
 TEST(Models, OverfitOneBatch) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     const std::vector<float> losses = overfit(tiny(preset), 300);

@@ -11,8 +11,8 @@
 
 namespace trireme::testing {
 
-/// The losses of some steps over one batch of numbers that follow from their places: ids below `ids`, and
-/// anything between -1 and 1 where the graph takes floating point.
+/// The losses of some steps on one batch of numbers that depend on their positions: ids below `ids`, and values between
+/// -1 and 1 for floating-point inputs.
 inline std::vector<float> overfit(const AnyModelConfig& config, const BatchShape& batch,
                                   std::int32_t ids, int steps) {
   const Model model = make_model(config, batch);

@@ -141,7 +141,7 @@ class Forward {
     return x;
   }
 
-  /// Of one head: a part of the rows of queries, keys and values from `q` and `k` on.
+  /// One head: a slice of the rows of queries, keys and values, starting at `q` and `k`.
   void attend(const std::vector<std::array<Row, 3>>& qkv, std::int64_t q, std::int64_t k,
               std::vector<Row>& y) const {
     for (std::size_t t = 0; t < qkv.size(); ++t) {
@@ -240,7 +240,7 @@ class Forward {
     }
     return linear(h, names.down);
   }
-  /// The likeliest experts, weighed by their probabilities, which are made to add up to 1.
+  /// The most likely experts, weighted by their probabilities, normalized to add up to 1.
   [[nodiscard]] Row mixture(const Row& x, const std::string& at) const {
     const Row shares = soft_max(linear(x, at + ".gate.weight"));
     std::vector<std::size_t> order(shares.size());

@@ -1,5 +1,5 @@
-// Forward passes of the three families in plain loops, written from the layout that their files have: what our
-// graphs, names and layouts are compared with.
+// Forward passes of the three families in plain loops, written from the layout of their files: the reference for our
+// graphs, names and layouts.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct PlainSizes {
   double rope_base = 0;
 };
 
-/// The logits of each position of one sequence, [T][V]. The output layer is the embedding where there is no other.
+/// The logits of each position of one sequence, [T][V]. The output layer is the embedding if there is no other.
 [[nodiscard]] std::vector<Row> plain_gpt2(const PlainTensors& tensors, const PlainSizes& sizes,
                                           const std::vector<std::int32_t>& tokens);
 [[nodiscard]] std::vector<Row> plain_llama(const PlainTensors& tensors, const PlainSizes& sizes,

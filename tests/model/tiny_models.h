@@ -1,5 +1,5 @@
-// Tiny models of the three families as their files have them. No two sizes of a tensor are alike where the family
-// lets them differ, so that what is turned the wrong way round does not fit.
+// Tiny models of the three families in their file formats. All sizes of a tensor differ where the family allows it, so
+// that a transposed tensor does not fit.
 #pragma once
 
 #include <string>

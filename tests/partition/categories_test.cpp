@@ -1,4 +1,4 @@
-// What ranks' memory is for: communication is what one device does not have.
+// Memory categories of ranks: communication is what one device does not have.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::int64_t at_peak(const Program& program, Category category) {
   return memory_use(program).at_peak.at(static_cast<std::size_t>(category)).count;
 }
 
-/// Bytes of all results of these ops that are of the category, whenever they live.
+/// Bytes of all results of these ops in the category, whenever they are live.
 std::int64_t bytes_made(const Program& program, std::string_view op, Category category) {
   std::int64_t sum = 0;
   for (const Instruction& instruction : program.instructions) {
@@ -51,7 +51,7 @@ TEST(PlanCategories, OneDeviceHasNoCommunication) {
   }
 }
 
-// What is kept between steps is cut in two; what is gathered for a while is not counted with it.
+// What is kept between steps is sharded in two; temporarily gathered values do not count there.
 TEST(PlanCategories, GatheredParametersAreCommunication) {
   const Program one = programs_with({.mesh = ""})[0];
   const Program part = programs_with({.mesh = "data=2", .zero = 3})[0];
@@ -62,7 +62,7 @@ TEST(PlanCategories, GatheredParametersAreCommunication) {
             at_peak(one, Category::Parameter));
 }
 
-// Gradients are as large as the parameters, in whatever way they are added up; small ones go through a bucket.
+// Gradients are as large as the parameters, however they are reduced; small ones go through a bucket.
 TEST(PlanCategories, ReducedGradientsAreGradients) {
   for (const int zero : {0, 1, 2}) {
     const Program program = programs_with({.mesh = "data=2", .zero = zero})[0];

@@ -1,5 +1,5 @@
-// Compressed gradients: what is sent and what is kept are the gradient, bytes are as the formulas say, all ranks have
-// the same. Requirements G5, B12.
+// Compressed gradients: sent and kept parts add up to the gradient, bytes match the formulas, and all ranks have the
+// same result.
 #include <cmath>
 #include <mutex>
 #include <random>
@@ -83,7 +83,7 @@ NamedGraph compressed(const Graph& graph, const Plan& plan) {
   return compress_gradients(graph, plan, dim_names(graph));
 }
 
-/// The sum of the parts that ranks keep; nothing if they keep none.
+/// The sum of the residuals that ranks keep; nothing if they keep none.
 std::vector<double> kept_of(const Numbers& kept, const std::string& parameter,
                             std::size_t elements) {
   std::vector<double> sum(elements, 0.0);
@@ -98,8 +98,8 @@ std::vector<double> kept_of(const Numbers& kept, const std::string& parameter,
 
 constexpr std::array kMethods{"top-k:0.05", "sign", "ternary", "int8", "fp16", "power:3"};
 
-/// How far sent and kept together may be from a gradient of this size. What fp16 sends is added up in fp16: the rounding
-/// of the sum is nobody's to keep.
+/// How far sent and kept parts together may be from a gradient of this size. fp16 is summed in fp16: no rank keeps the
+/// rounding error of the sum.
 double tolerance(const char* method, double largest) {
   return std::string_view(method) == "fp16" ? 2e-3 * largest : 1e-11;
 }
@@ -112,8 +112,8 @@ double largest_of(const std::vector<double>& numbers) {
   return largest;
 }
 
-/// Of one parameter: sent + kept after = gradient + kept before. With p' = p - rate g, what was applied is known.
-/// Whether something was kept.
+/// For one parameter: sent + kept after = gradient + kept before. With p' = p - rate g, what was applied is known.
+/// Returns whether anything was kept.
 bool check_parameter(const std::string& name, const Numbers& before, const Trained& one,
                      const Trained& many, const char* method) {
   const std::vector<double>& p = before.at(name);
@@ -130,7 +130,7 @@ bool check_parameter(const std::string& name, const Numbers& before, const Train
   return largest_of(kept) > 0;
 }
 
-/// Some steps, each from where the ranks came to, beside the gradient on one device from there.
+/// Some steps, each from the ranks' current state, next to the gradient on one device from there.
 void check_identity(const Task& task, const Case& c, const char* method, int steps) {
   const Plan plan = plan_for(c, method);
   const NamedGraph named = compressed(task.graph, plan);
@@ -185,7 +185,7 @@ TEST(Compress, GoesTogetherWithOtherAxes) {
   }
 }
 
-/// The sizes of the matrices [a, b] that are compressed; of [4, 8, 32], the most even: [32, 32].
+/// The sizes of the matrices [a, b] that are compressed; for [4, 8, 32], the most square: [32, 32].
 std::vector<std::pair<double, double>> matrices_of(const Task& task) {
   std::vector<std::pair<double, double>> all;
   for (const ModelParameter& parameter : task.parameters) {
@@ -228,7 +228,7 @@ double bytes_along_data(const Program& program) {
   return bytes;
 }
 
-// Uncompressed, 8 n (p-1)/p bytes of each matrix are sent. What changes is these, and nothing else.
+// Uncompressed, 8 n (p-1)/p bytes of each matrix are sent. Only these change.
 TEST(Compress, SendsAsManyBytesAsTheFormulasSay) {
   const Task task = small_gpt(DType::F32);
   const DimNames names = dim_names(task.graph);
@@ -253,7 +253,7 @@ TEST(Compress, SendsAsManyBytesAsTheFormulasSay) {
   }
 }
 
-/// What each rank has of its parameters after three steps, and what it counted as sent.
+/// Each rank's parameters after three steps, and the bytes that it counted as sent.
 struct Ended {
   std::vector<std::vector<std::byte>> parameters{};
   std::map<std::string, double> sent{};
@@ -317,7 +317,8 @@ TEST(Compress, LeavesAllRanksWithTheSameBits) {
   }
 }
 
-// A gradient that is not finite comes through, whatever it is packed in: the step is skipped, and what ranks keep stays.
+// A gradient that is not finite is transmitted as such, however it is packed: the step is skipped, and the residuals do
+// not change.
 TEST(Compress, SkipsAStepThatIsNotFinite) {
   const Task task = small_gpt(DType::F64);
   for (const char* method : kMethods) {
@@ -333,7 +334,7 @@ TEST(Compress, SkipsAStepThatIsNotFinite) {
   }
 }
 
-// The gradient of positions that no sequence has is zeros around what was merged already.
+// The gradient of positions that no sequence has consists of zeros around what was already reduced.
 TEST(Compress, LeavesAloneWhatNobodySends) {
   ModelConfig config = preset_model("gpt-nano");
   config.layers = 1;

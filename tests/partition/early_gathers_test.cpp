@@ -1,5 +1,4 @@
-// Gathers of parameters, begun while what comes before them computes: where they stand, what memory that takes, and
-// that they do so in a run.
+// Prefetched parameters: where the gathers are, how much memory they take, and that they overlap in a run.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -22,15 +21,15 @@
 namespace trireme {
 namespace {
 
-/// A weight that the layers before it are multiplied by.
+/// A weight that multiplies the previous layers' result.
 struct Layer {
   std::string name{};
   Shape shape{};
   std::int32_t block = -1;
-  std::size_t cut = 0;  ///< the dimension along which ranks have parts of it
+  std::size_t cut = 0;  ///< the dimension along which it is sharded
 };
 
-/// What a rank does: "gather a, use a".
+/// The order of a rank's instructions: "gather a, use a".
 std::string order_of(const std::vector<Layer>& layers) {
   GraphBuilder b("layers");
   PlacementSpec placements;
@@ -83,7 +82,7 @@ TEST(EarlyGathers, BytesCount) {
             "gather a, gather b, use a, gather c, gather d, use b, use c, use d");
 }
 
-// Parts of columns come in scratch first, which is as large as the result.
+// Column shards arrive in scratch first, which is as large as the result.
 TEST(EarlyGathers, ScratchCounts) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0},
                       {.name = "b", .shape = {6, 6}, .block = 1, .cut = 1},
@@ -99,7 +98,7 @@ TEST(EarlyGathers, WhatIsLargerThanABlockStays) {
 
 // A model.
 
-/// Pipedream updates stages one after the other.
+/// PipeDream updates stages one after the other.
 Graph graph_for(const Case& c) {
   ModelConfig config = tiny_model();
   config.dtype = DType::F32;
@@ -122,7 +121,7 @@ bool gathers_parameter(const Graph& graph, const Node& node) {
   return node.op->name == "all_gather" && graph.value(node.inputs[0]).origin == Origin::Parameter;
 }
 
-/// The same graph with every gather of a parameter where it is needed first.
+/// The same graph with every gather of a parameter right before its first use.
 class LateGathers {
  public:
   explicit LateGathers(const Graph& graph) : graph_(graph), builder_(graph.name()) {}
@@ -230,14 +229,14 @@ TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
     const std::vector<Graph> graphs = graphs_of(graph_for(c), plan_of(c));
-    std::int64_t most = 0;  // on the rank that has most of it: all ranks go by the same
+    std::int64_t most = 0;  // on the rank with the most: all ranks use the same limit
     for (const Graph& mine : graphs) {
       most = std::max(most, most_of_a_block(mine));
     }
     for (const Graph& mine : graphs) {
       const Graph late = LateGathers(mine).run();
       ASSERT_EQ(late.nodes().size(), mine.nodes().size());
-      EXPECT_NE(ops_of(late), ops_of(mine)) << "nothing is early";
+      EXPECT_NE(ops_of(late), ops_of(mine)) << "nothing was prefetched";
       EXPECT_LE(peak_of(mine), peak_of(late) + most);
     }
   }
@@ -255,7 +254,7 @@ TEST(EarlyGathers, AreAlikeOnAllRanks) {
   }
 }
 
-/// Products between an exchange and the first instruction that needs it.
+/// Products between a communication op and the first instruction that needs it.
 std::int64_t products_beside(const Program& program, const Instruction& exchange) {
   const auto begin = &exchange - program.instructions.data();
   return std::count_if(program.instructions.begin() + begin,
@@ -263,8 +262,8 @@ std::int64_t products_beside(const Program& program, const Instruction& exchange
                        [](const Instruction& other) { return other.op->name == "einsum"; });
 }
 
-// All gathers of a block but the first one's of the forward, and but the last one's of the backward, which stands at its
-// beginning, have products to hide behind; and what they are waited for reads them.
+// All gathers of a block, except the first one's of the forward and the last one's of the backward, which comes first
+// there, have products to overlap with; and the instructions that wait for them read them.
 TEST(EarlyGathers, GoOnBesideProducts) {
   const Case c{.mesh = "data=2", .zero = 3};
   const Program program = make_program(graphs_of(graph_for(c), plan_of(c)).front());

@@ -1,5 +1,4 @@
-// Any plan is the same computation as one device: losses and everything that is kept, after 5 steps, to 1e-10.
-// Requirements E3, E6 to E10, E21, G3.
+// Any plan computes the same as one device: losses and everything that is kept, after 5 steps, to 1e-10.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -76,7 +75,7 @@ void expect_same(const Trained& one, const Trained& many) {
   }
 }
 
-/// What programs predict is what messages carried, by op, to the byte: of each rank; and of all together what
+/// The programs' predicted bytes are what messages carried, by op, to the byte: for each rank; and in total what
 /// traffic_of() says.
 void expect_predicted_bytes(const Trained& many) {
   std::map<std::string, std::int64_t> traffic;
@@ -119,7 +118,7 @@ void check_all(const Task& task, const std::vector<Case>& plans) {
   }
 }
 
-/// The three models of language share the plans in the short test; in the long one each takes all.
+/// The three language models split the plans in the short test; in the long one each takes all.
 std::vector<Case> third(std::size_t first) {
   return every_nth(plans_of_language_models(), 3, first);
 }
@@ -135,7 +134,7 @@ TEST(LongEquality, Gpt) {
   check_all(gpt_task(), plans_of_language_models());
 }
 
-// Masks do not depend on the plan, nor on what it recomputes; one device keeps everything.
+// Masks depend neither on the plan nor on its recomputation; one device keeps everything.
 void check_with_dropout_and_recomputation(std::vector<Case> plans) {
   ModelConfig config = tiny_model();
   config.dropout = 0.2;
@@ -152,7 +151,7 @@ TEST(LongEquality, GptWithDropoutAndRecomputation) {
   check_with_dropout_and_recomputation(plans_of_language_models());
 }
 
-/// How many instructions.
+/// The number of recomputed instructions.
 std::int64_t computed_again(const Program& program) {
   return std::ranges::count(program.instructions, Phase::Recompute, &Instruction::phase);
 }
@@ -187,13 +186,13 @@ TEST(LongEquality, Llama) {
   check_all(llama_task(), plans_of_language_models());
 }
 
-// E17: experts on ranks of their own, alone and with the others.
+// Experts on separate ranks, alone and combined with other axes.
 TEST(Equality, MixtureOfExperts) {
   ModelConfig config = tiny_model();
   config.layers = 2;
   config.experts = 6;
   config.experts_per_token = 2;
-  config.capacity_factor = 1.0;  // some find no place
+  config.capacity_factor = 1.0;  // some tokens are dropped
   config.shared_experts = 1;
   check_all(language_task(config, {.sequences = 4, .length = 6}), plans_of_experts());
 }
@@ -252,7 +251,7 @@ TEST(Equality, ConvNet) {
             plans_of_examples());
 }
 
-// The graph of A1 cut between operators, in both ways of A4, and with a branch on each device (A10).
+// A graph split between operators, in two ways, and with a branch on each device.
 
 Task two_layers() {
   Task task;
@@ -284,7 +283,7 @@ Task two_layers() {
   return task;
 }
 
-/// Exchanges of a rank's graph, by name.
+/// Communication ops of a rank's graph, by name.
 std::map<std::string, int> exchanges_of(const Graph& graph) {
   std::map<std::string, int> counts;
   for (const Node& node : graph.nodes()) {
@@ -317,7 +316,7 @@ TEST(Equality, CutBetweenOperatorsIsSendAndReceive) {
   }
 }
 
-// The weights live on device 0 and are sent; all else is on device 1.
+// The weights are on device 0 and are sent; everything else is on device 1.
 TEST(Equality, WeightsMayLiveElsewhere) {
   const Task task = two_layers();
   const Plan plan = pipe_of_two();

@@ -1,5 +1,4 @@
-// What must come out by itself: the exchanges of each kind of parallelism, counted in the graph of a rank.
-// Requirements A6, A7, E6, E7, E9, E10, G3, G4.
+// The communication that the partitioner must derive for each kind of parallelism, counted in the graph of a rank.
 #include <map>
 
 #include <fmt/format.h>
@@ -15,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// "all_reduce forward" and how often.
+/// "all_reduce forward" and its count.
 using Counts = std::map<std::string, int>;
 
 Counts exchanges_in(const Graph& graph) {
@@ -53,7 +52,7 @@ Graph gpt(std::int64_t layers) {
   return make_training_graph(make_model(config, {.sequences = 4, .length = 8}).graph);
 }
 
-/// Y = (X W1) W2, with a function in between or none.
+/// Y = (X W1) W2, with or without a function in between.
 Graph two_products(const char* between) {
   GraphBuilder b("two_products");
   const ValueId x = b.input("x", {DType::F32, {4, 6}});
@@ -68,7 +67,7 @@ Graph two_products(const char* between) {
   return b.finish();
 }
 
-// A6, A7: columns of W1, then rows of W2.
+// Columns of W1, then rows of W2.
 TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
   const DimNames names{{"w1", {"width", "hidden"}}, {"w2", {"hidden", "width"}}};
   for (const char* between : {"", "gelu"}) {
@@ -79,7 +78,7 @@ TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
   }
 }
 
-// E6: rows of W1 leave parts of sums; the function in between must wait for the all-reduce.
+// Rows of W1 leave partial sums; the function in between must wait for the all-reduce.
 TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
   const DimNames names{{"w1", {"hidden", "width"}}};
   const RankGraph mine = rank_zero(two_products("gelu"), plan_on("tensor=2"), names);
@@ -93,9 +92,9 @@ TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
   EXPECT_LT(reduced, activated) << to_text(mine.graph);
 }
 
-// E9, E10: one all-reduce for attention and one for the MLP, forward (g) and backward (f). With the vocabulary cut as
-// well: one for the embedding and two small ones for the loss, and in the backward one for what goes into the logits.
-// And one for the parts of the gradients' norm, all in one.
+// One all-reduce for attention and one for the MLP, forward (g) and backward (f). With the vocabulary sharded as well:
+// one for the embedding and two small ones for the loss, and in the backward one for the input of the logits. And one
+// for the terms of the gradients' norm, all in one.
 TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
   for (const std::int64_t layers : {1, 3}) {
     const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), dim_names(gpt(layers)));
@@ -107,8 +106,8 @@ TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
   }
 }
 
-// A vocabulary of 32 over 3 ranks: each has the rows of its part of the table, the logits for them, and their
-// gradients. What is summed up over ranks is as long as the activations, or as the rows: the largest logit of each, and
+// A vocabulary of 32 over 3 ranks: each has the rows of its shard of the table, the logits for them, and their
+// gradients. What is reduced over ranks is as long as the activations, or as the rows: the maximum logit of each, and
 // both sums together.
 TEST(Exchanges, TheVocabularyIsNeverGathered) {
   constexpr std::int64_t kRows = 4 * 8;
@@ -135,8 +134,8 @@ TEST(Exchanges, TheVocabularyIsNeverGathered) {
   EXPECT_EQ(reduced["backward"], (std::vector<std::int64_t>{whole, whole, whole}));
 }
 
-// G4: with the sequence cut, each all-reduce is a reduce-scatter and an all-gather: equal bytes. So it is for the
-// embedding, and for what goes into the logits; the two small ones of the loss stay.
+// With the sequence sharded, each all-reduce becomes a reduce-scatter and an all-gather with equal bytes, also for the
+// embedding and the input of the logits; the two small ones of the loss stay.
 TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
   Plan plan = plan_on("tensor=2");
   plan.sequence = true;
@@ -145,10 +144,10 @@ TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
   EXPECT_EQ(counts.at("reduce_scatter forward"), 4 + 1) << to_text(mine.graph);
   EXPECT_EQ(counts.at("all_gather forward"), 4 + 1);
   EXPECT_EQ(counts.at("all_reduce forward"), 2);
-  // What the logits' gradients give, and the gradient of the table's rows.
+  // The gradient of the input of the logits, and the gradient of the table's rows.
   EXPECT_EQ(counts.at("reduce_scatter backward"), 4 + 1 + 1);
-  // Gradients that come, for two products in each block; operands that the gradients of weights need again, for
-  // two, and for the logits; and the gradient of the positions.
+  // Incoming gradients, for two products in each block; operands that the weight gradients need again, for two, and for
+  // the logits; and the gradient of the positions.
   EXPECT_EQ(counts.at("all_gather backward"), 4 + 4 + 1 + 1);
   EXPECT_EQ(counts.at("all_reduce backward"), 1) << "norms and biases, together";
 }
@@ -172,7 +171,7 @@ TEST(Exchanges, DataParallelSumsEachGradientOnce) {
   EXPECT_EQ(counts.at("all_reduce update"), 1) << "the loss, a scalar";
 }
 
-/// Elements that a rank sends in a step for parameters and gradients along data, as the lower bounds have it.
+/// Elements that a rank sends in a step for parameters and gradients along data, by the lower bounds.
 double zero_volume(int level) {
   const Graph graph = gpt(2);
   Plan plan = plan_on("data=2");
@@ -194,8 +193,8 @@ double zero_volume(int level) {
   return elements;
 }
 
-// G3: volumes 1, 1, 1 and 1.5 of data parallelism's; a little less than that, as the backward does not read biases
-// and positions.
+// Volumes 1, 1, 1 and 1.5 of data parallelism's; slightly less, because the backward does not read biases and
+// positions.
 TEST(Exchanges, ZeroHasItsVolumes) {
   const double plain = zero_volume(0);
   EXPECT_NEAR(zero_volume(1) / plain, 1, 0.01);
@@ -204,7 +203,7 @@ TEST(Exchanges, ZeroHasItsVolumes) {
   EXPECT_GE(zero_volume(3) / plain, 1.45);
 }
 
-/// What a rank of so many along data holds when its memory is fullest, by what it is for, in parameters.
+/// A rank's peak memory with this many ranks along data, by category, in units of the parameters.
 struct Held {
   double parameters = 0;
   double gradients = 0;
@@ -235,8 +234,8 @@ Held held_at(int level, int ranks) {
           .scratch = share(Category::Communication)};
 }
 
-// G3, in numbers of one size: 1 + 1 + 2 for each parameter; the optimizer's 2, the gradient's 1 and the parameter's 1 in
-// parts. Of what is being exchanged the tensors of a block or two more, not all.
+// In units of the parameters: 1 + 1 + 2; the optimizer's 2, the gradient's 1 and the parameter's 1 are sharded. For
+// communication, the tensors of a block or two more, not all.
 TEST(Exchanges, ZeroHasItsMemory) {
   constexpr int kRanks = 4;
   constexpr double kPart = 1.0 / kRanks;
@@ -252,7 +251,7 @@ TEST(Exchanges, ZeroHasItsMemory) {
   }
 }
 
-// E17: tokens go to their experts and back, and so do the gradients: 2 + 2 in each block, of all places for tokens.
+// Tokens go to their experts and back, and so do the gradients: 2 + 2 in each block, with the full capacity.
 TEST(Exchanges, ExpertsTakeTwoPlusTwo) {
   ModelConfig config = preset_model("gpt-nano");
   config.layers = 2;
@@ -269,7 +268,7 @@ TEST(Exchanges, ExpertsTakeTwoPlusTwo) {
   EXPECT_FALSE(counts.contains("all_gather backward"));
 }
 
-// G4: queries, keys, values and the result, and their gradients.
+// Queries, keys, values and the result, and their gradients.
 TEST(Exchanges, AttentionExchangesHeads) {
   Plan plan = plan_on("context=2");
   plan.context = Plan::Context::AllToAll;

@@ -1,5 +1,5 @@
-// Random small graphs under random plans, each compared with one device. A case that fails is made as small as it
-// goes, and its graph and plan are printed as the two files that would run it.
+// Random small graphs under random plans, each compared with one device. A failing case is minimized, and its graph and
+// plan are printed as the two files that reproduce it.
 #include <cmath>
 #include <optional>
 #include <random>
@@ -36,7 +36,7 @@ int draw(Random& random, int least, int most) {
   return std::uniform_int_distribution<int>(least, most)(random);
 }
 
-/// A graph of a few layers over x[batch, length, width], and names that an axis may or may not cut.
+/// A graph of a few layers over x[batch, length, width], and names that an axis may or may not shard.
 class RandomGraph {
  public:
   RandomGraph(std::uint64_t seed, const Size& size) : random_(seed), size_(size), b_("fuzz") {}
@@ -61,8 +61,7 @@ class RandomGraph {
       options.optimizer = Momentum{};
     } else {
       AdamW adam;
-      adam.epsilon =
-          0.01;  // else a gradient that is 0 but for rounding makes a step of full length
+      adam.epsilon = 0.01;  // otherwise a gradient that is 0 up to rounding makes a full-size step
       options.optimizer = adam;
     }
     return make_training_graph(std::move(forward), options);
@@ -119,7 +118,7 @@ class RandomGraph {
         const ValueId y = einsum("nc,ce->ne", rows, parameter({c, c}, {any_name(), any_name()}));
         return b_.add1("reshape", {y}, {{"shape", b_.shape(x).dims()}});
       }
-      case 5: {  // something of each sequence, for all of its positions
+      case 5: {  // one value per sequence, for all of its positions
         const ValueId sum = b_.add1("reduce_sum", {x}, {{"axes", std::vector<std::int64_t>{1}}});
         const ValueId gate = b_.add1(
             "sigmoid", {einsum("bc,ce->be", sum, parameter({c, c}, {"width", any_name()}))});
@@ -219,7 +218,7 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
   return std::nullopt;
 }
 
-/// Cases that are a little smaller.
+/// Slightly smaller cases.
 std::vector<FuzzCase> smaller(const FuzzCase& c) {
   std::vector<FuzzCase> cases;
   const auto with = [&](auto change) {

@@ -43,7 +43,7 @@ std::uint64_t hash_of(const TensorType& type) {
   return Hasher{static_cast<std::uint64_t>(type.dtype)}(type.shape.dims());
 }
 
-/// The op and its constants, without this rank's place in a group.
+/// The op and its attributes, without this rank's index in a group.
 std::uint64_t hash_of(const Instruction& instruction) {
   std::uint64_t hash = mix_text(0, instruction.op->name);
   for (const auto& [name, value] : instruction.attributes) {
@@ -58,7 +58,7 @@ std::int64_t integer(const Instruction& instruction, const char* name) {
   return std::get<std::int64_t>(instruction.attributes.at(name));
 }
 
-/// Something that a rank brought to an exchange.
+/// A rank's contribution to a communication op.
 struct Offer {
   std::uint64_t content = 0;
   std::uint64_t type = 0;
@@ -74,7 +74,8 @@ struct Place {
 struct UnderWay {
   std::size_t at = 0;
   Place place{};
-  std::vector<std::pair<BufferId, std::uint64_t>> untouched{};  ///< as they must be at the end
+  std::vector<std::pair<BufferId, std::uint64_t>> untouched{};  ///< which must be unchanged at the
+                                                                ///< end
 };
 
 class Symbols {
@@ -137,7 +138,7 @@ class Symbols {
     }
     memory[buffer.offset] = {end, hash};
   }
-  /// Unlike anything else.
+  /// Different from anything else.
   std::uint64_t rubbish() { return mix(0xBAD, ++rubbish_); }
 
   void begin_step(std::size_t r) {
@@ -149,7 +150,7 @@ class Symbols {
     }
   }
 
-  /// False: the rank waits, or is at its end.
+  /// False: the rank waits, or has finished.
   bool step(std::size_t r) {
     RankState& rank = ranks_[r];
     if (rank.at_end || !finish_due(r)) {
@@ -217,7 +218,7 @@ class Symbols {
     return {{"", ends, integer(instruction, "tag")}, rank, 0};
   }
 
-  /// Whether all that must be done before the rank's next instruction now is.
+  /// Whether everything that must be done before the rank's next instruction now is.
   bool finish_due(std::size_t r) {
     RankState& rank = ranks_[r];
     for (std::size_t k = 0; k < rank.under_way.size();) {

@@ -1,5 +1,5 @@
-// The memory that a plan is said to take is the most that its ranks' processes take: within 2 %, for every plan that is
-// held against one device, and every kind of model. A sixth of them in the ordinary test, all in the long one.
+// The predicted memory of a plan is the peak of its ranks' processes: within 2 %, for every plan that is compared with
+// one device, and every kind of model. A sixth of them in the short test, all in the long one.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kTolerance = 0.02;
 
-/// What this process has of memory, in bytes: a line of /proc/self/status.
+/// This process's memory, in bytes: a line of /proc/self/status.
 double own_memory(const std::string& field) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -39,12 +39,12 @@ double own_memory(const std::string& field) {
 double memory_now() {
   return own_memory("VmRSS:");
 }
-/// Of that, what other processes see too: the staging memory of groups, and the rings of messages. No tensor is there. A
-/// rank that touches another part of it has more from then on.
+/// The part of it shared with other processes: the staging memory of groups, and the message rings. It contains no
+/// tensors. It grows when a rank touches another part of it.
 double shared_memory_now() {
   return own_memory("RssShmem:");
 }
-/// The most that it had since forget_peak().
+/// The peak since forget_peak().
 double peak_memory() {
   return own_memory("VmHWM:");
 }
@@ -58,7 +58,7 @@ struct Measured {
   [[nodiscard]] double error() const { return taken / planned - 1; }
 };
 
-/// Takes so many steps as this rank. The program was there before, as the plan was.
+/// Runs this many steps as this rank. The program, like the plan, existed before.
 Measured take_steps(int steps, Communicator& communicator, Program program, Device& device) {
   Group& all = communicator.world().all();
   std::int64_t longest = 0;
@@ -85,8 +85,8 @@ Measured take_steps(int steps, Communicator& communicator, Program program, Devi
           .taken = (peak_memory() - before) - (shared_memory_now() - shared_before)};
 }
 
-/// The first time around, the process also gets what stays the same for all plans: code that oneDNN makes for this
-/// processor, and the stacks of threads.
+/// The first run also allocates what stays the same for all plans: code that oneDNN generates for this processor, and
+/// thread stacks.
 Measured measure(World& world, const Plan& plan, const Program& program) {
   CpuOptions options;
   options.threads = 1;
@@ -97,8 +97,8 @@ Measured measure(World& world, const Plan& plan, const Program& program) {
   return take_steps(3, communicator, program, *device);
 }
 
-/// By rank, each a process. So is the one that partitions the graph: what this process would keep of the plans before,
-/// free memory in small pieces all over the heap, is not a rank's.
+/// By rank, each a process. So is the one that partitions the graph: leftovers of earlier plans, free memory fragmented
+/// all over the heap, would distort a rank's numbers.
 std::vector<Measured> measure(const Graph& graph, const Plan& plan) {
   const Rank ranks_in_all = plan.mesh.devices();
   const TemporaryFolder folder;
@@ -146,8 +146,8 @@ void expect_planned_memory(const Graph& graph, const std::vector<Case>& plans) {
              plans.size(), least / 1e6, worst.planned / 1e6, 100 * worst.error(), where);
 }
 
-// The models that plans are checked with, with more in every dimension: kernels and exchanges take 0.1 to 2 KB each of
-// the heap, which no plan counts, and which must be little beside tens of megabytes.
+// The models that plans are checked with, larger in every dimension: kernels and communication ops take 0.1 to 2 KB
+// each on the heap, which no plan counts, and which must be negligible next to tens of megabytes.
 
 ModelConfig large_model(Family family = Family::Gpt2) {
   constexpr std::int64_t kHeadWidth = 120;
@@ -210,7 +210,7 @@ class PlannedMemory : public testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer takes memory of its own";
+    GTEST_SKIP() << "a sanitizer needs additional memory";
 #endif
   }
 };

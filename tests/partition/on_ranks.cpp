@@ -66,8 +66,7 @@ void write(Execution& execution, const std::string& name, const std::vector<doub
   execution.write(name, to_bytes(numbers, buffer.type.dtype));
 }
 
-/// No operation by reading others' memory, which sends nothing that could be counted; and none that sends more than
-/// it must.
+/// No direct operations, which send nothing that could be counted; and no algorithm that sends more than necessary.
 WorldOptions by_messages(Rank ranks) {
   WorldOptions options;
   for (Rank members = 2; members <= ranks; ++members) {
@@ -104,8 +103,8 @@ OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
   return bytes;
 }
 
-/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. Traffic has the
-/// mean over ranks, where blocks are not as long as one another.
+/// What a rank sends in an all-gather or an all-reduce by a ring: in each round all blocks but one. Traffic has the
+/// mean over ranks if block lengths differ.
 double sent_by_ring(const Signature& s, std::int64_t index) {
   const std::int64_t ranks = s.integer("ranks");
   const auto bytes = static_cast<double>(size_of(s.inputs[0].dtype).count);
@@ -228,7 +227,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec
     Program program = make_program(fuse_elementwise(mine.graph));
     program.verify();
     Communicator communicator(world, plan.mesh);
-    const SentBytes before = world.bytes_sent();  // making groups sends something too
+    const SentBytes before = world.bytes_sent();  // creating groups sends something, too
     const auto device = make_cpu_device(one_thread());
     Execution execution(std::move(program), *device, &communicator);
     const auto part_of = [&](const std::string& name, const Placement& placement) {

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// Values by name, in f64 (whole numbers too).
+/// Values by name, in f64 (integers too).
 using Numbers = std::map<std::string, std::vector<double>>;
 
 /// Bytes by op: "all_reduce", "send", …
@@ -22,9 +22,9 @@ using OpBytes = std::map<std::string, double>;
 struct Trained {
   std::vector<double> losses{};
   Numbers kept{};               ///< parameters and states after the last step
-  std::vector<Numbers> held{};  ///< by rank: what each has of them; of one device nothing
-  /// By rank: what a step should send, as traffic_of() says, and by rings; and what went out in all steps, as messages
-  /// counted it.
+  std::vector<Numbers> held{};  ///< by rank: its shard of them; empty for one device
+  /// By rank: what a step should send, according to traffic_of(), and with rings; and what was sent in all steps, as
+  /// counted by messages.
   std::vector<OpBytes> traffic{};
   std::vector<OpBytes> predicted{};
   std::vector<OpBytes> sent{};
@@ -38,11 +38,11 @@ using Batches = std::vector<Numbers>;
 /// The outputs of a graph with these leaves, computed once.
 [[nodiscard]] Numbers evaluate_alone(const Graph& graph, const Numbers& leaves);
 
-/// On threads, each a rank, which exchange by messages. Throws what a rank threw.
+/// On threads, each a rank, which communicate by messages. Throws what a rank threw.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan,
                                      const PlacementSpec& placements, const PipelineTable& table,
                                      const Numbers& first, const Batches& batches);
-/// With the placements and the table of the plan, computing again what it says.
+/// With the placements and the table of the plan, and its recomputation.
 [[nodiscard]] Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
                                      const Numbers& first, const Batches& batches);
 

@@ -1,4 +1,4 @@
-// Pipelines as they run: what a table makes its ranks keep, and the tables that one device cannot run.
+// Pipelines in execution: what ranks keep for a table, and the tables that one device cannot run.
 #include <algorithm>
 #include <cmath>
 
@@ -29,9 +29,9 @@ Model small_gpt(std::int64_t sequences) {
   return make_model(config, {.sequences = sequences, .length = kLength});
 }
 
-// E3: what is planned for activations follows the table.
+// Planned activation memory follows the table.
 
-/// What a stage keeps, in bytes: activations at the fullest moment, and parameters.
+/// What a stage keeps, in bytes: activations at the peak, and parameters.
 struct Kept {
   double activations = 0;
   double parameters = 0;
@@ -65,7 +65,7 @@ TEST(PipelineMemory, FollowsTheTable) {
   for (std::size_t i = 0; i < kStages; ++i) {
     EXPECT_LE(peaks[i], kStages - static_cast<int>(i));
     const double each = (all[i].activations - few[i].activations) / (kBatches - kHalf);
-    // Of a micro-batch that is through, nothing; sums of gradients, and what is on its way, besides.
+    // Of a finished micro-batch, nothing; plus sums of gradients, and messages in flight.
     const double most =
         all[i].activations - (kBatches - peaks[i]) * each + in_turn[i].parameters + 3 * message;
     EXPECT_LE(in_turn[i].activations, most) << "stage " << i;
@@ -74,7 +74,7 @@ TEST(PipelineMemory, FollowsTheTable) {
   }
 }
 
-// What a task needs of other stages is asked for before the task in front of it.
+// Receives for a task are posted before the previous task.
 TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
   constexpr int kBatches = 8;
   const Graph graph = make_training_graph(small_gpt(kBatches).graph);
@@ -96,12 +96,12 @@ TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
     }
     early += one.op->name == "send" && end != program.instructions.end() ? 1 : 0;
   }
-  // Both ways; not in front of the first task, and not back after the last ones.
+  // In both directions; not before the first task, and not back after the last ones.
   EXPECT_GE(hidden, 2 * kBatches - 1);
   EXPECT_GE(early, 2 * kBatches - kStages);
 }
 
-// Chimera: every stage is on two ranks, which stay the same bit for bit.
+// Chimera: every stage is on two ranks, which stay bitwise identical.
 
 TEST(Chimera, CopiesStayTheSame) {
   const Model model = small_gpt(4);

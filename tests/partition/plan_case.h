@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// A plan as tests write it down.
+/// A plan in the tests' notation.
 struct Case {
   std::string mesh{};
   int microbatches = 1;

@@ -4,7 +4,7 @@ namespace trireme {
 
 const std::vector<Case>& plans_of_language_models() {
   static const std::vector<Case> all{
-      // Each alone; even and not.
+      // Each axis alone; even and uneven.
       {.mesh = ""},
       {.mesh = "", .microbatches = 2},
       {.mesh = "", .microbatches = 3},
@@ -42,7 +42,7 @@ const std::vector<Case>& plans_of_language_models() {
       {.mesh = "context=2", .context = Plan::Context::Ring},
       {.mesh = "context=3", .context = Plan::Context::Ring},
       {.mesh = "context=4", .context = Plan::Context::Ring},
-      {.mesh = "context=8", .context = Plan::Context::Ring},  // some have nothing
+      {.mesh = "context=8", .context = Plan::Context::Ring},  // some ranks have nothing
       {.mesh = "context=3", .microbatches = 2, .context = Plan::Context::Ring},
       {.mesh = "pipe=2"},
       {.mesh = "pipe=3"},

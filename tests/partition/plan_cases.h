@@ -1,4 +1,4 @@
-// The plans that are held against one device: in numbers and in memory.
+// The plans that are compared with one device: in numbers and in memory.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ namespace trireme {
 /// For models without sequences: layers one after the other over 6 examples or more.
 [[nodiscard]] const std::vector<Case>& plans_of_examples();
 
-/// Every n-th case, beginning with `first`: tests that take the same cases begin with different ones.
+/// Every n-th case, starting with `first`: tests that use the same cases start with different ones.
 [[nodiscard]] std::vector<Case> every_nth(const std::vector<Case>& all, std::size_t n,
                                           std::size_t first);
 

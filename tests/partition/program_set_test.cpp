@@ -1,5 +1,5 @@
-// The programs of all ranks of a plan, verified together, whole and damaged. Requirements: whatever is done to an
-// exchange of one rank is found before launch, or changes no result.
+// The programs of all ranks of a plan, verified together, intact and damaged. Any damage to a communication op of one
+// rank must be found before launch, or change no result.
 #include "trireme/program_set.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ TEST(ProgramSet, AcceptsWhatThePartitionerMakes) {
 
 // What goes over the wires.
 
-/// What all ranks together get of each op; what they send is as much.
+/// What all ranks together receive of each op; they send as much.
 std::map<std::string, double> received(std::span<const Program> programs) {
   std::map<std::string, double> bytes;
   for (const Program& program : programs) {
@@ -136,13 +136,13 @@ TEST(ProgramSet, PredictsWhatRanksSend) {
   }
 }
 
-// Damage to an exchange of one rank.
+// Damage to a communication op of one rank.
 
 enum class Kind {
   Drop,
   Duplicate,
   SwapNeighbours,  ///< with the next instruction
-  Reorder,         ///< with the next exchange of the same group, or the next message
+  Reorder,         ///< with the next communication op of the same group, or the next message
   Narrow,          ///< f32 instead of f64
   Lengthen,
   Retarget,
@@ -153,7 +153,7 @@ enum class Kind {
   Redimension,
   WaitSooner,
   WaitLater,
-  UseEarlier,  ///< what needs the result right after the beginning
+  UseEarlier,  ///< an instruction needs the result right after the start
 };
 
 std::string_view name_of(Kind kind) {
@@ -164,16 +164,16 @@ std::string_view name_of(Kind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
-/// The only kinds that may leave the results as they are. Two neighbours that do not depend on one another can be
-/// swapped, and so can exchanges unless they are of the same group or have the same source, destination and tag;
-/// whoever waits sooner than it must waits longer at most, if for nobody who waits for it; and a result that nobody
-/// needs before the end may come as late.
+/// The only kinds that may leave the results unchanged. Two adjacent instructions that do not depend on one another can
+/// be swapped, and so can communication ops unless they are of the same group or have the same source, destination and
+/// tag; waiting earlier than necessary at most takes longer, unless it causes a cycle; and a result that nothing needs
+/// before the end may arrive that late.
 bool may_be_harmless(Kind kind) {
   return kind == Kind::SwapNeighbours || kind == Kind::Reorder || kind == Kind::WaitSooner ||
          kind == Kind::WaitLater;
 }
 
-/// Whether the exchange does not fit those of other ranks then, whatever its own program looks like.
+/// Whether the op then does not match those of other ranks, whatever its own program looks like.
 bool others_see(Kind kind) {
   return !may_be_harmless(kind) && kind != Kind::UseEarlier;
 }
@@ -195,7 +195,7 @@ void insert(Program& program, std::size_t at, const Instruction& added) {
                               added);
 }
 
-/// A way to damage a program; false where it does not apply.
+/// A way to damage a program; false if it does not apply.
 using Damage = std::function<bool(Program&)>;
 struct Damaged {
   Kind kind{};
@@ -212,14 +212,14 @@ bool change(Program& program, std::size_t at, const char* name, const T& value) 
   it->second = value;
   return true;
 }
-/// A constant plus one; around after the last.
+/// Increments an attribute, with wrap-around.
 bool count_up(Program& program, std::size_t at, const char* name, std::int64_t many) {
   const auto it = program.instructions[at].attributes.find(name);
   return it != program.instructions[at].attributes.end() &&
          change(program, at, name, (std::get<std::int64_t>(it->second) + 1) % many);
 }
 
-/// The results' types, as they follow from the inputs'.
+/// Infers the results' types again from the inputs'.
 void infer_again(Program& program, std::size_t at) {
   const Instruction& instruction = program.instructions[at];
   Signature signature{.op = instruction.op, .inputs = {}, .attributes = &instruction.attributes};
@@ -290,7 +290,7 @@ bool wait_before(Program& program, std::size_t at, std::int32_t moment) {
   return other;
 }
 
-/// Not of a send: it has no result, and whoever waits for it does nothing else.
+/// Not for a send: it has no result, and waiting for it changes nothing else.
 bool use_earlier(Program& program, std::size_t at) {
   const auto use = static_cast<std::size_t>(program.instructions[at].done_before);
   if (use >= program.instructions.size() || use == at + 1 ||
@@ -303,7 +303,7 @@ bool use_earlier(Program& program, std::size_t at) {
   return true;
 }
 
-/// All that can be done to the exchange at `at`, on one of `ranks` ranks.
+/// All possible damage to the communication op at `at`, on one of `ranks` ranks.
 std::vector<Damaged> damages(std::size_t at, int ranks, const Program& whole) {
   const std::int32_t begin = static_cast<std::int32_t>(at);
   const std::int32_t until = whole.instructions[at].done_before;
@@ -352,7 +352,7 @@ struct Tally {
   int harmless = 0;
 };
 
-/// Does everything to every exchange of every rank.
+/// Applies all damage to every communication op of every rank.
 void damage_all(const Graph& graph, const Case& c, std::map<Kind, Tally>& tally) {
   SCOPED_TRACE(describe(c));
   std::vector<Program> programs = programs_for(graph, c);

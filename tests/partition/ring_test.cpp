@@ -1,5 +1,5 @@
-// Attention whose keys and values go round a ring of ranks: what is sent, what is computed, and what is never there.
-// Requirement G4.
+// Ring attention, in which keys and values circulate among ranks: what is sent, what is computed, and what is never in
+// memory.
 #include "partition/ring.h"
 
 #include <map>
@@ -90,14 +90,14 @@ int count(const Graph& graph, std::string_view op) {
       std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->name == op; }));
 }
 
-/// So many tensors, each a rank's part of keys.
+/// This many tensors, each a rank's KV shard.
 Sent parts_of_keys(int ranks, int messages) {
   const std::int64_t part = kBatch * kLength / ranks * kKeyHeads * kDepth * 4;
   return {messages, messages * part};
 }
 
-// Without a mask all parts come to all: p - 1 of keys and of values in the forward; the same again in the backward,
-// and p of each of their gradients, which come home.
+// Without a mask all parts visit all ranks: p - 1 of keys and of values in the forward; the same again in the backward,
+// and p of each of their gradients, which return home.
 TEST(Ring, SendEachPartOnce) {
   const Graph graph = without_mask(llama());
   for (const int ranks : {2, 3, 4}) {
@@ -112,8 +112,8 @@ TEST(Ring, SendEachPartOnce) {
   }
 }
 
-// With a causal mask, part j is for rank j and those behind. Rank i sends on i + 1 parts, the last none, and
-// computes with i + 1; the last rank sends p - 1 gradients home.
+// With a causal mask, part j is for rank j and those after it. Rank i forwards i + 1 parts, the last none, and computes
+// with i + 1; the last rank sends p - 1 gradients home.
 TEST(Ring, LeaveOutWhatTheMaskHides) {
   const Graph graph = llama();
   for (const int ranks : {2, 3, 4}) {
@@ -141,7 +141,7 @@ TEST(Ring, GatherNothing) {
   }
 }
 
-// The next part is on its way while the present one is computed with, and the one before has been let go.
+// The next part is in flight while the current one is used, and the previous one has been released.
 TEST(Ring, ComputeWhilePartsAreOnTheirWay) {
   const Program program = make_program(graph_at(without_mask(llama()), ring_of(3), 1));
   std::vector<std::string> order;

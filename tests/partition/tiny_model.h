@@ -1,11 +1,11 @@
-// The language model that plans are tried on.
+// The language model on which plans are tested.
 #pragma once
 
 #include "trireme/model.h"
 
 namespace trireme {
 
-/// Hardly a number that others divide: 4 blocks of width 12, 4 heads of 4, 13 tokens, in f64.
+/// Hardly any size divides another: 4 blocks of width 12, 4 heads of 4, 13 tokens, in f64.
 inline ModelConfig tiny_model(Family family = Family::Gpt2) {
   ModelConfig config;
   config.name = family == Family::Gpt2 ? "gpt" : "llama";

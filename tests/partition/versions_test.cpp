@@ -1,5 +1,5 @@
 // Pipelines that update the weights several times in a step, against a simulation on one device that computes each
-// micro-batch with the versions that the table says and applies the updates by hand. Requirements E4, G6.
+// micro-batch with the weight versions given by the table and applies the updates by hand.
 #include <cmath>
 #include <map>
 #include <random>
@@ -25,7 +25,7 @@ constexpr std::int64_t kLength = 6;
 constexpr double kRate = 0.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A plan on a language model, and numbers to begin with.
+/// A plan on a language model, and initial numbers.
 struct Trial {
   Case plan{};
   std::int64_t sequences = 8;
@@ -61,7 +61,7 @@ Batches batches_of(std::int64_t sequences) {
 
 // The simulation.
 
-/// The loss and the gradients of so many sequences.
+/// The loss and the gradients of this many sequences.
 Graph gradient_graph(std::int64_t sequences) {
   const Model model = make_model(tiny_model(), {.sequences = sequences, .length = kLength});
   std::vector<ValueId> parameters;
@@ -177,7 +177,7 @@ class Simulation {
     }
   }
 
-  /// AdamW, of the mean over the examples.
+  /// AdamW on the mean over the examples.
   void apply(const Numbers& sum, double examples, double count) {
     constexpr AdamW kAdam;
     double squares = 0;
@@ -289,7 +289,7 @@ TEST(WeightVersions, TwoBufferedWeightsAreOneBehind) {
              .mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream-2bw", .zero = 2}});
 }
 
-// All stages update at the same micro-batches, so that the norm of all gradients can be had.
+// All stages update at the same micro-batches, so that the global gradient norm is available.
 TEST(WeightVersions, TwoBufferedWeightsCanBeClipped) {
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "pipedream-2bw"}, .clip = 0.5});
 }
@@ -308,7 +308,7 @@ TEST(WeightVersions, PipeDreamCannotBeClipped) {
 
 // Memory.
 
-/// The most versions of a parameter that lie in memory at one time.
+/// The most versions of a parameter in memory at one time.
 int most_versions(const Program& program, const std::string& parameter) {
   std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> lives;  // by storage
   for (const Buffer& buffer : program.buffers) {
@@ -341,7 +341,7 @@ void expect_versions(const std::string& schedule, const std::vector<int>& expect
       EXPECT_EQ(most_versions(programs[stage], parameter), live[0][stage]) << parameter;
       EXPECT_EQ(most_versions(programs[stage], "m/" + parameter), 1) << parameter;
     }
-    // No backward reads a bias, so that fewer may do.
+    // No backward reads a bias, so fewer may suffice.
     EXPECT_LE(most_versions(programs[stage], fmt::format("h.{}.ln_1.bias", stage)), live[0][stage]);
   }
 }

@@ -11,13 +11,13 @@
 
 namespace trireme {
 
-/// What verify() says, one problem a line.
+/// The problems that verify() reports, one per line.
 inline std::string problems(const PipelineTable& table) {
   return fmt::format("{}", fmt::join(verify(table), "\n"));
 }
 
-/// Calls visit(options, table) for every schedule that can be made with 1 to `ranks` ranks and 1 to
-/// `microbatches` micro-batches; interleaved with 2 and 3 stages a rank.
+/// Calls visit(options, table) for every schedule that fits 1 to `ranks` ranks and 1 to
+/// `microbatches` micro-batches; interleaved with 2 and 3 stages per rank.
 template <class Visitor>
 void for_every_pipeline(int ranks, int microbatches, const Visitor& visit) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {

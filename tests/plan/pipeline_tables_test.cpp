@@ -1,6 +1,6 @@
-// The tables of the catalogue: their bubbles and memory against the published formulas. D is the
-// number of ranks, N of micro-batches, K of stages a rank; F, B, W are the times of forward and of
-// the two halves of the backward, for a rank's share of the model.
+// The tables of the catalogue: their bubbles and memory against the published formulas. D is the number of ranks, N of
+// micro-batches, K of stages per rank; F, B, W are the times of forward and of the two halves of the backward, for a
+// rank's share of the model.
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +31,7 @@ int most_activations(std::string_view schedule, const PipelineOptions& options) 
 
 constexpr PipelineOptions kFourBySix{.ranks = 4, .microbatches = 6};
 
-// Golden numbers of E2, E3, E4 and G6, for D = 4, N = 6 and t_f = t_b.
+// Golden numbers of all schedules, for D = 4, N = 6 and t_f = t_b.
 TEST(PipelineGolden, FourRanksSixMicrobatches) {
   EXPECT_NEAR(timed("naive", kFourBySix).bubble, 0.75, kExact);
   const PipelineTiming gpipe = timed("gpipe", kFourBySix);
@@ -58,8 +58,7 @@ TEST(PipelineFormula, NaiveIsOneDeviceAndItsMessages) {
   }
 }
 
-// GPipe and 1F1B: bubble (D-1)/(D-1+N) however long the backward is; activations N, or D-i on rank
-// i.
+// GPipe and 1F1B: bubble (D-1)/(D-1+N) whatever the duration of the backward; activations N, or D-i on rank i.
 TEST(PipelineFormula, GpipeAndOneForwardOneBackward) {
   for (const PipelineDurations& durations : {kEqual, kThirds}) {
     for (int d = 1; d <= 8; ++d) {
@@ -78,7 +77,7 @@ TEST(PipelineFormula, GpipeAndOneForwardOneBackward) {
   }
 }
 
-// Interleaved: (D-1)/(D-1+KN) for every N >= D, also where D does not divide N.
+// Interleaved: (D-1)/(D-1+KN) for every N >= D, even if D does not divide N.
 TEST(PipelineFormula, Interleaved) {
   for (const PipelineDurations& durations : {kEqual, kThirds}) {
     for (int d = 1; d <= 8; ++d) {
@@ -94,7 +93,7 @@ TEST(PipelineFormula, Interleaved) {
   }
 }
 
-// Chimera, t_f = t_b: (D-2)/(D-2+2N) for every even N >= D, with D activations at most.
+// Chimera, t_f = t_b: (D-2)/(D-2+2N) for every even N >= D, with at most D activations.
 TEST(PipelineFormula, Chimera) {
   for (int d = 2; d <= 16; d += 2) {
     for (int n = d; n <= 4 * d; n += 2) {
@@ -106,8 +105,8 @@ TEST(PipelineFormula, Chimera) {
   }
 }
 
-// The zero-bubble paper, N >= D and W <= F, B: the rank longest under way idles (D-1)(F+B+W) in 1F1B
-// and (D-1)(F+B-W) in ZB-H1, which keeps D activations as 1F1B does.
+// The zero-bubble paper, N >= D and W <= F, B: the rank with the longest span idles (D-1)(F+B+W) in 1F1B and
+// (D-1)(F+B-W) in ZB-H1, which keeps D activations as 1F1B does.
 TEST(PipelineFormula, ZeroBubbleH1) {
   for (const auto& [f, b, w] :
        {std::array{1.0, 1.0, 1.0}, {2.0, 2.0, 1.0}, {1.0, 2.0, 1.0}, {3.0, 2.0, 1.0}}) {
@@ -141,8 +140,8 @@ TEST(PipelineFormula, ZeroBubbleV) {
   }
 }
 
-// E4: no bubble once the pipeline is full, whatever the times; D-i versions at most on stage i, and
-// all of them once there are enough micro-batches.
+// PipeDream: no bubble once the pipeline is full, whatever the durations; at most D-i versions on stage i, and all of
+// them once there are enough micro-batches.
 TEST(PipelineFormula, Pipedream) {
   for (int d = 1; d <= 8; ++d) {
     for (int n = 1; n <= 32; ++n) {
@@ -164,8 +163,8 @@ TEST(PipelineFormula, Pipedream) {
   }
 }
 
-// A Forward reads what the Updates before it made: after the first D-i micro-batches, those up to
-// the one D-i before it.
+// A Forward reads the result of the Updates before it: after the first D-i micro-batches, those up to the one D-i
+// before it.
 TEST(PipelineVersions, PipedreamReadsTheNewest) {
   const std::vector<std::vector<int>> versions =
       weight_versions(make_pipeline("pipedream", {.ranks = 3, .microbatches = 6}));
@@ -202,8 +201,8 @@ TEST(PipelineVersions, OthersHaveOne) {
   });
 }
 
-// Every table runs to its end; all ranks together work as long as the model takes; nothing begins
-// before what it waits for, nor two things of a rank at once.
+// Every table runs to completion; the total work of all ranks is the model's; nothing starts before its dependencies,
+// and a rank runs one task at a time.
 TEST(PipelineTime, EveryTableRuns) {
   for_every_pipeline(8, 16, [](const PipelineOptions& options, const PipelineTable& table) {
     const PipelineTiming timing = timed(table, kThirds);
@@ -226,7 +225,7 @@ TEST(PipelineTime, CountsUpdatesThatTakeTime) {
   EXPECT_NEAR(timing.bubble, 1 - (4 * 15.0) / (4 * 21), kExact);
 }
 
-// A message is paid once on the way to each next rank and once on the way back.
+// A message counts once on the way to each next rank and once on the way back.
 TEST(PipelineTime, CountsMessages) {
   PipelineDurations durations = kEqual;
   durations.message = 0.5;
@@ -234,8 +233,8 @@ TEST(PipelineTime, CountsMessages) {
               kExact);
 }
 
-// Each micro-batch crosses D-1 borders each way; interleaved KD-1; chimera as one model; zb-v turns
-// round on the last rank without a message.
+// Each micro-batch crosses D-1 boundaries in each direction; interleaved KD-1; chimera as one model; zb-v turns around
+// on the last rank without a message.
 TEST(PipelineTime, KnowsHowManyMessages) {
   const auto messages = [](std::string_view name) {
     return count_messages(make_pipeline(name, kFourBySix));

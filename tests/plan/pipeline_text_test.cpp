@@ -72,7 +72,7 @@ TEST(PipelineText, NamesTheBadLine) {
   expect_refused("end\n", "end\nmore\n", "line 11: text after 'end'");
 }
 
-// Whatever is done to a text, it is read or refused; what is read can be verified and printed.
+// Any damaged text is either parsed or rejected; what is parsed can be verified and printed.
 TEST(PipelineText, SurvivesDamage) {
   std::mt19937 random(7);
   const std::string text = to_text(make_pipeline("zb-v", {.ranks = 3, .microbatches = 4}));

@@ -1,4 +1,4 @@
-// The verifier: every table of the catalogue is right, and each way of breaking one is found.
+// The verifier: accepts every table of the catalogue, and finds each kind of damage.
 #include <algorithm>
 #include <functional>
 
@@ -22,7 +22,7 @@ TEST(PipelineVerify, AcceptsLargeTables) {
   }
 }
 
-/// Breaks small tables of every schedule at every place in one way; each must be found.
+/// Damages small tables of every schedule at every position in one way; each must be found.
 void expect_found(const std::function<bool(PipelineTable&, std::size_t, std::size_t)>& break_at) {
   int broken = 0;
   for_every_pipeline(4, 5, [&](const PipelineOptions&, const PipelineTable& table) {
@@ -78,7 +78,7 @@ TEST(PipelineVerify, FindsATaskOfAnotherCopy) {
   });
 }
 
-// A Forward and its own backward, or a gradient and its Update, exchanged: neither can run.
+// A Forward and its own backward, or a gradient and its Update, swapped: neither can run.
 TEST(PipelineVerify, FindsAnExchangeAcrossADependency) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     std::vector<PipelineTask>& tasks = table.tasks[rank];
@@ -92,8 +92,8 @@ TEST(PipelineVerify, FindsAnExchangeAcrossADependency) {
     if (later == tasks.end()) {
       return false;
     }
-    // After an Update of its own, a later micro-batch's work may come before it without harm only
-    // where the Update does not include it.
+    // After one of its Updates, a later micro-batch's work may move before it without harm only if
+    // the Update does not include it.
     if (later->work == PipelineWork::Update &&
         (task.work == PipelineWork::Forward || task.work == PipelineWork::BackwardInput ||
          later->microbatch < task.microbatch)) {
@@ -176,7 +176,7 @@ TEST(PipelineVerify, WatchesTheWeights) {
   EXPECT_EQ(first_problem(table),
             "stage 1 of copy 0 updates at other micro-batches than stage 0 of copy 0");
 
-  // An Update that has the gradient of a later micro-batch in it.
+  // An Update that includes the gradient of a later micro-batch.
   table = make_pipeline("pipedream", {.ranks = 1, .microbatches = 2});
   std::swap(table.tasks[0][2], table.tasks[0][4]);  // F0 B0 B1 F1 U0 …
   EXPECT_NE(problems(table).find("which it does not include"), std::string::npos);

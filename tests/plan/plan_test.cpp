@@ -24,7 +24,7 @@ TEST(Plan, TextRoundTrips) {
   plan.recompute = {.mode = RecomputeMode::Selective};
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
-  // A table of one's own.
+  // A custom table.
   plan.table = make_pipeline("chimera", {.ranks = 4, .microbatches = 16});
   plan.schedule = plan.table->name = "mine";
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
@@ -36,7 +36,7 @@ TEST(Plan, TextRoundTrips) {
   expect_error(ErrorKind::Usage, "the table mine: ", [&] { plan.verify(); });
 }
 
-// Every field has its line, whatever it is.
+// Every field has its line, whatever its value.
 TEST(Plan, TextIsThis) {
   Plan plan;
   plan.mesh = parse_mesh("data=2,tensor=2");
@@ -98,7 +98,6 @@ TEST(Plan, RefusesWhatIsNone) {
   }
 }
 
-// G5
 TEST(Compression, TextRoundTrips) {
   for (const char* text : {"none", "top-k:0.01", "top-k:1", "top-k:1e-05", "sign", "ternary",
                            "int8", "fp16", "power:1", "power:1024"}) {

@@ -1,4 +1,4 @@
-// What is counted as what, of values that ranks exchange.
+// Memory categories of values that ranks communicate.
 #include <algorithm>
 #include <map>
 
@@ -56,7 +56,7 @@ TEST(Categories, WhatOthersSendIsCommunicationAndWhatIsSentIsNot) {
             (Names{{"r", "communication"}, {"y", "activation"}, {"half", "activation"}}));
 }
 
-// Two gradients in a bucket, one that is cut among ranks, and one that several parts are added up to.
+// Two gradients in a bucket, a sharded one, and one that is a sum of several terms.
 TEST(Categories, GradientsStayGradients) {
   const Program program = make_program(parse_graph(R"(graph g {
     parameter %a: f32[2,2]
@@ -110,7 +110,7 @@ TEST(Categories, ReducedActivationsStayActivations) {
                    {"whole", "communication"}}));
 }
 
-// An all-gather whose result is what the parameter will be is written in its place.
+// An all-gather whose result is the parameter's next value is written in its place.
 TEST(Categories, WhatEndsInAParameterCountsAsTheParameter) {
   const Program program = make_program(parse_graph(R"(graph g {
     parameter %w: f32[8]

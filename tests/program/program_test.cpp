@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// A chain x -> relu -> … whose steps need two buffers at most.
+/// A chain x -> relu -> … whose steps need at most two buffers.
 Graph chain(int length) {
   GraphBuilder builder("chain");
   ValueId x = builder.input("x", {DType::F32, {64, 64}});
@@ -25,7 +25,7 @@ Graph chain(int length) {
 TEST(Program, ReusesMemoryOfWhatIsNoLongerNeeded) {
   const Program program = make_program(chain(10));
   program.verify();
-  EXPECT_EQ(program.arena.count, 4 * 64 * 64 * 4);  // x, w, and two that take turns
+  EXPECT_EQ(program.arena.count, 4 * 64 * 64 * 4);  // x, w, and two that alternate
 }
 
 TEST(Program, UpdatesEndInTheirTargets) {
@@ -54,7 +54,7 @@ TEST(Program, VerifierFindsOverwrittenBuffers) {
   EXPECT_THROW(program.verify(), Error);
 }
 
-/// What Program::verify says.
+/// The problem that Program::verify reports.
 std::string problem_of(const Program& program) {
   try {
     program.verify();

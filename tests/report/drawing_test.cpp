@@ -1,5 +1,5 @@
-// Looks into the pictures as XML: that they are well formed, and that they show what the schedule
-// or the comparison says, neither more nor less.
+// Parses the pictures as XML: they must be well formed, and show exactly what the schedule or the
+// comparison contains.
 #include "report/draw/drawing.h"
 
 #include <algorithm>
@@ -58,8 +58,8 @@ std::string usage_error(const Schedule& schedule) {
   return {};
 }
 
-// The whole catalog: well formed, one arrow a message between the right ranks, one group of cells
-// for each rank in each row.
+// The whole catalogue: well formed, one arrow per message between the right ranks, one group of
+// cells for each rank in each row.
 TEST(ScheduleSvg, ShowsEveryMessageAndEveryRank) {
   for_every_schedule(1, 6, [](const Case& c, const Schedule& schedule) {
     SCOPED_TRACE(c.text());
@@ -119,7 +119,7 @@ TEST(ScheduleSvg, PaintsAFinishedAllreduceAlikeOnAllRanks) {
   }
 }
 
-// The ring's block 0 starts at rank 0 and gains one contribution a step on its way to rank 3.
+// The ring's block 0 starts at rank 0 and gains one contribution per step on its way to rank 3.
 TEST(ScheduleSvg, PaintsMoreContributionsStronger) {
   const XmlNode picture = draw(Operation::Allreduce, Algorithm::Ring, 4);
   const std::vector<const XmlNode*> rows = picture.with_class("row");
@@ -146,7 +146,7 @@ TEST(ScheduleSvg, LeavesEmptyCellsHollow) {
   }
 }
 
-// In a reduce-scatter the ring's partial sums are of no use once they are sent on.
+// In a reduce-scatter the ring's partial sums are no longer needed once they are forwarded.
 TEST(ScheduleSvg, FadesWhatIsNotNeededAnyMore) {
   const XmlNode picture = draw(Operation::ReduceScatter, Algorithm::Ring, 4);
   const auto faded = [](const XmlNode& node) {
@@ -181,7 +181,7 @@ TEST(ScheduleSvg, SaysWhoIdlesAndHowLongAStepTakes) {
   EXPECT_EQ(picture.with_text("root").size(), 1U);
 }
 
-// Every mark and label stays on the picture, for labels also with an estimate of their width.
+// Every mark and label stays inside the picture, for labels including their estimated width.
 TEST(ScheduleSvg, StaysInsideOfThePicture) {
   for_every_schedule(2, 5, [](const Case& c, const Schedule& schedule) {
     SCOPED_TRACE(c.text());
@@ -208,7 +208,7 @@ TEST(ScheduleSvg, EscapesTheName) {
   const XmlNode picture = draw(schedule);
   EXPECT_EQ(
       picture.with_text("broadcast · <b>&\"ring\"\uFFFD\uFFFD · 2 ranks · root 0 · 1 MiB").size(),
-      2U);  // for the eye and for those who cannot see
+      2U);  // visible text, and one for screen readers
 }
 
 TEST(ScheduleSvg, SaysThatOneRankHasNothingToDo) {
@@ -262,7 +262,7 @@ double brightness(const std::string& color) {
   return sum;
 }
 
-// The contrast that the accessibility guidelines for the web ask of text: 4.5 to 1.
+// The contrast that the web accessibility guidelines require for text: 4.5 to 1.
 TEST(Palette, IsReadableAndDistinct) {
   for (const std::size_t count : {1, 2, 4, 8, 16}) {
     const Palette palette(count);
@@ -337,7 +337,7 @@ TEST(ComparisonSvg, KeepsNamesApart) {
   }
 }
 
-// Crossovers that are close: their labels go above one another instead of over one another.
+// Crossovers that are close together: their labels are stacked instead of overlapping.
 TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
   simulate::Comparison comparison = compare_all(Operation::Allreduce, 8);
   comparison.flips = {{{2052}, Algorithm::RecursiveDoubling, Algorithm::Ring},
@@ -359,7 +359,7 @@ TEST(ComparisonSvg, DrawsASingleSize) {
   EXPECT_EQ(plot.with_class("algorithm").size(), comparison.rows.front().ranking.size());
 }
 
-// No power of two lies between these, and no round time either: the axes show the ends.
+// There is no power of two between these, and no round time either: the axes show the ends.
 TEST(ComparisonSvg, LabelsTheAxesOfANarrowRange) {
   Selector selector(kDrawing.costs);
   const simulate::Comparison comparison = simulate::compare(

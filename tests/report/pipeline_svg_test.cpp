@@ -12,7 +12,7 @@
 namespace trireme::report {
 namespace {
 
-// Every task is in the picture, in its rank's lane, as long as it takes.
+// Every task is in the picture, in its rank's lane, with the right length.
 TEST(PipelineSvg, ShowsEveryTask) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     const simulate::PipelineReport report =
@@ -42,7 +42,7 @@ TEST(PipelineSvg, KeepsOneScaleInAComparison) {
   const XmlNode picture = XmlReader(pipelines_svg(comparison)).read();
   EXPECT_EQ(picture.with_class("rank").size(), 4U * pipeline_schedules().size());
   EXPECT_EQ(picture.with_text("zb-h1").size(), 1U);
-  // The first forward of stage 0 takes the same width in each panel with one stage a rank.
+  // The first forward of stage 0 has the same width in each panel with one stage per rank.
   std::set<std::string> widths;
   for (const XmlNode* task : picture.with_class("task")) {
     if (task->get("data-task") == "F0.0") {

@@ -28,7 +28,7 @@ TEST(ScheduleJson, HasEveryMessageOfEveryStep) {
   }
 }
 
-// Pieces of about a MiB make one document.
+// Pieces of about 1 MiB form one document.
 TEST(ScheduleJson, WritesALargeScheduleInPieces) {
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = 200});
   const auto report = simulate::make_schedule_report(ring, {1 << 20}, CostModel{});

@@ -1,6 +1,6 @@
-// A strict reader of the small part of XML that our pictures use, to look into them. Throws
-// std::runtime_error at anything that is not well formed: open tags, unquoted or repeated
-// attributes, bare & and <, more than one root.
+// A strict parser for the small part of XML that our pictures use. Throws std::runtime_error on
+// anything that is not well formed: open tags, unquoted or duplicate attributes, bare & and <, more
+// than one root.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct XmlNode {
     return found == attributes.end() ? "" : found->second;
   }
 
-  /// This node and all below it for which the test holds, in the order of the file. The pointers
+  /// This node and all its descendants that satisfy the predicate, in document order. The pointers
   /// live as long as this node.
   [[nodiscard]] std::vector<const XmlNode*> find_if(
       const std::function<bool(const XmlNode&)>& test) const {
@@ -99,7 +99,7 @@ class XmlReader {
     return found;
   }
 
-  /// Up to but without the given character.
+  /// Up to but excluding the given character.
   std::string characters(char end) {
     std::string out;
     while (!rest_.empty() && rest_.front() != end) {

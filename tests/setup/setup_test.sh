@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests ./run and ./test on machines that lack something: setup_test.sh CASE ROOT
 #
-# Each case makes a copy of the scripts in a fresh folder and a PATH that holds nothing but harmless tools and
-# stand-ins: dpkg-query, apt-get, id, sudo, cmake, ctest. The stand-ins write what they were asked to `calls`.
+# Each case copies the scripts to a fresh folder and sets a PATH that contains only harmless tools and mocks:
+# dpkg-query, apt-get, id, sudo, cmake, ctest. The mocks log their arguments to `calls`.
 set -euo pipefail
 case_name=$1
 root=$2
@@ -24,7 +24,7 @@ give_up() {
   exit 1
 }
 
-# stand_in NAME: a program of that name, whose text comes from stdin; it knows $calls and $folder.
+# stand_in NAME: a mock program of that name, whose text comes from stdin; it knows $calls and $folder.
 stand_in() {
   {
     echo "#!$BASH"
@@ -41,7 +41,7 @@ make_tree() {
   for tool in bash cat cut dirname env flock grep head mkdir nproc readlink tail tr; do
     ln -s "$(type -P "$tool")" "$bin/$tool"
   done
-  # All packages but those in the file `missing` are installed. Like the real one, fails if it does not know one.
+  # All packages except those in the file `missing` are installed. Like the real one, fails on an unknown package.
   stand_in dpkg-query <<'TEXT'
 status=0
 for package in "${@:4}"; do
@@ -75,7 +75,7 @@ am_root() { stand_in id <<<'echo 0'; }
 am_user() { stand_in id <<<'echo 1000'; }
 all_installed() { : >"$folder/missing"; }
 lack() { printf '%s\n' "$@" >"$folder/missing"; }
-# Passes the command on, as the real one does.
+# Runs the command, as the real one does.
 have_sudo() {
   ln -s "$(type -P true)" "$bin/true"
   stand_in sudo <<'TEXT'
@@ -83,10 +83,10 @@ while [[ $1 == -* ]]; do shift; done
 "$@"
 TEXT
 }
-# Wants a password that nobody types.
+# Requires a password.
 have_sudo_that_refuses() { stand_in sudo <<<'exit 1'; }
 
-# call WANTED_STATUS COMMAND…: runs it with the stand-ins and keeps stdout and stderr.
+# call WANTED_STATUS COMMAND…: runs it with the mocks and keeps stdout and stderr.
 call() {
   local wanted=$1 status=0
   shift

@@ -14,7 +14,7 @@ namespace {
 TEST(HostBuffer, IsAlignedAndZeroForEveryType) {
   for (const DType dtype : kDTypes) {
     for (const std::int64_t elements : {1, 7, 64, 1000}) {
-      // Dirty the heap first: zeros must not be luck.
+      // Dirty the heap first, so that zeros are not accidental.
       {
         HostBuffer dirt(dtype, elements);
         std::ranges::fill(dirt.raw(), std::byte{0xff});
@@ -67,7 +67,7 @@ TEST(HostBuffer, MayBeEmpty) {
   EXPECT_TRUE(zero.clone().raw().empty());
 }
 
-// What a move leaves behind is promised, so the test looks at it.
+// The moved-from state is specified, so the test checks it.
 // NOLINTBEGIN(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
 TEST(HostBuffer, MovesAndLeavesNothingBehind) {
   HostBuffer first(DType::I32, 4);

@@ -42,7 +42,7 @@ TEST(DType, RefusesAnUnknownNameAndListsTheRightOnes) {
   }
 }
 
-/// The value that a 16-bit pattern means, by the definition of the format and in double arithmetic.
+/// The value of a 16-bit pattern, by the definition of the format and in double arithmetic.
 double meaning(std::uint16_t bits, int fraction_bits) {
   const int exponent_bits = 15 - fraction_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -97,8 +97,8 @@ TYPED_TEST(HalfFormats, EveryPatternMeansWhatTheFormatSaysAndComesBack) {
   }
 }
 
-/// Between two neighbours the midpoint goes to the even one, and the floats around it to the nearer
-/// one.
+/// Between two neighbors the midpoint rounds to the even one, and the floats around it to the
+/// nearer one.
 TYPED_TEST(HalfFormats, RoundsToNearestAndTiesToEvenBetweenAllNeighbours) {
   using F = Format<TypeParam>;
   for (std::uint16_t lower = 0; lower < F::kInfinityBits; ++lower) {
@@ -110,7 +110,7 @@ TYPED_TEST(HalfFormats, RoundsToNearestAndTiesToEvenBetweenAllNeighbours) {
             ? 2 * low - meaning(static_cast<std::uint16_t>(lower - 1), F::kFractionBits)
             : meaning(upper, F::kFractionBits);
     const auto middle = static_cast<float>((low + high) / 2);
-    ASSERT_EQ(static_cast<double>(middle), (low + high) / 2) << "the midpoint is a float";
+    ASSERT_EQ(static_cast<double>(middle), (low + high) / 2) << "the midpoint is not a float";
     const std::uint16_t even = lower % 2 == 0 ? lower : upper;
     for (const std::uint16_t sign : {0x0000, 0x8000}) {
       const float s = sign == 0 ? 1.0F : -1.0F;
@@ -125,7 +125,7 @@ TYPED_TEST(HalfFormats, KeepsInfinityAndTheSignOfNaN) {
   using F = Format<TypeParam>;
   EXPECT_EQ(F::from(kInfinity).bits, F::kInfinityBits);
   EXPECT_EQ(F::from(-kInfinity).bits, 0x8000 | F::kInfinityBits);
-  // A NaN whose payload sits in the bits that are cut off must not turn into infinity.
+  // A NaN whose payload is in the truncated bits must not turn into infinity.
   EXPECT_EQ(F::from(std::bit_cast<float>(0x7f800001U)).bits, F::kInfinityBits | F::kQuietBit);
   EXPECT_EQ(F::from(std::bit_cast<float>(0xff800001U)).bits,
             0x8000 | F::kInfinityBits | F::kQuietBit);

@@ -139,7 +139,7 @@ TEST(Safetensors, RefusesSizesAndRangesThatDoNotFit) {
                  one("U8", "[4294967296,4294967296]", "[0,8]"));
   expect_refused("tensor 'a': its shape has more elements",
                  one("U8", "[18446744073709551615]", "[0,8]"));
-  // 2^61 elements of 8 bytes are 2^64 bytes, which must not be taken for 0.
+  // 2^61 elements of 8 bytes are 2^64 bytes, which must not wrap to 0.
   expect_refused("tensor 'a': data_offsets [0,0] hold 0",
                  one("F64", "[2305843009213693952]", "[0,0]"));
   expect_refused("tensor 'a': bytes 0 to 4 before it", one("F32", "[1]", "[4,8]"));

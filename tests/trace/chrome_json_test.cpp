@@ -87,7 +87,7 @@ TEST(ChromeJson, ReadsBackAnyTrace) {
   EXPECT_GT(flows, 500U);
 }
 
-/// What a viewer needs of each event, checked with another parser.
+/// What a viewer needs in each event, checked with another parser.
 TEST(ChromeJson, EveryEventHasWhatAViewerNeeds) {
   RandomTrace traces(5);
   for (int i = 0; i < 30; ++i) {
@@ -199,7 +199,7 @@ TEST(ParseTrace, SurvivesHostileDocuments) {
   EXPECT_NE(failure(good + good), "no error");
 }
 
-/// Whatever bytes arrive: a sound trace or an Error, nothing else.
+/// Any input gives either a valid trace or an Error.
 TEST(ParseTrace, SurvivesDamagedDocuments) {
   RandomTrace traces(6);
   std::mt19937 random(6);

@@ -30,7 +30,7 @@ TEST(ChromeTime, ShiftsTheDecimalPoint) {
 
 TEST(ChromeTime, EveryWholeNanosecondIsExact) {
   for (std::int64_t ns = 0; ns < 2'000'000; ns += 7) {
-    // The double nearest to so many nanoseconds.
+    // The double nearest to this many nanoseconds.
     const double seconds = static_cast<double>(ns) / 1e9;
     ASSERT_EQ(parse_microseconds(microseconds(seconds)), Seconds{seconds}) << ns;
     ASSERT_LE(microseconds(seconds).size(), 8U) << microseconds(seconds);

@@ -1,4 +1,4 @@
-// Traces for property tests: any shape that verify() accepts, the same for the same seed.
+// Random traces for property tests: any shape that verify() accepts, deterministic for a seed.
 #pragma once
 
 #include <random>
@@ -17,12 +17,12 @@ class RandomTrace {
 
  private:
   int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
-  /// From 0 to 1, with all the digits a double has.
+  /// From 0 to 1, with all digits of a double.
   double fraction() { return static_cast<double>(random_()) / 18446744073709551616.0; }
   std::string word();
   TraceArg arg(int number);
   std::vector<TraceArg> args();
-  /// Fills [start, end] of a track with spans side by side, and those with spans inside.
+  /// Fills [start, end] of a track with adjacent spans, and those with nested spans.
   void fill(Trace& trace, TrackId track, double start, double end, int depth);
   void add_flows(Trace& trace);
 

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// An outer span with two back to back inside it, and one on another track that receives from the
+/// An outer span with two adjacent ones inside it, and one on another track that receives from the
 /// first.
 Trace sound_trace() {
   Trace trace;

@@ -1,5 +1,5 @@
-// conv2d and its gradients by oneDNN. The library chooses the layout in which it is fast; operands are brought into
-// it and back through the workspace where it is not ours.
+// conv2d and its gradients by oneDNN. The library chooses its fastest layout; if it differs from ours, operands are
+// reordered through the workspace.
 #include <array>
 #include <unordered_map>
 #include <vector>
@@ -17,7 +17,7 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr std::int64_t kAlignment = 64;
 
-/// Primitives one after the other.
+/// Primitives run in sequence.
 class LibraryKernel : public Kernel {
  public:
   struct Call {
@@ -36,7 +36,7 @@ class LibraryKernel : public Kernel {
   std::vector<Call> calls_;
 };
 
-/// An operand: how it lies in our memory, how the library wants it, and where in the workspace that is.
+/// An operand: its layout in our memory, the library's layout, and where that is in the workspace.
 struct Operand {
   int argument = 0;
   memory::desc ours{};
@@ -46,7 +46,7 @@ struct Operand {
   [[nodiscard]] bool moves() const { return ours != wanted; }
 };
 
-/// Two inputs and a result, with reorders around the primitive where layouts differ.
+/// Two inputs and a result, with reorders around the primitive if layouts differ.
 class PreparedConvolution : public PreparedKernel {
  public:
   PreparedConvolution(dnnl::primitive primitive, const memory::desc& scratch,
@@ -66,7 +66,7 @@ class PreparedConvolution : public PreparedKernel {
     std::vector<LibraryKernel::Call> calls;
     Arguments arguments{{DNNL_ARG_SCRATCHPAD, make(scratch_, at.workspace + scratch_place_)}};
     for (std::size_t k = 0; k < 2; ++k) {
-      // oneDNN takes inputs as memory that could be written; it does not.
+      // oneDNN takes inputs as non-const memory, but does not write to them.
       auto* data =
           const_cast<std::byte*>(at.inputs[k]);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
       const memory given = make(operands_[k].ours, data);
@@ -109,7 +109,7 @@ class PreparedConvolution : public PreparedKernel {
   std::int64_t workspace_ = 0;
 };
 
-/// The three tensors of a convolution: as they lie in our memory, and with the layout left to the library.
+/// The three tensors of a convolution: in our layout, and with the layout left to the library.
 struct Convolution {
   std::array<memory::desc, 3> ours{};  ///< x, w, y
   std::array<memory::desc, 3> any{};
@@ -129,7 +129,7 @@ struct Convolution {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
-  /// The forward, which the gradients take as a hint.
+  /// The forward, which the gradients need as a hint.
   [[nodiscard]] dnnl::convolution_forward::primitive_desc forward() const {
     return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, any[0], any[1],
              any[2], stride, padding, padding},
@@ -173,7 +173,7 @@ std::unique_ptr<PreparedKernel> make_backward_weight(const Convolution& c) {
                  Operand{DNNL_ARG_DIFF_WEIGHTS, c.ours[1], row.diff_weights_desc()}});
 }
 
-/// Nothing where the library cannot: types, no elements, this processor.
+/// Nothing if the library does not support it: types, no elements, this processor.
 std::unique_ptr<PreparedKernel> make(const KernelRequest& request,
                                      const std::array<Shape, 3>& shapes, Make how) {
   const auto element = library_type(request.inputs[0].dtype);

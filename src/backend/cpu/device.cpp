@@ -37,7 +37,7 @@ std::span<const KernelRow> loops_for(Instructions instructions) {
   return baseline::loop_kernels();
 }
 
-/// Pages of its own, large ones where the system has them, zero when made.
+/// Dedicated pages, huge ones if available, zero-initialized.
 class HostPages : public DeviceMemory {
  public:
   explicit HostPages(Bytes bytes)
@@ -47,7 +47,7 @@ class HostPages : public DeviceMemory {
       throw Error(ErrorKind::System, fmt::format("cannot get {} of memory: {}", to_text(bytes),
                                                  std::generic_category().message(errno)));
     }
-    (void)madvise(pages, bytes_, MADV_HUGEPAGE);  // a wish
+    (void)madvise(pages, bytes_, MADV_HUGEPAGE);  // only a hint
     data_ = static_cast<std::byte*>(pages);
   }
   ~HostPages() override { munmap(data_, bytes_); }

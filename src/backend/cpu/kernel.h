@@ -1,5 +1,5 @@
-// What the kernels of this folder have in common: how one is made from a function, and the tables in which a
-// device finds them.
+// Shared by the kernels of this folder: how to make one from a function, and the tables in which a device looks them
+// up.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trireme::cpu {
 
-/// Makes the kernel ready, or says by nothing that it cannot do these types.
+/// Prepares the kernel; nothing if it does not support these types.
 using Prepare = std::unique_ptr<PreparedKernel> (*)(const KernelRequest&);
 
 struct KernelRow {
@@ -70,7 +70,7 @@ namespace avx512 {
 [[nodiscard]] std::span<const KernelRow> loop_kernels();
 }
 
-/// By the op's reference: for what is too rare to deserve a loop. Slow, and it allocates.
+/// Runs the op's reference: for ops too rare to deserve a loop. Slow, and it allocates.
 [[nodiscard]] std::unique_ptr<PreparedKernel> reference_kernel(const KernelRequest& request);
 
 }  // namespace trireme::cpu

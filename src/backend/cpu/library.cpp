@@ -7,7 +7,7 @@ namespace trireme::cpu {
 const dnnl::engine& library_engine() {
   static const dnnl::engine engine = [] {
     // Without AMX: oneDNN 2.6's bf16 products with it end in SIGILL (at tilezero, on a Sapphire Rapids under Linux 6.18
-    // that grants the tiles' state). A variable ONEDNN_MAX_CPU_ISA has no say then.
+    // that grants the tile state). This overrides the variable ONEDNN_MAX_CPU_ISA.
     (void)dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();

@@ -1,4 +1,4 @@
-// oneDNN: the one engine and stream of this process, its names for our types, and the kernels made of it.
+// oneDNN: this process's engine and stream, its names for our types, and the kernels based on it.
 #pragma once
 
 #include <optional>

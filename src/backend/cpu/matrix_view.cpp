@@ -12,7 +12,7 @@ bool has(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
 
-/// The letters of `from` that are in `and_in` and, as `in_third` says, in `third`.
+/// The letters of `from` that are also in `and_in` and, depending on `in_third`, in `third`.
 std::string common(const std::string& from, const std::string& and_in, const std::string& third,
                    bool in_third) {
   std::string letters;
@@ -29,7 +29,7 @@ struct Dimension {
   std::int64_t stride = 0;
 };
 
-/// Letters as one dimension of an operand; nothing if they are not one.
+/// Letters as one dimension of an operand; nothing if they cannot be merged.
 std::optional<Dimension> collapse(const std::string& letters, const std::string& operand,
                                   const Shape& shape) {
   const std::size_t at = operand.find(letters);

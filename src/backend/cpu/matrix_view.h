@@ -1,6 +1,6 @@
-// An einsum seen as a product of matrices. The letters fall into four kinds: in all three operands (a batch),
-// in a and the result (rows), in b and the result (columns), in a and b (summed). Letters of one kind that lie
-// next to one another in the same order are one dimension with one stride; then the whole is
+// An einsum viewed as a matrix product. The letters fall into four kinds: in all three operands (a batch), in a and the
+// result (rows), in b and the result (columns), in a and b (summed). Adjacent letters of one kind in the same order are
+// one dimension with one stride; then the whole is
 //
 //   y[batch, rows, columns] = a[batch, rows, summed] b[batch, summed, columns]
 //
@@ -36,7 +36,7 @@ struct ProductView {
   auto operator<=>(const ProductView&) const = default;
 };
 
-/// An equation's letters by kind, each kind in the order in which a has them; columns, in which b has them.
+/// An equation's letters by kind, each kind in the order of a; columns in the order of b.
 struct ProductLetters {
   std::string batch{};
   std::string rows{};
@@ -45,7 +45,7 @@ struct ProductLetters {
 };
 [[nodiscard]] ProductLetters letters_by_kind(const EinsumLetters& letters);
 
-/// Nothing if the letters of a kind do not lie next to one another in the same order everywhere.
+/// Nothing if the letters of a kind are not adjacent and in the same order everywhere.
 [[nodiscard]] std::optional<ProductView> product_view(const KernelRequest& request);
 
 }  // namespace trireme::cpu

@@ -16,7 +16,7 @@
 namespace trireme::cpu {
 namespace {
 
-/// A dimension of one element may have any stride; the library wants one that could be.
+/// A dimension of one element may have any stride; the library requires a valid one.
 dnnl::memory::desc describe(const MatrixStrides& strides, std::int64_t batch, std::int64_t rows,
                             std::int64_t columns, dnnl::memory::data_type element) {
   return {{batch, rows, columns},
@@ -25,7 +25,7 @@ dnnl::memory::desc describe(const MatrixStrides& strides, std::int64_t batch, st
            columns == 1 ? 1 : strides.column}};
 }
 
-/// y^T = b^T a^T: the same product with its operands exchanged.
+/// y^T = b^T a^T: the same product with its operands swapped.
 ProductView transposed(const ProductView& v) {
   const auto turned = [](const MatrixStrides& m) {
     return MatrixStrides{m.batch, m.column, m.row};
@@ -57,8 +57,8 @@ dnnl::matmul make_product(const ProductKey& key) {
       attributes, library_engine()));
 }
 
-/// One for all kernels of the same shape: a model has many layers, a step many micro-batches, and the library takes some
-/// 10 KB for each that is made. Throws dnnl::error if it cannot on this processor.
+/// Shared by all kernels of the same shape: a model has many layers, a step many micro-batches, and the library takes
+/// some 10 KB for each primitive. Throws dnnl::error if this processor does not support it.
 std::shared_ptr<const dnnl::matmul> product_of(const ProductKey& key) {
   static SharedByKey<ProductKey, dnnl::matmul> products;
   return products.get(key, make_product);
@@ -73,8 +73,8 @@ struct DestroyMemory {
 };
 using OwnMemory = std::unique_ptr<std::remove_pointer_t<dnnl_memory_t>, DestroyMemory>;
 
-/// Runs a product. The library's descriptions of the operands' places take 4 KB, so they are made for each call, in
-/// under a microsecond all four, and not kept.
+/// Runs a product. The library's memory descriptors take 4 KB, so they are created for each call, in under a
+/// microsecond for all four, and not kept.
 class Matmul {
  public:
   /// `a`: which input is the first operand.
@@ -82,7 +82,7 @@ class Matmul {
       : product_(std::move(product)), a_(a) {}
 
   void operator()(const KernelMemory& memory) const {
-    // oneDNN takes inputs as memory that could be written; it does not.
+    // oneDNN takes inputs as non-const memory, but does not write to them.
     const auto writable = [](const std::byte* data) {
       return const_cast<std::byte*>(data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     };
@@ -127,7 +127,7 @@ std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
   if (!v) {
     return nullptr;
   }
-  // A result by columns would be left to the library's plainest loop.
+  // The library would use its slowest loop for a column-major result.
   const bool by_columns = v->y.column != 1 && v->y.row == 1;
   if (by_columns) {
     v = transposed(*v);
@@ -138,7 +138,7 @@ std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
         dnnl_memory_desc_get_size(operand_of(*product, dnnl_query_scratchpad_md)));
     return kernel(Matmul(std::move(product), by_columns ? 1 : 0), {workspace});
   } catch (const dnnl::error&) {
-    return nullptr;  // not on this processor
+    return nullptr;  // not supported on this processor
   }
 }
 

@@ -1,4 +1,4 @@
-// SharedByKey: one value for all kernels that want the same, for as long as one of them is there.
+// SharedByKey: one value shared by all kernels with the same key, for as long as one of them exists.
 #pragma once
 
 #include <map>
@@ -7,11 +7,11 @@
 
 namespace trireme::cpu {
 
-/// Any thread may ask. Files that are compiled for one instruction set each bring types of their own.
+/// Thread-safe. Files that are compiled for one instruction set each instantiate it with their own types.
 template <class Key, class Value>
 class SharedByKey {
  public:
-  /// The value that is there, or the one that `make(key)` makes.
+  /// The existing value, or the result of `make(key)`.
   template <class Make>
   [[nodiscard]] std::shared_ptr<const Value> get(const Key& key, const Make& make) {
     const std::lock_guard lock(mutex_);

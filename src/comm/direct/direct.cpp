@@ -39,8 +39,8 @@ Progress DirectOp::advance() {
   }
 }
 
-/// The call ends with an error: waits for peers that still read or write this rank's buffers, as the
-/// caller may free them.
+/// The call ends with an error: waits for peers that still read or write this rank's buffers, because the caller may
+/// free them.
 void DirectOp::withdraw() noexcept {
   if (progress_.phase != Phase::Begin && progress_.mine.lends()) {
     context_.op.failures.await_release(record_.sequence);
@@ -84,10 +84,11 @@ Progress DirectOp::run_steps() {
   }
 }
 
-/// This call takes the slot of the call before the last, which a peer has not finished.
+/// This call reuses the slot of the call before the last, which a peer has not finished.
 Progress DirectOp::await_begin() {
-  // Peers that saw all begin that call do not ring when they finish it, which will be in a moment. One that stopped or
-  // died just there never does: after a while this is a wait like any other, with checks and a deadline.
+  // Peers that saw everyone start that call do not ring the bell when they finish it, which should be immediately. One
+  // that stopped or died right there never finishes: after a while this becomes a wait like any other, with checks and
+  // a deadline.
   constexpr int kMostYields = 1000;
   if (!state_.has_seen_all_begin(record_.sequence - 2) || yields_ == kMostYields) {
     return Progress::Stuck;
@@ -104,7 +105,7 @@ void DirectOp::publish(Tick tick) {
   state_.ring_members();
 }
 
-/// Rank 0 decides how all write the next part of a long call. The last part has what is left over.
+/// Rank 0 decides how all ranks write the next part of a long call. The last part takes the remainder.
 void DirectOp::update_stores() {
   if (direct_.me != 0) {
     return;
@@ -138,7 +139,7 @@ bool DirectOp::is_missing(Rank r) const {
   return steps().is_missing(progress_, r);
 }
 
-/// How far a rank is in its group: those that wait for another are ahead of it.
+/// A rank's progress in its group: a rank that waits for another is ahead of it.
 std::uint64_t DirectOp::progress_of(Rank rank) const {
   const Area& area = state_.area(rank);
   std::uint64_t sum = area.finished.load(std::memory_order_acquire);
@@ -156,7 +157,7 @@ std::string DirectOp::text() const {
 }
 
 void DirectOp::check(Seconds /*stuck*/) {
-  context_.op.messages.progress();  // what was posted before must go out, also while this waits
+  context_.op.messages.progress();  // messages posted earlier must go out even while this waits
   try {
     context_.op.failures.check_members([this](Rank r) { return is_missing(r); },
                                        [this] { return text(); });
@@ -166,7 +167,7 @@ void DirectOp::check(Seconds /*stuck*/) {
   }
 }
 
-/// Of those that are missing, the ones furthest behind: the others may be waiting for them.
+/// Of the missing ranks, those furthest behind: the others may be waiting for them.
 void DirectOp::expire(Seconds stuck) {
   std::vector<Rank> late;
   for (Rank r = 0; r < direct_.ranks; ++r) {

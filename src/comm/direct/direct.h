@@ -1,11 +1,11 @@
-// Direct: collectives of ranks that see one another's memory. No messages: each rank announces where its
+// Direct: collectives between ranks that can access one another's memory. No messages: each rank announces where its
 // buffers are, waits until all have done so, and reads (or writes) its peers' memory itself.
 //
-// Each rank offers its input: the caller's buffer where peers can see it (World::allocate, or threads),
-// else a copy in staging memory if it is small (the smallest on the very cache line of the stamp), else,
-// where each part of a medium-sized input has one reader, its address to fetch from. Of two ranks, one of which gives, the
-// giver puts a part of it into the other's output in the meantime; in a gather all put theirs.
-// Then, depending on what was offered, all take one of three paths (n is the vector, p the ranks):
+// Each rank offers its input: the caller's buffer if peers can see it (World::allocate, or threads), else a copy in
+// staging memory if it is small (the smallest on the cache line of the stamp itself), else, if each part of a
+// medium-sized input has one reader, its address to fetch from. Between two ranks of which only one has data to give,
+// the giver meanwhile puts a part of it into the other's output; in a gather all put theirs. Then, depending on the
+// offers, all take one of three paths (n is the vector, p the ranks):
 //
 //   read      Every rank takes what it needs from all offers; for a small combination it combines all p
 //             inputs itself. One wait; a second one for those who offered their own buffer.
@@ -18,13 +18,13 @@
 //             chunks of all, takes results that others made. Each byte crosses memory as often as
 //             above; the extra copies hit the cache. Two chunks are in flight at a time.
 //
-// Every path begins with all ranks seeing all others' records, so a disagreement is found before any
-// data is touched. Combining goes in the order of ranks, the same on all of them: equal bits.
+// Every path begins with all ranks seeing all others' records, so a disagreement is found before any data is touched.
+// Contributions are combined in rank order on every rank, so the results are bitwise equal.
 //
-// The exception is a short operation with a root, where that would cost most: a rank waits only for those whose
-// data it takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather)
-// returns at once, if all have finished the call before the last. A disagreement that it missed shows in the next
-// call, as the value that ranks compare covers all calls before it, too.
+// The exception is a short operation with a root, where that would cost most: a rank waits only for those whose data it
+// takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather) returns at
+// once, if all have finished the call before the last. The next call detects a disagreement that it missed, because the
+// value that ranks compare also covers all earlier calls.
 //
 // The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (what comes next),
 // direct_windows.h and direct_moves.h (which bytes go where). DirectOp carries them out, in real memory.
@@ -51,7 +51,7 @@
 
 namespace trireme::comm {
 
-/// What a direct operation uses of its group and its host. Everything outlives the operation.
+/// What a direct operation needs from its group and its host. Everything outlives the operation.
 struct DirectContext {
   const OpContext& op;
   DirectState& state;
@@ -101,7 +101,7 @@ class DirectOp : public Op {
 
  private:
   [[nodiscard]] Progress run_steps();
-  /// A step was done: notifies the peers that wait for it.
+  /// Called when a step is done: notifies the peers that wait for it.
   void record(DirectStep step) {
     if (const Tick tick = complete(step, progress_); tick.chunks > 0) {
       publish(tick);

@@ -17,20 +17,20 @@ struct Work {
   double combined = 0;  ///< touched in the caller's buffers, combining
   double staged = 0;    ///< written to staging memory
   double fetched = 0;   ///< read from a peer's staging memory
-  double peeked = 0;    ///< copied from a peer's own memory, or to it, through the system
-  double peeks = 0;     ///< in so many calls
+  double peeked = 0;    ///< copied from or to a peer's private memory through the kernel
+  double peeks = 0;     ///< number of such copies
 };
 
-/// The rank that does most, or the root; and the others, where they do something else.
+/// The work of the busiest rank, or of the root; and of the others, if different.
 struct Parts {
   Work first{};
   Work other{};
-  Rank firsts = 1;       ///< how many do what the first does
-  bool in_turn = false;  ///< the one works on what the other has made
+  Rank firsts = 1;       ///< how many ranks do what the first does
+  bool in_turn = false;  ///< one works on what the other has produced
   double windows = 1;
   double waits = 1;
-  double footprint = 0;  ///< of the caller's buffers, of one rank
-  double slowness = 1;   ///< of combining, over f32, in the cache
+  double footprint = 0;  ///< of one rank's caller buffers
+  double slowness = 1;   ///< of combining, relative to f32, in cache
 };
 
 bool is_combined_vector(Operation operation) {
@@ -46,8 +46,7 @@ Parts parts_in_sight(const DirectQuery& query, double n, double block) {
   const Rank p = query.ranks;
   switch (query.operation) {
     case Operation::Allreduce: {
-      // What goes into the others' outputs takes their lines away from them, unless it passes by the
-      // caches.
+      // Writing into the others' outputs invalidates their cache lines, unless the stores bypass the caches.
       const double taken = n > static_cast<double>(kStreamAbove) ? 0 : n - block;
       return {.first = {.combined = 2 * n - taken, .fetched = taken},
               .firsts = p,
@@ -147,7 +146,7 @@ Parts parts_staged(const DirectQuery& query, double n, double block) {
   return {};
 }
 
-/// What goes from a root or to it, by the system.
+/// Data from or to a root, copied by the kernel.
 Parts parts_fetched_at_root(const DirectQuery& query, double n, double block) {
   const bool vector = query.operation == Operation::Broadcast;
   const double moved = vector ? n : block;
@@ -165,7 +164,7 @@ Parts parts_fetched_at_root(const DirectQuery& query, double n, double block) {
   return parts;
 }
 
-/// Ranks get the callers' memory from the system.
+/// The kernel copies between the callers' buffers.
 Parts parts_fetched(const DirectQuery& query, double n, double block) {
   if (has_root(query.operation)) {
     return parts_fetched_at_root(query, n, block);
@@ -202,7 +201,7 @@ Parts parts_of(const DirectQuery& query) {
   return parts;
 }
 
-/// Between the points of the curve straight over the logarithm of the footprint; level beyond them.
+/// Interpolates linearly over the logarithm of the footprint; constant beyond the points.
 MemoryCost rate_at(const std::vector<MemoryCost>& curve, double footprint) {
   const auto above = std::ranges::find_if(curve, [&](const MemoryCost& point) {
     return static_cast<double>(point.footprint.count) >= footprint;
@@ -220,7 +219,7 @@ MemoryCost rate_at(const std::vector<MemoryCost>& curve, double footprint) {
   return {{}, between(low.alone, above->alone), between(low.together, above->together)};
 }
 
-/// Of one of `active` ranks that work at the same time: its share, once the memory is what limits.
+/// For one of `active` ranks that work at the same time: its share, once memory is the bottleneck.
 double touch(const std::vector<MemoryCost>& curve, double footprint, int active, int cores) {
   const MemoryCost rate = rate_at(curve, footprint);
   const double shared = rate.together.count * std::min(active, cores) / cores;
@@ -241,9 +240,9 @@ double slowness_of(DType dtype, const HostCosts& costs) {
   return plain > 0 ? std::max(1.0, costs.gamma(to_text(dtype)).count / plain) : 1;
 }
 
-/// Until the last rank is done: the slower part, again for each turn that ranks without a core of
-/// their own have to wait; where one part works on what the other has made, the faster part's share of
-/// one window goes before or after.
+/// The time until the last rank is done: that of the slower part, repeated for each turn that ranks without a core of
+/// their own have to wait; if one part works on what the other has produced, plus the faster part's share of one window
+/// before or after.
 double moving_time(const Parts& parts, Rank ranks, const HostCosts& costs) {
   const Rank others = ranks - parts.firsts;
   const bool idle_others = others == 0 || time_of(parts.other, parts, 1, costs) == 0;

@@ -1,9 +1,8 @@
-// What direct operations (direct.h) cost on a host whose rates are known. Pure; any thread.
+// What direct operations (direct.h) cost on a host with known rates. Pure; any thread.
 //
-// time = waits + moving. Moving is counted in bytes that a rank touches, read or written: the buffers
-// of the caller at the rate of a working set of that size, staging memory at what it takes to write
-// for peers and to read what a peer has written so. Ranks that work at the same time share what
-// the memory can do; more ranks than cores take turns.
+// time = waits + data movement. Data movement is counted in bytes that a rank reads or writes: the caller's buffers at
+// the rate of a working set of that size, staging memory at the cost of writing for peers and of reading what a peer
+// wrote that way. Ranks that work at the same time share the memory bandwidth; more ranks than cores take turns.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +28,19 @@ struct DirectQuery {
   DType dtype = DType::F32;
 };
 
-/// Costs are those that verify() finds nothing wrong with.
+/// Requires costs without verify() problems.
 
-/// From the moment that all ranks call to the last one being done; root 0, blocks of equal size.
+/// From the moment that all ranks call until the last one is done; root 0, blocks of equal size.
 [[nodiscard]] Seconds predict_direct(const DirectQuery& query, const HostCosts& costs);
 
-/// How much longer a byte of such a working set takes to touch while so many ranks are at theirs than while two are.
+/// How much longer a byte of such a working set takes to access while this many ranks are active than while two are.
 [[nodiscard]] Seconds crowding(Bytes footprint, Rank active, const HostCosts& costs);
 
-/// Bytes that cross memory at least, over all ranks: each input read once, each output written once.
+/// The least number of bytes that cross memory, over all ranks: each input read once, each output written once.
 [[nodiscard]] Bytes least_traffic(Operation operation, Rank ranks, Bytes bytes);
 
-/// least_traffic() at the rate of all the cores that `ranks` ranks can use, each with its part of the
-/// working set.
+/// least_traffic() at the combined rate of all the cores that `ranks` ranks can use, each with its part of the working
+/// set.
 [[nodiscard]] Seconds direct_floor(const DirectQuery& query, const HostCosts& costs);
 
 }  // namespace trireme::comm

@@ -1,5 +1,5 @@
-// The sizes at which direct operations (direct.h) switch algorithms, in bytes. In one place, as their cost
-// model and the probe go by them too.
+// The sizes at which direct operations (direct.h) switch algorithms, in bytes. Shared with their cost model and the
+// probe.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace trireme::comm {
 
-/// Ranks do not write to one line of a cache.
+/// Ranks do not write to the same cache line.
 inline constexpr std::int64_t kLine = 64;
-/// Inputs up to this long are copied even where peers could see them: one wait instead of two.
+/// Inputs up to this length are copied even if peers could see them: one wait instead of two.
 inline constexpr std::int64_t kCopyAnyway = 4096;
-/// Combinations up to this long are done by every rank for itself.
+/// Every rank combines inputs up to this length for itself.
 inline constexpr std::int64_t kCombineAlone = 16384;
-/// Inputs up to this long are staged as a whole; longer ones, in chunks.
+/// Inputs up to this length are staged as a whole; longer ones, in chunks.
 inline constexpr std::int64_t kWholeTo = std::int64_t{64} << 10;
-/// The same where two ranks combine them, as in chunks each does a half; and where more than so many do, each of whom
-/// would read all.
+/// The same if two ranks combine them, since in chunks each does half; and if more than this many do, since each would
+/// read everything.
 inline constexpr std::int64_t kCombinedWholeTo = std::int64_t{32} << 10;
 inline constexpr Rank kFewCombine = 8;
 
@@ -28,16 +28,17 @@ inline constexpr Rank kFewCombine = 8;
   return input <= (chunked_soon ? kCombinedWholeTo : kWholeTo);
 }
 
-/// Chunks of a long call after which the first rank considers anew how they are written (store_policy.h).
+/// Chunks of a long call after which rank 0 reconsiders how they are written (store_policy.h).
 inline constexpr std::int64_t kPartWindows = 4;
 
-/// Longer results pass by the caches.
+/// Longer results bypass the caches.
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
-/// So do longer vectors that need only be copied: who has them writes them to where they are wanted (a broadcast by all, a
-/// part each); shorter ones are read by whoever needs them. Where one rank alone would read, they are written sooner.
+/// So do longer vectors that only need to be copied: the ranks that have them write them to where they are needed (in a
+/// broadcast all ranks, a part each); shorter ones are read by the ranks that need them. If only one rank would read,
+/// writing starts at smaller sizes.
 inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
 
-/// Whether that is so, of memory that all ranks see; `bytes` are of the vector.
+/// Whether that applies, in memory that all ranks see; `bytes` are of the vector.
 [[nodiscard]] constexpr bool is_spread(Operation operation, Rank ranks, std::int64_t bytes) {
   switch (operation) {
     case Operation::Gather:
@@ -51,23 +52,22 @@ inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
   }
 }
 
-/// Blocks of this length are copied by the system from a process that does not share them, or to it, where each has
+/// From this block length on, the kernel copies from or to a process that does not share its memory, if each block has
 /// one reader.
 inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
 /// Longer ones are staged, unless there are many ranks.
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
-/// The same where two ranks have something for each other, as staging in the caches is faster, if it is possible, and else
-/// as fast.
+/// The same if two ranks have data for each other, since staging in cache is faster if possible, and otherwise as fast.
 inline constexpr std::int64_t kExchangeTo = std::int64_t{64} << 10;
-/// Ranks from which on a scatter is fetched, and a gather put, whatever its length: one rank that copies for all holds
-/// them up.
+/// From this many ranks on, a scatter is fetched and a gather put, whatever its length: one rank that copies for all
+/// would be the bottleneck.
 inline constexpr Rank kManyCopy = 5;
 
-/// What one of two ranks has for the other is copied by both, a part each, from this length on: else one core is idle.
+/// From this length on, both ranks copy a part of what one has for the other: otherwise one core would be idle.
 inline constexpr std::int64_t kHalveFrom = std::int64_t{64} << 10;
-/// But not of longer ones, which are faster in chunks that stay in the caches.
+/// Longer ones are faster in chunks that stay in cache.
 inline constexpr std::int64_t kHalveTo = std::int64_t{16} << 20;
-/// Blocks of this length are put into the root's memory in a gather of more ranks.
+/// From this block length on, a gather of more ranks puts blocks into the root's memory.
 inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
 
 [[nodiscard]] constexpr bool is_halved(Operation operation, Rank ranks, std::int64_t block) {
@@ -76,8 +76,8 @@ inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
   return gives && ranks == 2 && block >= kHalveFrom && block <= kHalveTo;
 }
 
-/// How much of that its reader fetches; the owner puts the rest. A root that has a block of its own to copy beside does
-/// less, as that takes about a third of the time.
+/// How much of that its reader fetches; the owner puts the rest. A root that also copies a block of its own fetches
+/// less, since that takes about a third of the time.
 [[nodiscard]] constexpr std::int64_t fetched_of_halved(Operation operation, std::int64_t length) {
   switch (operation) {
     case Operation::Scatter:
@@ -89,8 +89,8 @@ inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
   }
 }
 
-/// Whether an operation on memory that peers do not see is done so, where they can; `block` is the longest that goes
-/// from one rank to another.
+/// Whether the kernel copies data for an operation on memory that peers do not see, if it can; `block` is the longest
+/// block that goes from one rank to another.
 [[nodiscard]] constexpr bool is_fetched(Operation operation, Rank ranks, std::int64_t block) {
   if (block < kFetchFrom) {
     return false;

@@ -1,6 +1,5 @@
-// The data of a direct collective: which bytes a rank reads and writes in each step. Pure, like
-// direct_protocol.h: places are named, not pointed to. Nothing is allocated; moves are handed to a
-// visitor one by one.
+// The data of a direct collective: which bytes a rank reads and writes in each step. Pure, like direct_protocol.h:
+// locations are named, not pointed to. Allocates nothing; passes moves to a visitor one by one.
 //
 // `Peers` is what this rank sees of its peers:
 //   Offers offers(Rank)               what the rank offered in this call
@@ -23,7 +22,7 @@ namespace trireme::comm {
 enum class Place : std::uint8_t {
   Input,         ///< the caller's buffer; of a peer, one that this rank can see
   Output,        ///< likewise
-  RemoteInput,   ///< a buffer of a peer that only the system can reach
+  RemoteInput,   ///< a buffer of a peer that only the kernel can reach
   RemoteOutput,  ///< likewise
   Inline,        ///< in the slot: an input of a few bytes
   Copy,          ///< staging memory for whole inputs
@@ -38,7 +37,7 @@ struct Spot {
   std::int64_t offset = 0;  ///< bytes
 };
 
-/// Bytes to copy. The two spots may be the same memory, where a call is in place.
+/// Bytes to copy. The two spots may be the same memory if a call is in place.
 struct Move {
   Spot from;
   Spot to;
@@ -50,8 +49,8 @@ struct Move {
   return input_bytes <= static_cast<std::int64_t>(kInlineBytes) ? Place::Inline : Place::Copy;
 }
 
-/// What a rank that offers a copy of its input writes before its stamp. Its own block of a long input
-/// nobody else reads.
+/// What a rank that offers a copy of its input writes before its stamp. Skips its own block of a long input, which no
+/// other rank reads.
 template <class Visit>
 void each_copied(const DirectCall& call, const Visit& visit) {
   const Place place = copy_place(call.input_bytes);
@@ -77,7 +76,7 @@ class DirectMoves {
   DirectMoves(const DirectCall& call, Path path, const Windows& windows, const Peers& peers)
       : call_(call), geometry_(*call.geometry), path_(path), windows_(windows), peers_(peers) {}
 
-  /// Whether the work combines, or copies to several ranks: sources(), targets(); else it is copying.
+  /// Whether the work combines, or copies to several ranks: sources(), targets(); otherwise it only copies.
   [[nodiscard]] bool combines() const { return path_ == Path::Share || call_.combines_inputs(); }
 
   // Combining: the elements of one source each become those of all targets.
@@ -163,7 +162,7 @@ class DirectMoves {
     }
   }
 
-  /// What this rank puts into outputs of its peers that the system reaches: what they do not fetch.
+  /// What this rank puts into outputs of its peers through the kernel: what they do not fetch.
   template <class Visit>
   void each_pushed(const Visit& visit) const {
     if (path_ != Path::Read || peers_.offers(call_.me).input != Offer::Address) {
@@ -208,7 +207,7 @@ class DirectMoves {
       default:
         break;
     }
-    // Each rank begins with itself, so that they do not all read the same memory at once.
+    // Each rank starts with itself, so that they do not all read the same memory at once.
     for (Rank k = 0; k < call_.ranks; ++k) {
       const Rank from = (call_.me + k) % call_.ranks;
       pull(window, from,
@@ -234,7 +233,7 @@ class DirectMoves {
   [[nodiscard]] std::int64_t bytes(std::int64_t elements) const {
     return elements * geometry_.element_bytes;
   }
-  /// On the share path: this rank copies its own block to those who want it.
+  /// On the share path: this rank copies its own block to those that need it.
   [[nodiscard]] bool has_own_block() const {
     return call_.operation == Operation::Gather || call_.operation == Operation::Allgather;
   }
@@ -250,8 +249,8 @@ class DirectMoves {
     return geometry_.received.empty() ? geometry_.block(call_.me).offset
                                       : peers_.sends(from, call_.me).offset;
   }
-  /// The length of a peer's whole input, which decides where its copy is. All inputs are equally
-  /// long, but for blocks and all-to-all with counts.
+  /// The length of a peer's whole input, which determines where its copy is. All inputs have the same length, except
+  /// for blocks and all-to-all with counts.
   [[nodiscard]] std::int64_t input_bytes(Rank from) const {
     if (has_own_block()) {
       return bytes(geometry_.block(from).length);
@@ -262,7 +261,7 @@ class DirectMoves {
     }
     return geometry_.bytes();
   }
-  /// Where in the memory for chunks what a peer has for this rank lies, from that element on.
+  /// The offset in the chunk memory of a peer's data for this rank, starting at that element.
   [[nodiscard]] std::int64_t chunk_offset(const Window& window, std::int64_t element) const {
     if (path_ != Path::Chunked) {
       return 0;
@@ -288,7 +287,7 @@ class DirectMoves {
     }
   }
 
-  /// What `from` has for this rank, to these elements of the output; all but what `from` puts there.
+  /// What `from` has for this rank, copied to these elements of the output, except for what `from` puts there.
   template <class Visit>
   void pull(const Window& window, Rank from, Extent into, const Visit& visit) const {
     std::int64_t end = std::min(window.end, into.length);
@@ -303,8 +302,7 @@ class DirectMoves {
     }
   }
 
-  /// How many elements, of those that go from one rank to the other, the reader copies itself. The
-  /// owner puts the rest.
+  /// How many of the elements that go from one rank to the other the reader copies itself. The owner puts the rest.
   [[nodiscard]] std::int64_t fetched_of(Rank from, Rank to, std::int64_t length) const {
     const bool is_put =
         peers_.offers(from).input == Offer::Address && peers_.offers(to).output == Offer::Address;
@@ -314,7 +312,7 @@ class DirectMoves {
     if (!is_halved(call_.operation, call_.ranks, call_.longest_block())) {
       return 0;
     }
-    const std::int64_t page = kPage / geometry_.element_bytes;  // the system copies by pages
+    const std::int64_t page = kPage / geometry_.element_bytes;  // the kernel copies whole pages
     return fetched_of_halved(call_.operation, length) / page * page;
   }
 

@@ -1,4 +1,4 @@
-// DirectOp's beginning: a rank announces its call and where its data is, and reads what the others announced.
+// The start of DirectOp: a rank announces its call and where its data is, and reads what the others announced.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ void DirectOp::announce() {
   if (is_checked()) {
     std::uint64_t& written = state_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
-      // Else it is there from last time, but for the number, which the stamp has.
+      // Otherwise it is still there from last time, except for the number, which is in the stamp.
       copy_record(record_, state_.area(direct_.me).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
@@ -40,7 +40,7 @@ void DirectOp::announce() {
   state_.ring_members();
 }
 
-/// Notes where this rank's buffers are, if peers may use them: where all see them, or at which address.
+/// Records where this rank's buffers are, if peers may use them: in shared memory, or at which address.
 Visibility DirectOp::publish_buffers(Slot& mine) const {
   Visibility visibility{.can_fetch = state_.can_fetch()};
   const HostMemory& memory = context_.memory;
@@ -59,7 +59,7 @@ Visibility DirectOp::publish_buffers(Slot& mine) const {
 
 /// Rank 0 decides for all how to write to staging memory and to peers' outputs.
 void DirectOp::propose_stores(Slot& mine) {
-  // Where every pair has its own size, what this rank has stands for all.
+  // If every pair has its own size, this rank's size stands in for all.
   const std::int64_t bytes = std::max(direct_.geometry->bytes(), direct_.input_bytes);
   if (direct_.me == 0 && bytes > kCombineAlone) {
     mine.staging.store(state_.staging().propose(call_.operation, bytes), std::memory_order_relaxed);
@@ -67,8 +67,8 @@ void DirectOp::propose_stores(Slot& mine) {
   }
 }
 
-/// Results just combined from all inputs are best kept in the caches; whether a copy is, depends on
-/// where the cores are.
+/// Results just combined from all inputs are best kept in cache; whether a copy is depends on which cores the ranks run
+/// on.
 Stores DirectOp::stores_for_sharing() {
   const std::int64_t bytes = direct_.geometry->bytes();
   if (bytes > kStreamAbove) {
@@ -78,7 +78,7 @@ Stores DirectOp::stores_for_sharing() {
                                    : state_.sharing().propose(call_.operation, bytes);
 }
 
-/// All who are awaited have announced. Throws if one of them called something else.
+/// All awaited ranks have announced. Throws if one of them made a different call.
 void DirectOp::choose_path() {
   PathChoice choice(direct_);
   const std::uint64_t fingerprint = compared(record_);
@@ -130,7 +130,7 @@ void DirectOp::fail_mismatch() {
   };
   std::vector<Witness> witnesses = witnesses_of_this();
   std::uint64_t sequence = record_.sequence;
-  // If all agree on this call, an earlier one differed, and nobody compared both sides.
+  // If all agree on this call, an earlier one differed, and no rank compared both sides.
   for (std::uint64_t back = kEarly / 2; back > 0 && !differ(witnesses); --back) {
     if (record_.sequence > back) {
       sequence = record_.sequence - back;
@@ -148,7 +148,7 @@ void DirectOp::fail_mismatch() {
                             mismatch_text(sequence, witnesses));
 }
 
-/// Who has announced this call, and what they called.
+/// The ranks that have announced this call, and what they called.
 std::vector<Witness> DirectOp::witnesses_of_this() const {
   std::vector<Witness> witnesses;
   witnesses.reserve(static_cast<std::size_t>(direct_.ranks));
@@ -161,7 +161,7 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   return witnesses;
 }
 
-/// What those who announced this call had called in one before, if they left that early.
+/// What the ranks that announced this call had called in an earlier one, if they left that early.
 std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
   std::vector<Witness> witnesses = witnesses_of_this();
   for (Rank r = 0; r < direct_.ranks; ++r) {
@@ -174,7 +174,7 @@ std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) cons
   return witnesses;
 }
 
-/// All-to-all with sizes of their own: what a rank has for another must be what that one expects.
+/// All-to-all with counts: what a rank has for another must match what that one expects.
 void DirectOp::check_tables() const {
   const auto world = [&](Rank r) { return context_.op.members.world_rank(r); };
   for (Rank from = 0; from < direct_.ranks; ++from) {

@@ -5,7 +5,7 @@
 // A call, on one rank (n chunks on the chunked path, one otherwise):
 //
 //   Begin      announce: make the offers, then store the stamp
-//   Gathering  once the stamps that this rank awaits are there: choose the path from the offers
+//   Gathering  once the stamps that this rank awaits have arrived: choose the path from the offers
 //   Working    read, share: work, and leave, unless a buffer is lent
 //   Leaving    wait for the peers that use this rank's own buffers
 //   Pipeline   chunked: stage, work on and take each chunk
@@ -25,7 +25,7 @@
 
 namespace trireme::comm {
 
-/// How the data of a call moves (see direct.h). All ranks of a call take the same.
+/// How the data of a call moves (see direct.h). All ranks of a call take the same path.
 enum class Path : std::uint8_t { Read, Share, Chunked };
 
 /// What a rank offers of its two buffers.
@@ -49,7 +49,7 @@ struct Visibility {
   bool can_fetch = false;  ///< every member can copy from and to any memory of every other
 };
 
-/// A call as one rank sees it. The geometry must live as long.
+/// A call as one rank sees it. The geometry must outlive it.
 struct DirectCall {
   Operation operation = Operation::Barrier;
   Rank ranks = 1;
@@ -59,10 +59,10 @@ struct DirectCall {
   std::int64_t input_bytes = 0;
   /// The output of an all-to-all is its input: peers would read what this rank overwrites.
   bool overwrites_input = false;
-  /// Short, and with a root: ranks leave without waiting for those whose data they do not take.
+  /// Short, and with a root: ranks leave without waiting for those whose data they do not need.
   bool is_early = false;
 
-  // What the operation is. The same on all ranks.
+  // Properties of the operation. The same on all ranks.
 
   [[nodiscard]] bool combines_vector() const {
     return operation == Operation::Allreduce || operation == Operation::Reduce;
@@ -71,7 +71,7 @@ struct DirectCall {
   [[nodiscard]] bool combines_inputs() const {
     return combines_vector() || operation == Operation::ReduceScatter;
   }
-  /// The root alone has data for others.
+  /// Only the root has data for others.
   [[nodiscard]] bool gives_from_root() const {
     return operation == Operation::Broadcast || operation == Operation::Scatter;
   }
@@ -106,7 +106,7 @@ struct DirectCall {
         return rank == root;
     }
   }
-  /// One rank reads what another gives. A reduce of whole inputs is the root's work alone.
+  /// Whether one rank reads what another gives. The root alone does a reduce of whole inputs.
   [[nodiscard]] bool reads(Path path, Rank reader, Rank source) const {
     switch (operation) {
       case Operation::Broadcast:
@@ -136,7 +136,7 @@ struct DirectCall {
     return combines_vector() ? geometry->bytes() > kCombineAlone
                              : is_spread(operation, ranks, geometry->bytes());
   }
-  /// Peers may put data into what a rank gets, where they cannot see it.
+  /// Peers may put data into a rank's output that they cannot see.
   [[nodiscard]] bool is_put_to(Rank rank) const {
     if (operation == Operation::Gather) {
       return rank == root;
@@ -144,9 +144,9 @@ struct DirectCall {
     return rank != root && is_halved(operation, ranks, longest_block());
   }
 
-  // What this rank offers. Looking up a buffer takes time: a small call avoids it.
+  // What this rank offers. Looking up a buffer takes time, so a small call avoids it.
 
-  /// Whether peers may use a buffer of this rank; else its input is short, and copied.
+  /// Whether peers may use a buffer of this rank; otherwise its input is short, and copied.
   [[nodiscard]] bool may_lend() const {
     return std::max(geometry->bytes(), input_bytes) > kCopyAnyway;
   }
@@ -163,13 +163,13 @@ struct DirectCall {
     return {.input = input_offer(visibility), .output = output_offer(visibility)};
   }
 
-  // Whom this rank waits for.
+  // Which ranks this rank waits for.
 
   /// It waits for the rank's stamp, and checks what that rank called.
   [[nodiscard]] bool awaits(Rank rank) const {
     return !is_early || (gives_from_root() ? rank : me) == root;
   }
-  /// It must not return before the peer has done its work, as the peer uses this rank's buffers.
+  /// It must not return before the peer is done, because the peer uses this rank's buffers.
   [[nodiscard]] bool leaves_after(Rank peer, Path path, Offers mine) const {
     if (path == Path::Share) {
       return operation != Operation::Gather || me == root;
@@ -179,8 +179,8 @@ struct DirectCall {
   }
 
  private:
-  /// Each part of an input has one reader: a copy helps that one alone, and costs more than a copy by
-  /// the system, up to a length.
+  /// Each part of an input has one reader: a copy helps only that reader and, up to some length, costs more than a copy
+  /// by the kernel.
   [[nodiscard]] bool is_fetched(const Visibility& visibility) const {
     return visibility.can_fetch && comm::is_fetched(operation, ranks, longest_block());
   }
@@ -213,7 +213,7 @@ struct DirectCall {
   }
 };
 
-/// The geometry must live as long as the result.
+/// The geometry must outlive the result.
 [[nodiscard]] inline DirectCall make_direct_call(const Call& call, const Geometry& geometry,
                                                  Rank me, Rank ranks) {
   return {.operation = call.operation,
@@ -227,8 +227,8 @@ struct DirectCall {
           .is_early = geometry.bytes() <= kCopyAnyway && has_root(call.operation)};
 }
 
-/// The choice of a path, from the offers of the ranks that are awaited. Every rank chooses the same,
-/// as all see the same offers; or, in an early call, as every input is a copy.
+/// The choice of a path, from the offers of the awaited ranks. Every rank makes the same choice, because all see the
+/// same offers or, in an early call, because every input is a copy.
 class PathChoice {
  public:
   explicit PathChoice(const DirectCall& call) : call_(call) {}
@@ -245,7 +245,7 @@ class PathChoice {
 
   [[nodiscard]] Path path() const {
     if (call_.combines_vector()) {
-      // Copies are combined by each rank for itself; so is a reduce whose root keeps its input.
+      // Each rank combines copies for itself, as it does a reduce whose root keeps its input.
       if (all_offered_ && (all_copied_ || !all_readable_)) {
         return Path::Read;
       }
@@ -262,15 +262,15 @@ class PathChoice {
   }
 
  private:
-  /// Each rank sees what it is to copy into others' outputs.
+  /// Each rank sees what it has to copy into others' outputs.
   [[nodiscard]] bool is_source_visible() const {
     return call_.operation != Operation::Broadcast || root_lends_;
   }
 
   const DirectCall& call_;
   bool all_offered_ = true;
-  bool all_copied_ = true;    ///< nobody lends its own buffer
-  bool all_readable_ = true;  ///< by all: nobody withholds its input
+  bool all_copied_ = true;    ///< no rank lends its own buffer
+  bool all_readable_ = true;  ///< by all: no rank withholds its input
   bool someone_lends_ = false;
   bool all_outputs_ = true;
   bool root_lends_ = false;

@@ -55,7 +55,7 @@ void DirectState::map_staging() {
   for (Rank place = 0; place < size(); ++place) {
     std::byte* begin = area(place).chunk(0);
     const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;
-    // A hint: without it pages are mapped at their first touch.
+    // Only a hint: without it pages are mapped on first access.
     (void)madvise(begin - before, before + 2 * kRoundBytes,
                   place == rank_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   }

@@ -20,7 +20,7 @@
 
 namespace trireme::comm {
 
-/// What a member published when it gave the group up: see Area::failed.
+/// What a member published when it marked the group as failed: see Area::failed.
 struct FailureNotice {
   std::uint64_t code = 0;
   std::string text{};
@@ -29,12 +29,12 @@ struct FailureNotice {
 class DirectState {
  public:
   struct Options {
-    std::vector<Area*> areas{};         ///< by place; they outlive this
-    std::vector<Bell*> bells{};         ///< of the other members; they outlive this
-    Rank rank = 0;                      ///< the place of this rank
+    std::vector<Area*> areas{};         ///< by rank in the group; they outlive this object
+    std::vector<Bell*> bells{};         ///< of the other members; they outlive this object
+    Rank rank = 0;                      ///< of this process in the group
     bool can_fetch = false;             ///< every member can copy from and to every other's memory
-    Stores stores = Stores::Streaming;  ///< how to begin writing to staging memory
-    /// The number of the last call in these areas: areas are used again, and numbers only go up.
+    Stores stores = Stores::Streaming;  ///< how to write to staging memory at first
+    /// The number of the last call in these areas: areas are reused, and numbers only increase.
     std::uint64_t last_sequence = 0;
   };
   explicit DirectState(Options options);
@@ -49,24 +49,24 @@ class DirectState {
 
   // Which calls members have begun and finished.
 
-  /// Whether every member is done with the call before the last, so that this one may take its slot.
+  /// Whether every member is done with the call before the last, so that this one may reuse its slot.
   [[nodiscard]] bool may_begin(std::uint64_t sequence);
-  /// All members have begun this call, so they are done with the one before.
+  /// All members have started this call, so they are done with the previous one.
   void saw_all_begin(std::uint64_t sequence) {
     all_begun_ = sequence;
     all_finished_ = sequence - 1;
   }
-  /// Whether this rank saw all members begin the call: then they will be done with it soon.
+  /// Whether this rank saw all members start the call: then they will be done with it soon.
   [[nodiscard]] bool has_seen_all_begin(std::uint64_t sequence) const {
     return all_begun_ >= sequence;
   }
-  /// This rank is done with that call. Any thread.
+  /// This rank is done with that call. Callable from any thread.
   void finish(std::uint64_t sequence) const {
     area(rank_).finished.store(sequence, std::memory_order_release);
   }
   /// This rank is done with that call, without having seen all members begin it (see direct.h).
   void finish_early(const Record& record);
-  /// Wakes the members that sleep. Call it after a seq_cst store that they wait for. Any thread.
+  /// Wakes sleeping members. Call it after a seq_cst store that they wait for. Callable from any thread.
   void ring_members() const {
     for (Bell* bell : bells_) {
       bell->ring();
@@ -80,15 +80,14 @@ class DirectState {
   [[nodiscard]] Stores copies() const { return copies_; }
   [[nodiscard]] StorePolicy& staging() { return staging_; }
   [[nodiscard]] StorePolicy& sharing() { return sharing_; }
-  /// Maps all pages that chunks pass through, the first time; else call after call would fault on
-  /// new ones.
+  /// Maps all pages that chunks pass through, on the first call; otherwise each call would fault on new ones.
   void map_staging();
   /// Where the last chunk ended in the circular staging memory, in bytes; the same on all members.
   [[nodiscard]] std::int64_t& chunks_to() { return chunks_to_; }
 
-  // Failures. Any thread.
+  // Failures. Callable from any thread.
 
-  /// Shows all members that this rank gave the group up, and why.
+  /// Tells all members that this rank marked the group as failed, and why.
   void publish_failure(const FailureNotice& notice) const;
   /// The first failure that another member published, if any.
   [[nodiscard]] std::optional<FailureNotice> find_failure() const;
@@ -97,7 +96,7 @@ class DirectState {
   /// "; its last call was …", for messages.
   [[nodiscard]] std::string last_call_of(Rank place) const;
 
-  /// Pointers of one combination, kept between calls so that a small one allocates nothing.
+  /// Pointers of one combination, kept between calls so that a small one does not allocate.
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> targets;
 

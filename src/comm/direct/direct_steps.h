@@ -1,8 +1,7 @@
 // The steps of a direct collective: what a rank does next, given how far it and its peers are. Pure,
 // like direct_protocol.h.
 //
-// A rank repeats: ask next(), do the step, record it with complete(), then store the clock that
-// complete() names.
+// A rank repeats: call next(), run the step, record it with complete(), then store the clock that complete() names.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +12,11 @@
 namespace trireme::comm {
 
 enum class DirectStep : std::uint8_t {
-  Wait,      ///< nothing can be done until a peer does something
+  Wait,      ///< blocked until a peer does something
   Announce,  ///< make the offers and store the stamp
   Choose,    ///< read the offers, choose the path
   Stage,     ///< copy a chunk of the input to staging memory
-  Work,      ///< do the work on a chunk, or on everything where the path has no chunks
+  Work,      ///< do the work on a chunk, or all of it if the path has no chunks
   Take,      ///< copy results of a chunk that peers combined
   Finish,    ///< the call is done; the caller may reuse its buffers
 };
@@ -25,13 +24,13 @@ enum class DirectStep : std::uint8_t {
 /// See direct_protocol.h.
 enum class Phase : std::uint8_t { Begin, Gathering, Working, Leaving, Pipeline, Finished };
 
-/// How far a rank is in a call. Plain data.
+/// A rank's progress in a call. Plain data.
 struct DirectProgress {
   Phase phase = Phase::Begin;
   Path path = Path::Read;
   bool someone_waits = false;
-  DirectStep last = DirectStep::Take;  ///< of the pipeline: the three steps take turns
-  Rank seen = 0;  ///< the ranks below this one, of those awaited, have announced
+  DirectStep last = DirectStep::Take;  ///< in the pipeline: the three steps alternate
+  Rank seen = 0;                       ///< all awaited ranks below this one have announced
   Offers mine{};
   std::int64_t windows = 0;  ///< chunks of the chunked path
   std::int64_t staged = 0;
@@ -46,7 +45,7 @@ struct DirectProgress {
   }
 };
 
-/// A clock of this rank, and what it shows next. No chunks: nobody waits for it.
+/// A clock of this rank, and its next value. No chunks: no rank waits for it.
 struct Tick {
   Stage stage = Stage::Staged;
   std::int64_t chunks = 0;
@@ -61,7 +60,7 @@ class DirectSteps {
  public:
   DirectSteps(const DirectCall& call, const Peers& peers) : call_(call), peers_(peers) {}
 
-  /// `progress` is changed only to remember which stamps were seen.
+  /// Changes `progress` only to remember which stamps it has seen.
   [[nodiscard]] DirectStep next(DirectProgress& progress) const {
     switch (progress.phase) {
       case Phase::Begin:
@@ -128,7 +127,7 @@ class DirectSteps {
     return true;
   }
 
-  /// Stage, work, take, in turn, leaving out what cannot be done yet.
+  /// Stage, work, take, in turn, skipping what is not possible yet.
   [[nodiscard]] DirectStep next_in_pipeline(const DirectProgress& progress) const {
     if ((call_.combines_vector() ? progress.taken : progress.worked) == progress.windows) {
       return DirectStep::Finish;
@@ -146,12 +145,12 @@ class DirectSteps {
     return DirectStep::Wait;
   }
 
-  /// Chunk k takes the place of chunk k - 2: all who read that one are done with it.
+  /// Chunk k reuses the place of chunk k - 2: all its readers are done with it.
   [[nodiscard]] bool may_stage(const DirectProgress& progress) const {
     return progress.staged < progress.windows &&
            readers_reached(Stage::Worked, progress.staged - 1);
   }
-  /// The chunk is staged everywhere, and its result takes the place of one that all have taken.
+  /// The chunk is staged everywhere, and its result reuses the place of one that all have taken.
   [[nodiscard]] bool may_work(const DirectProgress& progress) const {
     return progress.worked < progress.staged &&
            sources_reached(Stage::Staged, progress.worked + 1) &&
@@ -185,7 +184,7 @@ class DirectSteps {
   const Peers& peers_;
 };
 
-/// Records that a step was done (all but Choose, see DirectProgress::choose).
+/// Records that a step is done (except Choose, see DirectProgress::choose).
 [[nodiscard]] inline Tick complete(DirectStep step, DirectProgress& progress) {
   switch (step) {
     case DirectStep::Announce:

@@ -20,8 +20,8 @@ struct Window {
   [[nodiscard]] std::int64_t length() const { return end - begin; }
 };
 
-/// How a call is divided into windows: into one, or (chunked) into chunks that go round in staging
-/// memory. The same on all ranks.
+/// How a call is divided into windows: into one, or (chunked) into chunks that circulate in staging memory. The same on
+/// all ranks.
 struct Windows {
   std::int64_t unit = 0;    ///< elements of the vector, or of the longest block
   std::int64_t length = 0;  ///< elements of a window
@@ -46,8 +46,7 @@ struct Windows {
   }
 };
 
-/// The elements of the window that `rank` combines: split at cache lines, so that no two ranks write
-/// to one.
+/// The elements of the window that `rank` combines: split at cache lines, so that no two ranks write to the same one.
 [[nodiscard]] inline Extent share_of(const DirectCall& call, const Window& window, Rank rank) {
   const std::int64_t line = std::max<std::int64_t>(1, kLine / call.geometry->element_bytes);
   const std::int64_t lines = (window.length() + line - 1) / line;

@@ -46,7 +46,7 @@ inline std::byte* DirectOp::target_at(const Spot& spot) const {
 
 // The work.
 
-/// For peers, before they know of the call.
+/// For peers, before they learn of the call.
 void DirectOp::copy_input() {
   static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
   each_copied(direct_, [this](const Move& move) {
@@ -74,7 +74,7 @@ void DirectOp::work(const Window& window) {
   moves().each_pulled(window, [this](const Move& move) { copy(move); });
 }
 
-/// Results that others made, from their staging memory.
+/// Results that others produced, from their staging memory.
 void DirectOp::take(const Window& window) {
   moves().each_taken(window, [this](const Move& move) { copy(move); });
 }
@@ -114,7 +114,7 @@ void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
   } else if (staging == stores_) {
     combine_many(how, state_.inputs, state_.targets, count, stores_);
   } else {
-    // First the one that the cache keeps, from which the other is copied.
+    // First the one that stays in cache, from which the other is copied.
     const bool keeps_output = stores_ == Stores::Cached;
     std::byte* kept = state_.targets[keeps_output ? 0 : 1];
     std::byte* other = state_.targets[keeps_output ? 1 : 0];
@@ -138,7 +138,7 @@ void DirectOp::copy(const Move& move) {
   }
 }
 
-/// From a peer's input that it does not share.
+/// From a peer's input in private memory.
 void DirectOp::fetch(const Move& move) {
   const std::uint64_t address =
       slot(move.from.rank).input + static_cast<std::uint64_t>(move.from.offset);
@@ -148,9 +148,9 @@ void DirectOp::fetch(const Move& move) {
   });
 }
 
-/// Into a peer's output that it does not share.
+/// Into a peer's output in private memory.
 void DirectOp::put(const Move& move) {
-  require_not_declared_dead();  // else that memory may be something else by now
+  require_not_declared_dead();  // otherwise that memory may have been reused
   const std::uint64_t address =
       slot(move.to.rank).output + static_cast<std::uint64_t>(move.to.offset);
   copy_by_system(move.to.rank, [&](Rank world_rank) {

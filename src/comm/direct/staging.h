@@ -1,9 +1,9 @@
-// How large the staging memory of a rank in a group is. It follows the rank's Area. Bytes.
+// The size of a rank's staging memory in a group, in bytes. It follows the rank's Area.
 //
-// A shot holds a whole small input; there are two, used in turn like the slots, each followed by
-// tables of block sizes. Chunks of longer inputs circulate in a round of their own, and the results of
-// combining them in another. A round is as long as a core's own cache: by the time that its memory is
-// written again, its lines have left the cache of whoever read them and need not be taken from there.
+// A shot holds a whole small input; there are two, used alternately like the slots, each followed by tables of block
+// sizes. Chunks of longer inputs circulate in a ring buffer (a round), and the results of combining them in another. A
+// round is as large as a core's private cache: by the time that its memory is rewritten, its lines have left the
+// reader's cache and need not be invalidated there.
 #pragma once
 
 #include <cstddef>

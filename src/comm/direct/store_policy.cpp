@@ -6,13 +6,13 @@
 namespace trireme::comm {
 namespace {
 
-/// Calls, or parts of long ones, before the first try, then between tries, at least and at most, and in a try: one leaves
-/// the memory in the state typical of its stores only after some.
+/// The number of calls, or parts of long ones, before the first trial; the minimum and maximum between trials; and the
+/// length of a trial: it takes several calls for memory to reach the state typical of a kind of store.
 constexpr std::int64_t kFirstCalls = 2;
 constexpr std::int64_t kFewCalls = 8;
 constexpr std::int64_t kManyCalls = 1024;
 constexpr std::int64_t kTryCalls = 4;
-/// Writing through the caches is hopeless if this many bytes take so many times as long as past them.
+/// Cached stores are hopeless if this many bytes take this many times as long as streaming stores.
 constexpr std::size_t kTriedBytes = std::size_t{32} << 10;
 constexpr double kHopeless = 5;
 /// The alternative must be this much faster; stores that have become this much slower are reconsidered.
@@ -24,7 +24,7 @@ double pace_of(std::chrono::steady_clock::duration time, double bytes) {
   return std::chrono::duration<double, std::nano>(time).count() / bytes;
 }
 
-/// Follows at once what is faster, and slowly what is slower: a rank may lose its core for a while.
+/// Adapts immediately to a faster measurement, and slowly to a slower one: a rank may lose its core for a while.
 double tracked(double before, double measured) {
   return before == 0 || measured < before ? measured
                                           : before + (std::min(measured, 2 * before) - before) / 8;
@@ -57,7 +57,7 @@ Stores StorePolicy::propose(Operation operation, std::int64_t bytes) {
   return next_stores();
 }
 
-/// Of the choice at hand.
+/// The stores of the current choice.
 Stores StorePolicy::next_stores() const {
   return is_trying() ? other_than(choice_->stores) : choice_->stores;
 }
@@ -80,7 +80,7 @@ void StorePolicy::copy(std::byte* to, const std::byte* from, std::size_t bytes) 
   }
 }
 
-/// A piece of the same length in each call, to compare.
+/// A piece of the same length in each call, for comparison.
 void StorePolicy::copy_first(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto begin = Clock::now();
   copy_bytes(to, from, bytes, stores_);
@@ -103,7 +103,7 @@ Stores StorePolicy::next_part(double share) {
 }
 
 void StorePolicy::end() {
-  if (choice_ != nullptr) {  // else another rank judges
+  if (choice_ != nullptr) {  // otherwise another rank judges
     finish_part(std::max(left_, 1.0));
     choice_ = nullptr;
   }
@@ -122,7 +122,7 @@ void StorePolicy::finish_part(double bytes) {
   }
 }
 
-/// After a call, or a part of one, of a try.
+/// After each call, or part of a call, of a trial.
 void StorePolicy::judge(double pace) {
   const std::int64_t calls = ++choice_->calls - choice_->until;
   if (calls <= kTryCalls / 2) {

@@ -38,7 +38,7 @@ Method AlgorithmChoice::choose(const Call& call, const Geometry& geometry) {
   if (requested.kind != Method::Kind::Automatic) {
     return requested;
   }
-  // Where every pair has its own size, all that every rank knows of it is that it is at least 0.
+  // If every pair has its own size, all ranks know only that it is at least 0.
   const Bytes bytes{std::max<std::int64_t>(geometry.bytes(), 0)};
   const Method tuned = tuning_.find({.operation = call.operation,
                                      .ranks = shape_.ranks,

@@ -1,5 +1,5 @@
-// AlgorithmChoice: which method does a call, by what the caller asked for, the tuning table, or the
-// predicted times. The same on all ranks if their calls are. Any thread.
+// AlgorithmChoice: which method executes a call, by the caller's request, the tuning table, or the
+// predicted times. All ranks choose alike if their calls are equal. Callable from any thread.
 #pragma once
 
 #include "comm/group/group_model.h"
@@ -12,11 +12,11 @@ namespace trireme::comm {
 
 class AlgorithmChoice {
  public:
-  /// The options outlive this.
+  /// The options must outlive this object.
   AlgorithmChoice(const GroupShape& shape, const WorldOptions& options)
       : shape_(shape), tuning_(options.tuning), model_(shape, options.costs) {}
 
-  /// Throws Error(Usage) if the caller asks for what this group cannot do.
+  /// Throws Error(Usage) if the caller requests a method that this group does not support.
   [[nodiscard]] Method choose(const Call& call, const Geometry& geometry);
   [[nodiscard]] const GroupModel& model() const { return model_; }
 

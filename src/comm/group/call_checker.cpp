@@ -15,8 +15,8 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.data() == b.data() && a.size() == b.size();
 }
 
-/// Whether two calls are equal in all that is checked. Calls with counts or a user's reduction never
-/// count as equal: comparing them would cost as much as checking them.
+/// Whether two calls are equal in everything that is checked. Calls with counts or a user's reduction never count as
+/// equal: comparing them would cost as much as checking them.
 bool is_repeated(const Call& a, const Call& b) {
   return a.operation == b.operation && a.dtype == b.dtype && a.root == b.root &&
          same_bytes(a.input, b.input) && same_bytes(a.output, b.output) && b.counts.empty() &&
@@ -61,7 +61,7 @@ const Prepared& CallChecker::prepare(const Call& call) {
   return prepared_;
 }
 
-/// Throws Error(Usage) if the method cannot do the call.
+/// Throws Error(Usage) if the method does not support the call.
 void CallChecker::require_possible(const Call& call, const Geometry& geometry,
                                    const Method& method) {
   if (method.kind == Method::Kind::Scheduled) {

@@ -13,7 +13,7 @@
 
 namespace trireme::comm {
 
-/// A call that was checked: all that is known of it before it runs.
+/// A checked call: everything known about it before it runs.
 struct Prepared {
   Call call{};
   Geometry geometry{};
@@ -23,15 +23,15 @@ struct Prepared {
 
 class CallChecker {
  public:
-  /// Calls are numbered from `last_sequence` + 1. The arguments outlive this.
+  /// Calls are numbered from `last_sequence` + 1. The arguments outlive this object.
   CallChecker(const Membership& members, AlgorithmChoice& choice, ScheduleCache& schedules,
               std::uint64_t last_sequence)
       : members_(members), choice_(choice), schedules_(schedules), sequence_(last_sequence) {}
 
-  /// Checks the call and gives it its number. A call that repeats the last one (as in a training
-  /// loop) is not checked again. The result is valid until the next call. Throws Error(Usage).
+  /// Checks the call and assigns its number. Skips the check if the call repeats the previous one,
+  /// as in a training loop. The result is valid until the next call. Throws Error(Usage).
   [[nodiscard]] const Prepared& prepare(const Call& call);
-  /// The number of the last call. Any thread.
+  /// The number of the last call. Callable from any thread.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_.load(); }
 
  private:
@@ -43,7 +43,7 @@ class CallChecker {
   ScheduleCache& schedules_;
   std::atomic<std::uint64_t> sequence_;
   Prepared prepared_;
-  bool may_repeat_ = false;  ///< prepared_ is of a call that can be recognized
+  bool may_repeat_ = false;  ///< prepared_ belongs to a call that can be recognized
 };
 
 }  // namespace trireme::comm

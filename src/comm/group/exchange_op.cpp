@@ -48,7 +48,7 @@ void ExchangeOp::check(Seconds /*stuck*/) {
     if (heard_[i] || !failure || !world_.is_final(rank, left_)) {
       continue;
     }
-    (void)listen();  // what it sent before it ended counts
+    (void)listen();  // messages that it sent before it ended still count
     if (heard_[i]) {
       continue;
     }

@@ -14,13 +14,12 @@
 
 namespace trireme::comm {
 
-/// Some ranks send one another their data. A rank that dies, stops or leaves before, or does not join
-/// in time, is an error.
+/// Ranks send one another their data. It is an error if a rank dies, stops or leaves first, or does not join in time.
 class ExchangeOp : public Op {
  public:
   struct Options {
-    std::uint64_t context = 0;  ///< the same on all of them, and new for every exchange
-    std::vector<Rank> ranks{};  ///< of the world, with this one
+    std::uint64_t context = 0;  ///< the same on all ranks, and new for every exchange
+    std::vector<Rank> ranks{};  ///< of the world, including this one
     std::span<const std::byte> mine{};
   };
   ExchangeOp(WorldCore& world, Options options);
@@ -29,7 +28,7 @@ class ExchangeOp : public Op {
   void check(Seconds stuck) override;
   void expire(Seconds stuck) override;
 
-  /// By place in `ranks`. Once done.
+  /// By index in `ranks`. Valid once done.
   [[nodiscard]] const std::vector<std::optional<Exchanges::Bytes>>& heard() const { return heard_; }
 
  private:

@@ -56,7 +56,7 @@ void FailureState::throw_dead() const {
                   reason_));
 }
 
-/// The first to find a failure tells the members. False for all others.
+/// The first rank to detect a failure notifies the members. False for all others.
 bool FailureState::announce_failure(CommFault fault, Rank culprit, const std::string& message) {
   {
     MutexLock lock(mutex_);
@@ -128,7 +128,7 @@ void FailureState::await_release(std::uint64_t sequence) {
   }
 }
 
-/// What a member did last, as far as this host can see.
+/// A member's last call, as far as this host can see.
 std::string FailureState::last_call_of(Rank place) const {
   return direct_ == nullptr ? "" : direct_->last_call_of(place);
 }
@@ -156,7 +156,7 @@ void FailureState::receive(FailureNotice notice) {
   }
 }
 
-/// If a member gave the group up, this rank gives it up for the same reason.
+/// If a member marked the group as failed, this rank does so for the same reason.
 void FailureState::check_notices() {
   std::optional<FailureNotice> notice;
   if (direct_ != nullptr) {
@@ -195,7 +195,7 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
     if (failure->fault != CommFault::Left) {
       fail_for(place, failure->fault, failure->text, what());
     }
-    // Checked again once everything has arrived: the last of it may have been what was missing.
+    // Check again once everything has arrived: the last of it may have been what was missing.
     if (missing(place) && is_final(place) && missing(place)) {
       fail_for(place, CommFault::Left, "", what());
     }

@@ -1,5 +1,5 @@
-// FailureState: whether a group failed, and why. The first rank to find a failure tells the other
-// members, and all end with the same reason. Any thread.
+// FailureState: whether a group failed, and why. The first rank to detect a failure notifies the other members, and all
+// report the same reason. Callable from any thread.
 #pragma once
 
 #include <atomic>
@@ -25,25 +25,24 @@ class FailureState final : public FailureHandler {
   struct Options {
     WorldCore& world;
     const Membership& members;
-    DirectState* direct = nullptr;  ///< where all members see one another's memory
+    DirectState* direct = nullptr;  ///< if all members see one another's memory
     MismatchDetector& mismatches;
-    std::function<void()> on_death;  ///< called once the group is dead, perhaps more than once
+    std::function<void()> on_death;  ///< called once the group has failed, perhaps more than once
   };
   explicit FailureState(Options options);
 
   [[nodiscard]] bool is_dead() const { return dead_.load(std::memory_order_acquire); }
-  /// Throws CommError(Dead) if the group is dead.
+  /// Throws CommError(Dead) if the group has failed.
   void require_alive() const {
     if (is_dead()) {
       throw_dead();
     }
   }
-  /// This rank shrinks the group: a group that was alive becomes dead on all members, which must
-  /// shrink it too.
+  /// This rank shrinks the group: a working group fails on all members, which must shrink it too.
   void abandon_to_shrink();
-  /// A member gave the group up.
+  /// A member marked the group as failed.
   void receive(FailureNotice notice);
-  /// This rank could not make a group from this one. Members that could would wait for it in there, so it fails that
+  /// This rank could not create a group from this one. Members that could would wait for it there, so it fails that
   /// group for them, by its context.
   void refuse(std::uint64_t context, const CommError& error);
 

@@ -62,7 +62,7 @@ bool Pending::wait(Seconds at_most) {
 
 namespace {
 
-/// Checks the call. If it is invalid, the others are told before the error propagates.
+/// Checks the call. If it is invalid, notifies the other ranks before the error propagates.
 const comm::Prepared& prepare(GroupCore& group, const Call& call) {
   group.failures().require_alive();
   try {
@@ -73,8 +73,8 @@ const comm::Prepared& prepare(GroupCore& group, const Call& call) {
   }
 }
 
-/// Does something of a call. An exception that is not a CommError is this rank's own, of its reduction for example: the
-/// others are told that this rank failed before it is rethrown.
+/// Runs a part of a call. An exception that is not a CommError originates on this rank, for example in its reduction:
+/// notifies the other ranks that this one failed, then rethrows.
 template <class Body>
 auto or_abandon(GroupCore& group, const Call& call, Body body) {
   try {
@@ -90,10 +90,10 @@ auto or_abandon(GroupCore& group, const Call& call, Body body) {
   }
 }
 
-/// A call in progress, with all it refers to.
+/// A call in flight, with everything it refers to.
 class CallOp : public comm::Op {
  public:
-  /// Throws Error(Usage) if the call cannot be. `group` must live until it is done.
+  /// Throws Error(Usage) if the call is invalid. `group` must live until it is done.
   CallOp(GroupCore& group, const Call& call) : group_(group), prepared_(prepare(group, call)) {
     group.mismatches().remember(prepared_.record);
     op_ = comm::make_op(group.scheduled_context(), prepared_.call, prepared_.geometry,
@@ -101,7 +101,7 @@ class CallOp : public comm::Op {
   }
   [[nodiscard]] comm::Progress advance() override {
     if (!begun_) {
-      group_.failures().require_alive();  // a call before this one may have killed it
+      group_.failures().require_alive();  // an earlier call may have failed the group
       begun_ = true;
     }
     return or_abandon(group_, prepared_.call, [this] { return op_->advance(); });

@@ -8,7 +8,7 @@
 namespace trireme::comm {
 namespace {
 
-/// How to begin writing to staging memory.
+/// How to write to staging memory at first.
 Stores first_stores(const std::optional<HostCosts>& costs) {
   return costs && costs->stages_cached() ? Stores::Cached : Stores::Streaming;
 }
@@ -33,9 +33,10 @@ std::unique_ptr<DirectState> make_direct_state(WorldCore& world, const Membershi
   return std::make_unique<DirectState>(std::move(direct));
 }
 
-/// How many ranks each host has, if the members are grouped by host, equally many on each; else 0.
+/// How many ranks each host has, if the members are grouped by host, the same number on each; else
+/// 0.
 Rank equal_ranks_per_host(const WorldCore& world, const std::vector<Rank>& members) {
-  std::vector<Rank> runs;  // how many neighbors in a row are on one host
+  std::vector<Rank> runs;  // lengths of runs of consecutive members on one host
   std::set<std::string> seen;
   for (std::size_t place = 0; place < members.size(); ++place) {
     const std::string& host = world.host(members[place]);
@@ -51,7 +52,7 @@ Rank equal_ranks_per_host(const WorldCore& world, const std::vector<Rank>& membe
                                                                                   : 0;
 }
 
-/// The same on all ranks: where members are on several hosts, each has one beyond a network.
+/// The same on all ranks: if members are on several hosts, each has one across a network.
 TransportKind slowest_transport(WorldCore& world, const std::vector<Rank>& members) {
   for (const Rank member : members) {
     if (member != world.rank() && world.reach(member).memory() == nullptr) {
@@ -103,7 +104,7 @@ GroupCore::~GroupCore() {
   }
 }
 
-/// The group is dead: members need not wait for this rank, nor this rank for messages.
+/// The group has failed: members need not wait for this rank, nor this rank for messages.
 void GroupCore::release_members() {
   if (direct_ != nullptr) {
     direct_->finish(calls_.sequence());

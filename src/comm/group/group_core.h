@@ -1,5 +1,5 @@
-// GroupCore: a group as its operations see it. Puts its parts together: who the members are, the
-// check of calls, the choice of algorithms, the failure state, and the state of direct calls.
+// GroupCore: a group as its operations see it. Combines its parts: the membership, the checking of calls, the choice of
+// algorithms, the failure state, and the state of direct calls.
 //
 // The caller's thread and the World's lane use it, one operation at a time.
 #pragma once
@@ -31,12 +31,12 @@ class GroupCore : public GroupListener {
  public:
   struct Options {
     std::uint64_t context = 0;
-    std::vector<Rank> members{};  ///< world ranks by place; this rank is among them
-    std::vector<Area*> areas{};   ///< by place, where all are on one host, else empty
-    /// Calls are numbered from here + 1: areas are used again, and their numbers only go up.
+    std::vector<Rank> members{};  ///< world ranks by rank in the group, including this one
+    std::vector<Area*> areas{};   ///< by rank in the group if all are on one host, else empty
+    /// Calls are numbered from here + 1: areas are reused, and their numbers only increase.
     std::uint64_t last_sequence = 0;
   };
-  /// The world must live as long.
+  /// The world must outlive this object.
   GroupCore(WorldCore& world, const Options& options);
   ~GroupCore() override;
   GroupCore(const GroupCore&) = delete;
@@ -49,13 +49,13 @@ class GroupCore : public GroupListener {
   [[nodiscard]] CallChecker& calls() { return calls_; }
   [[nodiscard]] MismatchDetector& mismatches() { return mismatches_; }
 
-  // What operations of this group use. They refer to this object.
+  // What this group's operations need. They refer to this object.
   [[nodiscard]] const OpContext& op_context() const { return op_context_; }
   /// Requires that the members see one another's memory.
   [[nodiscard]] const DirectContext& direct_context() const { return *direct_context_; }
   [[nodiscard]] const ScheduledContext& scheduled_context() const { return scheduled_context_; }
 
-  /// How often this was called before with the same number: tells apart new groups of the same ranks.
+  /// How often this was called before with the same number: distinguishes new groups of the same ranks.
   [[nodiscard]] std::uint64_t count_subset(std::uint64_t number) { return subsets_[number]++; }
 
   void on_call(Rank world_rank, const Record& record, bool is_inquiry) override;
@@ -66,7 +66,7 @@ class GroupCore : public GroupListener {
 
   WorldCore& world_;
   Membership members_;
-  std::unique_ptr<DirectState> direct_;  ///< where the members see one another's memory
+  std::unique_ptr<DirectState> direct_;  ///< if the members see one another's memory
   MismatchDetector mismatches_;
   FailureState failures_;
   GroupShape shape_;
@@ -79,7 +79,7 @@ class GroupCore : public GroupListener {
   std::map<std::uint64_t, std::uint64_t> subsets_;
 };
 
-/// Makes a group and lets the world deliver to it what other ranks send about it.
+/// Creates a group and lets the world deliver to it what other ranks send about it.
 [[nodiscard]] std::shared_ptr<GroupCore> make_group_core(WorldCore& world,
                                                          const GroupCore::Options& options);
 

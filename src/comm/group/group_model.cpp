@@ -10,8 +10,8 @@
 namespace trireme::comm {
 namespace {
 
-/// What is believed of links until they have been measured: of messages through shared memory, and of
-/// loopback TCP for all that crosses a network.
+/// Assumed link costs until they have been measured: shared-memory messages, and loopback TCP for everything that
+/// crosses a network.
 constexpr LinkLevel kNear{.span = 0, .alpha = {5e-7}, .beta = {1.5e-10}};
 constexpr LinkLevel kFar{.span = 0, .alpha = {8e-6}, .beta = {4e-10}};
 constexpr Seconds kGamma{1e-10};
@@ -60,11 +60,11 @@ CostModel message_costs(const GroupShape& shape, const std::optional<HostCosts>&
   return {{near, far}, gamma};
 }
 
-/// What ranks of one host do for one another's messages. They share its cores, and bytes keep two of them
-/// busy, the sender's and the receiver's. More than two ranks also share what its memory can do.
+/// The cost of messages between ranks of one host. They share its cores, and each byte occupies two of them, the
+/// sender's and the receiver's. More than two ranks also share its memory bandwidth.
 class HostMessages {
  public:
-  /// `crowding`: what a byte takes longer where so many ranks are busy.
+  /// `crowding`: how much longer a byte takes when this many ranks are busy.
   HostMessages(const MessageCost& cost, const CostModel& model, int cores,
                std::function<double(Rank busy)> crowding)
       : cost_(cost),
@@ -73,7 +73,7 @@ class HostMessages {
         cores_(cores),
         crowding_(std::move(crowding)) {}
 
-  /// As long as the busiest rank or, where that is more, as all bytes take on all cores.
+  /// The time of the busiest rank or, if longer, of all bytes on all cores.
   [[nodiscard]] double time(const Schedule& schedule, const Step& step,
                             const Payload& payload) const {
     std::vector<Busy> ranks(static_cast<std::size_t>(schedule.ranks));
@@ -113,7 +113,7 @@ class HostMessages {
       return *this;
     }
   };
-  /// What a rank has to do in a step.
+  /// A rank's work in a step.
   struct Busy {
     Ways out{};
     Ways in{};
@@ -134,14 +134,14 @@ class HostMessages {
     return static_cast<Rank>(std::ranges::count(busy, true));
   }
 
-  /// Seconds of cores. Where it was measured: two messages at once, on two cores.
+  /// Core-seconds. If measured: two messages at once, on two cores.
   [[nodiscard]] double work_of(const MessagePoint& takes) const {
     const double moving = takes.exchange.count - shortest().exchange.count;
     return cost_.points.size() < 2 ? 2 * moving : moving * std::min(cores_, 2) / 2;
   }
 
   const MessageCost& cost_;
-  double late_;  ///< where ranks take turns: how much later a message arrives
+  double late_;  ///< if ranks take turns: how much later a message arrives
   double gamma_;
   int cores_;
   std::function<double(Rank busy)> crowding_;
@@ -156,7 +156,7 @@ Seconds time_on_one_host(const Schedule& schedule, const Payload& payload,
   return total;
 }
 
-/// Sums of halves travel as f32.
+/// Sums of half-precision values travel as f32.
 Bytes travelling(const GroupModel::Query& query) {
   const bool wide =
       combines(query.operation) && (query.dtype == DType::F16 || query.dtype == DType::BF16);
@@ -220,7 +220,7 @@ std::vector<Choice> GroupModel::rank_on_one_host(const Query& query) const {
   return choices;
 }
 
-/// What an algorithm's messages take.
+/// The time of an algorithm's messages.
 Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
   const Bytes bytes = travelling(query);
   const CostModel& model = messages(query.dtype);
@@ -228,7 +228,7 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
   const Payload payload{bytes.count};
   if (is_on_one_host()) {
     const auto crowding_of = [&](Rank busy) {
-      // A byte is read where it is, and written where it goes.
+      // A byte is read at its source and written at its destination.
       return costs_ ? 2 * crowding({2 * bytes.count}, busy, *costs_).count : 0.0;
     };
     return time_on_one_host(build(query.operation, algorithm, options), payload,
@@ -242,7 +242,7 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
 
 Method GroupModel::choose(const Query& query) {
   if (shape_.sees_memory &&
-      (!costs_ || shape_.ranks < 2)) {  // nothing to predict, or to predict by
+      (!costs_ || shape_.ranks < 2)) {  // nothing to predict, or no costs to predict with
     return Method::direct();
   }
   const Method messages = query.operation == Operation::Alltoall
@@ -257,7 +257,7 @@ Method GroupModel::choose(const Query& query) {
   return faster ? messages : Method::direct();
 }
 
-/// Where ranks see one another's memory, messages begin with all seeing all others' records.
+/// If ranks see one another's memory, messages begin with all seeing all others' records.
 Seconds GroupModel::first_wait() const {
   return shape_.sees_memory ? costs_->wait_of(shape_.ranks).first : Seconds{};
 }

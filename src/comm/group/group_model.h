@@ -1,6 +1,6 @@
-// GroupModel: what calls of a group should take, and so by what they are done.
+// GroupModel: predicts how long a group's calls take, and chooses their methods accordingly.
 //
-// By the costs of its host if they are known, else by built-in ones of messages. Any thread.
+// Uses the costs of its host if known, else built-in message costs. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace trireme::comm {
 /// How the ranks of a group are distributed.
 struct GroupShape {
   Rank ranks = 1;
-  Rank ranks_per_host = 0;  ///< if they are grouped by host, equally many on each; else 0
+  Rank ranks_per_host = 0;  ///< if they are grouped by host, the same number on each; else 0
   TransportKind transport = TransportKind::SharedMemory;  ///< the slowest between two of them
-  bool sees_memory = true;                                ///< direct operations can be done
+  bool sees_memory = true;                                ///< direct operations are possible
 };
 
 class GroupModel {
  public:
-  /// Costs: nothing wrong with them, or none.
+  /// The costs, if given, must be valid.
   GroupModel(const GroupShape& shape, std::optional<HostCosts> costs);
 
   struct Query {
@@ -37,16 +37,16 @@ class GroupModel {
     DType dtype = DType::F32;
     Rank root = 0;
   };
-  /// The fastest by prediction. Direct where that can be done and costs are not known; where they are,
-  /// an algorithm must beat it both with buffers that all see and with others, as no rank knows what
-  /// buffers the others have.
+  /// The fastest method by prediction. Direct if possible and costs are unknown; if they are known, an algorithm must
+  /// beat it both with shared-memory buffers and with private ones, because no rank knows which buffers the others
+  /// have.
   [[nodiscard]] Method choose(const Query& query);
-  /// What the method should take; nothing where it is not known.
+  /// The predicted time of the method; nothing if unknown.
   [[nodiscard]] std::optional<Seconds> predict(const Query& query, const Method& method,
                                                Sight sight) const;
-  /// Of algorithms alone, fastest first. Good as long as this.
+  /// Algorithms only, fastest first. Valid as long as this object.
   [[nodiscard]] const std::vector<Choice>& ranking(const Query& query);
-  /// Of messages; also what the number of segments is made for.
+  /// Of messages; also determines the number of segments.
   [[nodiscard]] const CostModel& messages(DType dtype) const;
 
  private:

@@ -1,4 +1,4 @@
-// Making groups from groups: split and subset.
+// Creating groups from groups: split and subset.
 #include "comm/group/new_group.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ GroupEntry read_entry(std::span<const std::byte> bytes) {
 std::uint64_t mix_context(std::uint64_t a, std::uint64_t b) {
   constexpr std::uint64_t kOdd = 0xD6E8FEB86659FD93;
   a = (a ^ b) * kOdd;
-  return (a ^ (a >> 32)) | (std::uint64_t{1} << 63);  // never the group of all
+  return (a ^ (a >> 32)) | (std::uint64_t{1} << 63);  // never the group of all ranks
 }
 
 NewArea::NewArea(WorldCore& world) : world_(world) {
@@ -65,7 +65,7 @@ Group make_group(WorldCore& world, const NewGroup& group, NewArea& own) {
 }
 
 std::unique_ptr<Group> make_group_of_all(WorldCore& world) {
-  constexpr std::uint64_t kContext = 1;  // mix_context() never gives it
+  constexpr std::uint64_t kContext = 1;  // mix_context() never returns it
   std::vector<Rank> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return std::make_unique<Group>(make_group_core(
@@ -101,7 +101,7 @@ Group Group::split(std::int64_t color, std::int64_t key) {
     core_->failures().refuse(context(), error);
     throw;
   }
-  std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and place here
+  std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and rank in this group
   for (Rank place = 0; place < size(); ++place) {
     const GroupEntry entry = read_entry(
         std::as_bytes(std::span(heard).subspan(static_cast<std::size_t>(place) * kWords, kWords)));

@@ -1,4 +1,4 @@
-// What a new group is made from: split, subset and shrink each collect the members' entries.
+// How a new group is created: split, subset and shrink each collect the members' entries.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 
 namespace trireme::comm {
 
-/// What a rank brings to a new group: where its area is, and the last number used in it.
+/// What a rank contributes to a new group: where its area is, and the last number used in it.
 struct GroupEntry {
   std::int64_t color = 0;
   std::int64_t key = 0;
   std::uint64_t place = 0;
   std::uint64_t last = 0;
 };
-/// Requires that there are as many bytes.
+/// Requires that many bytes.
 [[nodiscard]] GroupEntry read_entry(std::span<const std::byte> bytes);
 
 /// A context for a group that follows from another's.
 [[nodiscard]] std::uint64_t mix_context(std::uint64_t a, std::uint64_t b);
 
-/// An area of this rank's for a new group. If the group is not made after all it is left alone: others
-/// may know of it.
+/// This rank's area for a new group. If the group is not created after all, the area is abandoned: others may know of
+/// it.
 class NewArea {
  public:
   explicit NewArea(WorldCore& world);
@@ -41,7 +41,7 @@ class NewArea {
 
 struct NewGroup {
   std::uint64_t context = 0;
-  std::vector<Rank> members{};        ///< world ranks, with this one
+  std::vector<Rank> members{};        ///< world ranks, including this one
   std::vector<GroupEntry> entries{};  ///< theirs
 };
 [[nodiscard]] Group make_group(WorldCore& world, const NewGroup& group, NewArea& own);

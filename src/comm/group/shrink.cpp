@@ -1,4 +1,4 @@
-// Shrinking a failed group: its survivors agree on who they are, and make a new group.
+// Shrinking a failed group: its survivors agree on the membership and create a new group.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -32,8 +32,8 @@ class AgreeOp : public comm::Op {
  public:
   struct Options {
     std::uint64_t context = 0;
-    std::vector<Rank> members{};  ///< world ranks, with this one, by place
-    Rank me = 0;                  ///< place of this rank
+    std::vector<Rank> members{};  ///< world ranks, including this one, by rank in the group
+    Rank me = 0;                  ///< rank of this process in the group
     std::vector<std::byte> payload{};
   };
   AgreeOp(WorldCore& world, const Options& options)
@@ -64,7 +64,7 @@ class AgreeOp : public comm::Op {
                     world_.rank(), state.reason));
   }
 
-  /// The time counts from the beginning: messages do not extend the wait.
+  /// The time counts from the start: messages do not extend the wait.
   void check(Seconds /*stuck*/) override {
     observe();
     const Seconds waited{
@@ -93,7 +93,7 @@ class AgreeOp : public comm::Op {
     for (const Rank member : members_) {
       const std::optional<Failure> failure =
           member == world_.rank() ? std::nullopt : world_.failure(member);
-      // What a rank sent before it failed still counts, above all that it had joined.
+      // Messages that a rank sent before it failed still count, in particular that it had joined.
       const bool counts = failure && world_.is_final(member, left_);
       seen.push_back(counts ? failure->standing : Standing::Alive);
     }

@@ -45,9 +45,8 @@ std::string link_text(const char* path) {
   return length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "?";
 }
 
-/// Ranks with equal names can share memory: one boot of one machine, one network namespace (which
-/// stands for a host in tests), one set of process numbers. The machine's own name comes first, for
-/// people.
+/// Ranks with equal names can share memory: same boot of the same machine, same network namespace (which stands for a
+/// host in tests), same PID namespace. The machine's own name comes first, for readability.
 std::string host_name() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -58,7 +57,7 @@ std::string host_name() {
 constexpr const char* kCostsKey = "world/costs";
 constexpr const char* kTuningKey = "world/tuning";
 
-/// Without the evidence, which no rank needs.
+/// Without the evidence, which ranks do not need.
 std::string bare_text(Tuning tuning) {
   for (TuningRow& row : tuning.rows) {
     row.candidates.clear();
@@ -96,7 +95,7 @@ class Joining {
     roster_.await_all();
     read_cards();
     connect();
-    roster_.await_connected();  // nobody continues, and perhaps ends, before all are connected
+    roster_.await_connected();  // no rank continues, and perhaps exits, before all are connected
   }
 
   [[nodiscard]] bool uses_memory() const {
@@ -123,7 +122,7 @@ class Joining {
     }
   }
 
-  /// Where datagrams cannot be had, signs of life travel over the connections alone.
+  /// If datagrams are unavailable, heartbeats travel over the connections alone.
   void make_heartbeat() {
     try {
       world_.heartbeat =
@@ -208,8 +207,8 @@ class Joining {
     }
   }
 
-  /// Ranks that choose by different numbers would choose differently: all take those of rank 0, which
-  /// were there before its card.
+  /// Ranks with different costs would choose differently: all take those of rank 0, which were published before its
+  /// card.
   void adopt_choices() {
     const std::string costs = parts_.store.get(kCostsKey, parts_.deadline);
     const std::string tuning = parts_.store.get(kTuningKey, parts_.deadline);

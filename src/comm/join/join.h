@@ -15,18 +15,18 @@ struct JoinParts {
   Rank rank = 0;
   Rank size = 1;
   WorldOptions options{};
-  /// Where the ranks meet. Used only until join() returns.
+  /// Where the ranks find one another. Used only until join() returns.
   Store& store;
-  /// Where ranks are threads.
+  /// If ranks are threads.
   std::shared_ptr<InProcessHub> hub{};
-  /// What connections between hosts are authenticated with.
+  /// Authenticates connections between hosts.
   std::optional<Secret> secret{};
   /// When to stop waiting for other ranks.
   Deadline deadline = deadline_in(options.join_timeout);
 };
 
-/// Returns when all ranks are there and connected. Throws Error(System), or Error(Peer) naming the
-/// ranks that did not join.
+/// Returns when all ranks have joined and are connected. Throws Error(System), or Error(Peer)
+/// naming the ranks that did not join.
 [[nodiscard]] std::unique_ptr<WorldCore> join(const JoinParts& parts);
 
 }  // namespace trireme::comm

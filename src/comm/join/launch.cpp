@@ -27,7 +27,7 @@ namespace {
 
 using comm::Fd;
 
-/// Two ends that talk to each other. Writing to one whose other end is closed raises no signal.
+/// A connected pair of sockets. Writing to one whose other end is closed raises no signal.
 struct Line {
   Fd child;
   Fd parent;
@@ -41,7 +41,7 @@ Line make_line() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-/// The line that the parent writes once its store listens.
+/// The line that the parent writes once its store is listening.
 std::string read_line(const Fd& fd) {
   std::string line;
   char letter = 0;
@@ -51,8 +51,8 @@ std::string read_line(const Fd& fd) {
   return line;
 }
 
-/// What a rank writes to its line when its body has returned. Proves that it succeeded where its exit
-/// status is lost: SIGCHLD may be ignored, or other code may wait for all children.
+/// What a rank writes to its line when its body has returned. Proves success even if its exit status is lost: SIGCHLD
+/// may be ignored, or other code may wait for all children.
 constexpr char kSucceeded = 'S';
 
 bool has_succeeded(const Fd& line) {
@@ -111,10 +111,10 @@ pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body
   return child;
 }
 
-/// The ranks that were started. Looks only after its own: the program may have other children.
+/// The ranks that were started. Handles only its own children: the program may have others.
 class Children {
  public:
-  /// `line` is the parent's end of the child's line, and outlives this.
+  /// `line` is the parent's end of the child's line, and outlives this object.
   void add(Rank rank, pid_t child, const Fd& line) {
     children_.push_back(
         {rank, child, &line, Fd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)))});
@@ -123,7 +123,7 @@ class Children {
   void kill_all() {
     killed_ = true;
     for (const Child& child : children_) {
-      // By its descriptor: where SIGCHLD is ignored the number may be another process's by now.
+      // By its descriptor: if SIGCHLD is ignored, the PID may already belong to another process.
       if (child.end.valid()) {
         syscall(SYS_pidfd_send_signal, child.end.get(), SIGKILL, nullptr, 0);
       } else {
@@ -132,8 +132,8 @@ class Children {
     }
   }
 
-  /// Waits for all. Once one has failed, or all that are left are stopped, the others get `grace` to
-  /// end by themselves. 0 if all ended well.
+  /// Waits for all. Once one has failed, or all remaining ones are stopped, gives the others `grace` to end by
+  /// themselves. Returns 0 if all succeeded.
   int wait(Seconds grace) {
     constexpr comm::Deadline kNever = comm::Deadline::max();
     comm::Deadline give_up = kNever;
@@ -164,7 +164,7 @@ class Children {
     return std::ranges::all_of(children_, [](const Child& child) { return child.stopped; });
   }
 
-  /// Until one ends; a stop is only seen by looking now and then.
+  /// Waits until one ends; polls from time to time because a stop raises no event.
   void await_change() const {
     constexpr int kLookMilliseconds = 50;
     std::vector<pollfd> ends;

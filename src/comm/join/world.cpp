@@ -55,7 +55,7 @@ std::function<void(void*)> World::releaser() {
 
 namespace {
 
-/// The first error that is a rank's own; else the first that another rank caused.
+/// The first error that originated on a rank; else the first that another rank caused.
 void throw_first(const std::vector<std::exception_ptr>& errors) {
   std::exception_ptr caused;
   for (const std::exception_ptr& error : errors) {

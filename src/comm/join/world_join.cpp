@@ -1,4 +1,4 @@
-// Joining a world that something else started: how the ranks find the store that rank 0 serves.
+// Joining a world that was started externally: how the ranks find the store that rank 0 serves.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -24,14 +24,14 @@ namespace {
 
 using comm::deadline_in;
 
-/// A rank that is about to join, and until when it waits for the others.
+/// A rank that is about to join, and its deadline for the others.
 struct Newcomer {
   const comm::LaunchInfo& launch;
   const WorldOptions& options;
   comm::Deadline deadline = deadline_in(options.join_timeout);
 };
 
-/// What went wrong while looking for rank 0's store: at the deadline, that rank 0 has not joined.
+/// Reports a failure to find rank 0's store: at the deadline, that rank 0 has not joined.
 [[noreturn]] void throw_not_reached(const Newcomer& self, const Error& error) {
   constexpr std::chrono::milliseconds kLastPause(100);  // between two attempts
   if (self.launch.rank == 0 || comm::Clock::now() + kLastPause < self.deadline) {
@@ -63,8 +63,7 @@ std::unique_ptr<comm::TcpStore> enter_store(const Newcomer& self, const comm::Me
   }
 }
 
-/// The last thing a rank does in the store is to count itself out. Rank 0, which serves it, waits for
-/// all others.
+/// The last thing a rank does in the store is to sign off. Rank 0, which serves it, waits for all others.
 void leave_store(const Newcomer& self, comm::Store& store, comm::Deadline deadline) {
   if (store.add("world/done", 1) == self.launch.size) {
     store.set("world/over", "yes");
@@ -74,7 +73,7 @@ void leave_store(const Newcomer& self, comm::Store& store, comm::Deadline deadli
   }
 }
 
-/// How many ranks must learn of a failure: all, or if some did not join in time those that did.
+/// How many ranks must learn of a failure: all, or those that joined in time if some did not.
 std::int64_t ranks_to_hear(const Newcomer& self, comm::Store& store) {
   return comm::passed(self.deadline) ? store.add("world/entered", 0) : self.launch.size;
 }
@@ -90,7 +89,7 @@ void leave_failed_store(const Newcomer& self, comm::Store& store) noexcept {
            store.add("world/done", 0) < ranks_to_hear(self, store)) {
       std::this_thread::sleep_for(kPause);
     }
-  } catch (const std::exception&) {  // what failed before counts
+  } catch (const std::exception&) {  // the earlier failure counts
   }
 }
 
@@ -112,8 +111,8 @@ World meet(const Newcomer& self, const comm::Meeting& meeting) {
   }
 }
 
-/// Another process listens where this rank 0 is to serve the store. Returns if that is not another
-/// rank 0 of the same job.
+/// Another process is listening where this rank 0 is to serve the store. Returns if that is not another rank 0 of the
+/// same job.
 void check_for_other_rank_zero(const Newcomer& self, const comm::Meeting& meeting) {
   const comm::Deadline deadline = std::min(self.deadline, deadline_in({5.0}));
   std::unique_ptr<comm::TcpStore> store;
@@ -125,7 +124,7 @@ void check_for_other_rank_zero(const Newcomer& self, const comm::Meeting& meetin
   comm::report_rank_taken(*store, 0, deadline);
 }
 
-/// Rank 0 begins to serve the store.
+/// Rank 0 starts serving the store.
 std::unique_ptr<comm::TcpStoreServer> serve(const Newcomer& self, const comm::Meeting& meeting) {
   try {
     return std::make_unique<comm::TcpStoreServer>(
@@ -138,7 +137,7 @@ std::unique_ptr<comm::TcpStoreServer> serve(const Newcomer& self, const comm::Me
   }
 }
 
-/// Where all ranks know the store's address.
+/// If all ranks know the store's address.
 World meet_at(const Newcomer& self, const comm::Meeting& meeting) {
   std::unique_ptr<comm::TcpStoreServer> server;
   if (self.launch.serves_store()) {
@@ -157,7 +156,7 @@ std::unique_ptr<comm::MeetingHost> host_meeting(const Newcomer& self,
   }
 }
 
-/// Where rank 0 writes the store's address to a meeting file.
+/// If rank 0 writes the store's address to a meeting file.
 World meet_by_file(const Newcomer& self, const comm::MeetingSearch& search) {
   if (self.launch.serves_store()) {
     const std::unique_ptr<comm::MeetingHost> host =

@@ -1,5 +1,5 @@
-// The loops for x86 with AVX2 and F16C. Compiled with -mavx2 -mf16c: nothing here runs before
-// available_loops has found that the machine has them.
+// The loops for x86 with AVX2 and F16C. Compiled with -mavx2 -mf16c: nothing here runs unless
+// available_loops has found that the machine supports them.
 #include <immintrin.h>
 
 #include "comm/kernels/loop_bodies.h"

@@ -1,5 +1,5 @@
 // The loops for x86 with AVX-512 (F, BW, DQ, VL). Compiled with flags for these: nothing here runs
-// before available_loops has found that the machine has them.
+// unless available_loops has found that the machine supports them.
 #include <immintrin.h>
 
 #include "comm/kernels/loop_bodies.h"
@@ -31,8 +31,8 @@ struct Avx512 {
     __m256i second;
   };
 
-  // With a mask of all lanes: the forms without one make GCC 12 warn wrongly that they use an
-  // uninitialized vector (GCC bug 105593).
+  // With a mask of all lanes: without one, GCC 12 wrongly warns of an uninitialized vector (GCC bug
+  // 105593).
   static constexpr __mmask16 kAllLanes = 0xffff;
 
   static Floats widen(__m256i halves) {

@@ -1,4 +1,4 @@
-// Combine and Stores: what the loops over data are asked to do. Plain data.
+// Combine and Stores: the parameters of the loops over data. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace trireme::comm {
 
-/// Where results go: through the caches, or past them straight to memory. Past is faster for data
-/// larger than the caches, that nobody reads soon.
+/// Where results go: through the caches, or past them straight to memory. Streaming is faster for
+/// data that exceeds the caches and that nobody reads soon.
 enum class Stores : std::uint8_t { Cached, Streaming };
 
-/// What is done to elements.
+/// The operation on elements.
 struct Combine {
   DType dtype = DType::F32;
-  Reduction reduction = Reduction::Sum;  ///< Average adds up, like Sum: see divide_by
+  Reduction reduction = Reduction::Sum;  ///< Average sums, like Sum: see divide_by
   const UserReduction* user = nullptr;   ///< instead of `reduction`
   Order order = Order::Any;
   /// Results are divided by this before they are rounded and stored. For the last step of an
-  /// Average: the number of ranks. At least 1; stays 1 with `user`.
+  /// Average: the number of ranks. At least 1; always 1 with `user`.
   std::int64_t divide_by = 1;
 };
 

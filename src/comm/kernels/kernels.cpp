@@ -10,10 +10,10 @@
 namespace trireme::comm {
 namespace {
 
-/// Below this it is not worth to leave the caches.
+/// Below this size, bypassing the caches does not pay off.
 constexpr std::size_t kLeastStreamed = 4096;
 
-/// What is copied to several places goes piece by piece.
+/// Copies to several destinations proceed in pieces of this size.
 constexpr std::size_t kCopiedPieceBytes = std::size_t{32} << 10;
 
 /// Users' reductions work on strips of this size, which stay in the nearest cache.
@@ -30,7 +30,7 @@ const Loops& fastest_loops() {
   return fastest;
 }
 
-/// `bytes` of every input, from `offset` on, combined by the user's function.
+/// `bytes` of every input, starting at `offset`, combined by the user's function.
 struct UserStrip {
   const Combine& how;
   std::span<const std::byte* const> inputs;
@@ -49,7 +49,7 @@ struct UserStrip {
     }
   }
 
-  /// Up to three are combined in turn by the tree as well. Each level takes a strip of the stack.
+  /// The tree also combines up to three in sequence. Each level takes a strip of the stack.
   void fold_by_tree(std::span<const std::byte* const> some, std::byte* into) const {
     if (some.size() <= 3) {
       fold_in_turn(some, into);
@@ -62,7 +62,7 @@ struct UserStrip {
     apply(second.data(), into);
   }
 
-  /// All inputs, before any target is written: a target may be one of them.
+  /// Reads all inputs before writing any target: a target may be one of them.
   void fold(std::byte* into) const {
     if (how.order == Order::Fixed) {
       fold_by_tree(inputs, into);
@@ -84,7 +84,7 @@ void combine_by_user(const Combine& how, std::span<const std::byte* const> input
   }
 }
 
-/// In pieces that stay in the nearest cache until all targets have them.
+/// In pieces that stay in the L1 cache until all targets have them.
 void copy_to_all(const Loops& loops, const std::byte* from, std::span<std::byte* const> targets,
                  std::size_t bytes, Stores stores) {
   const std::size_t most = targets.size() == 1 ? bytes : kCopiedPieceBytes;

@@ -1,8 +1,8 @@
-// The loops over data: copying and combining, vectorized for the machine at hand. Any thread; no
-// state but the instruction set found at first use.
+// The loops over data: copying and combining, vectorized for the host's instruction set. Any thread; the only state is
+// the instruction set detected on first use.
 //
-// Results are equal to the bit on every instruction set. Every two-operand reduction is commutative
-// to the bit, so two ranks that combine the same two buffers agree whichever they put first:
+// Results are bitwise equal on every instruction set. Every two-operand reduction is bitwise commutative, so two ranks
+// that combine the same two buffers agree whichever comes first:
 // - integers wrap around; Average divides the wrapped sum and rounds towards zero;
 // - f16 and bf16 are combined (and divided) in f32 and rounded once at the end;
 // - Min and Max are IEEE 754-2019 minimum and maximum: a NaN wins, and -0 is less than +0;
@@ -19,7 +19,7 @@
 
 namespace trireme::comm {
 
-/// Copies. The two do not overlap. Streaming stores are fenced before it returns.
+/// Copies. The two must not overlap. Streaming stores are fenced before it returns.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
 
 /// targets[k][i] = inputs[0][i] (+) inputs[1][i] (+) … for every target k and i in [0, count): one
@@ -34,10 +34,10 @@ void combine_many(const Combine& how, std::span<const std::byte* const> inputs,
 /// data[i] = data[i] / ranks, for the end of an Average by messages.
 void divide(DType dtype, std::byte* data, std::int64_t count, std::int64_t ranks);
 
-/// Why this combination cannot be (bitwise reductions of floats), or "".
+/// Why this combination is invalid (bitwise reductions of floats), or "".
 [[nodiscard]] const char* refuse_reduction(DType dtype, Reduction reduction);
 
-/// "avx512", "avx2" or "baseline": what the loops were compiled for here.
+/// "avx512", "avx2" or "baseline": the instruction set in use.
 [[nodiscard]] const char* instruction_set();
 
 }  // namespace trireme::comm

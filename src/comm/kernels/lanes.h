@@ -1,5 +1,5 @@
-// Lanes: the layout of elements of one type in the vectors of one Machine (see loop_bodies.h), and what
-// combines two such vectors. Any thread.
+// Lanes: the layout of elements of one type in the vectors of one Machine (see loop_bodies.h), and the operations that
+// combine two such vectors. Callable from any thread.
 //
 // `Value` is the type that elements are combined as. A raw vector of elements is widened to kParts
 // vectors `Wide`, and narrowed back.
@@ -76,7 +76,7 @@ struct BFloat16Lanes : HalfLanes<M> {
   }
 };
 
-// What combines two vectors.
+// Operations that combine two vectors.
 
 struct AddUp {
   template <class Lanes>
@@ -125,8 +125,8 @@ struct Least {
     const auto y = __builtin_bit_cast(Values<Lanes>, b);
     const Values<Lanes> one = x < y ? x : y;
     if constexpr (Lanes::kFloat) {
-      // The two differ in bits only for zeros of two signs, where "or" makes -0, and with a NaN,
-      // where they are the two operands and "or" leaves a NaN.
+      // The two differ in bits only for zeros of opposite signs, where "or" gives -0, and with a NaN, where they are
+      // the two operands and "or" leaves a NaN.
       const Values<Lanes> other = y < x ? y : x;
       return __builtin_bit_cast(Wide,
                                 __builtin_bit_cast(Raw, one) | __builtin_bit_cast(Raw, other));
@@ -145,7 +145,7 @@ struct Greatest {
     const auto y = __builtin_bit_cast(Values<Lanes>, b);
     const Values<Lanes> one = x > y ? x : y;
     if constexpr (Lanes::kFloat) {
-      // "And" makes +0 of zeros of two signs. All ones, which the comparisons give, are a NaN.
+      // "And" turns zeros of opposite signs into +0. All ones, the result of a true comparison, are a NaN.
       const Values<Lanes> other = y > x ? y : x;
       const auto nan = __builtin_bit_cast(Raw, (x != x) | (y != y));
       return __builtin_bit_cast(

@@ -1,20 +1,19 @@
-// The loops, written once on vectors and compiled for each instruction set. Any thread.
+// The loops, written once on vectors and compiled for each instruction set. Callable from any thread.
 //
-// Data goes by blocks of kVectors vectors. A block of the first input is loaded into registers, the
-// same block of each further input is combined with it, and the result is stored to all targets:
-// every input is read once and nothing else goes through memory. All reads of a block come before
-// its writes, which is why a target may be one of the inputs. What does not fill a block, at either
-// end, goes through a scratch block.
+// Data is processed in blocks of kVectors vectors. A block of the first input is loaded into registers, the same block
+// of each further input is combined with it, and the result is stored to all targets: every input is read once and
+// nothing else goes through memory. All reads of a block come before its writes, which is why a target may be one of
+// the inputs. A partial block at either end goes through a scratch block.
 //
-// A Machine is what an instruction set adds: the size of its vectors, stores past the caches, f16.
+// A Machine is what an instruction set provides: the size of its vectors, stores past the caches, f16.
 //   static constexpr std::size_t kVectorBytes;
 //   using Raw = Vector<std::uint32_t, kVectorBytes>;
 //   static void stream(std::byte* to, Raw value);          // `to` is aligned to kVectorBytes
 //   static void fence();                                   // after the last stream()
 //   static TwoVectors<kVectorBytes> widen_f16(Raw raw);
 //   static Raw narrow_f16(const TwoVectors<kVectorBytes>& wide);
-// Each Machine is local to its source file, and functions are templates on it or always inlined:
-// see CombineWork for why none may be shared. For the same reason there is none of std here.
+// Each Machine is local to its source file, and functions are templates on it or always inlined: see CombineWork for
+// why none may be shared. For the same reason nothing from std is used here.
 #pragma once
 
 #include "comm/kernels/lanes.h"
@@ -57,7 +56,7 @@ struct Block {
   typename Lanes::Wide parts[kParts];
 };
 
-// Blocks go by value: one whose address is taken would live in memory, not in registers.
+// Blocks are passed by value: one whose address is taken would live in memory, not in registers.
 
 template <class Lanes>
 [[gnu::always_inline]] inline Block<Lanes> load_block(const std::byte* from) {
@@ -89,8 +88,8 @@ struct WholeBlocks {
   }
 };
 
-/// The same for less than a block, brought to the length of a block in `scratch`. What is behind it
-/// there is combined too, and not stored.
+/// The same for a partial block, padded to the length of a block in `scratch`. The padding is combined too, but not
+/// stored.
 struct PartBlocks {
   const std::byte* const* inputs;
   std::size_t offset;
@@ -103,7 +102,7 @@ struct PartBlocks {
   }
 };
 
-/// The inputs [first, first + count) one after the other.
+/// The inputs [first, first + count) in sequence.
 template <class Lanes, class Op, class Source>
 [[gnu::always_inline]] inline Block<Lanes> fold_in_turn(const Source& source, std::size_t first,
                                                         std::size_t count) {
@@ -114,7 +113,7 @@ template <class Lanes, class Op, class Source>
   return result;
 }
 
-/// The inputs [first, first + count) by the balanced tree, which is one after the other up to three.
+/// The inputs [first, first + count) by the balanced tree, which is sequential for up to three.
 template <class Lanes, class Op, class Source>
 Block<Lanes> fold_by_tree(const Source& source, std::size_t first, std::size_t count) {
   if (count <= 3) {
@@ -125,8 +124,8 @@ Block<Lanes> fold_by_tree(const Source& source, std::size_t first, std::size_t c
                                 fold_by_tree<Lanes, Op>(source, first + half, count - half));
 }
 
-/// Integers are divided as floats where these are precise enough that the quotient, cut off, is
-/// right: it is at least 1 / divide_by away from the next integer, if not one itself.
+/// Integers are divided as floats where these are precise enough for the truncated quotient to be correct: it is at
+/// least 1 / divide_by away from the next integer, unless it is one.
 template <class Lanes>
 struct QuotientOf {
   using Type = float;
@@ -176,7 +175,7 @@ template <class Lanes>
   }
 }
 
-/// Which operand's payload a NaN keeps is up to the machine and the compiler, so none is kept.
+/// Which operand's payload a NaN keeps depends on the machine and the compiler, so none is kept.
 template <class Lanes>
 [[gnu::always_inline]] inline Block<Lanes> clear_nan_payloads(Block<Lanes> block) {
   if constexpr (Lanes::kFloat) {
@@ -195,7 +194,7 @@ template <class Lanes, class Op, class Source>
 [[gnu::always_inline]] inline Block<Lanes> combine_block(const CombineWork& work,
                                                          const Source& source) {
   Block<Lanes> result;
-  if (work.input_count == 2) {  // common enough to be without a loop
+  if (work.input_count == 2) {  // common enough to avoid the loop
     result = fold_in_turn<Lanes, Op>(source, 0, 2);
   } else if (work.order == Order::Fixed) {
     result = fold_by_tree<Lanes, Op>(source, 0, work.input_count);
@@ -240,8 +239,8 @@ void combine_part(const CombineWork& work, std::size_t offset, std::size_t bytes
   }
 }
 
-/// Long inputs come from memory, and several at a time: the processor itself does not fetch far enough ahead, and begins
-/// anew at every page.
+/// Long inputs stream from memory, several at a time: the hardware prefetcher does not look far enough ahead, and
+/// restarts at every page.
 inline constexpr std::size_t kFetchedAhead = 2048;
 
 template <class Machine>
@@ -260,11 +259,11 @@ void combine_loop(const CombineWork& work) {
   static_assert(kBlockBytes % kCacheLine == 0, "the start of a target is less than a block");
   const std::size_t bytes = work.count * Lanes::kElementBytes;
   const bool streaming = work.stores == Stores::Streaming;
-  // Blocks that begin where the first target has a cache line: there others mostly have one too.
+  // Blocks start at a cache line of the first target; the others are usually aligned alike.
   const std::size_t to_line = bytes_to_line<typename Lanes::Machine>(work.targets[0]);
   std::size_t offset = bytes < 2 * kBlockBytes || to_line % Lanes::kElementBytes != 0 ? 0 : to_line;
   combine_part<Lanes, Op>(work, 0, offset);
-  const CombineWork fixed = work;  // a store might change `work`, for all the compiler knows
+  const CombineWork fixed = work;  // as far as the compiler knows, a store might change `work`
   for (; bytes - offset >= kBlockBytes; offset += kBlockBytes) {
     if (streaming && bytes - offset >= kFetchedAhead + kBlockBytes) {
       fetch_ahead<typename Lanes::Machine>(fixed, offset + kFetchedAhead, kBlockBytes);
@@ -349,7 +348,7 @@ CombineLoop combine_loop_for(DType dtype, Reduction reduction) {
   return nullptr;
 }
 
-/// All of it for one instruction set. The name must live as long as the program.
+/// Everything for one instruction set. The name must have static lifetime.
 template <class Machine>
 constexpr Loops loops_of(const char* name) {
   return {.name = name, .combine = combine_loop_for<Machine>, .stream_copy = stream_copy<Machine>};

@@ -1,5 +1,5 @@
-// The loops of one instruction set, and which sets this machine has. Behind kernels.h; the tests
-// and the benchmark ask for each set by name. Any thread.
+// The loops of one instruction set, and which sets this machine supports. Implementation of
+// kernels.h; the tests and the benchmark select each set by name. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace trireme::comm {
 
-/// combine_many's arguments without types that have inline functions: what is compiled for a newer
-/// instruction set must not emit a copy of a function that the rest of the program uses too, or the
-/// linker may keep that copy for all.
+/// combine_many's arguments without types that have inline functions: code compiled for a newer
+/// instruction set must not emit a copy of a function that the rest of the program also uses, or
+/// the linker may keep that copy for all.
 struct CombineWork {
   const std::byte* const* inputs;
   std::size_t input_count;
@@ -29,7 +29,7 @@ using CombineLoop = void (*)(const CombineWork& work);
 
 struct Loops {
   const char* name;
-  /// The loop for this type and reduction, nullptr if refused.
+  /// The loop for this type and reduction, nullptr if not supported.
   CombineLoop (*combine)(DType dtype, Reduction reduction);
   /// Copies past the caches. Fenced before it returns.
   void (*stream_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
@@ -42,10 +42,10 @@ extern const Loops kAvx512Loops;  ///< only on x86
 /// Those this machine can run, the fastest first, kBaselineLoops last.
 [[nodiscard]] std::span<const Loops* const> available_loops();
 
-/// nullptr: not on this machine.
+/// nullptr: not supported on this machine.
 [[nodiscard]] const Loops* loops_for(std::string_view name);
 
-/// copy_bytes and combine_many by these loops.
+/// copy_bytes and combine_many using these loops.
 void copy_bytes_with(const Loops& loops, std::byte* to, const std::byte* from, std::size_t bytes,
                      Stores stores);
 void combine_many_with(const Loops& loops, const Combine& how,

@@ -1,5 +1,4 @@
-// The loops for machines that are no x86: vectors of 16 bytes, as the compiler has them, and no
-// stores past the caches.
+// The loops for machines other than x86: 16-byte compiler vectors, no streaming stores.
 #include <array>
 
 #include "comm/kernels/loop_bodies.h"

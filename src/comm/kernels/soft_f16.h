@@ -1,5 +1,6 @@
-// f16 to and from f32 by integer arithmetic, many at once, for machines without instructions for
-// it. Same bits as to_f32 and to_f16 (tensor.h), except that a NaN has no payload. Any thread.
+// f16 to and from f32 by integer arithmetic, several at once, for machines without instructions for
+// it. Same bits as to_f32 and to_f16 (tensor.h), except that a NaN has no payload. Callable from
+// any thread.
 #pragma once
 
 #include "comm/kernels/vectors.h"
@@ -17,7 +18,7 @@ Vector<float, kBytes> soft_f16_to_f32(Vector<std::int32_t, kBytes> bits) {
   // A subnormal counts units of 2^-24.
   const Ints subnormal =
       __builtin_bit_cast(Ints, __builtin_convertvector(magnitude, Floats) * 0x1p-24F);
-  // From exponent 31 to 255 is as far again as the rebias of the others.
+  // The distance from exponent 31 to 255 is a second rebias.
   Ints value = magnitude >= 0x7c00 ? normal + kRebias : normal;
   value = magnitude < 0x0400 ? subnormal : value;
   const Ints sign = (bits & 0x8000) << 16;
@@ -30,15 +31,15 @@ Vector<std::int32_t, kBytes> soft_f32_to_f16(Vector<float, kBytes> value) {
   using Ints = Vector<std::int32_t, kBytes>;
   using Floats = Vector<float, kBytes>;
   constexpr std::int32_t kSmallestNormal = 0x38800000;  // 2^-14
-  constexpr std::int32_t kTooLarge = 0x47800000;        // 2^16: before this, rounding is right
+  constexpr std::int32_t kTooLarge = 0x47800000;        // 2^16: below this, rounding is correct
   constexpr std::int32_t kF32Infinity = 0x7f800000;
   constexpr std::int32_t kHalf = 0x3f000000;  // 0.5
   constexpr std::int32_t kRebias = (127 - 15) << 23;
   const auto bits = __builtin_bit_cast(Ints, value);
   const Ints magnitude = bits & 0x7fffffff;
-  // A carry out of the fraction rightly lands in the exponent, up to and including infinity.
+  // A carry out of the fraction correctly lands in the exponent, up to and including infinity.
   const Ints normal = (magnitude - kRebias + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
-  // 0.5 has units of 2^-24, as subnormals have: the addition rounds to them.
+  // 0.5 has units of 2^-24, like subnormals: the addition rounds to them.
   const Floats shifted = __builtin_bit_cast(Floats, magnitude) + 0.5F;
   const Ints subnormal = __builtin_bit_cast(Ints, shifted) - kHalf;
   Ints result = magnitude < kSmallestNormal ? subnormal : normal;

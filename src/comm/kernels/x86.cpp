@@ -8,7 +8,7 @@
 namespace trireme::comm {
 namespace {
 
-/// clang's __builtin_cpu_supports does not know it.
+/// clang's __builtin_cpu_supports does not support it.
 bool has_f16c() {
   unsigned a = 0;
   unsigned b = 0;
@@ -19,7 +19,7 @@ bool has_f16c() {
 
 std::vector<const Loops*> find_loops() {
   std::vector<const Loops*> found;
-  // The compiler's runtime also asks whether the operating system saves the wide registers.
+  // The compiler's runtime also checks whether the operating system saves the wide registers.
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {

@@ -1,5 +1,5 @@
-// Admission: how many connections a listener holds that have not shown the job's secret yet, and for
-// how long. So somebody who only connects cannot take all descriptors of the process. Any thread.
+// Admission: how many unauthenticated connections a listener holds, and for how long, so that a stranger who only
+// connects cannot exhaust the process's descriptors. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace trireme::comm {
 
-/// Connections that a listener holds before they have authenticated: an eighth of what the process may
-/// open (`ulimit -n`), 8 to 1024. Those above it wait in the system's queue.
+/// Unauthenticated connections that a listener holds: an eighth of what the process may open (`ulimit -n`), 8 to 1024.
+/// Further ones wait in the kernel's backlog.
 [[nodiscard]] std::size_t most_unauthenticated();
 
-/// With that many, the oldest is dropped for the next, but not before this age: a peer that is merely
-/// slow gets the time to finish.
+/// At that limit, the oldest is dropped for the next, but not before this age, so that a merely slow peer has time to
+/// finish.
 inline constexpr Seconds kLeastHandshakeTime{0.1};
 
-/// How long a peer may take to authenticate where there is room.
+/// How long a peer may take to authenticate below that limit.
 inline constexpr Seconds kMostHandshakeTime{5.0};
 
 }  // namespace trireme::comm

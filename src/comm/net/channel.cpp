@@ -64,8 +64,8 @@ bool Channel::advance() {
   return true;
 }
 
-/// False if some of what the handshake says has to wait. What cannot be sent because the other side
-/// has closed counts as sent: reading will show it.
+/// False if some of the handshake's output has to wait. Output that cannot be sent because the
+/// other side has closed counts as sent: reading will detect it.
 bool Channel::flush_handshake() {
   writer_waits_to_write_ = false;
   while (!handshake_->to_send().empty()) {

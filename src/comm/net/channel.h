@@ -1,6 +1,5 @@
-// Channel: a connection on which each side has shown that it knows the job's secret, encrypted or
-// not. Never blocks, so it can live in an event loop; functions for those who wait are below. One
-// thread at a time.
+// Channel: a connection on which each side has proved that it knows the job's secret, encrypted or not. Never blocks,
+// so it works in an event loop; blocking helpers are below. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -15,14 +14,13 @@
 
 namespace trireme::comm {
 
-/// The other side belongs to the job, but is set otherwise than this one. No later attempt will do.
+/// The other side belongs to the job, but is configured differently. Retrying does not help.
 class Disagreement : public Error {
  public:
   explicit Disagreement(const std::string& what) : Error(ErrorKind::Peer, what) {}
 };
 
-/// The other side closed the connection before the handshake was over. It may have been short of
-/// descriptors; another attempt may do.
+/// The other side closed the connection during the handshake. It may have run out of descriptors; a retry may succeed.
 class ClosedInHandshake : public Error {
  public:
   explicit ClosedInHandshake(const std::string& what) : Error(ErrorKind::Peer, what) {}
@@ -30,7 +28,7 @@ class ClosedInHandshake : public Error {
 
 class Channel {
  public:
-  /// On a connected socket. `options.peer` may be empty: it is then asked of the socket.
+  /// On a connected socket. `options.peer` may be empty: it is then queried from the socket.
   Channel(Fd socket, HandshakeOptions options);
   /// Tells the other side that no more follows, without waiting.
   ~Channel();
@@ -39,33 +37,31 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Goes on with the handshake as far as possible without waiting; true once it is done. Throws
-  /// Error(Peer) with the reason if either side refuses, Disagreement if only one of the two encrypts,
-  /// ClosedInHandshake if the other closes; a refusal has then been sent and the socket is closed.
-  /// Reads at most 122 bytes, whatever the other side sends.
+  /// Continues the handshake as far as possible without waiting; true once it is done. Throws Error(Peer) with the
+  /// reason if either side refuses, Disagreement if only one of the two encrypts, ClosedInHandshake if the other
+  /// closes; a refusal has then been sent and the socket is closed. Reads at most 122 bytes, whatever the other side
+  /// sends.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool is_open() const noexcept { return !handshake_; }
 
-  /// Each requires is_open(). After a write that has to wait, the next one begins with the same
-  /// bytes (there may be more of them).
+  /// Each requires is_open(). After a write that has to wait, the next one must start with the same bytes (there may be
+  /// more of them).
   [[nodiscard]] Transfer read(std::span<std::byte> into);
   [[nodiscard]] Transfer write(std::span<const std::byte> data);
 
-  /// Whether the last call waits until the socket can be written to. That it can be read from is
-  /// always worth knowing.
+  /// Whether the last call waits for the socket to become writable. Always wait for it to become readable.
   [[nodiscard]] bool wants_write() const noexcept;
 
-  /// Whether bytes have arrived that were neither read nor can be waited for: read() them first.
+  /// Whether received bytes are buffered here, where polling the socket does not show them: read() them first.
   [[nodiscard]] bool has_buffered() const noexcept { return tls_ && tls_->has_buffered(); }
 
-  /// Ends the connection so that what was written last still arrives, if that needs no waiting.
-  /// Unlike the destructor, it ends it for a forked process that has it too.
+  /// Closes the connection such that the last bytes written still arrive, if that needs no waiting. Unlike the
+  /// destructor, also closes it for a forked process that inherited it.
   void close() noexcept;
 
   [[nodiscard]] const Fd& socket() const noexcept { return socket_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
-  /// Takes the socket out of an open channel without TLS, for those who read and write it
-  /// themselves.
+  /// Takes the socket out of an open channel without TLS, for callers that read and write it directly.
   [[nodiscard]] Fd release() &&;
 
  private:
@@ -82,14 +78,14 @@ class Channel {
 
 /// Waits until the handshake is done. Throws Error(Peer) at the deadline, or as advance() does.
 void open(Channel& channel, Deadline deadline);
-/// Connects and opens; tries again if the server closes in the handshake, as one does that is short of
-/// descriptors. Throws as connect_to() and advance(), or Error(Peer) at the deadline.
+/// Connects and opens; retries if the server closes during the handshake, as one that runs out of descriptors does.
+/// Throws as connect_to() and advance(), or Error(Peer) at the deadline.
 [[nodiscard]] Channel connect_channel(const Address& address, const HandshakeOptions& options,
                                       Deadline deadline);
 /// Waits until all is sent. Throws Error(System) at the deadline or if the other side has closed.
 void send_all(Channel& channel, std::span<const std::byte> data, Deadline deadline);
-/// Waits until at least a byte has arrived; how many, 0 at the deadline. Throws Error(System) if the
-/// other side has closed.
+/// Waits until at least a byte has arrived; returns how many, 0 at the deadline. Throws Error(System) if the other side
+/// has closed.
 [[nodiscard]] std::size_t receive_some(Channel& channel, std::span<std::byte> into,
                                        Deadline deadline);
 

@@ -1,4 +1,4 @@
-// Deadlines: every wait of this folder ends at one. Any thread.
+// Deadlines: every wait in this folder ends at one. Callable from any thread.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace trireme::comm {
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
-/// As the clock counts it.
+/// In units of the clock.
 [[nodiscard]] inline Clock::duration duration(Seconds seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds.count));
 }
 
-/// That long from now; a century at most, so that "for ever" may be written as infinity.
+/// That long from now; a century at most, so that infinity means "forever".
 [[nodiscard]] inline Deadline deadline_in(Seconds patience) {
   constexpr double kCentury = 3.2e9;
   return Clock::now() + duration({std::clamp(patience.count, 0.0, kCentury)});
@@ -26,7 +26,7 @@ using Deadline = Clock::time_point;
   return Clock::now() >= deadline;
 }
 
-/// For messages: how long ago that was.
+/// For messages: the time elapsed since then.
 [[nodiscard]] inline Seconds since(Clock::time_point begin) {
   return {std::chrono::duration<double>(Clock::now() - begin).count()};
 }

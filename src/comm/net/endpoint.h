@@ -1,4 +1,4 @@
-// Endpoints: where a socket is bound or connected to, in the form of the socket API. Any thread.
+// Endpoints: the addresses of sockets, as the socket API represents them. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Endpoint {
   socklen_t length = sizeof(sockaddr_storage);
 
   [[nodiscard]] const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&storage);  // what the socket API is made of
+    return reinterpret_cast<const sockaddr*>(&storage);  // required by the socket API
   }
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
@@ -27,7 +27,7 @@ struct Resolved {
   std::vector<Endpoint> endpoints;
   std::string problem;  ///< why there are none
 };
-/// What the address stands for, by the system's resolver.
+/// The endpoints that the system's resolver returns for the address.
 [[nodiscard]] Resolved resolve(const Address& address);
 
 }  // namespace trireme::comm

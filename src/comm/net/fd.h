@@ -1,5 +1,5 @@
-// File descriptors that close themselves, and the text of the system's errors. An Fd belongs to
-// one thread at a time; the functions may be called from any.
+// File descriptors that close themselves, and the text of system errors. An Fd belongs to one
+// thread at a time; the functions may be called from any.
 #pragma once
 
 #include <string>

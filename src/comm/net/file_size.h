@@ -1,5 +1,5 @@
-// File size limits: growing a file past `ulimit -f` (RLIMIT_FSIZE) is an error here, not the signal
-// that ends the process. Any thread.
+// File size limits: growing a file past `ulimit -f` (RLIMIT_FSIZE) is an error here, not a signal that kills the
+// process. Callable from any thread.
 #pragma once
 
 #include <csignal>
@@ -7,8 +7,8 @@
 
 namespace trireme::comm {
 
-/// While it lives, a call of this thread that would make a file too large fails with EFBIG and raises
-/// no SIGXFSZ, whatever the program does with that signal.
+/// While it lives, a system call by this thread that would exceed the limit fails with EFBIG and raises no SIGXFSZ,
+/// however the program handles that signal.
 class FileSizeGuard {
  public:
   FileSizeGuard() noexcept;
@@ -21,7 +21,7 @@ class FileSizeGuard {
   bool was_pending_ = false;
 };
 
-/// As throw_system(), but EFBIG names the limit and how to raise it.
+/// Like throw_system(), but EFBIG names the limit and how to raise it.
 [[noreturn]] void throw_file_system(std::string_view what, int number);
 
 }  // namespace trireme::comm

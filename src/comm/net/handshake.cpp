@@ -92,7 +92,7 @@ void Handshake::take(std::span<const std::byte> bytes) {
   }
 }
 
-/// Looks at as much as there is, so that a stranger is refused at its first wrong byte.
+/// Checks as much as has arrived, so that a stranger is refused at the first wrong byte.
 void Handshake::check_magic() {
   const std::size_t known = std::min(in_filled_, kMagic.size());
   if (std::memcmp(in_.data(), kMagic.data(), known) != 0) {
@@ -159,7 +159,7 @@ void Handshake::read_hello_rest() {
   say_head(own_code());
   say(proof_of(Side::Client));
   if (!wants_what_the_other_wants()) {
-    return find_disagreement();  // as the server does, when it has the proof
+    return find_disagreement();  // as the server does once it has the proof
   }
   after_head_ = Part::Welcome;
   expect(Part::Head, kHead);

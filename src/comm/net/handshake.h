@@ -1,18 +1,17 @@
-// The handshake: what two processes say to one another before anything else, so that each knows
-// that the other is Trireme, of the same version, and has the secret of the job. Pure: bytes in,
-// bytes out, no socket (channel.h has that). One thread at a time.
+// The handshake: what two processes exchange before anything else, so that each knows that the other is Trireme, of the
+// same version, and has the secret of the job. Pure: bytes in, bytes out, no socket (channel.h has that). One thread at
+// a time.
 //
 //   client → server   head, nonce                                     45 bytes
 //   server → client   head, nonce, HMAC(secret, "server" C S)         77 bytes
 //   client → server   head, HMAC(secret, "client" C S server's HMAC)  45 bytes
 //   server → client   head (welcome)                                  13 bytes
 //
-// head = "TRIREME\0", version (u32, little endian), code (u8); nonce = 32 random bytes; C and S are
-// the head and nonce of client and server. The code is the purpose of the connection, or why it is
-// refused; a refusal may stand in place of any later message and is the last. Both nonces are in
-// both HMACs, so nothing that was recorded can be played again; the labels keep one side's proof
-// from being the other's. The server proves itself first: a client reveals nothing to a stranger.
-// That one side wants TLS and the other does not is said after the proofs, so that both may believe it.
+// head = "TRIREME\0", version (u32, little endian), code (u8); nonce = 32 random bytes; C and S are the head and nonce
+// of client and server. The code is the purpose of the connection, or why it is refused; a refusal may replace any
+// later message and is the last. Both nonces are in both HMACs, so recorded messages cannot be replayed; the labels
+// keep one side from reflecting the other's proof. The server proves itself first: a client reveals nothing to a
+// stranger. A mismatch in the use of TLS is reported only after the proofs, so that both sides can trust the report.
 #pragma once
 
 #include <array>
@@ -33,7 +32,7 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 /// What a connection is for. Each server serves one.
 enum class Purpose : std::uint8_t { Store = 1, Data = 2 };
 enum class Side : std::uint8_t { Client, Server };
-/// What follows the handshake: plain bytes, or TLS 1.3 with a key made from the secret.
+/// What follows the handshake: plain bytes, or TLS 1.3 with a key derived from the secret.
 enum class Encryption : std::uint8_t { None, Tls };
 
 struct HandshakeOptions {
@@ -58,8 +57,7 @@ class Handshake {
   explicit Handshake(HandshakeOptions options);
 
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// How many bytes may be fed, at most 64; 0 once it is over. Never asks for bytes of what follows
-  /// the handshake.
+  /// How many bytes may be fed, at most 64; 0 once it is over. Never requests bytes beyond the handshake.
   [[nodiscard]] std::size_t wanted() const noexcept;
   /// Requires at most wanted() bytes.
   void take(std::span<const std::byte> bytes);
@@ -68,13 +66,13 @@ class Handshake {
   [[nodiscard]] std::span<const std::byte> to_send() const noexcept;
   void sent(std::size_t bytes);
 
-  /// Once Refused: why, on one line with the peer's name and the fix.
+  /// Once Refused: why, in one line with the peer's name and the fix.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
-  /// Once Refused: whether the other side has the secret, so belongs to the job, and is set otherwise.
+  /// Once Refused: whether the other side has the secret, so belongs to the job, but is configured differently.
   [[nodiscard]] bool disagrees() const noexcept { return disagrees_; }
-  /// How many bytes have been taken in all.
+  /// The total number of bytes taken.
   [[nodiscard]] std::size_t taken() const noexcept { return taken_; }
-  /// Once Done: a key that only this connection has.
+  /// Once Done: a key unique to this connection.
   [[nodiscard]] Digest session_key() const;
   [[nodiscard]] const HandshakeOptions& options() const noexcept { return options_; }
 
@@ -83,7 +81,7 @@ class Handshake {
   static constexpr std::size_t kHello = kHead + 32;
   using Hello = std::array<std::byte, kHello>;
 
-  /// What the bytes that come next are.
+  /// What the next bytes are.
   enum class Part : std::uint8_t { Head, HelloRest, Proof, Welcome };
   enum class Reason : std::uint8_t;
 
@@ -106,7 +104,7 @@ class Handshake {
   State state_ = State::Going;
   Part part_ = Part::Head;
   Part after_head_ = Part::HelloRest;
-  std::array<std::byte, 64> in_{};  ///< the part that is being received
+  std::array<std::byte, 64> in_{};  ///< the part being received
   std::size_t in_filled_ = 0;
   std::size_t in_expected_ = kHead;
   std::size_t taken_ = 0;

@@ -1,5 +1,5 @@
-// The secret of a job: who has it belongs to the job. Also the two pieces of cryptography that the
-// handshake is made of. Any thread; an object like any value.
+// The secret of a job: a process that has it belongs to the job. Also the two cryptographic
+// primitives of the handshake. Any thread; an object like any value.
 #pragma once
 
 #include <array>
@@ -13,22 +13,22 @@ namespace trireme::comm {
 
 using Digest = std::array<std::byte, 32>;
 
-/// 32 bytes that are overwritten when the object ends. Never part of a message.
+/// 32 bytes that are wiped on destruction. Never part of a message.
 class Secret {
  public:
-  /// From the system's random numbers. Throws Error(System) if there are none.
+  /// From the system's random number generator. Throws Error(System) if it fails.
   [[nodiscard]] static Secret random();
-  /// From 64 hexadecimal digits, as hex() gives. Throws Error(Usage), which does not repeat them.
+  /// From 64 hexadecimal digits, as hex() returns. Throws Error(Usage), which does not repeat them.
   [[nodiscard]] static Secret from_hex(std::string_view hex);
-  /// From a sentence that people agreed on; at least 16 bytes, since who listens to the network can
-  /// try short ones at leisure. The same text gives the same secret. Throws Error(Usage).
+  /// From a passphrase; at least 16 bytes, because an eavesdropper can brute-force short ones
+  /// offline. The same text gives the same secret. Throws Error(Usage).
   [[nodiscard]] static Secret from_text(std::string_view text);
 
   ~Secret();
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;
 
-  /// The caller looks after the text: it does not wipe itself.
+  /// The caller must wipe the text.
   [[nodiscard]] std::string hex() const;
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
@@ -37,12 +37,12 @@ class Secret {
   Digest bytes_{};
 };
 
-/// HMAC-SHA-256 of the parts one after the other. Each part's length must follow from what is
-/// known, so that no two lists of parts give the same bytes.
+/// HMAC-SHA-256 of the concatenated parts. The length of each part must be known from context, so
+/// that no two lists of parts give the same bytes.
 [[nodiscard]] Digest hmac_sha256(std::span<const std::byte> key,
                                  std::initializer_list<std::span<const std::byte>> parts);
 
-/// Whether two digests are equal, in a time that does not depend on where they differ.
+/// Whether two digests are equal, in constant time.
 [[nodiscard]] bool same(const Digest& a, const Digest& b);
 
 /// Overwrites with random bytes from the system. Throws Error(System).

@@ -46,7 +46,7 @@ Endpoint name_of(const Fd& socket, int (*ask)(int, sockaddr*, socklen_t*)) {
   return endpoint;
 }
 
-/// Connecting over and over to a free port of this host can, by chance, connect a socket to itself.
+/// Connecting repeatedly to a free port of this host can, by chance, connect a socket to itself.
 bool is_connected_to_itself(const Fd& socket) {
   return to_address(name_of(socket, getsockname)) == to_address(name_of(socket, getpeername));
 }
@@ -84,7 +84,7 @@ bool may_come_up(int error) {
          error == EHOSTDOWN || error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
-/// One attempt at each of the addresses; each gets its share of the time that is left.
+/// One attempt at each of the addresses; each gets its share of the remaining time.
 std::pair<Fd, int> try_each(const std::vector<Endpoint>& endpoints, Deadline deadline) {
   int last_error = 0;
   auto untried = static_cast<std::int64_t>(endpoints.size());
@@ -94,7 +94,7 @@ std::pair<Fd, int> try_each(const std::vector<Endpoint>& endpoints, Deadline dea
     if (error == 0 || !may_come_up(error)) {
       return {std::move(socket), error};
     }
-    // Of several, the refusal says more than "no route".
+    // A refusal is more informative than "no route".
     last_error = last_error == ECONNREFUSED ? last_error : error;
   }
   return {Fd(), last_error};
@@ -149,7 +149,7 @@ std::optional<Fd> accept_now(const Fd& listener) {
   for (;;) {
     Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
-      const int on = 1;  // may fail if the peer has closed already, which reading will show
+      const int on = 1;  // may fail if the peer has already closed, which reading will detect
       setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       return socket;
     }

@@ -16,30 +16,30 @@
 
 namespace trireme::comm {
 
-/// A socket that listens. `address` has the port that it really got.
+/// A listening socket. `address` has the actual port.
 struct Listener {
   Fd socket;
   Address address;
 };
 
-/// Another socket listens at the address.
+/// Another socket is listening at the address.
 class AddressInUse : public Error {
  public:
   explicit AddressInUse(const std::string& what) : Error(ErrorKind::System, what) {}
 };
 
-/// Listens on the first address that the host's name stands for. A port that was in use a moment
-/// ago can be had again, one that is in use cannot: AddressInUse. Throws Error(System).
+/// Listens on the first address that the host name resolves to. A recently used port can be reused; one in use throws
+/// AddressInUse. Throws Error(System).
 [[nodiscard]] Listener listen_on(const Address& address = {});
 
-/// Connects; tries again until the deadline while nobody listens there or the name is unknown, as a
-/// server that is not up yet would show. At least one attempt is made. A name is looked up by the
-/// system's resolver, whose own patience is not cut short. Throws Error(System) with the last reason.
+/// Connects; retries until the deadline while nothing is listening there or the name is unknown, as with a server that
+/// is not up yet. Makes at least one attempt. Name lookups use the system's resolver, whose own timeout the deadline
+/// does not shorten. Throws Error(System) with the last reason.
 [[nodiscard]] Fd connect_to(const Address& address, Deadline deadline);
 
 /// Waits for a connection. Throws Error(System) if none arrived in time.
 [[nodiscard]] Fd accept_one(const Fd& listener, Deadline deadline);
-/// A connection that is waiting, or nothing. Throws Error(System), also if descriptors run out.
+/// A pending connection, or nothing. Throws Error(System), also if descriptors run out.
 [[nodiscard]] std::optional<Fd> accept_now(const Fd& listener);
 
 /// The other end as "127.0.0.1:51234", or "an unknown peer" once the connection is closed.
@@ -52,7 +52,7 @@ enum class Ready : std::uint8_t { Read, Write };
 /// Outcome of one non-blocking attempt.
 struct Transfer {
   enum class Outcome : std::uint8_t {
-    Moved,      ///< `bytes` of them, at least 1 (or 0 if 0 were asked for)
+    Moved,      ///< `bytes` of them, at least 1 (or 0 if 0 were requested)
     WaitRead,   ///< try again when the socket can be read from
     WaitWrite,  ///< try again when the socket can be written to
     Closed,     ///< the other side has closed, orderly or not
@@ -64,13 +64,13 @@ struct Transfer {
 [[nodiscard]] Transfer send_some(const Fd& socket, std::span<const std::byte> data);
 [[nodiscard]] Transfer receive_some(const Fd& socket, std::span<std::byte> into);
 
-/// Moves all the bytes, or throws Error(System) that says how many were moved when the deadline
-/// passed or the other side closed.
+/// Moves all the bytes, or throws Error(System) saying how many were moved when the deadline passed or the other side
+/// closed.
 void send_all(const Fd& socket, std::span<const std::byte> data, Deadline deadline);
 void receive_all(const Fd& socket, std::span<std::byte> into, Deadline deadline);
 
-/// Closes so that what was sent last still arrives: bytes that nobody read would make the system
-/// answer with a reset that overtakes it. Does not block; discards at most 64 KiB.
+/// Closes such that the last bytes sent still arrive: unread received bytes would make the kernel send a reset that
+/// overtakes them. Does not block; discards at most 64 KiB.
 void close_politely(Fd& socket) noexcept;
 
 }  // namespace trireme::comm

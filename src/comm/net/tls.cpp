@@ -33,7 +33,7 @@ std::string openssl_reason() {
   throw Error(ErrorKind::System, fmt::format("OpenSSL: {}: {}", what, openssl_reason()));
 }
 
-/// The session that stands for the key; nullptr if OpenSSL will not make it.
+/// The session that represents the key; nullptr if OpenSSL cannot create it.
 SSL_SESSION* session_of(SSL* ssl) {
   const auto* key = static_cast<const Digest*>(SSL_get_app_data(ssl));
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kAes128GcmSha256.data());
@@ -70,7 +70,8 @@ int find_session(SSL* ssl, const unsigned char* id, std::size_t id_length, SSL_S
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
 Context make_context() {
-  constexpr long kMostCertificateBytes = 4096;  // nobody has one; a stranger could send much
+  constexpr long kMostCertificateBytes = 4096;  // certificates are not used; a stranger could send
+                                                // a large one
   Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
@@ -92,25 +93,25 @@ using BioMethod = std::unique_ptr<BIO_METHOD, void (*)(BIO_METHOD*)>;
 
 struct Tls::State {
   Digest key{};
-  int fd = -1;  ///< of the socket that outlives this
+  int fd = -1;  ///< of the socket, which outlives this object
   std::string peer;
   std::uint64_t records_per_key = 0;
-  std::uint64_t under_this_key = 0;  ///< records that were written with the present key
-  /// Read from the socket, but not by OpenSSL, which would ask the system twice for each record.
+  std::uint64_t under_this_key = 0;  ///< records written with the current key
+  /// Read from the socket, but not yet by OpenSSL, which would make two system calls per record.
   std::vector<std::byte> ahead;
   std::size_t ahead_begin = 0;
   std::size_t ahead_end = 0;
-  /// Encrypted, but not yet sent: several records go to the system at once.
+  /// Encrypted, but not yet sent: several records are sent with one system call.
   std::vector<std::byte> out;
   std::size_t out_sent = 0;
-  std::size_t owed = 0;  ///< bytes of the caller that are in `out` and were not called written
+  std::size_t owed = 0;  ///< bytes of the caller in `out` that were not reported as written
   std::unique_ptr<SSL, void (*)(SSL*)> ssl{nullptr, SSL_free};
 
-  /// Sends `out` as far as possible: Moved if all of it went.
+  /// Sends as much of `out` as possible: Moved if all of it was sent.
   Transfer::Outcome flush();
 
-  // OpenSSL's own socket BIO calls the system for every record, and write() raises SIGPIPE when the
-  // peer has closed. This one collects what is to be sent, and reads ahead.
+  // OpenSSL's own socket BIO makes a system call per record, and its write() raises SIGPIPE when
+  // the peer has closed. This one buffers output and reads ahead.
   static int collect(BIO* bio, const char* data, int length);
   static int receive(BIO* bio, char* into, int length);
   static long control(BIO* bio, int command, long number, void* pointer);
@@ -177,7 +178,7 @@ BioMethod Tls::State::make_bio_method() {
 
 Tls::Tls(const Fd& socket, Side side, const Digest& key, std::uint64_t records_per_key)
     : state_(std::make_unique<State>()) {
-  // The same for all connections, and never changed: OpenSSL has only some hundred kinds of BIO.
+  // Shared by all connections, and never changed: OpenSSL supports only about a hundred BIO types.
   static const Context context = make_context();
   static const BioMethod method = State::make_bio_method();
   state_->key = key;
@@ -212,7 +213,7 @@ Tls::~Tls() {
 
 Transfer Tls::failed(int result, std::string_view what) {
   const int why = SSL_get_error(state_->ssl.get(), result);
-  (void)state_->flush();  // the negotiation, or why it ends
+  (void)state_->flush();  // the negotiation, or why it failed
   switch (why) {
     case SSL_ERROR_WANT_READ:
       return {.outcome = Transfer::Outcome::WaitRead};
@@ -259,7 +260,7 @@ Transfer Tls::write(std::span<const std::byte> data) {
   return state_->owed == 0 ? encrypted : Transfer{.bytes = std::exchange(state_->owed, 0)};
 }
 
-/// Makes records until there are enough to be worth a call of the system.
+/// Produces records until there are enough to justify a system call.
 Transfer Tls::encrypt(std::span<const std::byte> data) {
   SSL* ssl = state_->ssl.get();
   while (!data.empty() && state_->out.size() < kBatch) {

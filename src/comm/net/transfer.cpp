@@ -13,7 +13,7 @@ namespace {
 
 using Outcome = Transfer::Outcome;
 
-/// What a failed send or recv means; nothing if it is to be repeated.
+/// What a failed send or recv means; nothing if it should be retried.
 std::optional<Transfer> failed_transfer(int error, Outcome wait, std::string_view what) {
   switch (error) {
     case EINTR:

@@ -1,4 +1,4 @@
-// OpContext: all that an operation may use of its group and its world.
+// OpContext: what an operation may use of its group and its world.
 #pragma once
 
 #include "comm/op/failure_handler.h"

@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// How many spins between checks that the peers are alive; each checks every peer.
+/// How many spins between liveness checks, each of which checks every peer.
 constexpr int kSpinsPerCheck = 512;
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
@@ -61,7 +61,7 @@ bool Backoff::pause() {
   if (!announced_) {
     token_ = idle_.announce();
     announced_ = true;
-    return false;  // the caller checks once more before the sleep
+    return false;  // the caller checks once more before sleeping
   }
   idle_.sleep(token_, kLongestSleep);
   idle_.withdraw();
@@ -174,7 +174,7 @@ void Engine::finish(Job& job, std::exception_ptr error) {
   unfinished_.fetch_sub(1, std::memory_order_release);
 }
 
-/// Lets a job do what it can. True if it moved; it may be done then.
+/// Advances a job as far as possible. True if it made progress; it may then be done.
 bool Engine::advance(Job& job, bool check) {
   try {
     const Progress progress = job.op->advance();
@@ -193,7 +193,7 @@ bool Engine::advance(Job& job, bool check) {
   }
 }
 
-/// The first job of each line. A job's time begins with its turn.
+/// Advances the first job of each line. A job's time starts when it becomes the first.
 bool Engine::advance_lines(bool check) {
   bool moved = false;
   for (auto it = lines_.begin(); it != lines_.end();) {
@@ -210,7 +210,7 @@ bool Engine::advance_lines(bool check) {
   return moved;
 }
 
-/// Messages: there may be thousands, and most only wait for the mailbox, so they are checked now and then.
+/// Messages: there may be thousands, and most only wait for the mailbox, so they are checked less often.
 bool Engine::advance_messages(bool check) {
   constexpr std::chrono::milliseconds kBetweenChecks{10};
   if (messages_.empty()) {

@@ -1,10 +1,9 @@
-// Engine: what drives operations. A blocking call is driven by the caller's own thread; what was
-// started is driven by the lane, a thread that exists once something has been started.
+// Engine: drives operations. The caller's own thread drives a blocking call; the lane, a thread created by the first
+// start(), drives started operations.
 //
-// Waiting has three stages: spin (a peer on another core answers in a fraction of a microsecond),
-// yield (the peer may need this very core), sleep on the bell (an idle rank costs nothing). Where
-// ranks outnumber cores the first stage is short. Every wait ends: an operation in which nothing moves for longer than
-// the engine's patience expires.
+// Waiting has three stages: spin (a peer on another core answers in a fraction of a microsecond), yield (the peer may
+// need this very core), sleep on the bell (an idle rank costs nothing). If ranks outnumber cores, the first stage is
+// short. Every wait ends: an operation without progress for longer than the engine's patience expires.
 #pragma once
 
 #include <atomic>
@@ -27,7 +26,7 @@
 
 namespace trireme::comm {
 
-/// Something a thread sleeps on while it waits for peers.
+/// What a thread sleeps on while it waits for peers.
 class Idle {
  public:
   Idle() = default;
@@ -37,17 +36,17 @@ class Idle {
   [[nodiscard]] virtual std::uint32_t announce() = 0;
   virtual void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) = 0;
   virtual void withdraw() = 0;
-  /// Wakes all threads of this rank that sleep here.
+  /// Wakes all threads of this rank that sleep on it.
   virtual void wake() = 0;
 };
 
-/// How long each stage of waiting is.
+/// The length of each stage of waiting.
 struct Waiting {
   int spins = 2000;
   int yields = 100;
 };
 
-/// One wait: call pause() each time there was nothing to do, reset() each time there was.
+/// One wait: call pause() whenever there was nothing to do, reset() whenever there was.
 class Backoff {
  public:
   Backoff(Idle& idle, const Waiting& waiting) : idle_(idle), waiting_(waiting) {}
@@ -55,11 +54,11 @@ class Backoff {
   Backoff(const Backoff&) = delete;
   Backoff& operator=(const Backoff&) = delete;
 
-  /// Waits a little, longer each time. True if it is time to check that the peers are alive.
+  /// Waits a little, longer each time. True when it is time to check that the peers are alive.
   [[nodiscard]] bool pause();
   void reset();
-  /// How long it is since this was first asked after the last reset: most waits end before a check, and
-  /// do not need a clock.
+  /// The time since the first call of this function after the last reset: most waits end before a check and do not need
+  /// a clock.
   [[nodiscard]] Seconds stuck();
 
  private:
@@ -68,45 +67,45 @@ class Backoff {
   int count_ = 0;
   bool announced_ = false;
   std::uint32_t token_ = 0;
-  std::chrono::steady_clock::time_point since_{};  ///< the first question; none yet
+  std::chrono::steady_clock::time_point since_{};  ///< the first call; none yet
 };
 
-/// Something that was started: an operation and how it ended.
+/// A started operation and its outcome.
 struct Job {
-  std::shared_ptr<void> keeps;  ///< what the operation refers to
+  std::shared_ptr<void> keeps;  ///< keeps alive what the operation refers to
   std::unique_ptr<Op> op;
-  const void* line = nullptr;  ///< jobs of one line run one after the other; none: at once
-  std::chrono::steady_clock::time_point moved{};  ///< when it last did
+  const void* line = nullptr;  ///< jobs of one line run one after the other; none: immediately
+  std::chrono::steady_clock::time_point moved{};  ///< the time of its last progress
   std::atomic<bool> done{false};
   std::exception_ptr error;  ///< set before done
   std::mutex mutex;
   std::condition_variable changed;
 
   void finish(std::exception_ptr how);
-  /// False if the time was over first.
+  /// False if the time ran out first.
   bool wait(std::chrono::nanoseconds at_most);
 };
 
 struct EngineOptions {
   Waiting waiting{};
   Seconds patience{};              ///< how long an operation may be stuck before it expires
-  std::function<bool()> progress;  ///< moves messages; true if something moved
+  std::function<bool()> progress;  ///< moves messages; true if any moved
 };
 
 class Engine {
  public:
   Engine(Idle& idle, EngineOptions options);
-  /// Ends the lane; jobs that are not done end with an error. Never throws.
+  /// Ends the lane; unfinished jobs end with an error. Never throws.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Drives the operation to its end, on this thread. Throws what it throws. This and the lane are the only places
-  /// that wait for operations.
+  /// Drives the operation to completion on this thread. Throws what it throws. Only this function and the lane wait for
+  /// operations.
   void run(Op& op);
   /// Hands it to the lane.
   void submit(std::shared_ptr<Job> job);
-  /// Whether a job of this line is not done yet.
+  /// Whether a job of this line is unfinished.
   [[nodiscard]] bool is_busy(const void* line) const;
 
  private:
@@ -130,7 +129,7 @@ class Engine {
   std::atomic<std::int64_t> unfinished_{0};
   std::map<const void*, std::int64_t> busy_
       TRIREME_GUARDED_BY(mutex_);  ///< unfinished jobs by line
-  // The lane's own. Of a line only the first job runs; messages all do.
+  // Used only by the lane. Only the first job of a line runs; all messages do.
   std::map<const void*, Line> lines_;
   std::list<std::shared_ptr<Job>> messages_;
   Clock::time_point messages_checked_{};

@@ -1,4 +1,4 @@
-// Membership: who is in a group. Immutable, so any thread may use it.
+// Membership: the members of a group. Immutable, so any thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace trireme::comm {
 /// A member's place in the group is its rank there; each place has a world rank.
 class Membership {
  public:
-  /// `context` tells the group's messages from those of other groups. This rank is a member.
+  /// `context` distinguishes the group's messages from those of other groups. This rank is a
+  /// member.
   Membership(std::uint64_t context, std::vector<Rank> world_ranks, Rank own_world_rank)
       : context_(context),
         world_ranks_(std::move(world_ranks)),

@@ -7,7 +7,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Both sides must mean the same type.
+/// Both sides must use the same type.
 std::uint64_t fingerprint_of(DType dtype) {
   return 0x6D73670000000000 + static_cast<std::uint64_t>(dtype);
 }

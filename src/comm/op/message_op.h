@@ -1,5 +1,5 @@
-// Messages between two ranks, as operations. Making one posts its message, so messages arrive in the order in which
-// their operations were made, whether a caller waits for them or the lane does.
+// Point-to-point messages, as operations. Creating one posts its message, so messages arrive in the order in which
+// their operations were created, whether the caller waits for them or the lane does.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace trireme::comm {
 
 class SendOp : public Op {
  public:
-  /// Posts the message. The context and the data must live until it is done.
-  /// Patient: a long message waits until the receiver asks for it; otherwise it goes out after a while all the same.
+  /// Posts the message. The context and the data must live until it is done. Patient: a long message waits until the
+  /// receiver requests it; otherwise it is sent after a while anyway.
   enum class Patience : std::uint8_t { Patient, Impatient };
   SendOp(const OpContext& context, std::span<const std::byte> data, DType dtype, Rank to,
          std::int32_t tag, Patience patience);
@@ -35,7 +35,7 @@ class SendOp : public Op {
   Rank to_;
   std::int32_t tag_;
   Outgoing message_;
-  std::uint64_t seen_ = 0;  ///< bytes moved when last asked
+  std::uint64_t seen_ = 0;  ///< bytes moved at the last call
 };
 
 class ReceiveOp : public Op {
@@ -59,7 +59,7 @@ class ReceiveOp : public Op {
   std::int32_t tag_;
   std::size_t bytes_;
   Incoming message_;
-  std::uint64_t seen_ = 0;  ///< bytes moved when last asked
+  std::uint64_t seen_ = 0;  ///< bytes moved at the last call
 };
 
 }  // namespace trireme::comm

@@ -1,4 +1,4 @@
-// Messenger: a world's mailbox with the network behind it, and the count of what was sent. Any thread.
+// Messenger: a world's mailbox with its network transport, and counters of the bytes sent. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -13,13 +13,12 @@ namespace trireme::comm {
 
 class Messenger {
  public:
-  /// `network` must be polled for messages to move; nullptr if no peer is behind one. Both must
-  /// outlive this.
+  /// `network` must be polled for messages to move; nullptr if no peer needs one. Both must outlive this object.
   Messenger(Mailbox& mailbox, Transport* network) : mailbox_(mailbox), network_(network) {}
 
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
 
-  /// Moves messages. True if something moved.
+  /// Moves messages. True if any moved.
   bool progress();
 
   void count_sent(Operation operation, std::int64_t bytes) {

@@ -1,6 +1,6 @@
-// Op: something a rank is in the middle of. An operation is a state machine that does a little each time it is asked,
-// so one thread can wait for one of them or keep many moving. Only the Engine waits for operations, and it ends every
-// wait: an operation cannot forget its time limit.
+// Op: an operation in flight. It is a state machine that makes a little progress on each call, so one thread can wait
+// for one operation or drive many. Only the Engine waits for operations, and it bounds every wait: an operation cannot
+// forget its time limit.
 #pragma once
 
 #include "trireme/units.h"
@@ -9,8 +9,8 @@ namespace trireme::comm {
 
 enum class Progress {
   Done,
-  Moved,  ///< something was done; ask again at once
-  Stuck,  ///< nothing can be done until a peer does something
+  Moved,  ///< made progress; call again at once
+  Stuck,  ///< blocked until a peer does something
 };
 
 class Op {
@@ -20,12 +20,12 @@ class Op {
   Op(const Op&) = delete;
   Op& operator=(const Op&) = delete;
 
-  /// Does what can be done now. Never waits. Not called again after Done or a throw.
+  /// Does what is possible now. Never waits. Not called again after Done or a throw.
   [[nodiscard]] virtual Progress advance() = 0;
-  /// Called now and then while stuck, with how long nothing has moved. Throws CommError if what it waits for cannot
-  /// arrive any more.
+  /// Called periodically while stuck, with the time since the last progress. Throws CommError if what it waits for can
+  /// no longer arrive.
   virtual void check(Seconds stuck) = 0;
-  /// Nothing has moved for longer than an operation may wait. Throws CommError that names who is late.
+  /// No progress for longer than an operation may wait. Throws CommError naming the late ranks.
   virtual void expire(Seconds stuck) = 0;
   /// Whether advance() has nothing to do until the mailbox completes the operation's message.
   [[nodiscard]] virtual bool awaits_mailbox() const { return false; }

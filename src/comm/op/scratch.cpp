@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// What is kept between operations; more goes back to the system.
+/// The most memory kept between operations; the rest is returned to the system.
 constexpr std::size_t kMostKept = std::size_t{1} << 30;
 constexpr std::size_t kMostPieces = 32;
-/// A kept piece serves for anything down to this share of it.
+/// A kept piece may serve requests down to this fraction of its size.
 constexpr std::size_t kSlack = 4;
 
 }  // namespace
@@ -50,14 +50,14 @@ ScratchPool::Piece ScratchPool::take(std::size_t bytes) {
     throw std::bad_alloc();
   }
   if (alignment == kHugePage) {
-    (void)madvise(memory, rounded, MADV_HUGEPAGE);  // a wish; without it all works, slower
+    (void)madvise(memory, rounded, MADV_HUGEPAGE);  // only a hint; works without it, but slower
   }
   return {std::unique_ptr<std::byte, Free>(memory), rounded};
 }
 
 void ScratchPool::give_back(Piece piece) {
   MutexLock lock(mutex_);
-  // The oldest go first: a loop's own pieces are always the newest.
+  // Evict the oldest first: a loop's own pieces are always the newest.
   while (!kept_.empty() && (kept_.size() >= kMostPieces || kept_bytes_ + piece.bytes > kMostKept)) {
     kept_bytes_ -= kept_.front().bytes;
     kept_.erase(kept_.begin());

@@ -1,8 +1,7 @@
-// Scratch: memory that an operation needs while it runs, taken from the world's pool.
+// Scratch: temporary memory for an operation, taken from the world's pool.
 //
-// Fresh memory is expensive: the system clears every page at its first touch, which takes longer than to
-// send it. The pool keeps what operations give back, so that a training loop touches fresh pages in its
-// first step only.
+// Fresh memory is expensive: the kernel zeroes every page on first access, which takes longer than sending it. The pool
+// keeps what operations return, so that a training loop touches fresh pages only in its first step.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +37,7 @@ class ScratchPool {
   std::size_t kept_bytes_ TRIREME_GUARDED_BY(mutex_) = 0;
 };
 
-/// What one operation has taken; given back with it.
+/// What one operation has taken; returned on destruction.
 class Scratch {
  public:
   explicit Scratch(ScratchPool& pool) : pool_(pool) {}

@@ -17,7 +17,7 @@ constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 using Names = std::vector<std::string>;
 
-/// The variables of one launcher; of several names the first that is set counts.
+/// The variables of one launcher; if there are several names, the first one set counts.
 struct Source {
   Launcher launcher;
   Names rank;
@@ -27,7 +27,7 @@ struct Source {
   Names job;
 };
 
-/// Innermost first: a later one can have started an earlier one.
+/// Innermost first: a later one may have started an earlier one.
 std::vector<Source> all_sources() {
   return {
       {.launcher = Launcher::Trireme,
@@ -130,7 +130,7 @@ class Finder {
     return std::nullopt;
   }
 
-  /// Error messages of `read` begin with the variable's name.
+  /// Prefixes errors thrown by `read` with the variable's name.
   template <class T, class Read>
   static T in_context(const std::string& name, const Read& read) {
     try {
@@ -177,7 +177,7 @@ class Finder {
                  .size = std::move(count)};
   }
 
-  /// Whether each process of the outer launcher can have started several of the inner one.
+  /// Whether each process of the outer launcher may have started several of the inner one.
   [[nodiscard]] bool can_be_inside(const Found& inner, const Found& outer) const {
     const Launcher in = inner.source.launcher;
     const bool starts_more =
@@ -231,8 +231,8 @@ class Finder {
     if (const auto job = first_of(source.job)) {
       info.job = job->value;
     }
-    // A job of Slurm can have several steps at a time; torchrun's id is "none" unless it is told
-    // one, and only its port is its own.
+    // A Slurm job can have several steps at a time; torchrun's id is "none" unless set by the user,
+    // and only its port is unique.
     const bool is_torchrun = info.launcher == Launcher::Torchrun;
     if (is_torchrun || info.launcher == Launcher::Slurm) {
       if (const auto part = variable(is_torchrun ? "MASTER_PORT" : "SLURM_STEP_ID")) {
@@ -263,8 +263,8 @@ class Finder {
     return Address{.host = first_host(nodes->value), .port = port_of(info.job)};
   }
 
-  /// A port that all ranks of a job come to by themselves, below those that systems give out: 15000
-  /// to 29999. Another job may have it; then listening fails, and TRIREME_STORE avoids it.
+  /// A port that all ranks of a job derive independently, below the ephemeral ports: 15000 to
+  /// 29999. Another job may be using it; then listening fails, and setting TRIREME_STORE avoids it.
   static std::uint16_t port_of(std::string_view job) {
     std::uint32_t hash = 2166136261U;  // FNV-1a
     for (const char c : job) {

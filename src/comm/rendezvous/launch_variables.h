@@ -1,5 +1,5 @@
-// What the program that started this process sets about the job, in environment variables. Pure: the
-// caller gives the lookup, since libraries do not read the environment. Any thread.
+// The environment variables in which launchers describe the job. Pure: the caller provides the lookup, since libraries
+// do not read the environment. Callable from any thread.
 //
 //   launcher   rank, size                                  meeting point
 //   Trireme    TRIREME_RANK, TRIREME_SIZE                  TRIREME_STORE
@@ -9,14 +9,14 @@
 //   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS          SLURM_STEP_NODELIST, if of several nodes
 //              (or SLURM_NTASKS), with SLURM_STEP_ID
 //
-// TRIREME_STORE and TRIREME_SECRET hold whatever launched; then MASTER_ADDR and MASTER_PORT do.
+// TRIREME_STORE and TRIREME_SECRET take precedence whatever the launcher; then MASTER_ADDR and MASTER_PORT.
 //
-// MASTER_PORT + 1: on MASTER_PORT itself torchrun's agent serves a store of its own, or PyTorch will
-// in the very process that uses Trireme. Always the next port, so that no rank has to know which.
+// MASTER_PORT + 1: on MASTER_PORT itself, torchrun's agent serves its own store, or PyTorch will in the very process
+// that uses Trireme. Always the next port, so that ranks need not find out which.
 //
-// Slurm: SLURM_NTASKS and even SLURM_PROCID are also set in the batch script and in the shell of
-// salloc, which are no tasks; SLURM_STEP_ID is set only by srun. SLURM_LAUNCH_NODE_IPADDR is where
-// srun was called, which may be a login node; rank 0 runs on the first node of the step.
+// Slurm: SLURM_NTASKS and even SLURM_PROCID are also set in the batch script and in the shell of salloc, which are not
+// tasks; SLURM_STEP_ID is set only by srun. SLURM_LAUNCH_NODE_IPADDR is where srun was called, which may be a login
+// node; rank 0 runs on the first node of the step.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ struct LaunchInfo {
   /// meeting file (meeting.h).
   std::optional<Address> store;
   std::optional<Secret> secret;
-  /// The same on all ranks, and of no other job on this host now; "" if unknown.
+  /// The same on all ranks, and different from any other current job on this host; "" if unknown.
   std::string job;
-  /// Whether all ranks are on this host, if that is known.
+  /// Whether all ranks are on this host, if known.
   std::optional<bool> one_host;
 
   [[nodiscard]] bool serves_store() const { return rank == 0; }
@@ -56,10 +56,10 @@ struct LaunchInfo {
 /// The value of a variable, or nothing. An empty one counts as not set.
 using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
-/// Throws Error(Usage) that names the variables and their values if a number is none or out of
-/// range, if a rank comes without a size, or if two launchers disagree. They may disagree if one can
-/// have started the other: Slurm's tasks that run mpirun's or torchrun's daemons, or any that run
-/// `trireme launch`; then the outer one has fewer processes, and the inner one counts.
+/// Throws Error(Usage) naming the variables and their values if a number is invalid or out of range, if a rank is set
+/// without a size, or if two launchers disagree. They may disagree if one can have started the other: Slurm's tasks
+/// that run mpirun's or torchrun's daemons, or any that run `trireme launch`; then the outer one has fewer processes,
+/// and the inner one counts.
 [[nodiscard]] LaunchInfo find_launch(const Lookup& lookup);
 
 /// "node01" of "node[01-04,07],login". For the tests.

@@ -26,7 +26,7 @@ constexpr std::string_view kTitle = "trireme meeting 1";
 constexpr std::size_t kLongestFile = 1024;
 constexpr std::size_t kLongestName = 100;
 
-/// What is wrong with the file now, but may be better soon.
+/// A problem with the file that may resolve itself soon.
 using NotYet = std::string;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
@@ -38,7 +38,7 @@ bool is_plain(char c) {
          c == '_' || c == '.';
 }
 
-/// The job's id as a part of a file name; no two ids give the same.
+/// The job's id encoded for a file name; injective.
 std::string file_part(const std::string& job) {
   std::string out;
   for (const char c : job) {
@@ -50,7 +50,7 @@ std::string file_part(const std::string& job) {
   return fmt::format("%{}", to_hex(hmac_sha256(bytes_of("meeting"), {bytes_of(job)})));
 }
 
-/// In a directory where others can rename our files, nothing in it can be trusted.
+/// In a directory where others can rename our files, nothing can be trusted.
 void check_directory(const std::string& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) {
@@ -67,7 +67,7 @@ void check_directory(const std::string& directory) {
   }
 }
 
-/// The file if there is one; it is then this user's alone.
+/// Opens the file if it exists; it then belongs to this user alone.
 Fd open_own_file(const std::string& path) {
   Fd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {
@@ -91,7 +91,7 @@ Fd open_own_file(const std::string& path) {
   return file;
 }
 
-/// Whether the process that made the file is alive: it holds a lock.
+/// Whether the process that created the file is alive: it holds a lock.
 bool is_held(const Fd& file) {
   if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
     ::flock(file.get(), LOCK_UN);
@@ -144,7 +144,7 @@ void write_text(const Fd& file, std::string_view text, const std::string& path) 
   }
 }
 
-/// Keeps two processes of this user from taking the same place at the same moment; until the
+/// Keeps two processes of this user from claiming the same place at the same moment, until the
 /// descriptor is closed.
 Fd lock_directory(const std::string& directory) {
   const Deadline deadline = deadline_in({5.0});
@@ -161,7 +161,7 @@ Fd lock_directory(const std::string& directory) {
   return locked;
 }
 
-/// Makes the file under another name, locks it, and gives it its name when it is whole.
+/// Creates the file under a temporary name, locks it, and renames it once it is complete.
 Fd publish(const std::string& path, const std::string& text) {
   std::array<std::byte, 8> random{};
   fill_random(random);
@@ -230,7 +230,7 @@ MeetingHost::~MeetingHost() {
 
 namespace {
 
-/// The meeting of a live rank 0 in one of the directories, or what is wrong with the last of them.
+/// The meeting of a live rank 0 in one of the directories, or the problem with the last of them.
 std::variant<Meeting, NotYet> try_directories(const std::vector<std::string>& directories,
                                               const std::string& job) {
   std::variant<Meeting, NotYet> found = "it is not there";
@@ -246,7 +246,7 @@ std::variant<Meeting, NotYet> try_directories(const std::vector<std::string>& di
 
 using FindDirectories = std::function<std::vector<std::string>()>;
 
-/// `first` is the place for messages.
+/// `first` is the place named in messages.
 Meeting await_meeting_in(const FindDirectories& find, const MeetingPlace& first,
                          Deadline deadline) {
   constexpr std::chrono::milliseconds kLongestPause(20);

@@ -2,11 +2,10 @@
 // 0 serves the store on loopback and writes its address and a fresh secret to a file that only this
 // user can read; the others wait for the file. Functions may be called from any thread.
 //
-// The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600, in a folder that only this user can change
-// (meeting_folder.h). It appears whole (written elsewhere, then renamed), and rank 0 holds a lock on it
-// that ends with its process: a file without the lock is left over from a dead job, is not believed
-// and may be replaced. In a directory that others can write to a file or link that somebody else put
-// there is refused.
+// The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600, in a folder that only this user can change (meeting_folder.h).
+// It appears atomically (written elsewhere, then renamed), and rank 0 holds a lock on it that ends with its process: a
+// file without the lock is stale, left over from a dead job; it is ignored and may be replaced. In a directory that
+// others can write to, a file or link created by somebody else is rejected.
 #pragma once
 
 #include <string>
@@ -22,7 +21,7 @@ namespace trireme::comm {
 
 struct MeetingPlace {
   std::string directory;
-  /// The same on all ranks and of no other job of this user now; see LaunchInfo::job. Any bytes.
+  /// The same on all ranks and different from any other current job of this user; see LaunchInfo::job. Any bytes.
   std::string job;
 
   /// "/tmp/trireme-1000/trireme-1000-4711.0.meet".
@@ -35,27 +34,26 @@ struct MeetingSearch {
   std::string job;  ///< as in MeetingPlace
 };
 
-/// What a rank has to know to reach the store.
+/// What a rank needs to reach the store.
 struct Meeting {
   Address store;
   Secret secret;
 };
 
-/// A job id for ranks on one host whose launcher has none: their parent, by its process id.
+/// A job id for ranks on one host whose launcher has none: the process id of their parent.
 [[nodiscard]] std::string job_of_parent();
 
-/// A process that is running has the meeting file: another rank 0 of this job, or another job with the
-/// same id.
+/// A running process holds the meeting file: another rank 0 of this job, or another job with the same id.
 class MeetingTaken : public Error {
  public:
   explicit MeetingTaken(const std::string& what) : Error(ErrorKind::Usage, what) {}
 };
 
-/// Rank 0's side: the store's server and the file, for as long as the object lives.
+/// Rank 0's side: the store's server and the file, for the lifetime of the object.
 class MeetingHost {
  public:
-  /// Throws Error(System) if the file cannot be made, also when somebody else's is in the way, and
-  /// MeetingTaken if a live job has the same id.
+  /// Throws Error(System) if the file cannot be created, also when somebody else's is in the way, and MeetingTaken if a
+  /// live job has the same id.
   explicit MeetingHost(MeetingPlace place, Encryption encryption = Encryption::None);
   /// Removes the file, if it is still this one, and stops the server.
   ~MeetingHost();
@@ -70,7 +68,7 @@ class MeetingHost {
   Secret secret_ = Secret::random();
   TcpStoreServer server_;
   Meeting meeting_;
-  Fd file_;  ///< open for its lock
+  Fd file_;  ///< kept open for its lock
 };
 
 /// The other ranks' side: waits for the file of a live rank 0. Throws Error(System) at the deadline,

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "" if the path is a directory, no link, that only this user can enter; else what is wrong with it.
+/// "" if the path is a directory, not a link, that only this user can enter; else the problem with it.
 std::string problem_with(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
@@ -40,7 +40,7 @@ std::string trusted_runtime(const MeetingFolderOptions& options) {
   return absolute && problem_with(options.runtime).empty() ? options.runtime : "";
 }
 
-/// The folder at this path, made if there is nothing. "", or what is wrong with it.
+/// The folder at this path, created if missing. Returns "", or the problem with it.
 std::string try_make(const std::string& path) {
   const int failed = ::mkdir(path.c_str(), 0700) == 0 ? 0 : errno;
   struct stat status {};
@@ -48,7 +48,7 @@ std::string try_make(const std::string& path) {
   return failed != 0 && !exists ? error_text(failed) : problem_with(path);
 }
 
-/// Folders of random names that this user made, in the shared directory.
+/// Folders with random names that this user created in the shared directory.
 std::vector<std::string> find_random(const std::string& first) {
   std::vector<std::string> found;
   std::error_code ignored;
@@ -63,7 +63,7 @@ std::vector<std::string> find_random(const std::string& first) {
   return found;
 }
 
-/// One that is left over from an earlier job, or a new one; "" if none can be made.
+/// One left over from an earlier job, or a new one; "" if none can be created.
 std::string take_random(const std::string& first) {
   for (const std::string& old : find_random(first)) {
     return old;

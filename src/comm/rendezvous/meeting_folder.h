@@ -1,12 +1,12 @@
-// Meeting folders: where a user's meeting files (meeting.h) are. Only the user can change what is in
-// one, so nobody else can put a file there first. Any thread.
+// Meeting folders: where a user's meeting files (meeting.h) are. Only the user can modify their contents, so nobody
+// else can plant a file there first. Callable from any thread.
 //
 //   $XDG_RUNTIME_DIR/trireme   if that directory is this user's alone, with mode 0700
 //   /tmp/trireme-UID           else
 //   /tmp/trireme-UID-RANDOM    if somebody else made /tmp/trireme-UID first, or can change it
 //
-// Rank 0 makes the folder. The others look for it: of a random name they know the beginning, and
-// believe only a folder that is this user's alone.
+// Rank 0 creates the folder. The others search for it: they know the prefix of a random name, and trust only a folder
+// that belongs to this user alone.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct MeetingFolderOptions {
   std::string shared = "/tmp";
 };
 
-/// Rank 0's side: makes the folder if need be. Throws Error(System) that names the folder in the way,
-/// its owner and the fix.
+/// Rank 0's side: creates the folder if necessary. Throws Error(System) naming the folder in the way, its owner and the
+/// fix.
 [[nodiscard]] std::string make_meeting_folder(const MeetingFolderOptions& options);
 
-/// The other ranks' side: the folders that there are now, most of the time one.
+/// The other ranks' side: the folders that currently exist, usually one.
 [[nodiscard]] std::vector<std::string> find_meeting_folders(const MeetingFolderOptions& options);
 
 /// Where rank 0 looks first, for messages.

@@ -1,4 +1,4 @@
-// MemoryStore: a Store for ranks that are threads of one process. Any thread.
+// MemoryStore: a Store for ranks that are threads of one process. Callable from any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // What the store holds:
 //   world/claim/R    which process is rank R
-//   world/options    what the rank that joined first was started with
-//   world/problem    why the ranks do not fit together; "" once all have joined and they do
-//   world/remark     a rank number that was used twice, for those who miss another rank
+//   world/options    the options of the rank that joined first
+//   world/problem    why the ranks are incompatible; "" once all have joined and are compatible
+//   world/remark     a duplicate rank number, to help explain a missing rank
 //   world/here/R     1 once rank R has joined
 //   world/here       how many have joined
-//   world/met        the verdict when all have joined: "", or the kind and text of the error for all
+//   world/met        the verdict when all have connected joined: "", or the kind and text of the error for all
 //   world/connected  how many have connected to all others
 //   world/complete   the verdict when all have
 #include "comm/rendezvous/roster.h"
@@ -35,7 +35,7 @@ std::string claim_key(Rank rank) {
   return fmt::format("world/claim/{}", rank);
 }
 
-/// "host node1 pid 123\n" and random digits, which tell threads of one process apart.
+/// "host node1 pid 123\n" and random digits, which distinguish threads of one process.
 std::string make_claim() {
   std::array<std::byte, 16> random{};
   fill_random(random);
@@ -90,7 +90,7 @@ std::string difference(const std::string& own, const std::string& other) {
   return "";
 }
 
-/// "2, 3"; of many the first.
+/// "2, 3"; truncated if there are many.
 std::string list(const std::vector<Rank>& ranks) {
   constexpr std::size_t kMost = 16;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMost));
@@ -128,7 +128,7 @@ void Roster::claim() {
   const std::string holder = store_.insert(claim_key(place_.rank), own);
   if (holder != own) {
     const std::string text = taken_text(place_.rank, holder, own);
-    store_.insert(kRemark, text);  // maybe why another rank is missing
+    store_.insert(kRemark, text);  // a possible reason for another missing rank
     throw RankTaken(text);
   }
 }
@@ -147,7 +147,7 @@ void Roster::record(const WorldOptions& options) {
 void Roster::await_all() {
   store_.add(fmt::format("world/here/{}", place_.rank), 1);
   if (store_.add("world/here", 1) == expected_) {
-    // Whoever found a problem recorded it before it counted itself.
+    // Whoever found a problem recorded it before counting itself.
     store_.insert(kMet, store_.insert(kProblem, ""));
   }
   await_verdict(kMet);
@@ -164,9 +164,9 @@ void Roster::fail(const std::string& why) noexcept {
   try {
     const std::string verdict =
         verdict_text(ErrorKind::Peer, fmt::format("rank {} could not join: {}", place_.rank, why));
-    store_.insert(kMet, verdict);  // nothing happens if there is one
+    store_.insert(kMet, verdict);  // no effect if there already is one
     store_.insert(kComplete, verdict);
-  } catch (const std::exception&) {  // the store has failed; the others notice that themselves
+  } catch (const std::exception&) {  // the store has failed; the others detect that themselves
   }
 }
 

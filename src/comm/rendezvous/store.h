@@ -1,5 +1,5 @@
-// Store: a small table of keys that all ranks of a job see, through which they find one another.
-// Each implementation states which threads may call it.
+// Store: a small key-value table that all ranks of a job see, through which they find one another. Each implementation
+// states which threads may call it.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,19 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// Gives the key that value, and wakes those who wait for the key. Throws Error(Usage) if key or
-  /// value is too long.
+  /// Sets the key's value, and wakes callers that wait for the key. Throws Error(Usage) if key or value is too long.
   virtual void set(const std::string& key, std::string value) = 0;
 
-  /// Sets the key only if it has no value yet, in one atomic step. Returns the value that the key has
-  /// afterwards: `value` if this call set it (or somebody set the same), else the earlier one. Throws
-  /// as set() does.
+  /// Sets the key only if it has no value yet, atomically. Returns the value that the key has afterwards: `value` if
+  /// this call set it (or somebody set the same), else the earlier one. Throws as set() does.
   virtual std::string insert(const std::string& key, std::string value) = 0;
 
   /// The key's value; waits until there is one. Throws Error(Peer) at the deadline.
   [[nodiscard]] virtual std::string get(const std::string& key, Deadline deadline) = 0;
 
-  /// Adds to the key's value, a decimal number, and gives the sum; a key without value counts as 0.
-  /// No two callers see the same step: add("ticket", 1) gives each its own number. Throws
-  /// Error(Usage) if the value is no number or the sum does not fit 64 bits.
+  /// Adds to the key's value, a decimal number, and returns the sum; a key without a value counts as 0. Atomic:
+  /// add("ticket", 1) gives each caller its own number. Throws Error(Usage) if the value is not a number or the sum
+  /// does not fit in 64 bits.
   virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;
 
  protected:

@@ -19,12 +19,12 @@ using Outcome = Transfer::Outcome;
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 constexpr std::size_t kMostRefusals = 64;
-/// A client that has this much to receive is not listened to until it has received it.
+/// The server stops reading from a client with this much unreceived output.
 constexpr std::size_t kMostBacklog = std::size_t{32} << 20;
-/// Chunks that one client may send before the others have their turn.
+/// Chunks that one client may send before the others get their turn.
 constexpr int kTurn = 64;
 
-/// What an epoll event is about.
+/// What an epoll event refers to.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kStop = 1;
 constexpr std::uint64_t kFirstClient = 2;
@@ -77,7 +77,7 @@ void StoreLoop::watch(int operation, const Fd& fd, std::uint64_t about, std::uin
   }
 }
 
-/// When there is something to do even if nothing happens.
+/// The next time at which to act even without events.
 Deadline StoreLoop::next_deadline() const {
   Deadline next = listening_ ? deadline_in({3600.0}) : listen_again_;
   if (!strangers_.empty()) {
@@ -117,11 +117,11 @@ void StoreLoop::accept_clients() {
       }
       add_client(std::move(*socket));
     }
-    // Until the oldest stranger may be dropped; one that finishes before that makes room, too.
+    // Until the oldest unauthenticated client may be dropped; one that finishes earlier frees a place, too.
     waits_for_room_ = true;
     rest_until(oldest_stranger() + duration(kLeastHandshakeTime));
   } catch (const Error& error) {
-    // Descriptors ran out. Whoever holds one without having shown the secret goes first.
+    // Descriptors ran out. Drop unauthenticated clients first.
     note(error.what());
     if (!strangers_.empty()) {
       return drop(strangers_.front(), "was dropped in the handshake, to make room");
@@ -130,7 +130,7 @@ void StoreLoop::accept_clients() {
   }
 }
 
-/// Whether one more stranger may connect; the oldest has to go for it if it has had its time.
+/// Whether one more unauthenticated client may connect; drops the oldest for it if it has had its time.
 bool StoreLoop::has_room() {
   if (strangers_.size() < most_strangers_) {
     return true;
@@ -142,7 +142,7 @@ bool StoreLoop::has_room() {
   return true;
 }
 
-/// The listener rests, or epoll would report it over and over.
+/// The listener is paused, or epoll would report it over and over.
 void StoreLoop::rest_until(Deadline deadline) {
   watch(EPOLL_CTL_MOD, listener_.socket, kListener, 0);
   listening_ = false;
@@ -177,7 +177,7 @@ void StoreLoop::drop_late_clients() {
     listening_ = true;
     waits_for_room_ = false;
   }
-  // In the order of their arrival, which is that of their deadlines.
+  // In the order of arrival, which is that of their deadlines.
   while (!strangers_.empty() && passed(oldest_stranger() + duration(options_.handshake_patience))) {
     drop(strangers_.front(),
          fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
@@ -185,11 +185,11 @@ void StoreLoop::drop_late_clients() {
   }
 }
 
-/// Goes on with a client as far as possible. Whatever is wrong with it ends it alone.
+/// Serves a client as far as possible. A problem with it ends only that client.
 void StoreLoop::serve(std::uint64_t name) {
   const auto at = clients_.find(name);
   if (at == clients_.end()) {
-    return;  // dropped by an event before this one
+    return;  // dropped by an earlier event
   }
   try {
     if (progress(name, at->second)) {
@@ -205,8 +205,8 @@ void StoreLoop::serve(std::uint64_t name) {
   }
 }
 
-/// A rank of the job has other settings and will not join: those who would wait for it learn why. One
-/// that has not asked for anything learns it when it does; it may not be able to read yet.
+/// A rank of the job has other settings and will not join: the waiting ranks learn why. One that has not sent a request
+/// learns it when it does; it may not be able to read yet.
 void StoreLoop::refuse_all(const std::string& why) {
   disagreement_ = why;
   std::vector<std::uint64_t> names;
@@ -244,8 +244,8 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
   return answer_frames(name, client);
 }
 
-/// Answers all requests that are there, unless the client has much to receive. Last it sends, so
-/// the channel knows what it waits for. False if the client has left.
+/// Answers all pending requests, unless the client has much to receive. Sends last, so that the channel knows what it
+/// waits for. False if the client has left.
 bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
   for (;;) {
     bool all = false;
@@ -279,7 +279,7 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
     Client& client = clients_.at(answer.client);
     client.out += answer.frame;
     if (answer.client != asker && client.watched != (EPOLLIN | EPOLLOUT)) {
-      // Not sent from here, in the midst of serving another: epoll will bring it up.
+      // Not sent from here, while serving another client: epoll will report it.
       client.watched = EPOLLIN | EPOLLOUT;
       watch(EPOLL_CTL_MOD, client.channel.socket(), answer.client, client.watched);
     }
@@ -288,7 +288,7 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
 
 void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
   const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
-  // What has arrived and epoll does not see is read when the client may be written to: soon.
+  // Bytes that have arrived but that epoll does not see are read when the client becomes writable: soon.
   const bool soon = client.channel.wants_write() || (in != 0 && client.channel.has_buffered());
   const std::uint32_t out = soon ? EPOLLOUT : 0U;
   if (client.watched != (in | out)) {
@@ -310,7 +310,7 @@ bool StoreLoop::Client::flush() {
   return true;
 }
 
-/// What has been answered gets out, as far as that needs no waiting: it may be why the job ends.
+/// Sends pending answers, as far as possible without waiting: they may explain why the job ends.
 void StoreLoop::flush_all() noexcept {
   for (auto& [name, client] : clients_) {
     try {
@@ -334,11 +334,11 @@ void StoreLoop::refuse(std::uint64_t name, Client& client, const std::string& wh
     try {
       client.out += encode(0, Reply::Status::Refused, why);
       (void)client.flush();
-    } catch (const std::exception&) {  // it is not worth a second error
+    } catch (const std::exception&) {  // not worth a second error
     }
     client.channel.close();
   } else {
-    note(why);  // the handshake's errors have the name in them
+    note(why);  // the handshake's errors already contain the name
   }
   forget(name);
 }

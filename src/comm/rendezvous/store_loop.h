@@ -1,5 +1,5 @@
-// StoreLoop: the event loop behind TcpStoreServer. One thread and epoll; no client can make it wait.
-// run() belongs to one thread; stop(), address() and refusals() may be called from any.
+// StoreLoop: the event loop of TcpStoreServer. One thread and epoll; no client can block it. run() belongs to one
+// thread; stop(), address() and refusals() may be called from any.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace trireme::comm {
 
-/// Each connection is a Channel, a FrameReader for what arrives and a text of what is still to be
-/// sent. StoreService decides what to answer.
+/// Each connection has a Channel, a FrameReader for input and a buffer of pending output. StoreService decides what to
+/// answer.
 class StoreLoop {
  public:
-  /// Listens when it returns. Throws Error(System).
+  /// Is listening when it returns. Throws Error(System).
   explicit StoreLoop(const TcpStoreServerOptions& options);
 
   /// Serves until stop(); then closes everything.
@@ -52,7 +52,7 @@ class StoreLoop {
 
   void accept_clients();
   [[nodiscard]] bool has_room();
-  /// When the oldest client connected that is still in the handshake. There is one.
+  /// When the oldest client still in the handshake connected. Requires that there is one.
   [[nodiscard]] Clock::time_point oldest_stranger() const;
   void rest_until(Deadline deadline);
   void add_client(Fd socket);
@@ -78,14 +78,14 @@ class StoreLoop {
   Fd stop_;
   bool listening_ = true;
   Deadline listen_again_{};      ///< if not listening_
-  bool waits_for_room_ = false;  ///< not listening_ because of strangers
+  bool waits_for_room_ = false;  ///< not listening_ because of unauthenticated clients
   std::size_t most_strangers_ = most_unauthenticated();
   std::vector<std::byte> chunk_;
   std::uint64_t next_name_;
   std::map<std::uint64_t, Client> clients_;
   std::deque<std::uint64_t> strangers_;  ///< clients in the handshake, oldest first
   StoreService service_;
-  std::string disagreement_;  ///< of two ranks of the job; then nobody is served any more
+  std::string disagreement_;  ///< between two ranks of the job; from then on no client is served
   mutable Mutex refusals_mutex_;
   std::deque<std::string> refusals_ TRIREME_GUARDED_BY(refusals_mutex_);
 };

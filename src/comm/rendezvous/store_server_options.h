@@ -9,7 +9,7 @@
 namespace trireme::comm {
 
 struct TcpStoreServerOptions {
-  /// Where to listen: this host only, unless told otherwise.
+  /// Where to listen: by default on this host only.
   Address listen;
   Secret secret;
   Encryption encryption = Encryption::None;

@@ -40,7 +40,7 @@ std::vector<Answer> StoreService::handle(std::uint64_t client, Request request) 
   return answers;
 }
 
-/// Answers those who wait for the key, if it has a value.
+/// Answers the clients that wait for the key, if it has a value.
 void StoreService::wake(const std::string& key, std::vector<Answer>& answers) {
   const StoreTable::Value value = table_.find(key);
   const auto at = waiters_.find(key);

@@ -1,5 +1,5 @@
-// StoreService: what a store's server answers to the requests of its clients. Pure: requests in,
-// frames out. One thread at a time.
+// StoreService: how a store's server answers the requests of its clients. Pure: takes requests,
+// returns frames. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct Answer {
 
 class StoreService {
  public:
-  /// What is to be sent now. A Get of a key without value has no answer yet; the request that gives
-  /// it one has the answers for all who wait.
+  /// What to send now. A Get of a key without a value has no answer yet; the request that sets the
+  /// value returns the answers for all waiting clients.
   [[nodiscard]] std::vector<Answer> handle(std::uint64_t client, Request request);
-  /// The client has left: nothing is for it any more.
+  /// The client has left: drops its pending requests.
   void forget(std::uint64_t client);
   /// How many Gets are waiting.
   [[nodiscard]] std::size_t waiting() const;
@@ -39,7 +39,7 @@ class StoreService {
   void forget_waiters(const Test& test);
 
   StoreTable table_;
-  std::map<std::string, std::vector<Waiter>> waiters_;  ///< of keys without value; none is empty
+  std::map<std::string, std::vector<Waiter>> waiters_;  ///< of keys without a value; never empty
 };
 
 }  // namespace trireme::comm

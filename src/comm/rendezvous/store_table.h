@@ -15,7 +15,7 @@ void check_key(const std::string& key);
 /// Throws Error(Usage) if the value is too long.
 void check_value(const std::string& key, const std::string& value);
 
-/// Keys and their values. Values are shared, not copied, with those who are reading them.
+/// Keys and their values. Values are shared, not copied, with their readers.
 class StoreTable {
  public:
   using Value = std::shared_ptr<const std::string>;

@@ -5,8 +5,8 @@
 //   request  id (u32), what (u8), length of the key (u32), key, value or number (i64) or nothing
 //   reply    id (u32), status (u8), value or number (i64) or nothing or a sentence
 //
-// All numbers are little endian. Replies may arrive in any order; a Cancel has none. A reply to id 0 is
-// the server's last sentence before it closes.
+// All numbers are little endian. Replies may arrive in any order; a Cancel has none. A reply to id 0 is the server's
+// last message before it closes.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace trireme::comm {
 
 struct Request {
   enum class What : std::uint8_t { Set = 1, Get = 2, Add = 3, Cancel = 4, Insert = 5 };
-  std::uint32_t id = 0;  ///< chosen by the client, not 0; of a Cancel: the Get that is given up
+  std::uint32_t id = 0;  ///< chosen by the client, not 0; for a Cancel: the Get that is cancelled
   What what = What::Get;
   std::string key;
   std::string value;       ///< of a Set or an Insert
@@ -31,30 +31,30 @@ struct Reply {
   enum class Status : std::uint8_t { Done = 0, Refused = 1 };
   std::uint32_t id = 0;
   Status status = Status::Done;
-  std::string body;  ///< the value or number; of a refusal the reason
+  std::string body;  ///< the value or number; for a refusal the reason
 };
 
-/// Each gives a whole frame.
+/// Each returns a whole frame.
 [[nodiscard]] std::string encode(const Request& request);
 [[nodiscard]] std::string encode(std::uint32_t id, Reply::Status status, std::string_view body);
 [[nodiscard]] std::string encode_number(std::int64_t number);
 
-/// Each takes the rest of a frame and throws Error(Input) with what is wrong with it.
+/// Each takes the body of a frame and throws Error(Input) with the problem.
 [[nodiscard]] Request decode_request(std::string_view rest);
 [[nodiscard]] Reply decode_reply(std::string_view rest);
 [[nodiscard]] std::int64_t decode_number(std::string_view body);
 
-/// Cuts a stream of bytes into frames. Holds what has arrived, never what was merely announced.
+/// Splits a stream of bytes into frames. Buffers only what has arrived, never what was merely announced.
 class FrameReader {
  public:
   void add(std::span<const std::byte> bytes);
-  /// The rest of the next frame, once all of it is there. Throws Error(Input) if it is announced to
-  /// be longer than any request or reply can be.
+  /// The body of the next frame, once all of it has arrived. Throws Error(Input) if the announced length exceeds that
+  /// of any request or reply.
   [[nodiscard]] std::optional<std::string> next();
 
  private:
   std::string held_;
-  std::size_t used_ = 0;  ///< of held_, from its beginning
+  std::size_t used_ = 0;  ///< of held_, from its start
 };
 
 }  // namespace trireme::comm

@@ -53,8 +53,7 @@ std::string TcpStore::get(const std::string& key, Deadline deadline) {
   if (std::optional<std::string> value = ask(request, deadline)) {
     return std::move(*value);
   }
-  // The server need not remember it. The frame is short: if it does not go out at once, nothing
-  // will.
+  // The server need not remember it. The frame is short: if it cannot be sent at once, nothing can.
   request.what = Request::What::Cancel;
   send(request, deadline_in({0.1}));
   throw Error(ErrorKind::Peer,
@@ -74,7 +73,7 @@ std::int64_t TcpStore::add(const std::string& key, std::int64_t delta) {
 
 std::optional<std::string> TcpStore::ask(Request& request, Deadline deadline) {
   request.id = ++last_id_ == 0 ? ++last_id_ : last_id_;
-  // A get whose deadline has passed is still asked; it is the answer that is not waited for.
+  // A get whose deadline has passed is still sent; only the answer is not waited for.
   const Deadline send_by = std::max(deadline, deadline_in({0.1}));
   send(request, send_by);
   std::optional<Reply> reply = receive(request.id, deadline);
@@ -116,7 +115,7 @@ std::optional<Reply> TcpStore::receive(std::uint32_t id, Deadline deadline) {
   }
 }
 
-/// The reply, if it has arrived. Drops those to gets that were given up.
+/// The reply, if it has arrived. Drops replies to cancelled gets.
 std::optional<Reply> TcpStore::find_reply(std::uint32_t id) {
   while (const std::optional<std::string> frame = reader_.next()) {
     Reply reply = decode_reply(*frame);

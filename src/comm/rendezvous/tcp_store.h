@@ -1,5 +1,5 @@
-// TcpStore: a Store in another process, reached over TCP. One thread at a time; threads that want
-// to wait independently take a TcpStore each.
+// TcpStore: a Store in another process, reached over TCP. One thread at a time; threads that want to wait independently
+// need a TcpStore each.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct TcpStoreOptions {
 
 class TcpStore final : public Store {
  public:
-  /// Connects; waits for a server that is not up yet. Throws Error(System) if there is none by the
-  /// deadline, Error(Peer) if it refuses or is none of ours.
+  /// Connects; waits for a server that is not up yet. Throws Error(System) if there is none by the deadline,
+  /// Error(Peer) if it refuses or is not a Trireme store.
   TcpStore(TcpStoreOptions options, Deadline deadline);
 
-  // As in Store. If the server has closed or is silent, each throws Error(System) that names its address,
-  // and so does every later call: there is no second connection. A get needs the time of a round
-  // trip; with a deadline that has passed it finds nothing.
+  // As in Store. If the server has closed or does not respond, each throws Error(System) naming its address, and so
+  // does every later call: it never reconnects. A get takes a round trip; with a deadline that has passed it finds
+  // nothing.
   void set(const std::string& key, std::string value) override;
   std::string insert(const std::string& key, std::string value) override;
   [[nodiscard]] std::string get(const std::string& key, Deadline deadline) override;
@@ -48,7 +48,7 @@ class TcpStore final : public Store {
   Channel channel_;
   FrameReader reader_;
   std::uint32_t last_id_ = 0;
-  std::string lost_;  ///< why the connection is of no more use
+  std::string lost_;  ///< why the connection is unusable
 };
 
 }  // namespace trireme::comm

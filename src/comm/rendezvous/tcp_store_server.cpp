@@ -11,7 +11,7 @@ namespace trireme::comm {
 
 TcpStoreServer::TcpStoreServer(const TcpStoreServerOptions& options)
     : loop_(std::make_unique<StoreLoop>(options)) {
-  // The thread inherits the mask: signals are for the program's own threads.
+  // The thread inherits the mask: the program's own threads handle signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

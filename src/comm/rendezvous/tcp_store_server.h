@@ -1,6 +1,6 @@
-// TcpStoreServer: serves a Store to the ranks of a job over TCP, from a thread of its own. Its
-// functions may be called from any thread; the last one is its destructor. Fork before making one:
-// the thread would be missing in the child.
+// TcpStoreServer: serves a Store to the ranks of a job over TCP, on its own thread. Its functions
+// may be called from any thread; the last one is its destructor. Fork before creating one: the
+// thread would be missing in the child.
 #pragma once
 
 #include <memory>
@@ -17,16 +17,16 @@ class StoreLoop;
 
 class TcpStoreServer {
  public:
-  /// Listens when it returns. Throws Error(System).
+  /// Is listening when it returns. Throws Error(System).
   explicit TcpStoreServer(const TcpStoreServerOptions& options);
   /// Closes all connections; waits for the thread, which never waits for a client.
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  /// With the port that it really has.
+  /// With the actual port.
   [[nodiscard]] const Address& address() const;
-  /// Why clients were dropped, one line each; the last 64. Those that just left are not among them.
+  /// Why clients were dropped, one line each; the last 64. Excludes those that just left.
   [[nodiscard]] std::vector<std::string> refusals() const;
 
  private:

@@ -1,4 +1,4 @@
-// ScheduledContext: what a scheduled operation uses of its group.
+// ScheduledContext: what a scheduled operation needs from its group.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace trireme::comm {
 /// Everything outlives the operation.
 struct ScheduledContext {
   const OpContext& op;
-  const DirectContext* direct;  ///< where all members see one another's memory, else nullptr
+  const DirectContext* direct;  ///< if all members see one another's memory, else nullptr
   MismatchDetector& mismatches;
   ScheduleCache& schedules;
   const std::function<void(Operation operation, std::size_t step)>& on_step;

@@ -39,7 +39,7 @@ std::vector<std::int64_t> FixedOrderOp::block_counts() const {
   return counts;
 }
 
-/// Begins to collect all contributions to this rank's block.
+/// Starts collecting all contributions to this rank's block.
 void FixedOrderOp::exchange() {
   const auto ranks = static_cast<std::size_t>(size());
   const auto bytes = static_cast<std::size_t>(mine_ * geometry_.element_bytes);

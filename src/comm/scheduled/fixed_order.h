@@ -1,8 +1,7 @@
-// FixedOrderOp: combines in a fixed order, by messages.
+// FixedOrderOp: combines in a fixed order, using messages.
 //
-// Every rank gets all p contributions to its block unchanged (an exchange of pairs), combines them by
-// the tree over ranks, and the blocks are gathered. (p-1)/p n bytes each way, as much as a ring; p-1
-// messages more.
+// Every rank receives all p contributions to its block unchanged (an all-to-all), combines them by the tree over ranks,
+// and the blocks are gathered. (p-1)/p n bytes in each direction, as much as a ring; p-1 more messages.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// make_op: the operation that does a call.
+// make_op: creates the operation that executes a call.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,7 @@
 
 namespace trireme::comm {
 
-/// An operation that does the call by the record's method, which must be able to. All arguments must
-/// live until it is done.
+/// Uses the record's method, which must support the call. All arguments must live until the operation is done.
 [[nodiscard]] std::unique_ptr<Op> make_op(const ScheduledContext& context, const Call& call,
                                           const Geometry& geometry, const Record& record);
 

@@ -12,9 +12,9 @@
 namespace trireme::comm {
 namespace {
 
-/// A rank that has waited this long tells the others in which call.
+/// A rank that has waited this long tells the others which call it is in.
 constexpr Seconds kAskAfter{0.05};
-/// How long ranks that disagree wait for everyone's word before they give up.
+/// How long ranks that disagree wait for everyone's answer before they give up.
 constexpr std::chrono::milliseconds kPatience{200};
 
 }  // namespace
@@ -103,7 +103,7 @@ void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_qu
   if (is_question && mine) {
     send_(world_rank, ControlKind::Answer, *mine);
     if (mine->fingerprint != record.fingerprint) {
-      inquire(*mine, Seconds{1});  // so that all learn of all calls
+      inquire(*mine, Seconds{1});  // so that all ranks learn of all calls
     }
   }
 }
@@ -119,7 +119,7 @@ std::vector<Rank> MismatchDetector::silent_in(std::uint64_t sequence) {
   return silent;
 }
 
-/// Nobody has reported this call yet.
+/// No member has reported this call yet.
 void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   witnesses_.assign(members_.size(), Witness{});
   for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -128,7 +128,7 @@ void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   }
 }
 
-/// All agree on a call that is disputed: it is one before it in which they differ. False if none is remembered.
+/// All agree on a disputed call: they differ in an earlier one. False if none is remembered.
 bool MismatchDetector::look_further_back(std::uint64_t sequence) {
   std::optional<Record> before;
   {

@@ -1,7 +1,7 @@
-// MismatchDetector: how ranks that do not see one another's memory detect that they called different things.
+// MismatchDetector: how ranks that do not see one another's memory detect that they made different calls.
 //
-// Each remembers what it called. One that waits long, or gets a message of another call, asks the others
-// what they called; when all have answered, or enough time has passed, there is a verdict. Any thread.
+// Each remembers its calls. A rank that waits long, or gets a message of another call, asks the others what they
+// called; when all have answered, or enough time has passed, there is a verdict. Callable from any thread.
 #pragma once
 
 #include <atomic>
@@ -23,26 +23,26 @@ class MismatchDetector {
   /// How a record is sent to another member, as an inquiry or an answer. Does not wait.
   using Send = std::function<void(Rank world_rank, ControlKind kind, const Record& record)>;
 
-  /// `members` are world ranks by place, `me` is the place of this one.
+  /// `members` are world ranks by rank in the group, `me` is this one's rank in the group.
   MismatchDetector(std::vector<Rank> members, Rank me, Send send);
 
-  /// What this rank calls.
+  /// Records this rank's call.
   void remember(const Record& record);
-  /// Asks all members if the call has waited for long; again each time that it has waited twice as long.
+  /// Asks all members if the call has waited for long; again each time that the wait has doubled.
   void inquire(const Record& record, Seconds stuck);
-  /// Asks all members now: a message showed that someone called something else.
+  /// Asks all members now: a message showed that a member made a different call.
   void dispute(const Record& record);
   /// A member reports its call. `is_question`: it asks what this rank called.
   void receive(Rank world_rank, const Record& record, bool is_question);
 
-  /// Places of members that have not reported this call or a later one.
+  /// Members (ranks in the group) that have not reported this call or a later one.
   [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);
 
   struct Verdict {
-    std::vector<Rank> culprits{};  ///< world ranks; none if it is too long ago to know
+    std::vector<Rank> culprits{};  ///< world ranks; empty if it was too long ago to know
     std::string text{};
   };
-  /// Nothing while there is no dispute, or members may still answer.
+  /// Nothing if there is no dispute, or members may still answer.
   [[nodiscard]] std::optional<Verdict> verdict();
 
  private:
@@ -58,7 +58,7 @@ class MismatchDetector {
   const std::size_t me_;
   const Send send_;
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
-  std::atomic<double> ask_after_{0};     ///< seconds that it is stuck before it asks again
+  std::atomic<double> ask_after_{0};     ///< seconds until it asks again
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first

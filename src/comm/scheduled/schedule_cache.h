@@ -1,4 +1,4 @@
-// ScheduleCache: the schedules of one group, each built at its first use. Any thread.
+// ScheduleCache: the schedules of one group, each built on first use. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace trireme::comm {
 
 class ScheduleCache {
  public:
-  /// `ranks_per_host` is 0 unless the ranks are grouped by host, equally many on each. `messages` is
-  /// what the number of segments is chosen for; it outlives this.
+  /// `ranks_per_host` is 0 unless the ranks are grouped by host, the same number on each. `messages` determines the
+  /// number of segments; it must outlive this object.
   ScheduleCache(Rank ranks, Rank ranks_per_host, const CostModel& messages)
       : ranks_(ranks), ranks_per_host_(ranks_per_host), messages_(messages) {}
 
-  /// The result lives as long as this.
+  /// The result lives as long as this object.
   [[nodiscard]] const Schedule& get(Operation operation, Algorithm algorithm, Rank root,
                                     std::int64_t segments);
   /// The schedule of a call, with as many segments as its size suggests.

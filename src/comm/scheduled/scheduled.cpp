@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// What is copied before checking again whether something arrived.
+/// How much is copied before checking again for arrivals.
 constexpr std::int64_t kOwnPiece = std::int64_t{256} << 10;
 
 bool is_half(DType dtype) {
@@ -140,7 +140,7 @@ Extent ScheduledOp::extent(Block block) const {
   if (geometry_.form == Form::Pairs) {
     const auto from = static_cast<Rank>(block / schedule_.ranks);
     const auto to = static_cast<Rank>(block % schedule_.ranks);
-    // Sizes of their own are known to the two alone; nobody else sees such a block.
+    // Only the two ranks know the size of such a block; no other rank sees it.
     return {0, from == me_ ? geometry_.block(to).length : geometry_.receive_block(from).length};
   }
   const Block pieces = schedule_.blocks / schedule_.ranks;
@@ -201,8 +201,8 @@ std::byte* ScheduledOp::result_place(Block block) {
   return nullptr;
 }
 
-/// Scratch for a block that only passes through: its place in a vector like the whole one, or memory
-/// of its own where blocks are not parts of one vector.
+/// Scratch for a block that only passes through: its place in a vector like the whole one, or separate memory if blocks
+/// are not parts of one vector.
 std::byte* ScheduledOp::passing_place(Block block) {
   if (schedule_.layout == Layout::Split) {
     if (whole_scratch_ == nullptr) {
@@ -234,8 +234,7 @@ void ScheduledOp::prepare() {
   if (wide_) {
     widen();
   }
-  // In place, what arrives would overwrite what is still to be sent where a block does not land at
-  // its own first place.
+  // In place, arriving data would overwrite data still to be sent if a block does not land where it started.
   const bool moves = schedule_.layout != Layout::Split;
   if (moves && !wide_ && input_ == output_ && !call_.input.empty()) {
     std::byte* copy = scratch_.get(call_.input.size());
@@ -275,8 +274,8 @@ void ScheduledOp::begin_step() {
   if (const auto& on_step = context_.on_step; on_step) {
     on_step(call_.operation, step_);
   }
-  // Receives first in our own lists, as sends must know what will be overwritten; every send is made
-  // ready before anything is posted, so it reads what was there before the step.
+  // Receives go into our own lists first, because sends must know what will be overwritten; every send is prepared
+  // before anything is posted, so it reads what was there before the step.
   for_each_message_of(step, me_, [&](const Message& message) {
     if (message.to == me_) {
       add_receive(message);
@@ -353,7 +352,7 @@ void ScheduledOp::add_receive(const Message& message) {
   });
 }
 
-/// Posts what may be posted. True if something was.
+/// Posts what can be posted. True if anything was.
 bool ScheduledOp::post_receives() {
   bool posted = false;
   for (Arrival& arrival : receives_) {
@@ -367,7 +366,7 @@ bool ScheduledOp::post_receives() {
   return posted;
 }
 
-/// Bytes of this step so far, to see whether it advances.
+/// Bytes moved in this step so far, to detect progress.
 std::uint64_t ScheduledOp::bytes_moved() const {
   std::uint64_t bytes = 0;
   for (const Outgoing& send : sends_) {
@@ -405,7 +404,7 @@ bool ScheduledOp::step_done() {
       sends_, [](const Outgoing& send) { return send.done.load(std::memory_order_acquire); });
 }
 
-/// A piece of what this rank has itself of the result, while it waits for the rest. False if there is none left.
+/// Copies a piece of the result that this rank already has, while it waits for the rest. False if there is none left.
 bool ScheduledOp::place_own() {
   if (combines(call_.operation)) {
     return false;
@@ -448,7 +447,7 @@ void ScheduledOp::finish() {
   }
 }
 
-/// A block of the result that never moved is still where it was at first.
+/// A block of the result that never moved is still where it started.
 void ScheduledOp::finish_block(Block block) {
   std::byte* result = result_place(block);
   if (result == nullptr) {
@@ -466,7 +465,7 @@ void ScheduledOp::finish_block(Block block) {
   }
 }
 
-/// Whether a message from this member, or to it, is not done. One that is not posted yet may have arrived already.
+/// Whether a message from or to this member is not done. One that is not posted yet may have arrived already.
 bool ScheduledOp::is_missing(Rank place) const {
   const Rank world_rank = context_.op.members.world_rank(place);
   return std::ranges::any_of(receives_,
@@ -491,7 +490,7 @@ void ScheduledOp::check(Seconds stuck) {
   }
   context_.op.failures.check_members([this](Rank place) { return is_missing(place); },
                                      [this] { return text(); });
-  if (context_.direct == nullptr) {  // else the handshake has checked
+  if (context_.direct == nullptr) {  // otherwise the handshake has checked
     context_.mismatches.inquire(record_, stuck);
   }
 }

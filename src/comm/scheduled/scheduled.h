@@ -1,9 +1,9 @@
-// Scheduled: a collective done by the messages of a Schedule, over any transport.
+// Scheduled: a collective executed with the messages of a Schedule, over any transport.
 //
-// The executor gives every block a place in this rank's memory: where it is at first (the input),
-// and where it lands (the output, or scratch for blocks that only pass through). What arrives to be
-// combined is combined with the block's present value straight into where it lands, so the input is
-// never copied first. A rank enters a step when its own messages of the step before are done.
+// The executor assigns every block a place in this rank's memory: where it starts (the input), and
+// where it lands (the output, or scratch for blocks that only pass through). Arriving data is
+// combined with the block's current value straight into where it lands, so the input is never
+// copied first. A rank enters a step when its own messages of the previous step are done.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace trireme::comm {
 
 class ScheduledOp : public Op {
  public:
-  /// All arguments and the call's buffers must live until it is done. `part` tells the messages of
-  /// one operation's parts from one another.
+  /// All arguments and the call's buffers must live until it is done. `part` distinguishes the
+  /// messages of one operation's parts.
   ScheduledOp(const ScheduledContext& context, const Call& call, const Geometry& geometry,
               const Record& record, const Schedule& schedule, std::uint64_t part = 0);
   ~ScheduledOp() override;
@@ -39,7 +39,7 @@ class ScheduledOp : public Op {
   void expire(Seconds stuck) override;
 
  private:
-  /// A receive and the one before it in the step that touches the same block, if any.
+  /// A receive and the previous one in the step that touches the same block, if any.
   struct Arrival {
     Incoming message;
     std::vector<Block> blocks;
@@ -82,7 +82,8 @@ class ScheduledOp : public Op {
 
   Call barrier_{};
   Geometry no_data_{};
-  std::unique_ptr<DirectOp> handshake_;  ///< all agree, where ranks see one another's memory
+  std::unique_ptr<DirectOp> handshake_;  ///< checks that all agree, if ranks see one another's
+                                         ///< memory
 
   Scratch scratch_;
   const std::byte* input_ = nullptr;
@@ -90,7 +91,7 @@ class ScheduledOp : public Op {
   std::int64_t element_bytes_ = 1;
   Combine combine_{};
   bool wide_ = false;                      ///< f16 and bf16 are combined, and travel, as f32
-  std::vector<const std::byte*> current_;  ///< by block: its present value here
+  std::vector<const std::byte*> current_;  ///< by block: its current value here
   std::vector<std::byte*> passing_;        ///< by block: its scratch, once it needed some
   std::byte* whole_scratch_ = nullptr;
 
@@ -98,7 +99,7 @@ class ScheduledOp : public Op {
   std::size_t step_ = 0;
   std::uint64_t bytes_moved_ = 0;
   Block own_block_ = 0;  ///< blocks below this one are in the result, as far as this rank had them
-  std::int64_t own_bytes_ = 0;  ///< so many of this one, too
+  std::int64_t own_bytes_ = 0;  ///< bytes of this one done so far
   std::deque<Outgoing> sends_;
   std::deque<Arrival> receives_;
 };

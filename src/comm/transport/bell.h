@@ -1,10 +1,9 @@
-// Bell: how a rank sleeps, at no cost, until a peer has something for it.
+// Bell: how a rank sleeps, without using CPU, until a peer has something for it.
 //
-// The two words are in memory that all ranks of the host share. A rank that is about to sleep
-// announces it, checks once more whether its wait is over, and only then sleeps; a peer first stores
-// its data, then checks whether anyone announced. Both with sequentially consistent
-// operations, so one of the two always sees the other: no wake-up is lost, and a peer whose reader is
-// awake pays for one load of a line that it has in its cache.
+// The two words are in memory that all ranks of the host share. A rank that is about to sleep announces it, checks once
+// more whether its wait is over, and only then sleeps; a peer first stores its data, then checks whether anyone
+// announced. Both use sequentially consistent operations, so one of the two always sees the other: no wake-up is lost,
+// and a peer whose reader is awake pays for one load of a cached line.
 #pragma once
 
 #include <atomic>
@@ -17,8 +16,7 @@ struct alignas(64) Bell {
   std::atomic<std::uint32_t> rings{0};
   std::atomic<std::uint32_t> sleepers{0};
 
-  /// Wakes everyone who sleeps here, if anyone does. Call it after the store that they wait for;
-  /// that store must be seq_cst.
+  /// Wakes all sleepers, if any. Call it after the store that they wait for; that store must be seq_cst.
   void ring() {
     if (sleepers.load(std::memory_order_seq_cst) != 0) {
       ring_loudly();
@@ -33,14 +31,14 @@ struct alignas(64) Bell {
     }
     return someone;
   }
-  /// Wakes everyone, without looking.
+  /// Wakes all sleepers without checking for any.
   void ring_loudly();
 
-  /// "I will sleep": returns what sleep() needs. Check the condition again before sleeping.
+  /// Announces that this thread will sleep: returns what sleep() needs. Check the condition again before sleeping.
   [[nodiscard]] std::uint32_t announce();
-  /// Sleeps until a ring after `token`, or the time is over.
+  /// Sleeps until a ring after `token`, or the timeout.
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most);
-  /// Ends what announce() began.
+  /// Undoes announce().
   void withdraw() { sleepers.fetch_sub(1, std::memory_order_seq_cst); }
 };
 

@@ -1,5 +1,5 @@
-// RankPage: what each rank of a host shows all others there, in shared memory. Only the owner writes,
-// except for the bell and the verdict.
+// RankPage: what each rank of a host exposes to all others there, in shared memory. Only the owner writes, except for
+// the bell and the verdict.
 #pragma once
 
 #include <atomic>
@@ -9,16 +9,16 @@
 
 namespace trireme::comm {
 
-/// Whether a rank is there.
+/// Whether a rank is present.
 enum class Presence : std::uint32_t { Joining, Here, Left };
 
-/// One for each rank; at the start of its heap.
+/// One per rank; at the start of its heap.
 struct RankPage {
   Bell bell;
-  alignas(64) std::atomic<std::uint64_t> beats{0};  ///< goes up while the process runs
+  alignas(64) std::atomic<std::uint64_t> beats{0};  ///< increases while the process runs
   std::atomic<Presence> presence{Presence::Joining};
-  /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a
-  /// rank that wakes up later learns that it has been given up.
+  /// Set by the first peer that finds the rank dead or stopped: a CommFault + 1. All adopt it, so a rank that wakes up
+  /// later learns that it was declared dead.
   std::atomic<std::uint32_t> verdict{0};
   /// Whether this rank can fetch from all others of its host. Final before the world is complete.
   std::atomic<bool> fetches{false};

@@ -1,5 +1,5 @@
-// Ring: a stream through memory that two ranks of one host share. One ring for each direction, in the
-// receiver's memory; one writer, one reader, no locks.
+// Ring: a stream through memory shared by two ranks of one host. One ring per direction, in the receiver's memory; one
+// writer, one reader, lock-free.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace trireme::comm {
 
-/// Lies in shared memory. `written` and `read` count bytes since the beginning.
+/// Resides in shared memory. `written` and `read` count bytes since the start.
 struct Ring {
   static constexpr std::size_t kBytes = std::size_t{128} << 10;
   alignas(64) std::atomic<std::uint64_t> written{0};

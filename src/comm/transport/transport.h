@@ -1,8 +1,7 @@
-// Transport: a connection type between ranks. Each is in a folder of its own, with the same
-// file names.
+// Transport: a connection type between ranks. Each has its own folder, with the same file names.
 //
-// A world publishes every rank's address through the rendezvous, then connects the pairs. A transport
-// whose ranks see one another's memory has a HostMemory; collectives then need no messages.
+// A world publishes every rank's address through the rendezvous, then connects the pairs. A transport whose ranks see
+// one another's memory has a HostMemory; collectives then need no messages.
 #pragma once
 
 #include <chrono>
@@ -43,23 +42,22 @@ class Transport {
   [[nodiscard]] virtual std::string address() const = 0;
   /// Connects to these peers, which do the same. Throws Error(System) or Error(Peer) at the deadline.
   virtual void connect(const std::vector<PeerAddress>& peers, Deadline deadline) = 0;
-  /// The streams to a connected peer. Called once for each.
+  /// The streams to a connected peer. Called once per peer.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Stream>> streams(Rank peer) = 0;
   /// Nothing if peers do not see one another's memory.
   [[nodiscard]] virtual HostMemory* memory() { return nullptr; }
   /// The page of a connected peer, or of this rank; only with memory().
   [[nodiscard]] virtual RankPage* page(Rank /*rank*/) { return nullptr; }
-  /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end
-  /// alone.
+  /// A descriptor that polls readable when the peer's process has ended, or -1 if it cannot end on its own.
   [[nodiscard]] virtual int death_watch(Rank /*peer*/) { return -1; }
-  /// Whether the system must be polled for what its streams can do. Then poll() does, waiting at most so
-  /// long for a change, and wake() ends a wait. Any thread.
+  /// Whether the streams require polling the operating system. Then poll() does, waiting at most this long for a
+  /// change, and wake() ends a wait. Callable from any thread.
   [[nodiscard]] virtual bool needs_poll() const { return false; }
   virtual void poll(std::chrono::milliseconds /*at_most*/) {}
   virtual void wake() {}
 };
 
-/// Where ranks that are threads of one process meet.
+/// Where ranks that are threads of one process find one another.
 class InProcessHub;
 [[nodiscard]] std::shared_ptr<InProcessHub> make_in_process_hub(Rank ranks);
 [[nodiscard]] std::unique_ptr<Transport> make_inprocess_transport(std::shared_ptr<InProcessHub> hub,
@@ -74,7 +72,7 @@ struct NetworkParts {
   std::optional<Secret> secret{};
 };
 [[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(const NetworkParts& parts);
-/// Throws Error(Usage) where this build has none.
+/// Throws Error(Usage) if this build does not include it.
 [[nodiscard]] std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& parts);
 [[nodiscard]] bool has_ucx();
 

@@ -1,4 +1,4 @@
-// ControlKind: short messages that worlds send each other, beside those of operations.
+// ControlKind: short messages between worlds, besides those of operations.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace trireme::comm {
 enum class ControlKind : std::uint64_t {
   Inquiry = 1,  ///< "I wait in this call": a Record; answered if the answer differs
   Answer,       ///< a Record
-  Fail,         ///< "I give this group up": why
-  GivenUp,      ///< "I no longer talk to you: I had no sign of life from you"
+  Fail,         ///< "this group has failed": why
+  GivenUp,      ///< "I declared you dead: I had no sign of life from you"
   Agreement,    ///< an AgreementMessage
-  Goodbye,      ///< "I leave the world"
+  Goodbye,      ///< "I am leaving the world"
   Farewell,     ///< "I know, and send nothing more"
   Exchange,     ///< a contribution to an exchange
-  Beat,         ///< "I live"
+  Beat,         ///< "I am alive"
 };
 
 }  // namespace trireme::comm

@@ -24,7 +24,8 @@ std::int64_t elements_of(const Call& call, std::size_t bytes, std::int64_t eleme
   return static_cast<std::int64_t>(bytes) / element_bytes;
 }
 
-/// Refuses more elements than memory can have, so that no size overflows later. `overflowed`: already `count` did.
+/// Rejects more elements than memory can hold, so that no size overflows later. `overflowed`: `count` itself already
+/// did.
 std::int64_t require_possible_count(const Call& call, std::int64_t count, bool overflowed) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
   if (overflowed || count > kMostBytes / size_of(call.dtype).count) {
@@ -70,8 +71,8 @@ void require_size(const Call& call, const char* what, std::int64_t is, std::int6
   }
 }
 
-/// Overlap is refused unless the two begin together (or one is the block of the other that in-place
-/// calls name, which begins inside).
+/// Rejects overlap unless the two start together (or one is the block of the other that an in-place call names, which
+/// starts inside).
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() &&
          b.data() < a.data() + a.size();
@@ -95,7 +96,7 @@ void shape_vector(const Sizes& s, Geometry& g) {
   }
 }
 
-/// Which of the two buffers is one block, and whether the other, the whole, is here.
+/// Which of the two buffers is one block, and whether the other, the whole, is on this rank.
 void shape_blocks(const Sizes& s, Geometry& g) {
   const Operation op = s.call.operation;
   const bool input_is_block = op == Operation::Gather || op == Operation::Allgather;
@@ -142,8 +143,7 @@ void shape_pairs(const Sizes& s, Geometry& g) {
   require_size(s.call, "output", s.output, total(s.call.receive_counts));
 }
 
-/// The place in the whole buffer at which the in-place block must lie, in elements; 0 where both
-/// are whole.
+/// The offset in the whole buffer at which the in-place block must be, in elements; 0 if both are whole.
 std::int64_t in_place_offset(const Sizes& s, const Geometry& g) {
   return g.form == Form::Blocks ? g.block(s.rank).offset : 0;
 }

@@ -1,4 +1,4 @@
-// Geometry: a call's sizes as this rank sees them, checked. Which elements of which buffer are whose.
+// Geometry: a call's sizes as this rank sees them, checked: which elements of which buffer belong to which rank.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace trireme::comm {
 
 /// How an operation's data is laid out.
 enum class Form : std::uint8_t {
-  Vector,   ///< one vector, as long on every rank: broadcast, reduce, all-reduce
-  Blocks,   ///< a vector in blocks, one for each rank: scatter, gather, all-gather, reduce-scatter
+  Vector,   ///< one vector, of the same length on every rank: broadcast, reduce, all-reduce
+  Blocks,   ///< a vector in blocks, one per rank: scatter, gather, all-gather, reduce-scatter
   Pairs,    ///< a block for each pair of ranks: all-to-all
   Nothing,  ///< barrier
 };
@@ -21,13 +21,13 @@ enum class Form : std::uint8_t {
 struct Geometry {
   Form form = Form::Nothing;
   std::int64_t element_bytes = 1;
-  /// Elements of the vector that is whole on one side; for pairs what one rank sends, or -1 where
-  /// every pair has its own size.
+  /// Elements of the vector that is whole on one side; for pairs what one rank sends, or -1 if every pair has its own
+  /// size.
   std::int64_t count = 0;
   /// Blocks: where block r is in the whole vector. Pairs: what this rank has for rank r, in its
   /// input. Equal blocks are not listed.
   std::vector<Extent> listed{};
-  /// Pairs with sizes of their own: what rank r has for this rank, in its output.
+  /// Pairs with individual sizes: what rank r has for this rank, in its output.
   std::vector<Extent> received{};
   std::int64_t equal_block = 0;
 
@@ -35,7 +35,7 @@ struct Geometry {
     return listed.empty() ? Extent{r * equal_block, equal_block}
                           : listed[static_cast<std::size_t>(r)];
   }
-  /// Where what rank r has for this rank goes in the output of an all-to-all.
+  /// Where rank r's data for this rank goes in the output of an all-to-all.
   [[nodiscard]] Extent receive_block(Rank r) const {
     return received.empty() ? block(r) : received[static_cast<std::size_t>(r)];
   }
@@ -43,13 +43,13 @@ struct Geometry {
   [[nodiscard]] std::int64_t bytes() const { return count * element_bytes; }
 };
 
-/// What the combination is divided by in the end: the ranks, for an average.
+/// What the combined result is divided by in the end: the number of ranks, for an average.
 [[nodiscard]] inline std::int64_t divisor(const CallOptions& options, Rank ranks) {
   return options.user == nullptr && options.reduction == Reduction::Average ? ranks : 1;
 }
 
-/// Throws Error(Usage) if the buffers do not fit the operation: the message names the operation, the
-/// rank, and the sizes.
+/// Throws Error(Usage) if the buffers do not fit the operation: the message names the operation, the rank, and the
+/// sizes.
 [[nodiscard]] Geometry make_geometry(const Call& call, Rank rank, Rank ranks);
 
 }  // namespace trireme::comm

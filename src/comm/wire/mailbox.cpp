@@ -82,7 +82,7 @@ void Mailbox::cancel(Incoming& message) {
     if (line->target != &message) {
       continue;
     }
-    if (lands_directly(message)) {  // the rest is read, and checked, beside what has arrived
+    if (lands_directly(message)) {  // the rest is read, and checked, next to what has arrived
       const std::byte* begin = message.parts[0].data + line->in_header.offset;
       line->in_room.resize(std::max<std::size_t>(line->in_room.size(), line->in_header.length));
       std::copy_n(begin, line->in_done, line->in_room.begin());
@@ -169,8 +169,8 @@ void Mailbox::progress_peer(Rank rank, Peer& peer, bool& moved) {
   }
 }
 
-/// Brings control messages, and then losses, to their handlers. One thread at a time, so that they
-/// keep their order; a thread that finds another at it leaves its own to that one.
+/// Passes control messages, and then losses, to their handlers. One thread at a time, so that they
+/// stay in order; a thread that finds another one here leaves its own messages to that one.
 void Mailbox::dispatch() {
   for (;;) {
     const std::unique_lock dispatching(dispatching_, std::try_to_lock);
@@ -204,7 +204,7 @@ void Mailbox::break_peer(Rank from, Peer& peer, LossKind kind, const std::string
 
 void Mailbox::report_lost(Rank from, Peer& peer, LossKind kind, const std::string& why) {
   if (!std::exchange(peer.lost, true)) {
-    lost_.push_back({from, kind, why});  // reported after the messages before the end
+    lost_.push_back({from, kind, why});  // reported after the messages that precede the end
   }
 }
 

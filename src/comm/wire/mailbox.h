@@ -1,11 +1,10 @@
-// Mailbox: messages over streams. Cuts them into pieces with headers, spreads long ones over several
-// streams, checks what arrives, and brings each message to the receive that waits for it.
+// Mailbox: messages over streams. Splits them into pieces with headers, stripes long ones over several streams, checks
+// what arrives, and delivers each message to the matching receive.
 //
-// A short message that nobody waits for yet is kept. Of a long one between two ranks (the message topic) only
-// the beginning is sent unasked; the rest stays with its sender until the receiver asks for it, so that no
-// memory is taken for it and nothing behind it waits. A long part of a collective waits in its stream, and is
-// kept only if it stands there for long.
-// Any thread may call; work is done by whoever calls progress().
+// An unexpected short message is buffered. Of a long point-to-point message (the message topic) only the beginning is
+// sent eagerly; the rest stays with its sender until the receiver requests it, so that it takes no memory and nothing
+// behind it waits. A long part of a collective waits in its stream, and is buffered only if it blocks the stream for
+// long. Any thread may call; whoever calls progress() does the work.
 #pragma once
 
 #include <array>
@@ -41,21 +40,21 @@ struct Sending;
 
 /// How a peer was lost.
 enum class LossKind : std::uint8_t {
-  Closed,   ///< all its streams ended, as they do when its process does
-  Cut,      ///< one of several streams ended, or could not be read on
-  Damaged,  ///< what arrived last was wrong
+  Closed,   ///< all its streams ended, as they do when its process ends
+  Cut,      ///< one of several streams ended, or could not be read any further
+  Damaged,  ///< the last data received was corrupt
 };
 
 class Mailbox {
  public:
-  /// `control` gets every message of the control topic, on the thread that makes progress, which may
-  /// call the mailbox. The others must not.
-  /// `lost` is called once when a peer's messages do not arrive any more, or not all, and why.
+  /// `control` gets every message of the control topic, on the thread that makes progress, and may call the mailbox.
+  /// The other handlers must not. `lost` is called once when a peer's messages no longer arrive, or not all, with the
+  /// reason.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
     std::function<void(Rank peer, LossKind kind, const std::string& why)> lost;
     std::function<void(Rank peer)> heard;  ///< bytes arrived
-    std::function<void()> completed;       ///< something is done; other threads may wait for it
+    std::function<void()> completed;  ///< something is done; other threads may be waiting for it
   };
   Mailbox(Rank ranks, Handlers handlers);
   ~Mailbox();
@@ -67,26 +66,25 @@ class Mailbox {
 
   void send(Outgoing& message);
   void receive(Incoming& message);
-  /// Afterwards the mailbox knows nothing of the message any more. What is half sent is finished
-  /// from a copy.
+  /// Afterwards the mailbox no longer refers to the message. The rest of a piece that is half sent goes out from a
+  /// copy.
   void cancel(Outgoing& message);
   void cancel(Incoming& message);
-  /// Sends a copy of `data` when there is room; nobody waits for it. Urgent: before all that has not
-  /// begun to go.
+  /// Sends a copy of `data` when possible, without waiting for it. Urgent: before everything that is not in flight yet.
   enum class Urgency : std::uint8_t { InTurn, Urgent };
   void post(Rank to, const Key& key, std::span<const std::byte> data,
             Urgency urgency = Urgency::InTurn);
-  /// Whether a message that nobody receives yet blocks a stream, or its impatient sender: then check again soon.
+  /// Whether an unexpected message blocks a stream, or its impatient sender: then check again soon.
   [[nodiscard]] bool is_held_up() const { return held_up_.load(std::memory_order_relaxed); }
-  /// The peer sends nothing but control messages after so many pieces.
+  /// The peer sends only control messages after this many pieces.
   void expect_end(Rank from, std::uint64_t pieces);
-  /// Whether everything that a peer sent before it left or died has arrived: what it sent last, on one stream, may be
-  /// received before what it sent on others.
+  /// Whether everything that a peer sent before it left or died has arrived: its last message, on one stream, may be
+  /// received before earlier ones on other streams.
   [[nodiscard]] bool has_everything(Rank from);
-  /// Discards what has arrived and will arrive for a dead group.
+  /// Discards what has arrived and will arrive for a failed group.
   void forget(std::uint64_t context);
 
-  /// Moves what can be moved. True if something moved. If another thread is at it: false, at once.
+  /// Moves what can be moved. True if anything moved. False at once if another thread is already doing it.
   bool progress();
 
  private:
@@ -139,10 +137,10 @@ class Mailbox {
     std::string why{};
   };
   std::vector<Loss> lost_;
-  bool in_dispatch_ = false;  ///< control messages were taken out and are not all handled
-  std::mutex dispatching_;    ///< whoever has it brings control messages to their handler, in order
+  bool in_dispatch_ = false;  ///< control messages were taken out but not all are handled
+  std::mutex dispatching_;  ///< whoever holds it passes control messages to their handler, in order
   std::atomic<bool> held_up_{false};
-  std::chrono::steady_clock::time_point last_moved_{};  ///< anything, while a stream was held up
+  std::chrono::steady_clock::time_point last_moved_{};  ///< of any data, while a stream was blocked
   bool completed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// How a mailbox receives: whose the arriving bytes are, whether they are intact, and where they go.
+// How a mailbox receives: which message arriving bytes belong to, whether they are intact, and where they go.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,15 +18,15 @@ namespace trireme::comm {
 namespace {
 
 constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
-/// What is read of one stream before the others, and other threads, get their turn.
+/// How much is read from one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
-/// A long part of a collective that nobody waits for holds its stream up. It is kept after kLongestHoldUp; or,
-/// where what is waited for may stand behind it, once nothing else has moved for kHoldUp. Not sooner: what is
-/// kept is copied once more, and costs fresh memory.
+/// An unexpected long part of a collective blocks its stream. It is buffered after kLongestHoldUp; or, if an expected
+/// message may be behind it, once nothing else has moved for kHoldUp. Not sooner: buffering takes another copy, and
+/// fresh memory.
 constexpr std::chrono::milliseconds kLongestHoldUp{100};
-/// When a peer ends, all its streams close, if not in the same instant. One that stays the only one
-/// for longer was cut, and what went into it is lost.
+/// When a peer ends, all its streams close, if not at the same instant. If only one is closed for longer than this, it
+/// was cut, and what went into it is lost.
 constexpr std::chrono::milliseconds kAllClose{10};
 
 std::uint64_t total_of(const std::vector<Landing>& parts) {
@@ -37,7 +37,7 @@ std::uint64_t total_of(const std::vector<Landing>& parts) {
   return total;
 }
 
-/// Whether what arrived is not what was expected; then the receive notes the difference.
+/// Whether what arrived is not what was expected; then the receive records the difference.
 bool is_wrong(Incoming& message, const PieceHeader& header) {
   if (!is_checked()) {
     return false;
@@ -68,7 +68,7 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
       if (line->in_head_done > 0) {
         throw Closed(fmt::format("{} in the middle of a message", closed.what()));
       }
-      line->closed = true;  // the others may still hold what was sent before
+      line->closed = true;  // the others may still hold what was sent earlier
       why = closed.what();
     }
   }
@@ -82,7 +82,7 @@ bool Mailbox::progress_in(Rank from, Peer& peer) {
   return moved;
 }
 
-/// Some streams have closed, others not. A peer that left in order is still read to its end.
+/// Some streams have closed, others not. A peer that left properly is still read to its end.
 void Mailbox::watch_closing(Rank from, Peer& peer) {
   const auto now = std::chrono::steady_clock::now();
   peer.closing = peer.closing.value_or(now);
@@ -92,7 +92,7 @@ void Mailbox::watch_closing(Rank from, Peer& peer) {
   }
 }
 
-/// One go at a line: the header, whom it is for, some of the body. True if something moved.
+/// One attempt on a line: the header, its destination, some of the body. True if anything moved.
 bool Mailbox::read_line(Rank from, Peer& peer, Line& line) {
   if (line.in_head_done < sizeof(PieceHeader)) {
     return read_header(from, peer, line);
@@ -140,7 +140,7 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
   }
 }
 
-/// Finds out where the piece goes. False if that is not known yet.
+/// Determines where the piece goes. False if that is not known yet.
 bool Mailbox::bind(Peer& peer, Line& line) {
   const PieceHeader& h = line.in_header;
   line.target = nullptr;
@@ -184,7 +184,7 @@ bool Mailbox::bind_first_piece(Peer& peer, Line& line) {
     } else {
       const auto now = std::chrono::steady_clock::now();
       line.held_since = line.held_since.value_or(now);
-      // A collective's messages are waited for in the order in which they were sent, mostly.
+      // A collective's messages are usually expected in the order in which they were sent.
       const bool stuck =
           !peer.waiting.empty() && now - std::max(*line.held_since, last_moved_) >= kHoldUp;
       if (h.topic == Topic::Collective && h.total > kShortBytes && !stuck &&
@@ -221,8 +221,8 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
     finish_piece(from, peer, line);
     return true;
   }
-  // Straight to its place where that is one place and nothing has to be done first; the checksum is
-  // computed there when the piece is complete.
+  // Straight to its destination if that is contiguous and nothing has to be done first; the checksum is computed there
+  // when the piece is complete.
   std::span<std::byte> into;
   if (line.target != nullptr && lands_directly(*line.target)) {
     into = std::span(line.target->parts[0].data + h.offset + line.in_done, left);
@@ -240,8 +240,7 @@ bool Mailbox::read_body(Rank from, Peer& peer, Line& line) {
   return got > 0;
 }
 
-/// All bytes of a piece are here: check them, bring them to their place, end the message with its
-/// last piece.
+/// All bytes of a piece have arrived: checks them, puts them in place, completes the message with its last piece.
 void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
   const PieceHeader h = line.in_header;
   peer.pieces_in += h.topic == Topic::Control ? 0 : 1;
@@ -284,8 +283,8 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
 
 namespace {
 
-/// Combines bytes that arrived with what is at the landing. An exception of the user's reduction is this rank's own fault:
-/// it is kept for the operation, and does not blame the sender.
+/// Combines received bytes with what is at the landing. An exception thrown by the user's reduction is this rank's own
+/// fault: it is kept for the operation, and does not blame the sender.
 void combine_part(Incoming& message, const Landing& landing, const std::byte* data) {
   const std::array<const std::byte*, 2> inputs{landing.base, data};
   const std::array<std::byte*, 1> targets{landing.data};
@@ -300,8 +299,8 @@ void combine_part(Incoming& message, const Landing& landing, const std::byte* da
 
 }  // namespace
 
-/// Copies or combines bytes of a message to where they belong. Combined bytes arrive in whole elements:
-/// pieces are cut at multiples of every element's size, and parts are whole elements.
+/// Copies or combines bytes of a message into place. Combined bytes arrive in whole elements: pieces are split at
+/// multiples of every element's size, and parts are whole elements.
 void Mailbox::land(Incoming& message, std::uint64_t offset, std::span<const std::byte> data) const {
   std::uint64_t skip = offset;
   for (const Landing& part : message.parts) {
@@ -328,7 +327,7 @@ void Mailbox::complete(Incoming& message) {
   completed_ = true;
 }
 
-/// Looks among what was kept. What has not arrived yet of such a message goes straight to the receive.
+/// Searches the buffered messages. The rest of a match goes straight to the receive.
 bool Mailbox::try_stored(Peer& peer, Incoming& message) {
   const auto it = peer.kept.find(message.key);
   if (it == peer.kept.end()) {
@@ -352,7 +351,7 @@ bool Mailbox::try_stored(Peer& peer, Incoming& message) {
   return true;
 }
 
-/// What has yet to arrive of a kept message goes to `target` (nothing: is thrown away), and is asked for.
+/// Requests the rest of a buffered message; it goes to `target` (nullptr: discarded).
 void Mailbox::redirect(Peer& peer, const Stored& stored, Incoming* target) {
   for (auto& [serial, in_flight] : peer.in_flight) {
     if (in_flight.stored.get() == &stored) {

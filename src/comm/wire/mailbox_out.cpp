@@ -1,6 +1,5 @@
-// How a mailbox sends.
-// The first piece of a message always goes by the first line; so short messages keep their order,
-// and a receiver knows a message before its other pieces can come. Of one that must be asked for, the others
+// How a mailbox sends. The first piece of a message always goes over the first line; so short messages stay in order,
+// and a receiver knows a message before its other pieces can arrive. If the message must be requested, the other pieces
 // wait until it is.
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +7,7 @@
 
 #include <xxhash.h>
 #if defined(__x86_64__)
-#include <xxh_x86dispatch.h>  // XXH3_64bits by the widest registers that the processor has
+#include <xxh_x86dispatch.h>  // XXH3_64bits with the widest registers that the processor has
 #endif
 
 #include "comm/wire/mailbox.h"
@@ -54,7 +53,7 @@ void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending,
   (void)push_out(peer);
 }
 
-/// Lets the sender of a message know that the rest is wanted.
+/// Requests the rest of a message from its sender.
 void Mailbox::ask(Peer& peer, std::uint32_t serial) {
   auto sending = std::make_shared<Sending>();
   sending->header.magic = kMagic;
@@ -65,7 +64,7 @@ void Mailbox::ask(Peer& peer, std::uint32_t serial) {
   (void)push_out(peer);
 }
 
-/// The rest of a message may be sent. One that is not there was cancelled, or was sent already.
+/// The rest of a message may be sent. If it is missing, it was cancelled, or was sent already.
 void Mailbox::resume(Peer& peer, std::uint64_t serial) {
   const auto it = std::ranges::find_if(
       peer.unasked, [&](const auto& sending) { return sending->header.serial == serial; });
@@ -102,12 +101,12 @@ bool Mailbox::push_out(Peer& peer) {
   try {
     return progress_out(peer);
   } catch (const Error&) {
-    peer.cannot_write = true;  // what it sent before is still read; that shows how it ended
+    peer.cannot_write = true;  // what it sent earlier is still read; that shows how it ended
     return false;
   }
 }
 
-/// A piece by each line in turn, so that all carry alike.
+/// One piece per line in turn, to balance the load.
 bool Mailbox::progress_out(Peer& peer) {
   bool moved = false;
   for (bool again = true; again;) {
@@ -116,14 +115,14 @@ bool Mailbox::progress_out(Peer& peer) {
       Line& line = *peer.lines[k];
       if (line.sending || take_next(peer, line, k == 0)) {
         moved = write_some(line) || moved;
-        again = again || !line.sending;  // else the stream is full
+        again = again || !line.sending;  // otherwise the stream is full
       }
     }
   }
   return moved;
 }
 
-/// Gives the line its next piece. False if it has none to carry.
+/// Gives the line its next piece. False if there is none.
 bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
   if (peer.queue.empty() || (!is_first_line && peer.queue.front()->cut == 0)) {
     return false;
@@ -150,7 +149,7 @@ bool Mailbox::take_next(Peer& peer, Line& line, bool is_first_line) {
   return true;
 }
 
-/// Cuts the next piece off the line's message.
+/// Splits the next piece off the line's message.
 void Mailbox::prepare_piece(Line& line) {
   Sending& sending = *line.sending;
   const bool beginning = sending.cut == 0 && must_be_requested(sending.header);
@@ -189,7 +188,7 @@ void Mailbox::prepare_piece(Line& line) {
   ++sending.pieces_out;
 }
 
-/// Writes what the stream takes; ends the piece when all is out. True if bytes went.
+/// Writes what the stream accepts; ends the piece when all is written. True if anything was written.
 bool Mailbox::write_some(Line& line) {
   const std::span<const std::byte> head = std::as_bytes(std::span(&line.out_header, 1));
   const std::size_t head_done = std::min(line.out_done, head.size());

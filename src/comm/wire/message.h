@@ -1,4 +1,4 @@
-// Messages between ranks, and the header of the pieces that they travel in.
+// Messages between ranks, and the header of the pieces in which they are sent.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace trireme::comm {
 /// Asking: "send me the rest", between mailboxes; the number is the message's serial.
 enum class Topic : std::uint16_t { Collective, Message, Control, Asking };
 
-/// What a message is for. Messages of one source and one key arrive in the order they were sent.
+/// Identifies what a message is for. Messages with the same source and key arrive in the order they were sent.
 struct Key {
   std::uint64_t context = 0;  ///< the group
   std::uint64_t number = 0;   ///< collective: sequence and step; message: tag
@@ -25,22 +25,22 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-/// In front of every piece, as it travels. Little-endian, as all machines that we run on.
+/// Precedes every piece on the wire. Little-endian, like all supported machines.
 struct PieceHeader {
   std::uint32_t magic = 0;
   Topic topic = Topic::Collective;
   std::uint16_t padding = 0;
   std::uint64_t context = 0;
   std::uint64_t number = 0;
-  /// Of the call, so that a message of another call is detected. Of a control message: how many pieces of others
-  /// its sender gave to the streams before it.
+  /// Of the call, to detect a message of another call. Of a control message: how many pieces of other messages its
+  /// sender gave to the streams before it.
   std::uint64_t fingerprint = 0;
   std::uint64_t total = 0;     ///< bytes of the message
   std::uint64_t offset = 0;    ///< of this piece in it
   std::uint32_t length = 0;    ///< of this piece
-  std::uint32_t serial = 0;    ///< of the message, among those of its sender to this rank
-  std::uint32_t data_sum = 0;  ///< checksum of the data; both are 0 if switched off
-  std::uint32_t head_sum = 0;  ///< of what is above; no header is believed before it agrees
+  std::uint32_t serial = 0;    ///< of the message, among those from its sender to this rank
+  std::uint32_t data_sum = 0;  ///< checksum of the data; both are 0 if disabled
+  std::uint32_t head_sum = 0;  ///< of the fields above; a header is not trusted before it matches
 };
 static_assert(sizeof(PieceHeader) == 64);
 
@@ -50,10 +50,10 @@ struct Outgoing {
   Key key{};
   std::uint64_t fingerprint = 0;
   std::vector<std::span<const std::byte>> parts{};
-  /// A long message that the receiver has not asked for: it stays here (patient), or after a while goes all the
-  /// same, and is kept over there.
+  /// A long message that the receiver has not requested stays here (patient), or after a while is sent anyway, and
+  /// buffered by the receiver.
   bool patient = false;
-  std::atomic<std::uint64_t> moved{0};  ///< bytes, to see whether it advances
+  std::atomic<std::uint64_t> moved{0};  ///< bytes, to detect progress
   std::atomic<bool> done{false};
 };
 
@@ -64,19 +64,19 @@ struct Landing {
   std::size_t bytes = 0;
 };
 
-/// A message that is waited for.
+/// An expected message.
 struct Incoming {
   Rank from = 0;
   Key key{};
   std::uint64_t fingerprint = 0;
   std::vector<Landing> parts{};
-  const Combine* combine = nullptr;  ///< nothing: copied
+  const Combine* combine = nullptr;  ///< nullptr: copied
   std::atomic<std::uint64_t> moved{0};
   std::atomic<bool> done{false};
-  /// What arrived instead of what was expected; then it is done too.
+  /// What arrived instead of what was expected; the receive is then done, too.
   enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
   std::uint64_t wrong_length = 0;
-  /// What the user's reduction threw; what arrived after that was not combined. Set before `done`.
+  /// What the user's reduction threw; later data was not combined. Set before `done`.
   std::exception_ptr thrown{};
 };
 

@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// One round of a multiplicative hash: cheap, and any changed bit changes the result.
+/// One round of a multiplicative hash: cheap, and changing any bit changes the result.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;
   hash = (hash ^ value) * kOdd;
@@ -20,7 +20,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 }
 
 std::uint64_t hash_counts(const Call& call) {
-  // The sizes of an all-to-all differ from rank to rank by right; its messages carry them.
+  // The sizes of an all-to-all legitimately differ from rank to rank; its messages carry them.
   if (call.counts.empty() || call.operation == Operation::Alltoall) {
     return call.counts.empty() ? 0 : 1;
   }
@@ -47,7 +47,7 @@ std::uint64_t fingerprint_of(const Record& r) {
       static_cast<std::uint64_t>(r.operation) | static_cast<std::uint64_t>(r.dtype) << 8 |
       static_cast<std::uint64_t>(r.reduction) << 16 | static_cast<std::uint64_t>(r.order) << 24 |
       static_cast<std::uint64_t>(r.method) << 32 | static_cast<std::uint64_t>(r.algorithm) << 40;
-  // Mostly the root is 0 and the rest is not there: then two rounds do.
+  // Usually the root is 0 and the other fields are unset: then two rounds suffice.
   std::uint64_t hash = mix(mix(1, kinds), static_cast<std::uint64_t>(r.count));
   if (r.root != 0) {
     hash = mix(hash, static_cast<std::uint64_t>(r.root));
@@ -66,7 +66,7 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
-/// Ranks that agree, by what they called; ranks of whom nothing is known are left out.
+/// Ranks that agree, by what they called; omits ranks of which nothing is known.
 std::map<std::uint64_t, std::vector<Rank>> parties_of(const std::vector<Witness>& witnesses) {
   std::map<std::uint64_t, std::vector<Rank>> parties;
   for (const Witness& w : witnesses) {
@@ -99,7 +99,7 @@ bool differ(const std::vector<Witness>& witnesses, Field field) {
   return false;
 }
 
-/// In which facts they differ: "count and dtype".
+/// The fields in which they differ: "count and dtype".
 std::string differences(const std::vector<Witness>& witnesses) {
   std::string text;
   const auto add = [&](const char* what, auto field) {

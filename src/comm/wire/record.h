@@ -1,5 +1,5 @@
-// Record: what a rank tells the others of its call, so that a mismatch is detected and reported.
-// Plain data, kept in shared memory and sent in frames.
+// Record: what a rank reports to the others about its call, to detect mismatches. Plain data, kept in shared memory and
+// sent in frames.
 #pragma once
 
 #include <bit>
@@ -13,15 +13,15 @@
 
 namespace trireme::comm {
 
-/// The facts of a call in which all ranks must agree, and where it was made.
+/// The properties of a call on which all ranks must agree, and where it was made.
 struct Record {
   std::uint64_t sequence = 0;
-  std::uint64_t fingerprint = 0;  ///< of all fields below but the site and the history
-  /// Of the calls of the group before this one: a rank may have left one of them without having seen what all
-  /// others called, and is detected here.
+  std::uint64_t fingerprint = 0;  ///< of all fields below except the site and the history
+  /// Of the group's earlier calls: a rank may have left one of them without having seen what all others called, and is
+  /// detected here.
   std::uint64_t history = 0;
-  std::int64_t count = 0;         ///< elements of the vector that is whole (see plan.h)
-  std::uint64_t counts_hash = 0;  ///< of the sizes of blocks, where they were given
+  std::int64_t count = 0;         ///< elements of the vector that is whole (see geometry.h)
+  std::uint64_t counts_hash = 0;  ///< of the sizes of blocks, if given
   std::uint64_t user_hash = 0;    ///< of the name of the user's reduction
   Rank root = 0;
   Operation operation = Operation::Barrier;
@@ -30,14 +30,14 @@ struct Record {
   Order order = Order::Any;
   Method::Kind method = Method::Kind::Automatic;
   Algorithm algorithm = Algorithm::Ring;
-  char site[48] = {};  ///< cut from the left if longer; ends with 0
+  char site[48] = {};  ///< truncated on the left if longer; null-terminated
 };
 
-/// Makes a record one of this call, all but the sequence and the history; `count` is the number of elements as all
-/// ranks see it, `method` what was chosen.
+/// Fills in the record of this call, except for the sequence and the history; `count` is the number of elements as all
+/// ranks see it, `method` the chosen one.
 void describe(const Call& call, std::int64_t count, const Method& method, Record& record);
 
-/// As assigning; in half of the time without a site, the usual case.
+/// Like assignment; takes half the time without a site, the usual case.
 inline void copy_record(const Record& from, Record& to) {
   if (from.site[0] != '\0') {
     to = from;
@@ -47,14 +47,14 @@ inline void copy_record(const Record& from, Record& to) {
   to.site[0] = '\0';
 }
 
-/// What ranks compare: equal if this call and all before it were.
+/// What ranks compare: equal if this call and all earlier ones were.
 [[nodiscard]] inline std::uint64_t compared(const Record& record) {
   return record.fingerprint ^ record.history;
 }
 
 /// The history of the next call.
 [[nodiscard]] inline std::uint64_t history_after(const Record& record) {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // any mixing that tells orders apart
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // any mixing that is sensitive to order
   return (std::rotl(record.history, 23) ^ record.fingerprint) * kOdd;
 }
 
@@ -68,8 +68,7 @@ struct Witness {
   Record record{};
 };
 
-/// The message of a mismatch: one line with what they differ in, then who called what, ranks
-/// that agree in one row.
+/// The message for a mismatch: one line with the differences, then who called what, ranks that agree in one row.
 [[nodiscard]] std::string mismatch_text(std::uint64_t sequence,
                                         const std::vector<Witness>& witnesses);
 

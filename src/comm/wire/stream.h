@@ -1,6 +1,6 @@
-// Stream: bytes in order, both ways, between this rank and one peer. Never waits.
+// Stream: an ordered, bidirectional byte stream between this rank and one peer. Never waits.
 //
-// One thread at a time (the mailbox sees to that).
+// One thread at a time (the mailbox ensures that).
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,13 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. What it did not
-  /// take must come next, up to the same end. Throws Error(Peer) if the peer has exited.
+  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. The next call must continue with
+  /// the rest, up to the same end. Throws Error(Peer) if the peer has exited.
   [[nodiscard]] virtual std::size_t write(std::span<const std::byte> head,
                                           std::span<const std::byte> body) = 0;
-  /// Fills `into` with what has arrived; returns how many bytes that were. Throws Closed, or
-  /// Error(Peer) if what arrives cannot be right.
+  /// Fills `into` with what has arrived; returns how many bytes. Throws Closed, or Error(Peer) if the data is invalid.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
-  /// False if something is known to wait to be read.
+  /// False if input is known to be pending.
   [[nodiscard]] virtual bool is_drained() const { return true; }
 };
 

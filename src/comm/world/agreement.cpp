@@ -68,7 +68,7 @@ void Agreement::withdraw(const std::string& why) {
   }
 }
 
-// Who is there.
+// Liveness and connectivity.
 
 bool Agreement::is_alive(Rank place) const {
   return place == me_ || seen_[static_cast<std::size_t>(place)] == Standing::Alive;
@@ -92,7 +92,7 @@ std::vector<Rank> Agreement::missing() const {
   return out;
 }
 
-/// As both say. Requires that both have joined.
+/// According to both. Requires that both have joined.
 bool Agreement::reach_each_other(Rank a, Rank b) const {
   const auto sees = [&](Rank from, Rank to) {
     return joined_[static_cast<std::size_t>(from)]->seen[static_cast<std::size_t>(to)] ==
@@ -101,8 +101,8 @@ bool Agreement::reach_each_other(Rank a, Rank b) const {
   return a == b || (sees(a, b) && sees(b, a));
 }
 
-/// The member to leave out first: the one that most others found silent or dead, then the one that reaches the fewest,
-/// then the highest. Who was merely told that it was declared dead accuses nobody.
+/// The member to exclude first: the one that most others found silent or dead, then the one that reaches the fewest,
+/// then the highest. A member that was merely told that it was declared dead accuses nobody.
 Rank Agreement::least_connected(const std::vector<Rank>& places) const {
   const auto rating = [&](Rank place) {
     std::int64_t accusers = 0;
@@ -118,7 +118,7 @@ Rank Agreement::least_connected(const std::vector<Rank>& places) const {
   return *std::ranges::max_element(places, {}, rating);
 }
 
-/// Members that this one believes alive and that all reach one another. Requires that all alive have joined.
+/// Members that this one believes alive and that all reach one another. Requires that all live members have joined.
 std::vector<Rank> Agreement::connected() const {
   std::vector<Rank> places;
   for (Rank place = 0; place < size_; ++place) {
@@ -135,7 +135,7 @@ std::vector<Rank> Agreement::connected() const {
   return places;
 }
 
-/// As the voters see a member.
+/// The worst standing in which the voters see a member.
 Standing Agreement::worst_seen(const std::vector<Rank>& voters, Rank place) const {
   Standing worst = Standing::Alive;
   for (const Rank voter : voters) {
@@ -169,8 +169,8 @@ std::vector<Rank> Agreement::electorate(const std::vector<Rank>& voters) const {
   return out;
 }
 
-/// Whether the others can continue without this member, and should: most gave it up, or some did, and rightly.
-/// Requires that all alive have joined.
+/// Whether the others can continue without this member, and should: most declared it dead, or some did, and rightly.
+/// Requires that all live members have joined.
 bool Agreement::should_step_down() const {
   if (std::ranges::count_if(seen_, gave_up_on_us) > 1) {
     return true;
@@ -196,7 +196,7 @@ bool Agreement::should_step_down() const {
   return is_quorum(others, counted);
 }
 
-/// Whether all voters are still here and reach one another.
+/// Whether all voters are still alive and reach one another.
 bool Agreement::is_valid(const Attempt& attempt) const {
   const std::vector<Rank>& voters = attempt.voters;
   return std::ranges::all_of(voters, [&](Rank a) {
@@ -205,7 +205,7 @@ bool Agreement::is_valid(const Attempt& attempt) const {
   });
 }
 
-// What a member does.
+// The steps of a member.
 
 void Agreement::step() {
   if (outcome_ == Outcome::Open) {
@@ -219,8 +219,8 @@ void Agreement::step() {
   }
 }
 
-/// Tells the others how this member sees them, whenever that changes. The first time all are told: who learns later that
-/// this member died knows then that it had joined.
+/// Tells the others how this member sees them, whenever that changes. The first message goes to all: a member that
+/// later learns of this one's death then knows that it had joined.
 void Agreement::announce() {
   std::optional<Joined>& mine = joined_[static_cast<std::size_t>(me_)];
   if (mine && mine->seen == seen_) {
@@ -310,7 +310,7 @@ void Agreement::receive(Rank from, const AgreementMessage& message) {
   step();
 }
 
-/// A member that is through tells the others what it knows.
+/// A member that has finished tells the others what it knows.
 void Agreement::answer_late(Rank from, const AgreementMessage& message) {
   const bool asks =
       message.kind == Kind::Join || message.kind == Kind::Prepare || message.kind == Kind::Propose;
@@ -330,7 +330,7 @@ void Agreement::on_join(Rank from, const AgreementMessage& message) {
   }
 }
 
-/// Only a coordinator that this member believes in gets its promise, so that two do not hinder each other.
+/// A member promises only to a coordinator that it believes in, so that two do not hinder each other.
 void Agreement::on_prepare(Rank from, const Ballot& ballot) {
   if (ballot < promised_) {
     send(from, {.kind = Kind::Reject, .ballot = promised_});
@@ -400,7 +400,7 @@ void Agreement::on_accept(Rank from, const AgreementMessage& message) {
   decide(attempt_->value);
 }
 
-/// Everyone passes a decision on to all: a member may be out of reach of the one that decided.
+/// Every member forwards a decision to all: some may be out of reach of the one that decided.
 void Agreement::decide(Value value) {
   send_to_others({.kind = Kind::Decide, .members = value.members, .payloads = value.payloads});
   const bool continues = contains(value.members, me_);

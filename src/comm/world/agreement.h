@@ -1,20 +1,20 @@
-// Agreement: how the members of a failed group agree on who is left. A pure state machine: observations and messages
-// go in, messages out; nothing waits, nothing sends. One thread at a time.
+// Agreement: how the members of a failed group agree on the survivors. A pure state machine: takes observations and
+// messages, returns messages; it neither waits nor sends. One thread at a time.
 //
-// This is single-decree Paxos. The value to agree on is the list of members that continue. The coordinator is the lowest
-// member that a rank believes alive. It waits until every member that it believes alive has joined, leaves out members
-// that do not reach one another, and then runs the two phases with the rest: prepare and promise, propose and accept. A
-// member that accepted a value before reports it with its promise, and the coordinator proposes that value again, so
-// whatever was once decided stays decided, however many coordinators come and go.
+// This is single-decree Paxos. The value to agree on is the list of members that continue. The coordinator is the
+// lowest member that a rank believes alive. It waits until every member that it believes alive has joined, excludes
+// members that do not reach one another, and then runs the two phases with the rest: prepare and promise, propose and
+// accept. A member that accepted a value before reports it with its promise, and the coordinator proposes that value
+// again, so a decision stands, however many coordinators come and go.
 //
-// Who may decide. Members that are known to be dead do not count. Of the remaining ones a coordinator needs more than
-// half, or exactly half with the lowest of them. So of the sides of a cut network at most one continues. All others are
-// refused: they must not continue, as they cannot know that nobody else does. A coordinator that stood still, and was
-// given up for it, leaves the decision to the others if they can take it. A member that died after it joined may have
-// helped to decide for members that are silent now; so it does count, unless nobody is silent.
+// Quorum. Members known to be dead do not count. Of the remaining ones a coordinator needs more than half, or exactly
+// half including the lowest of them. So at most one side of a partitioned network continues. All others are refused:
+// they must not continue, because they cannot know whether the other side does. A coordinator that stalled, and was
+// declared dead for it, leaves the decision to the others if they have a quorum. A member that died after it joined may
+// have voted with members that are silent now; so it does count, unless no member is silent.
 //
-// Example: a group of ranks 0 to 4; rank 1 was killed, ranks 3 and 4 are behind a cut cable. Of {0, 2, 3, 4} the side
-// {0, 2} has half and the lowest rank: it continues. {3, 4} are refused.
+// Example: a group of ranks 0 to 4; rank 1 was killed, ranks 3 and 4 are on the other side of a network partition. Of
+// {0, 2, 3, 4} the side {0, 2} has half and the lowest rank: it continues. {3, 4} are refused.
 #pragma once
 
 #include <compare>
@@ -34,11 +34,11 @@ namespace trireme::comm {
 /// How one member sees another. Only ever gets worse.
 enum class Standing : std::uint8_t {
   Alive,
-  GaveUpOnUs,      ///< it reported that it no longer talks to this member
-  FoundUsStalled,  ///< the same, and this member did stand still for about that long
-  Silent,          ///< it gave no sign of life for the deadline, or its messages were damaged
-  Dead,            ///< its process ended, it left, or it is certain to learn that it was given up
-  Fallen,          ///< the same, after it had joined
+  GaveUpOnUs,      ///< it reported that it declared this member dead
+  FoundUsStalled,  ///< the same, and this member did stall for about that long
+  Silent,          ///< it gave no sign of life for the deadline, or its messages were corrupt
+  Dead,    ///< its process ended, it left, or it is certain to learn that it was declared dead
+  Fallen,  ///< the same, after it had joined
 };
 [[nodiscard]] constexpr bool gave_up_on_us(Standing standing) {
   return standing == Standing::GaveUpOnUs || standing == Standing::FoundUsStalled;
@@ -51,14 +51,14 @@ struct Ballot {
   friend auto operator<=>(const Ballot&, const Ballot&) = default;
 };
 
-/// Members are places in the failed group, 0 to size - 1.
+/// Members are ranks in the failed group, 0 to size - 1.
 struct AgreementMessage {
   enum class Kind : std::uint8_t {
-    Join,      ///< "I am here, and see the others so": standings, payload
+    Join,      ///< "I am here, and this is how I see the others": standings, payload
     Prepare,   ///< coordinator: "promise me this ballot"
-    Promise,   ///< "I take part in none below it": with what it accepted before, if anything
+    Promise,   ///< "I take part in no ballot below it": with what it accepted before, if anything
     Propose,   ///< coordinator: "accept these members"
-    Accept,    ///< "I have"
+    Accept,    ///< "accepted"
     Reject,    ///< "I promised a later ballot"
     Decide,    ///< "these members continue"
     Withdraw,  ///< "I do not continue"
@@ -66,14 +66,14 @@ struct AgreementMessage {
   Ballot ballot{};
   Ballot accepted{};                 ///< Promise: the ballot of `members`
   std::vector<Rank> members{};       ///< Promise, Propose, Decide
-  std::vector<Standing> seen{};      ///< Join: by place
+  std::vector<Standing> seen{};      ///< Join: by rank in the group
   std::vector<std::byte> payload{};  ///< Join: of the sender
   /// Propose, Promise, Decide: of the members, in their order.
   std::vector<std::vector<std::byte>> payloads{};
   friend bool operator==(const AgreementMessage&, const AgreementMessage&) = default;
 };
 
-/// As it travels. parse_agreement(to_bytes(m)) == m; nothing if the bytes are no message.
+/// The wire format. parse_agreement(to_bytes(m)) == m; nothing if the bytes are not a message.
 [[nodiscard]] std::vector<std::byte> to_bytes(const AgreementMessage& message);
 [[nodiscard]] std::optional<AgreementMessage> parse_agreement(std::span<const std::byte> bytes);
 
@@ -85,15 +85,15 @@ class Agreement {
   };
   enum class Outcome : std::uint8_t { Open, Decided, Refused };
 
-  /// For member `me` of `size`. `payload` is what the others learn of this member if it continues.
+  /// For member `me` of `size`. `payload` is what the others receive from this member if it continues.
   Agreement(Rank size, Rank me, std::vector<std::byte> payload);
 
-  /// How this member sees the others now, by place; better standings than before are ignored.
+  /// How this member sees the others now, by rank in the group; ignores standings better than before.
   void observe(const std::vector<Standing>& seen);
   void receive(Rank from, const AgreementMessage& message);
-  /// This member does not continue, whatever the others do. Does nothing once the outcome is known.
+  /// This member does not continue, whatever the others do. No effect once the outcome is known.
   void withdraw(const std::string& why);
-  /// What must be sent since this was last asked, in order.
+  /// The messages to send since the last call, in order.
   [[nodiscard]] std::vector<Letter> take_letters();
 
   [[nodiscard]] Outcome outcome() const { return outcome_; }
@@ -104,7 +104,7 @@ class Agreement {
   }
   /// Why this member is refused.
   [[nodiscard]] const std::string& reason() const { return reason_; }
-  /// Members that this one believes alive and that have not joined.
+  /// Members that this one believes alive but that have not joined.
   [[nodiscard]] std::vector<Rank> missing() const;
 
  private:
@@ -117,7 +117,7 @@ class Agreement {
     std::vector<Rank> members;
     std::vector<std::vector<std::byte>> payloads;
   };
-  /// What this member, as coordinator, is in the middle of.
+  /// The current attempt of this member as coordinator.
   struct Attempt {
     Ballot ballot;
     std::vector<Rank> voters;  ///< all of them must promise and accept
@@ -157,13 +157,13 @@ class Agreement {
   Rank me_;
   std::vector<std::byte> payload_;
   std::vector<Standing> seen_;
-  std::vector<std::optional<Joined>> joined_;  ///< by place; this member's is what it announced
+  std::vector<std::optional<Joined>> joined_;  ///< by rank; this member's is what it announced
   std::uint64_t round_ = 0;                    ///< the latest one seen
   Ballot promised_{};
   Ballot accepted_{};
   Value accepted_value_{};
   std::optional<Attempt> attempt_;
-  /// Who asked for a promise, and for which ballot, while this member still believed in another coordinator.
+  /// The ranks that requested a promise, and for which ballot, while this member still believed in another coordinator.
   std::map<Rank, Ballot> waiting_;
   Outcome outcome_ = Outcome::Open;
   Value value_{};

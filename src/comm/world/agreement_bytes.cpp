@@ -1,4 +1,4 @@
-// An agreement's messages as they travel: numbers of fixed size, lists with their length before them.
+// The wire format of an agreement's messages: fixed-size numbers, length-prefixed lists.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>

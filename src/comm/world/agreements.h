@@ -1,5 +1,5 @@
-// Agreements: those that a rank takes part in, and those that are over, for which it still answers: a member that is
-// late must learn what was decided. Any thread.
+// Agreements: those that a rank takes part in, and completed ones, for which it still answers: a late member must learn
+// the decision. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace trireme::comm {
 
 class Agreements {
  public:
-  /// How a message gets to another member, by its world rank. Must not wait, nor call this object.
+  /// Sends a message to another member, by its world rank. Must not wait, nor call this object.
   using Send = std::function<void(Rank to, std::uint64_t context, std::span<const std::byte>)>;
   explicit Agreements(Send send) : send_(std::move(send)) {}
 
-  /// Takes part: `members` are world ranks by place, `me` is the place of this rank.
+  /// Joins an agreement: `members` are world ranks by rank in the group, `me` is this process's rank in the group.
   void begin(std::uint64_t context, std::vector<Rank> members, Rank me,
              std::vector<std::byte> payload);
-  /// A message of another member; kept if this rank does not take part yet.
+  /// A message of another member; kept if this rank has not joined yet.
   void receive(std::uint64_t context, Rank from, std::span<const std::byte> bytes);
   void observe(std::uint64_t context, const std::vector<Standing>& seen);
   void withdraw(std::uint64_t context, const std::string& why);
@@ -33,10 +33,10 @@ class Agreements {
   struct State {
     Agreement::Outcome outcome = Agreement::Outcome::Open;
     std::vector<Rank>
-        members{};  ///< world ranks that continue, once decided, in the order of places
+        members{};  ///< world ranks that continue, once decided, in the order of the group
     std::vector<std::vector<std::byte>> payloads{};
     std::string reason{};         ///< why this rank is refused
-    std::vector<Rank> missing{};  ///< world ranks that are alive and have not joined
+    std::vector<Rank> missing{};  ///< world ranks that are alive but have not joined
   };
   [[nodiscard]] State state(std::uint64_t context);
 
@@ -51,7 +51,7 @@ class Agreements {
   Send send_;
   Mutex mutex_;
   std::map<std::uint64_t, Entry> entries_ TRIREME_GUARDED_BY(mutex_);
-  /// What arrived before this rank took part, in order.
+  /// What arrived before this rank joined, in order.
   std::map<std::uint64_t, std::vector<std::pair<Rank, std::vector<std::byte>>>> early_
       TRIREME_GUARDED_BY(mutex_);
 };

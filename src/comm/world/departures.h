@@ -1,5 +1,5 @@
-// Departures: when ranks were first seen to have left or failed. What they sent before may still be
-// arriving.
+// Departures: when ranks were first seen to have left or failed. Their earlier messages may still
+// be arriving.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Exchanges: contributions of other ranks to an exchange, kept until this rank takes them.
+// Exchanges: other ranks' contributions to an exchange, kept until this rank takes them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace trireme::comm {
 
-/// Any thread.
+/// Callable from any thread.
 class Exchanges {
  public:
   using Bytes = std::vector<std::byte>;

@@ -1,4 +1,4 @@
-// GroupListener: what a world tells a group that other ranks sent it.
+// GroupListener: how a world passes on to a group what other ranks sent it.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class GroupListener {
   GroupListener(const GroupListener&) = delete;
   GroupListener& operator=(const GroupListener&) = delete;
 
-  /// A member reports its call. `is_inquiry`: it wants to know what this rank called.
+  /// A member reports its call. `is_inquiry`: it asks what this rank called.
   virtual void on_call(Rank world_rank, const Record& record, bool is_inquiry) = 0;
-  /// A member gave the group up: see Area::failed for the code.
+  /// A member marked the group as failed: see Area::failed for the code.
   virtual void on_failure(std::uint64_t code, const std::string& text) = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace trireme::comm {
 
-/// As it travels.
+/// The wire format.
 struct Heartbeat::Datagram {
   static constexpr std::uint32_t kMagic = 0x42495254;  ///< "TRIB"
   std::uint32_t magic = kMagic;
@@ -19,7 +19,7 @@ struct Heartbeat::Datagram {
   std::int32_t to = 0;
   std::uint32_t padding = 0;
   std::uint64_t count = 0;
-  Digest seal{};  ///< of what is above
+  Digest seal{};  ///< of the fields above
 };
 
 Heartbeat::Heartbeat(Rank me, const std::string& bind, Secret secret)
@@ -78,7 +78,7 @@ bool Heartbeat::accept(const Datagram& datagram) {
 }
 
 void Heartbeat::receive(const std::function<void(Rank peer)>& heard) {
-  constexpr int kMost = 1000;  // a flood of datagrams from elsewhere does not hold this rank up
+  constexpr int kMost = 1000;  // a flood of foreign datagrams does not block this rank
   for (int i = 0; i < kMost; ++i) {
     Datagram datagram;
     const ssize_t length = recv(socket_.get(), &datagram, sizeof(datagram), MSG_DONTWAIT);

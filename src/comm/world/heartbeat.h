@@ -1,9 +1,9 @@
-// Heartbeat: signs of life between ranks of different hosts that do not depend on the connections between them.
+// Heartbeat: signs of life between ranks on different hosts that do not depend on their connections.
 //
-// A TCP connection that was cut retransmits ever more rarely: after an interruption of 1.6 s it may stay silent until
-// 3 s. So beats also travel as datagrams, and the first one after an interruption shows that a rank lives. Each is
-// authenticated with the job's secret, and counted, so that an old one cannot be replayed. Where datagrams do not get
-// through, beats on the connections remain. One thread at a time.
+// An interrupted TCP connection retransmits ever more rarely: after an interruption of 1.6 s it may stay silent until 3
+// s. So heartbeats also travel as datagrams, and the first one after an interruption shows that a rank is alive. Each
+// is authenticated with the job's secret, and numbered, so that an old one cannot be replayed. If datagrams do not get
+// through, heartbeats on the connections remain. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Heartbeat {
   /// Throws Error(Usage) if the address is invalid.
   void connect(Rank peer, const std::string& address);
 
-  /// Sends a sign of life. Does not wait; what does not get through is lost.
+  /// Sends a sign of life. Does not wait; delivery is best-effort.
   void beat(Rank peer);
   /// Calls `heard` for each authentic sign of life that has arrived.
   void receive(const std::function<void(Rank peer)>& heard);

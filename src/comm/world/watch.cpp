@@ -9,7 +9,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Heartbeats in a deadline. A verdict follows at most one heartbeat after the deadline.
+/// Heartbeats per deadline. A verdict follows at most one heartbeat after the deadline.
 constexpr int kBeatsPerDeadline = 8;
 
 }  // namespace
@@ -34,7 +34,7 @@ Watch::~Watch() {
   thread_.join();
 }
 
-/// Until the next heartbeat is due, or a process ends.
+/// Waits until the next heartbeat is due, or a process ends.
 void Watch::wait() {
   std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
   for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -56,7 +56,7 @@ void Watch::run() {
     wait();
     const auto now = std::chrono::steady_clock::now();
     if (now - last > deadline_ / 2) {
-      // This process stalled; the others start over.
+      // This process stalled; restart the timers of the others.
       for (Pulse& pulse : pulses_) {
         pulse.changed = now;
       }

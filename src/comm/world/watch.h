@@ -1,5 +1,5 @@
-// Watch: a thread that knows which peers live. It shows this rank's own heartbeat, notices when a
-// peer's heart stops or its process ends, and now and then keeps messages moving while the rank
+// Watch: a thread that monitors the peers. It publishes this rank's own heartbeat, detects when a
+// peer's heartbeat stops or its process ends, and occasionally keeps messages moving while the rank
 // computes.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace trireme::comm {
 
-/// A peer to watch. `page` and `death` where it is on this host.
+/// A peer to watch. `page` and `death` if it is on this host.
 struct Watched {
   Rank rank = 0;
   RankPage* page = nullptr;

@@ -15,9 +15,8 @@
 namespace trireme::comm {
 namespace {
 
-/// How long each stage of waiting is: long spinning only where every rank of the host has a core.
-/// Each poll of a network is a system call, and the system can wake a sleeper as soon as
-/// something arrives.
+/// The length of each stage of waiting: long spinning only if every rank of the host has its own core. Each poll of a
+/// network is a system call, and the kernel can wake a sleeper as soon as something arrives.
 Waiting waiting_for(std::size_t ranks_here, bool network) {
   const bool crowded = std::cmp_greater(ranks_here, usable_cores());
   if (network) {
@@ -34,13 +33,13 @@ std::int64_t nanoseconds(Seconds seconds) {
   return static_cast<std::int64_t>(seconds.count * 1e9);
 }
 
-/// How long a process may stand still, as a part of the deadline, before its peers may have given it up: somewhat less
-/// than the whole, as they count from its last heartbeat.
+/// How long a process may stall, as a fraction of the deadline, before its peers may have declared it dead: somewhat
+/// less than 1, because they count from its last heartbeat.
 constexpr double kStalled = 0.75;
 
 }  // namespace
 
-/// Sleeping: on the rank's bell; where there is a network, in the transport that polls it.
+/// Sleeping: on the rank's bell; if there is a network, in the transport that polls it.
 class WorldCore::WorldIdle : public Idle {
  public:
   WorldIdle(Bell& bell, Transport* network, const Mailbox& mailbox, bool has_neighbours)
@@ -49,9 +48,8 @@ class WorldCore::WorldIdle : public Idle {
   [[nodiscard]] std::uint32_t announce() override { return bell_.announce(); }
   void withdraw() override { bell_.withdraw(); }
   void sleep(std::uint32_t token, std::chrono::nanoseconds at_most) override {
-    // A message that blocks its stream is checked again soon. A peer of this host rings the bell,
-    // which does not wake a poll of the network; and of two threads that wait there one may take the other's
-    // event.
+    // Check a message that blocks its stream again soon. A peer of this host rings the bell, which does not wake a poll
+    // of the network; and of two threads that wait there one may take the other's event.
     constexpr std::chrono::milliseconds kLook{1};
     constexpr std::chrono::milliseconds kLookSeldom{5};
     if (mailbox_.is_held_up() || (network_ != nullptr && has_neighbours_)) {
@@ -100,8 +98,7 @@ WorldCore::WorldCore(WorldParts parts)
   connect_peers();
 }
 
-/// Sorts the ranks by host, finds the transports that share memory and that poll, and makes what
-/// waits on them.
+/// Groups the ranks by host, finds the transports that share memory and that poll, and creates what waits on them.
 void WorldCore::connect_transports() {
   std::map<std::string, std::vector<Rank>> hosts;
   for (Rank r = 0; r < parts_.size; ++r) {
@@ -194,8 +191,8 @@ void WorldCore::say_goodbye() {
   await_farewells();
 }
 
-/// Peers behind a network: a connection that is closed while something still arrives discards
-/// what it had sent. So each is told, and asked to send nothing more; waits at most for the deadline.
+/// Peers across a network: closing a connection while data is still arriving discards what it had sent. So notify each
+/// peer, and ask it to send nothing more; wait at most for the deadline.
 void WorldCore::await_farewells() {
   const auto give_up = deadline_in(options().deadline);
   for (Rank r = 0; r < size(); ++r) {
@@ -283,7 +280,7 @@ void WorldCore::declare_dead(Rank rank, const std::string& why) {
   }
 }
 
-/// What a rank sent before it ended is waited for, until nothing of it has arrived for the deadline.
+/// Waits for what a rank sent before it ended, until nothing of it has arrived for the deadline.
 bool WorldCore::is_final(Rank rank, Departures& departures) {
   const std::optional<Failure> known = failure(rank);
   const bool ended = known && (known->fault == CommFault::Left || known->fault == CommFault::Died);
@@ -293,8 +290,8 @@ bool WorldCore::is_final(Rank rank, Departures& departures) {
          nanoseconds_now() - last > nanoseconds(options().deadline);
 }
 
-/// A peer whose connections all closed is dead, unless this rank stalled for so long that the peer may have declared
-/// it dead and left since.
+/// A peer whose connections all closed is dead, unless this rank stalled for so long that the peer may have declared it
+/// dead and left since.
 void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
   const bool dead = kind == LossKind::Closed && !may_be_declared_dead(rank);
   report(rank, {kind == LossKind::Damaged ? CommFault::Corrupt : CommFault::Died, why,
@@ -357,7 +354,7 @@ void WorldCore::listen(std::uint64_t context, const std::shared_ptr<GroupListene
   }
 }
 
-/// Every heartbeat: tells peers behind a network that this rank is alive, and checks on them.
+/// On every heartbeat: tells peers across a network that this rank is alive, and checks on them.
 void WorldCore::tick() {
   const std::int64_t now = nanoseconds_now();
   const std::int64_t deadline = nanoseconds(options().deadline);
@@ -382,8 +379,9 @@ void WorldCore::tick() {
   messages_->progress();
 }
 
-/// Tells a peer that this rank is alive, and declares it dead if it was silent for too long. A peer whose heartbeats arrive
-/// while its connections carry nothing has time to recover them: after a short interruption they take as long again.
+/// Tells a peer that this rank is alive, and declares it dead if it was silent for too long. A peer whose heartbeats
+/// arrive while its connections carry nothing gets time to recover them: after a short interruption they take as long
+/// again.
 void WorldCore::check_peer(Rank rank, std::int64_t now) {
   constexpr std::int64_t kToRecover = 3;  // deadlines
   const auto peer = static_cast<std::size_t>(rank);
@@ -414,7 +412,8 @@ std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
   return it == groups_.end() ? nullptr : it->second.lock();
 }
 
-/// A member gave a group up. This rank may be about to make it, or the group may have ended: it is kept for a while.
+/// A member marked a group as failed. This rank may be about to create it, or the group may have ended: the notice is
+/// kept for a while.
 void WorldCore::handle_failure(std::uint64_t context, const FailureNotice& notice) {
   constexpr std::size_t kMostEarlyFailures = 64;
   std::shared_ptr<GroupListener> group;

@@ -1,5 +1,5 @@
-// WorldCore: one rank's side of a world: the transports to each peer, the mailbox over them, the
-// engine, and the watch over the peers' lives. Groups build on it.
+// WorldCore: one rank's side of a world: the transports to each peer, the mailbox over them, the engine, and the
+// monitoring of the peers. Groups build on it.
 #pragma once
 
 #include <atomic>
@@ -31,11 +31,11 @@
 
 namespace trireme::comm {
 
-/// What is wrong with a rank.
+/// How a rank failed.
 struct Failure {
   CommFault fault = CommFault::Died;
   std::string text{};
-  Standing standing = Standing::Silent;  ///< how it counts when the others agree on who is left
+  Standing standing = Standing::Silent;  ///< how it counts when the others agree on the survivors
 };
 
 /// What a world is built from.
@@ -46,14 +46,14 @@ struct WorldParts {
   std::vector<std::string> hosts{};  ///< by rank: the name of its host
   std::vector<Transport*> reach{};   ///< by rank: the transport to it; this rank: any
   std::vector<std::unique_ptr<Transport>> transports{};
-  std::unique_ptr<Heartbeat> heartbeat{};    ///< where there are peers on other hosts
-  Area* first_area = nullptr;                ///< for the group of all, where all are on one host
+  std::unique_ptr<Heartbeat> heartbeat{};    ///< if there are peers on other hosts
+  Area* first_area = nullptr;                ///< for the group of all ranks, if all are on one host
   std::vector<std::uint64_t> area_places{};  ///< of all ranks' first areas
 };
 
 class WorldCore {
  public:
-  /// Handles no message before start(), so that the group of all is there when the first arrives.
+  /// Handles no message before start(), so that the group of all ranks exists when the first one arrives.
   explicit WorldCore(WorldParts parts);
   ~WorldCore();
   WorldCore(const WorldCore&) = delete;
@@ -62,12 +62,12 @@ class WorldCore {
   [[nodiscard]] Rank rank() const { return parts_.rank; }
   [[nodiscard]] Rank size() const { return parts_.size; }
   [[nodiscard]] const WorldOptions& options() const { return parts_.options; }
-  /// How long an operation waits for a rank that is alive but does not join.
+  /// How long an operation waits for a live rank that does not join.
   [[nodiscard]] Seconds patience() const {
     constexpr double kDeadlines = 30;
     return {kDeadlines * options().deadline.count};
   }
-  /// Tells the peers on this host that this rank is there, and begins to watch all peers.
+  /// Announces this rank to the peers on this host, and starts watching all peers.
   void start();
 
   [[nodiscard]] Messenger& messages() { return *messages_; }
@@ -88,18 +88,17 @@ class WorldCore {
   [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
 
-  // Failures: found by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
+  // Failures: detected by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
   void report(Rank rank, const Failure& failure);
   /// Also that a rank of this host has left.
   [[nodiscard]] std::optional<Failure> failure(Rank rank);
   [[nodiscard]] bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
-  /// This rank no longer talks to that one, and lets it know.
+  /// This rank stops communicating with that one, and notifies it.
   void declare_dead(Rank rank, const std::string& why);
-  /// Whether nothing more is expected of a rank that left or failed.
+  /// Whether nothing more is expected from a rank that left or failed.
   [[nodiscard]] bool is_final(Rank rank, Departures& departures);
 
-  /// Throws CommError(Stopped) if the others have given this rank up, as they do with one that gives no
-  /// sign of life.
+  /// Throws CommError(Stopped) if the others declared this rank dead, as they do if it gives no sign of life.
   void require_not_declared_dead() const {
     if (own_page_ != nullptr && own_page_->verdict.load(std::memory_order_acquire) != 0) {
       throw_declared_dead();
@@ -107,12 +106,12 @@ class WorldCore {
   }
   [[noreturn]] void throw_declared_dead() const;
 
-  // Areas. One that a group no longer needs is used again when no peer can still be reading it.
+  // Areas. One that a group no longer needs is reused when no peer can still be reading it.
   [[nodiscard]] Area* take_area();
   void retire_area(Area* area, std::vector<Area*> peers, std::uint64_t last);
 
-  /// By rank, for the group of all; empty unless all ranks share memory and direct operations can
-  /// have that many.
+  /// By rank, for the group of all ranks; empty unless all ranks share memory and the group is small enough for direct
+  /// operations.
   [[nodiscard]] std::vector<Area*> first_areas();
 
   /// Messages about the group of this context go to the listener while it exists.
@@ -147,10 +146,10 @@ class WorldCore {
 
   WorldParts parts_;
   HostMemory* memory_ = nullptr;
-  RankPage* own_page_ = nullptr;  ///< where a transport has memory, which lives as long as this
-  Transport* network_ = nullptr;  ///< the one that polls, if a peer is behind it
+  RankPage* own_page_ = nullptr;  ///< if a transport has memory, which lives as long as this object
+  Transport* network_ = nullptr;  ///< the one that polls, if any peer uses it
   std::vector<std::vector<Rank>> by_host_;
-  std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< where no page is shared
+  std::unique_ptr<Bell> own_bell_ = std::make_unique<Bell>();  ///< if no page is shared
   std::unique_ptr<WorldIdle> idle_;
   Mailbox mailbox_;
   std::unique_ptr<Messenger> messages_;
@@ -162,11 +161,11 @@ class WorldCore {
   mutable Mutex mutex_;
   std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<GroupListener>> groups_ TRIREME_GUARDED_BY(mutex_);
-  /// Groups that another rank could not make, before this rank made them.
+  /// Groups that another rank could not create, before this rank created them.
   std::map<std::uint64_t, FailureNotice> early_failures_ TRIREME_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
-  // Of peers behind a network, by rank, in nanoseconds of the steady clock.
+  // Of peers across a network, by rank, in nanoseconds of the steady clock.
   std::vector<std::atomic<std::int64_t>> heard_;   ///< when its last bytes arrived
   std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat datagram arrived
   /// After this process stalled: the peer may have declared this rank dead, unless it sends something after this time.

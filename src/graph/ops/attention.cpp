@@ -1,14 +1,14 @@
-// attention: for each query the values, weighted by how well their keys fit it. Heads share keys and values
-// in groups (Ainslie et al., GQA, 2023): of H = G r heads, head h uses key/value head h / r. G = H is plain
-// multi-head attention, G = 1 multi-query.
+// attention: for each query, the values weighted by how well their keys match it. Heads share keys and values in groups
+// (Ainslie et al., GQA, 2023): of H = G r heads, head h uses key/value head h / r. G = H is plain multi-head attention,
+// G = 1 multi-query.
 //
 //   score[s] = scale q[t] . k[s]             scale 0 stands for 1 / sqrt(D)
 //   lse[t]   = ln of the sum of e^score[s]   over the keys that t sees
 //   y[t]     = sum of e^(score[s] - lse[t]) v[s]
 //
-// With `causal`, query t sees the keys s <= start + t; an empty start is S - T, so that the last query sees all.
-// A query that sees none has y = 0 and lse = -infinity. The lse is a result for the backward, which computes the weights again
-// instead of keeping them (Dao et al., FlashAttention, 2022). With p = e^(score - lse):
+// With `causal`, query t sees the keys s <= start + t; an empty start is S - T, so that the last query sees all. A
+// query that sees none has y = 0 and lse = -infinity. The lse is a result for the backward, which recomputes the
+// weights instead of keeping them (Dao et al., FlashAttention, 2022). With p = e^(score - lse):
 //
 //   dv[s] += p dy[t]
 //   ds     = p (dy[t] . v[s] - dy[t] . y[t])
@@ -16,13 +16,13 @@
 //
 //   FLOPs of products: forward 2 x 2 B H T S D, backward 5 x 2 B H T S D (scores, dv, dp, dq, dk)
 //
-// Heads can be split by G, the groups, or by r within the groups; then dk and dv are parts of sums. Keys can come in
-// turn, a block at a time, which begins at a later position: start is smaller by that much. Results of two sets of
-// keys, a and b, are put together by attention_merge (Liu et al., Ring Attention, 2023):
+// Heads can be sharded by G, the groups, or by r within the groups; then dk and dv are partial sums. Keys can be
+// processed in turn, a KV shard at a time, which begins at a later position: start is smaller by that much.
+// attention_merge combines the results of two sets of keys, a and b (Liu et al., Ring Attention, 2023):
 //
 //   lse = ln(e^lse_a + e^lse_b),  y = y_a e^(lse_a - lse) + y_b e^(lse_b - lse)
 //
-// The backward of a block of keys takes the lse and the y of all; dq is the sum over the blocks.
+// The backward of a KV shard takes the lse and the y of all; dq is the sum over the shards.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -124,7 +124,7 @@ Factors factors(const Signature& s) {
           .outputs = {dims.query, dims.lse}};
 }
 
-/// A part of T begins at a later position; one of S brings its first key nearer.
+/// A shard of T begins at a later position; a shard of S moves its first key closer.
 Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   const std::size_t q = whole.op->name == "attention" ? 0 : 1;
   Attributes attributes = *whole.attributes;
@@ -233,7 +233,7 @@ Factors factors_backward(const Signature& s) {
           .outputs = {dims.query, dims.key, dims.key}};
 }
 
-/// Gradients of two products are four; the fifth computes the scores again, which nobody kept.
+/// The gradients of two products are four products; the fifth recomputes the scores, which were not kept.
 Work work_backward(const Signature& s) {
   Work work = work_of_heads(s, heads_of(s, 1, 2), 5, 6);
   work.again = 1.0 / 5;

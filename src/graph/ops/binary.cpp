@@ -1,5 +1,5 @@
-// Functions of two numbers, element by element. The second operand may lack the first's leading dimensions:
-// a bias [C] is added to every row of [B,T,C], a scalar [] to everything.
+// Element-wise functions of two operands. The second operand may lack the first's leading dimensions: a bias [C] is
+// added to every row of [B,T,C], a scalar [] to everything.
 #include <algorithm>
 #include <cmath>
 

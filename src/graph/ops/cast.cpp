@@ -1,8 +1,8 @@
-// cast: the same numbers in another element type, to the nearest that it can hold. Towards whole numbers the
-// fraction is cut off, as in C; what does not fit is not defined.
+// cast: the same numbers in another element type, rounded to the nearest value. Conversion to integers truncates, as in
+// C; out-of-range values are undefined.
 //
-// Not linear: rounding parts of a sum is not rounding the sum. A plan therefore adds the parts up in the type
-// that they have, before the cast.
+// Not linear: rounding the terms of a sum is not rounding the sum. A partial value is therefore reduced in its own
+// type, before the cast.
 #include <cmath>
 
 #include "graph/ops/families.h"
@@ -23,7 +23,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
   return {q.builder.add1("cast", {q.outputs[0]}, {{"to", std::string(to_text(from))}})};
 }
 
-/// Rounds to whole numbers alone; whoever evaluates rounds to the element type.
+/// Only truncates to integers; the evaluator rounds to the element type.
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const bool whole = !is_float(parse_dtype(s.text("to")));
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {

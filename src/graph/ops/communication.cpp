@@ -1,20 +1,19 @@
-// Exchanges between ranks, as nodes of the graph that one rank runs. A group is named by the mesh axis that its
-// ranks lie along; `ranks` is how many they are and `index` this one's place.
+// Communication between ranks, as nodes of the graph that one rank runs. A group is named after the mesh axis of its
+// ranks; `ranks` is their number and `index` this rank's position.
 //
 //   all_reduce:     y = the sum (max, min) of all ranks' x
 //   all_gather:     y = all ranks' x side by side along `dimension`, which is `size` long then
 //   reduce_scatter: y = this rank's block, along `dimension`, of the sum of all ranks' x
-//   all_to_all:     of x, cut along `from`, to y, cut along `to`: each rank sends each a block
-//   send, receive:  one tensor from one rank to another; the pair has a tag of its own. The send must be done when
+//   all_to_all:     reshards x, sharded along `from`, to y, sharded along `to`
+//   send, receive:  one tensor from one rank to another; the pair has a unique tag. The send must be done when
 //                   what this rank receives with the tag `until` is there (-1: at the end of the step): that shows
-//                   that the other rank has asked for it
-//   wait:           nothing that follows begins before these sends are done
+//                   that the other rank has posted the receive
+//   wait:           nothing that follows starts before these sends are done
 //
-// Blocks: a dimension of `size` is `size / unit` pieces, dealt out evenly, the first ranks having one more where
-// they do not come out even (block_of).
+// Blocks: a dimension of `size` has `size / unit` pieces, distributed evenly, with one more for the first ranks if
+// their number is not divisible (block_of).
 //
-// Blocks that do not lie together in memory are put together in `scratch` first, which has no elements where they
-// do.
+// Blocks that are not contiguous in memory are packed in `scratch` first, which is empty if they are.
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +30,7 @@ TensorType scratch_for(bool needed, Bytes bytes) {
   return {DType::U8, {needed ? bytes.count : 0}};
 }
 
-/// Whether blocks along this dimension are not in one piece each.
+/// Whether blocks along this dimension are not contiguous.
 bool is_strided(const Shape& shape, int dimension) {
   const auto& dims = shape.dims();
   return std::accumulate(dims.begin(), dims.begin() + dimension, std::int64_t{1},
@@ -103,7 +102,7 @@ std::vector<TensorType> infer_receive(const Signature& s) {
   return {{parse_dtype(s.text("dtype")), Shape(s.integers("shape"))}};
 }
 
-/// Nothing is split: these come after that.
+/// Nothing is sharded: partitioning comes before these ops are added.
 Factors factors(const Signature& s) {
   Factors result;
   const auto add = [&](const Shape& shape) {
@@ -160,7 +159,7 @@ std::vector<TensorType> infer_wait(const Signature&) {
 
 void reference_wait(const Signature&, std::span<const Dense>, std::span<Dense>) {}
 
-/// Nothing of its own: whoever runs it has waited for its inputs.
+/// Does nothing itself: the executor has waited for its inputs.
 Op wait() {
   return {.name = "wait",
           .summary = "these sends are done",

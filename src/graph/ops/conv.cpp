@@ -1,10 +1,10 @@
-// conv2d: every window of an image, times the weights of every output channel.
+// conv2d: 2-D convolution of every window of an image with the weights of every output channel.
 //
 //   y[n,o,i,j] = sum over c, k, l of x[n, c, i stride + k - padding, j stride + l - padding] w[o,c,k,l]
 //
-// Outside of the image x is 0. Backward, dx and dw are sums over the same products, in which dy stands
-// where y does. The batch and the output channels are free, the input channels are summed; each device
-// needs the whole image, as windows reach over any border.
+// Outside of the image x is 0. In the backward, dx and dw are sums over the same products, with dy in place of y. The
+// batch and the output channels are free, the input channels are summed; each device needs the whole image, because
+// windows overlap any boundary.
 //
 //   FLOPs = 2 N O H' W' C KH KW, forward and for each gradient
 #include "graph/ops/families.h"
@@ -100,7 +100,7 @@ Factors factors_backward_weight(const Signature& s) {
   return factors_of_letters(s, "noij", "nchw", "ockl");
 }
 
-/// Calls visit(x, w, y) with the places of each product's two factors and of its sum.
+/// Calls visit(x, w, y) with the indices of each product's two factors and of its sum.
 template <class F>
 void for_each_product(const Convolution& c, F visit) {
   const std::int64_t channels = c.x.dim(1);

@@ -1,4 +1,4 @@
-// copy: the same once more, in memory of its own.
+// copy: a copy of a tensor in separate memory.
 #include "graph/ops/families.h"
 #include "graph/rules.h"
 

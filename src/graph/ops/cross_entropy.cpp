@@ -1,4 +1,4 @@
-// cross_entropy: how little the logits of a row think of its target.
+// cross_entropy: the negative log-likelihood of each row's target.
 //
 //   loss[..] = lse[..] - logits[.., target],  lse = ln of the sum of e^logits over the row
 //
@@ -7,8 +7,8 @@
 //   cross_entropy_sums:  sum[..] = sum of e^(logits - top),  picked[..] = logits[.., target]
 //   cross_entropy:       loss[..] = top + ln sum - picked
 //
-// The first goes through the classes, and both of its results add up over parts of them: a part has the classes from
-// `first` on of `classes` (0: as many as there are logits), and picks 0 where the target is not among its own. A target
+// The first iterates over the classes, and both of its results are sums over shards of them: a shard has the classes
+// from `first` on of `classes` (0: as many as there are logits), and picks 0 if it does not have the target. A target
 // of -1 is ignored: picked, loss and gradient are 0. Backward:
 //
 //   dsum = dloss / sum,  dpicked = -dloss,  dlogits[..,v] = dsum e^(logits[..,v] - top) + dpicked [v is the target]
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kIgnored = -1;
 
-// Sums: logits, targets, top -> sum, picked. Of the backward: dsum, dpicked, logits, targets, top -> dlogits. Both have
+// Sums: logits, targets, top -> sum, picked. The backward: dsum, dpicked, logits, targets, top -> dlogits. Both have
 // the three operands in the same order.
 
 std::int64_t classes_of(const Signature& s, std::size_t logits) {
@@ -61,7 +61,7 @@ Factors factors_sums(const Signature& s) {
   return rules::factors_by_letters(s, {{rows + "V", rows, rows}, {rows, rows}, ""});
 }
 
-/// The classes are the factor behind those of the rows.
+/// The classes are the factor after those of the rows.
 template <std::size_t kLogits>
 Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   Attributes attributes = *whole.attributes;
@@ -115,7 +115,7 @@ void require_target(const Signature& s, double target, std::int64_t classes) {
             fmt::format("the target {} is neither -1 nor below V = {}", target, classes));
 }
 
-/// Whether the target is class v of this part.
+/// Whether the target is class v of this shard.
 bool is_target(const Signature& s, double target, std::size_t v) {
   return target == static_cast<double>(s.integer("first")) + static_cast<double>(v);
 }

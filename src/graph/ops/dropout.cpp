@@ -1,14 +1,14 @@
-// dropout: a share `rate` of the elements becomes 0, the others grow so that the mean stays (Srivastava et
-// al., 2014).
+// dropout: sets a share `rate` of the elements to 0 and scales the others to preserve the mean (Srivastava et al.,
+// 2014).
 //
 //   y = keep x / (1 - rate),  keep[i] = [hash(seed, step, i) >= rate],  i the element's number
 //
 // and random_normal: a tensor of standard normal numbers from the same generator, graph/random.h.
 //
-// Nothing is kept for the backward, which computes the same mask anew. A node that holds a part of a tensor
-// says so: `whole` are the dimensions of all of it, `offset` is where the part begins, and elements are
-// numbered in the whole. So every split is free, as long as parts get their offsets. Both empty: the tensor
-// is the whole. With x[4,6] split by columns in two, the second part has offset=[0,3] whole=[4,6].
+// Nothing is kept for the backward, which recomputes the same mask. A node that computes a shard of a tensor says so:
+// `whole` is the full shape, `offset` is where the shard begins, and elements are numbered in the full tensor. So any
+// sharding works, as long as shards get their offsets. Both empty: the tensor is not sharded. With x[4,6] sharded by
+// columns in two, the second shard has offset=[0,3] whole=[4,6].
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
@@ -22,7 +22,7 @@ void require_step(const Signature& s, std::size_t step) {
   s.require(s.inputs[step] == TensorType{DType::I64, {}}, "step must be i64[]");
 }
 
-/// Refuses a part that does not lie in its whole.
+/// Rejects a shard that is not inside its whole.
 void require_part(const Signature& s, const Shape& part) {
   const std::vector<std::int64_t>& offset = s.integers("offset");
   const std::vector<std::int64_t>& whole = s.integers("whole");
@@ -101,7 +101,7 @@ void reference_normal(const Signature& s, std::span<const Dense> in, std::span<D
   });
 }
 
-/// Where a part of the first result lies, in the whole that the node itself may be a part of.
+/// The offset of a shard of the first result, in the full tensor of which the node itself may compute a shard.
 Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
   Attributes attributes = *whole.attributes;
   const Factors factors = whole.op->factors(whole);
@@ -125,7 +125,7 @@ const AttributeRow kSeed{"seed", std::int64_t{0}};
 const AttributeRow kOffset{"offset", std::vector<std::int64_t>()};
 const AttributeRow kWhole{"whole", std::vector<std::int64_t>()};
 
-/// dropout and its backward do the same, to x and to dy.
+/// dropout and its backward apply the same mask, to x and to dy.
 Op mask_row(std::string_view name, std::string_view x, std::string_view y) {
   return {.name = name,
           .summary = "a share `rate` of the elements 0, the others x / (1 - rate)",

@@ -1,9 +1,9 @@
-// einsum: the product of two tensors, summed over the indices that the result does not have. Every matrix
-// product of a model is one: a linear layer "btk,kn->btn", the gradient of its weight "btk,btn->kn",
-// projections to heads "btc,chd->bthd", experts side by side "egpc,ecf->egpf".
+// einsum: the product of two tensors, summed over the indices that the result does not have. Every matrix product of a
+// model is one: a linear layer "btk,kn->btn", the gradient of its weight "btk,btn->kn", projections to heads
+// "btc,chd->bthd", batched experts "egpc,ecf->egpf".
 //
-// The equation is the op's factors. The gradient of an operand is the einsum of the result's gradient with
-// the other operand, with the letters exchanged.
+// The equation defines the op's factors. The gradient of an operand is the einsum of the result's gradient with the
+// other operand, with the letters swapped.
 //
 //   FLOPs = 2 x the product of all letters' sizes
 #include "graph/einsum.h"
@@ -110,7 +110,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
   return gradients;
 }
 
-/// Runs over all letters like the wheels of a counter, with each operand's offset.
+/// Iterates over all letters like an odometer, with each operand's offset.
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const EinsumLetters letters = parse_equation(s);
   struct Wheel {

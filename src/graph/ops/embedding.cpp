@@ -2,12 +2,12 @@
 //
 //   y[..,c] = table[ids[..], c]
 //
-// Backward, the gradients of equal ids are added up: dtable[v,c] = sum of dy[..,c] where ids[..] = v.
+// The backward adds up the gradients of equal ids: dtable[v,c] = sum of dy[..,c] where ids[..] = v.
 //
-// A part of the table has the rows from `first` on of `whole` (0: as many as it has); other ids give 0, so that the
-// parts' results add up to the whole's.
+// A shard of the table has the rows from `first` on of `whole` (0: as many as it has); other ids give 0, so that the
+// shards' results add up to the full result.
 //
-//   bytes = ids, the rows that are read, and y; the rest of the table stays untouched
+//   bytes = ids, the rows that are read, and y; the rest of the table is not touched
 #include <optional>
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@
 namespace trireme::ops {
 namespace {
 
-/// The ids' letters are small; the table's are V and C.
+/// Lowercase letters for the ids; V and C for the table.
 std::string ids_letters(const Signature& s) {
   return rules::letters_for(s.shape(1).rank());
 }
 
-/// Where the id's row is in a part of the table that has so many; nothing if it is not there.
+/// The id's row in a shard of the table with this many rows; nothing if it is in another shard.
 std::optional<std::size_t> row_of(const Signature& s, double id, std::int64_t rows) {
   const std::int64_t whole = s.integer("whole") > 0 ? s.integer("whole") : rows;
   s.require(id >= 0 && id < static_cast<double>(whole),
@@ -103,7 +103,7 @@ Factors factors_backward(const Signature& s) {
   return rules::factors_by_letters(s, {{ids + "C", ids}, {"VC"}, ""});
 }
 
-/// V, which stands in the result alone, is the last factor.
+/// V, which appears only in the result, is the last factor.
 Attributes part_backward(const Signature& whole, std::span<const Stretch> ranges) {
   Attributes attributes = *whole.attributes;
   const std::int64_t given = whole.integer("whole");

@@ -1,24 +1,24 @@
-// Experts: tokens sent to the experts that a router chose for them, and the results brought back. Tokens come
-// in G routing groups (the sequences of a batch) of N, each token with K choices; each of E experts has room for
-// C tokens of a group (dropless: C = N).
+// Experts: dispatches tokens to the experts that a router chose for them, and combines the results. Tokens come in G
+// routing groups (the sequences of a batch) of N, each token with K choices; each of E experts has capacity for C
+// tokens of a group (dropless: C = N).
 //
 //   expert_slots:    indices[g,n,k] -> slots[g,n,k] = expert C + position, or -1: the expert is full
 //   expert_dispatch: y[e,g,c,:] = the sum of x[g,n,:] over the choices with slots[g,n,k] = e C + c
 //   expert_combine:  out[g,n,:] = the sum over k of gates[g,n,k] y[e,g,c,:] where slots[g,n,k] = e C + c,
 //                    without dropped choices
-//   expert_load:     counts[e] = how many of all choices fell on e, for the balance loss
+//   expert_load:     counts[e] = how many of all choices are e, for the balance loss
 //
-// In a group, slots are given to the first choices of all tokens, in their order, then to the second choices,
-// and so on, as in GShard: a token's second choice never takes the place of another's first. Each slot is
-// given once, so that a row of a dispatch is one token, or zeros if nobody has the slot. load[g,e] counts all
-// of a group that chose e: dropped are those past C.
+// In a group, slots go to the first choices of all tokens, in order, then to the second choices, and so on, as in
+// GShard: a token's second choice never displaces another's first. Each slot is assigned once, so that a row of a
+// dispatch is one token, or zeros if the slot is empty. load[g,e] counts all choices of e in a group; those past C are
+// dropped.
 //
-// Splitting. Who gets a slot depends on the tokens of the group alone, so that groups can be anywhere; that is
-// what they are for. With the slots given, dispatch and combine are sums over tokens and choices too, and any
-// part of those can be done alone. The experts cannot be split here: slots count through all of them. Expert
-// parallelism is y split by g on one side and by e on the other, for which one all-to-all exchanges its rows.
+// Sharding. Slots depend only on the tokens of the group, so that groups can be on any device; that is their purpose.
+// Given the slots, dispatch and combine are sums over tokens and choices, and any part of those can be computed
+// independently. The experts cannot be sharded here: slots are numbered across all of them. Expert parallelism shards y
+// by g on one side and by e on the other, with an all-to-all in between.
 //
-// y has the experts first since their products then have matrices of whole rows, [g c, h] for each e.
+// y has the experts first so that their products use matrices of contiguous rows, [g c, h] for each e.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@
 namespace trireme::ops {
 namespace {
 
-/// [G,N,K], whole numbers.
+/// [G,N,K], integers.
 void require_choices(const Signature& s, std::size_t input) {
   rules::require_integer(s, input);
   rules::require_rank(s, input, 3);
@@ -65,7 +65,7 @@ std::vector<TensorType> infer_slots(const Signature& s) {
   return {{DType::I32, s.shape(0)}, {DType::I32, {s.shape(0).dim(0), experts_of(s)}}};
 }
 
-/// Who comes first depends on the whole group.
+/// The order of assignment depends on the whole group.
 Factors slots_factors(const Signature& s) {
   return rules::factors_by_letters(s,
                                    {.inputs = {"gnk"}, .outputs = {"gnk", "ge"}, .whole = "nke"});
@@ -108,9 +108,9 @@ void reference_load(const Signature& s, std::span<const Dense> in, std::span<Den
   }
 }
 
-// What dispatch and combine have in common.
+// Shared by dispatch and combine.
 
-/// One choice that was not dropped: its token among all, its place in [G,N,K], the row of y that it has.
+/// A choice that was not dropped: its token among all, its index in [G,N,K], its row of y.
 struct Kept {
   std::size_t token;
   std::size_t choice;
@@ -137,7 +137,7 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
   return kept;
 }
 
-/// So many FLOPs for each element of a row of H, a row for each choice.
+/// This many FLOPs for each element of a row of H, a row for each choice.
 Work work_of_rows(const Signature& s, const Shape& slots, std::int64_t h, int per_element) {
   return {
       .others = static_cast<double>(per_element) * static_cast<double>(slots.element_count() * h),

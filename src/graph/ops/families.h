@@ -1,4 +1,4 @@
-// The files of this folder, each of which makes the rows of one op or of a family.
+// The files of this folder, each of which defines the rows of one op or of a family.
 #pragma once
 
 #include <vector>

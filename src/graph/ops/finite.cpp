@@ -1,13 +1,12 @@
-// all_finite, select, next_loss_scale: what loss scaling decides with. A step whose gradients overflowed is not
-// taken.
+// all_finite, select, next_loss_scale: the ops of loss scaling. A step whose gradients overflowed is skipped.
 //
 //   all_finite:      1 if no element of any input is infinite or NaN, else 0
-//   select:          a if the condition is not 0, else b, all of it
-//   next_loss_scale: the scale of the next step, from this one's and how many went well since it last changed
+//   select:          a if the condition is not 0, else b; not element-wise
+//   next_loss_scale: the scale of the next step, from this one's and the number of good steps since it changed
 //
-// If the step was finite, one more went well; after `interval` of them the scale doubles, up to `most`. If it was
-// not but the loss is, gradients overflowed: the scale is halved, down to `least`, and `lowered` says 1. If it is
-// `least` already, or if the loss itself is not finite, no scale helps: nothing changes and `lowered` is 0.
+// If the step was finite, it counts as good; after `interval` good steps the scale doubles, up to `most`. If it was not
+// but the loss is, gradients overflowed: the scale halves, down to `least`, and `lowered` is 1. If it is `least`
+// already, or if the loss itself is not finite, no scale helps: nothing changes and `lowered` is 0.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +23,7 @@ std::vector<TensorType> infer_all_finite(const Signature& s) {
   return {{DType::F32, Shape{}}};
 }
 
-/// All are finite if those of every part are: the least of the parts' answers.
+/// All are finite if those of every shard are: the minimum of the shards' results.
 Factors all_finite_factors(const Signature& s) {
   Factors result{.factors = {}, .inputs = {}, .outputs = {{}}};
   for (const TensorType& input : s.inputs) {
@@ -66,7 +65,7 @@ Factors select_factors(const Signature& s) {
   return rules::factors_by_letters(s, {.inputs = {"", a, a}, .outputs = {a}, .whole = {}});
 }
 
-/// Reads only the one that it takes.
+/// Reads only the selected one.
 Work select_work(const Signature& s) {
   return {.bytes = 2 * static_cast<double>(size_of(s.inputs[1]).count)};
 }
@@ -75,7 +74,7 @@ void reference_select(const Signature&, std::span<const Dense> in, std::span<Den
   out[0].data = in[in[0].data[0] != 0 ? 1 : 2].data;
 }
 
-/// The one that was not taken gets 0.
+/// The one not selected gets 0.
 std::vector<ValueId> select_gradient(GradientQuery& q) {
   const TensorType type = q.builder.type(q.outputs[0]);
   const ValueId condition = q.node.inputs[0];

@@ -1,6 +1,5 @@
-// fused: a small program of element-wise ops, done in one pass: operands are read once and the result is
-// written once, whatever is between. graph/fused.h has the form of programs. Made by a pass behind the
-// gradients, so it has none.
+// fused: a small program of element-wise ops in one pass: operands are read once and the result is written once.
+// graph/fused.h defines the form of programs. Created by a pass after the gradients, so it has none.
 #include "graph/fused.h"
 
 #include <algorithm>
@@ -29,7 +28,7 @@ std::string step_text(const FusedStep& step) {
   return text;
 }
 
-/// Reads one step, of which there are `before` already.
+/// Parses one step; `before` is the number of steps so far.
 class StepReader {
  public:
   StepReader(const Signature& s, std::string_view text, std::size_t before)
@@ -111,7 +110,7 @@ FusedProgram parse_program(const Signature& s) {
 namespace ops {
 namespace {
 
-/// The step as a node of its own.
+/// The step as a separate node.
 Signature signature_of_step(const Signature& s, const FusedStep& step) {
   Signature own{.op = step.op, .inputs = {}, .attributes = &step.attributes};
   for (const FusedOperand& operand : step.operands) {

@@ -1,9 +1,9 @@
-// layer_norm: every row brought to mean 0 and variance 1, then scaled and moved.
+// layer_norm: normalizes every row to mean 0 and variance 1, then scales and shifts it.
 //
 //   y = (x - mean) rstd gamma + beta,  rstd = 1 / sqrt(variance + epsilon)
 //
-// The mean and rstd of each row are results too, as the backward needs them. Backward, with
-// g = dy gamma and n = (x - mean) rstd:
+// The mean and rstd of each row are results too, because the backward needs them. In the backward,
+// with g = dy gamma and n = (x - mean) rstd:
 //
 //   dx = rstd (g - mean_of_row(g) - n mean_of_row(g n)),  dgamma = sum of dy n,  dbeta = sum of dy
 #include <cmath>

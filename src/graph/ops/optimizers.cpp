@@ -1,5 +1,5 @@
-// Optimizers: new parameters and state from old ones, a gradient and a learning rate. With
-// d = g_scale g (a clip and a loss scale thus cost no pass of their own):
+// Optimizers: new parameters and state from old ones, a gradient and a learning rate. With d = g_scale g (so clipping
+// and loss scaling need no extra pass):
 //
 //   sgd       p' = p - lr (d + decay p)
 //   momentum  m' = momentum m + (d + decay p)
@@ -7,15 +7,15 @@
 //   adagrad   s' = s + (d + decay p)^2,  p' = p - lr (d + decay p) / (sqrt(s') + epsilon)
 //   adamw     m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
 //             p' = p - lr (m^ / (sqrt(v^) + epsilon) + decay p)
-//             with m^ = m' / (1 - beta1^t), v^ = v' / (1 - beta2^t); t is step, which counts from 1. Where a step
+//             with m^ = m' / (1 - beta1^t), v^ = v' / (1 - beta2^t); t is step, which counts from 1. If a step
 //             has several rounds of updates, it is their count: t = (step - 1) rounds + round + 1
 //
 // A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
 // gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
 //
-// Gradients are of the parameter's type or f32; of a parameter in f32, which may be the master copy of one in
-// 16 bits, they may be bf16 or f16. State is f32, for a parameter in f64 f64. lr and g_scale are f32; they may be
-// f64 where parameter and gradient are.
+// Gradients have the parameter's type or f32; for a parameter in f32, which may be the master copy of a 16-bit one,
+// they may be bf16 or f16. State is f32, or f64 for a parameter in f64. lr and g_scale are f32; they may be f64 if
+// parameter and gradient are.
 #include <algorithm>
 #include <cmath>
 
@@ -69,10 +69,10 @@ std::vector<TensorType> infer_step(const Signature& s) {
 using Inputs = std::span<const Dense>;
 using Results = std::span<Dense>;
 
-/// The element of a step: reads operands and writes results at one index.
+/// One element of a step: reads operands and writes results at one index.
 using Element = void (*)(const Signature&, Inputs, Results, std::size_t);
 
-/// Skips, or does every element.
+/// Skips the step, or processes every element.
 template <Element kElement>
 void reference_step(const Signature& s, Inputs in, Results out) {
   const double g_scale = in.back().data[0];
@@ -130,7 +130,7 @@ void adamw(const Signature& s, Inputs in, Results out, std::size_t i) {
   out[2].data[i] = v;
 }
 
-// sum_squares: a tensor's part of the global norm.
+// sum_squares: a tensor's contribution to the global norm.
 
 std::vector<TensorType> infer_sum(const Signature& s) {
   rules::require_float(s, 0);
@@ -153,7 +153,7 @@ void reference_sum(const Signature&, Inputs in, Results out) {
   }
 }
 
-// clip_scale: what gradients are multiplied by so that their norm stays within the limit.
+// clip_scale: the factor that brings the gradients' norm within the limit.
 
 std::vector<TensorType> infer_clip(const Signature& s) {
   s.require(s.number("limit") > 0, "limit must be above 0");
@@ -188,7 +188,7 @@ void reference_clip(const Signature& s, Inputs in, Results out) {
   out[2].data[0] = finite ? 1 : 0;
 }
 
-/// kFlops: of one element.
+/// kFlops: per element.
 template <Element kElement, int kFlops>
 Op row(std::string_view name, std::string_view summary, const std::vector<std::string_view>& states,
        const std::vector<AttributeRow>& attributes) {

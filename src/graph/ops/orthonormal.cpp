@@ -1,8 +1,8 @@
-// orthonormal: columns of length 1, each at right angles to those before it, that span what the columns of x span.
+// orthonormal: an orthonormal basis of the column space of x.
 //
-// Gram and Schmidt's way, each column cleared of the others twice, since once leaves what rounding left. A column that
-// depends on those before it, a zero one say, is replaced by one drawn from its number, the same each time; if there
-// is no room for one more, by zeros. What is not finite stays so.
+// Gram-Schmidt, orthogonalizing each column twice, because once leaves rounding errors. A column that depends linearly
+// on earlier ones, such as zero, is replaced by a pseudorandom one that depends only on its index; if the space is
+// exhausted, by zeros. Values that are not finite stay so.
 #include <cmath>
 
 #include "graph/ops/families.h"
@@ -12,7 +12,7 @@
 namespace trireme::ops {
 namespace {
 
-/// What is left of a column is nothing but rounding below this share of it.
+/// Below this share of its original length, what is left of a column is only rounding error.
 constexpr double kNothing = 1e-6;
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -40,7 +40,7 @@ double dot(const Column& a, const Column& b) {
   return sum;
 }
 
-/// Clears the column of those before it and makes it 1 long. False if that leaves nothing.
+/// Orthogonalizes the column against earlier ones and normalizes it. False if nothing is left.
 bool straighten(Column& column, const std::vector<Column>& before) {
   const double length = std::sqrt(dot(column, column));
   for (int round = 0; round < 2; ++round) {

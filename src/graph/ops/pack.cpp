@@ -1,21 +1,21 @@
-// Few bytes for many numbers: what gradients are sent as. Every row, of n elements, for itself:
+// Compact encodings, in which gradients are sent. Each row, of n elements, independently:
 //
-//   largest:      the k elements farthest from 0, by their indices, ascending; of equal ones those with lower indices.
-//                 A NaN is farther than all. (top_k_backward puts them back, and adds up those of one place.)
-//   pack_signs:   a bit for each element, 1 if it is below 0, eight to a byte, the first in the lowest place; the scale
-//                 is the mean distance from 0
-//   pack_ternary: two bits for each element, four to a byte: 0 if it is nearer to 0 than 0.7 times the mean, else 1 above
-//                 0 and 2 below; the scale is the mean distance of those that are not 0
-//   pack_bytes:   the nearest multiple of the scale, which is the greatest distance from 0 over 127
+//   largest:      the indices of the k elements of largest magnitude, ascending; ties prefer lower indices.
+//                 A NaN is larger than all. (top_k_backward restores them, and adds up those with the same index.)
+//   pack_signs:   a bit for each element, 1 if it is below 0, eight to a byte, least significant bit first; the scale
+//                 is the mean magnitude
+//   pack_ternary: two bits for each element, four to a byte: 0 if its magnitude is below 0.7 times the mean, else 1 if
+//                 positive and 2 if negative; the scale is the mean magnitude of those that are not 0
+//   pack_bytes:   the nearest multiple of the scale, which is the largest magnitude over 127
 //
-// And back, added up over the first dimension:
+// And back, summed over the first dimension:
 //
 //   sum_signs:    y[..,e] = the sum over p of scale[p,..], negative where the bit is 1
 //   sum_ternary:  y[..,e] = the sum over p of scale[p,..], 0 or negative, as the bits say
 //   sum_bytes:    y[..,e] = the sum over p of scale[p,..] codes[p,..,e]
 //
-// With an element that is infinite or no number, the scale is none, and neither is what comes back. Scales are f32, for
-// elements in f64 f64. The first dimension of a sum cannot be split: packed, it is gathered rather than added up.
+// With an element that is infinite or NaN, the scale is NaN, and so is the decoded result. Scales are f32, or f64 for
+// elements in f64. The first dimension of a sum cannot be sharded: packed values are gathered rather than reduced.
 // 1-bit SGD: Seide et al., Interspeech 2014; 0.7: Li, Zhang and Liu, Ternary weight networks, 2016; top-k with memory:
 // Stich, Cordonnier and Jaggi, NeurIPS 2018.
 #include <algorithm>
@@ -42,7 +42,7 @@ Shape with_last(const Shape& shape, std::int64_t size) {
   return Shape(std::move(dims));
 }
 
-/// So many elements share a byte.
+/// `share` elements per byte.
 std::int64_t bytes_for(std::int64_t elements, std::int64_t share) {
   return (elements + share - 1) / share;
 }
@@ -60,7 +60,7 @@ std::size_t row_length(const Dense& x) {
   return static_cast<std::size_t>(x.shape.dims().back());
 }
 
-/// Of a tensor whose last dimension may be empty.
+/// For a tensor whose last dimension may be empty.
 std::size_t row_count(const Dense& x) {
   std::int64_t rows = 1;
   for (int d = 0; d + 1 < x.shape.rank(); ++d) {
@@ -114,7 +114,7 @@ void reference_largest(const Signature& s, std::span<const Dense> in, std::span<
 
 // pack_signs, pack_ternary and pack_bytes: x[..,n] -> codes[..], scale[..]
 
-/// So many elements share a code.
+/// kShare elements per code.
 template <DType kCode, std::int64_t kShare>
 std::vector<TensorType> infer_pack(const Signature& s) {
   require_rows(s);
@@ -123,7 +123,7 @@ std::vector<TensorType> infer_pack(const Signature& s) {
           {rules::statistics_type(s.inputs[0].dtype), rules::rows_of(s.shape(0))}};
 }
 
-/// The scale is of the whole row.
+/// The scale depends on the whole row.
 Factors pack_factors(const Signature& s) {
   const std::string row = row_letters(s);
   return rules::factors_by_letters(
@@ -148,7 +148,7 @@ void reference_pack_signs(const Signature& s, std::span<const Dense> in, std::sp
   }
 }
 
-/// The mean distance from 0 of those that are at least so far away; 0 if none is.
+/// The mean magnitude of those with at least this magnitude; 0 if there are none.
 double mean_distance(std::span<const double> row, double least) {
   double sum = 0;
   double count = 0;

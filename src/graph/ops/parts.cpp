@@ -1,10 +1,10 @@
-// parts: some tensors, side by side along a new first dimension, whose sum is x.
+// parts: tensors stacked along a new first dimension, whose sum is x.
 //
 //   y[0] = x, y[i] = 0 for the others
 //
-// Which they are is open, as long as the sum is right: where each device along the mesh axis `axis` has a part of the
-// sum that x is, these are the parts, and nothing is exchanged. What follows then sees what each device has by itself,
-// before it is merged; compressing a gradient does.
+// Any terms with the right sum will do: if x is partial along the mesh axis `axis`, the terms are those of the devices,
+// and nothing is communicated. The nodes that follow then see each device's term before the reduction, which
+// compressing a gradient needs.
 #include <algorithm>
 
 #include "graph/ops/families.h"

@@ -1,10 +1,10 @@
-// max_pool, avg_pool: the largest, or the mean, of every window of every channel.
+// max_pool, avg_pool: the maximum, or the mean, of every window of every channel.
 //
 //   max_pool: y[n,c,i,j] = the largest pixel under the window; padding is never the largest
 //   avg_pool: y[n,c,i,j] = the sum of the pixels under the window / (KH KW); padding counts as 0
 //
-// Backward, the gradient of a maximum goes to the first pixel, row by row, that is the largest; that of a
-// mean goes in equal shares to all. Batch and channels are free.
+// In the backward, the gradient of a maximum goes to the first pixel, in row-major order, that is the largest; that of
+// a mean is distributed equally. Batch and channels are free.
 #include <optional>
 
 #include "graph/ops/families.h"
@@ -14,7 +14,7 @@
 namespace trireme::ops {
 namespace {
 
-/// The windows over an image [N,C,H,W], each with a pixel at least.
+/// The windows over an image [N,C,H,W], each with at least one pixel.
 Windows windows_over(const Signature& s, const Area& image) {
   const Windows windows = windows_of(s, area_in(s, "kernel"));
   require_room(s, windows, image);
@@ -40,7 +40,7 @@ Factors factors(const Signature& s) {
   return rules::factors_by_letters(s, {.inputs = {"nchw"}, .outputs = {"ncij"}, .whole = "hwij"});
 }
 
-/// FLOPs for each pixel under each window, of which y (or dy) has the places.
+/// FLOPs for each pixel under each window; y (or dy) determines the windows.
 Work work_of_windows(const Signature& s, const Shape& y) {
   return {.others = static_cast<double>(y.element_count() * size_of(area_in(s, "kernel"))),
           .bytes = rules::bytes_of_operands(s)};
@@ -157,7 +157,7 @@ void reference_average_backward(const Signature& s, std::span<const Dense> in,
 
 using Numbers = std::vector<std::int64_t>;
 
-/// What all pools have, and what one has besides.
+/// The attributes of all pools, and additional ones of one.
 std::vector<AttributeRow> attributes(std::vector<AttributeRow> more = {}) {
   std::vector<AttributeRow> rows{
       {"kernel", Numbers(), false}, {"stride", Numbers{1, 1}}, {"padding", Numbers{0, 0}}};

@@ -11,7 +11,7 @@
 namespace trireme::ops {
 namespace {
 
-/// The axes, from the front, sorted; refused if one is there twice.
+/// The axes as nonnegative numbers, sorted; rejects duplicates.
 std::vector<int> axes_of(const Signature& s, int rank) {
   std::vector<int> axes;
   for (const std::int64_t axis : s.integers("axes")) {
@@ -61,7 +61,7 @@ Work work(const Signature& s) {
           .bytes = rules::bytes_of_operands(s)};
 }
 
-/// Where in a tensor of `shape` without `axes` the element with this number in `shape` belongs.
+/// The index in a tensor of `shape` without `axes` of the element with this index in `shape`.
 std::size_t reduced_index(const Shape& shape, const std::vector<int>& axes, std::size_t element) {
   std::size_t index = 0;
   std::size_t step = 1;

@@ -1,9 +1,9 @@
-// rms_norm: every row brought to a mean square of 1, then scaled.
+// rms_norm: normalizes every row to a mean square of 1, then scales it.
 //
 //   y = x rstd gamma,  rstd = 1 / sqrt(mean_of_row(x^2) + epsilon)
 //
-// The rstd of each row is a result too, as the backward needs it. Backward, with g = dy gamma and
-// n = x rstd:
+// The rstd of each row is a result too, because the backward needs it. In the backward, with g = dy
+// gamma and n = x rstd:
 //
 //   dx = rstd (g - n mean_of_row(g n)),  dgamma = sum of dy n
 #include <cmath>

@@ -1,14 +1,14 @@
-// rope: rotary positions. Each head's vector is turned by angles that grow with the position, so that the
-// product of a query and a key depends on their distance alone (Su et al., RoFormer, 2021). Pairs are
-// (i, i + D/2), as in Llama. For x[b,t,h,:] and i < D/2:
+// rope: rotary position embeddings. Rotates each head's vector by angles that grow with the position, so that the
+// product of a query and a key depends only on their distance (Su et al., RoFormer, 2021). Pairs are (i, i + D/2), as
+// in Llama. For x[b,t,h,:] and i < D/2:
 //
 //   angle  = (start + t) base^(-2i/D)
 //   y[i]       = x[i] cos(angle) - x[i + D/2] sin(angle)
 //   y[i + D/2] = x[i + D/2] cos(angle) + x[i] sin(angle)
 //
-// `inverse` turns back: the gradient, as a rotation's transpose is its inverse.
+// `inverse` rotates back: the gradient, because a rotation's transpose is its inverse.
 //
-// A part of T from position 100 on has start + 100. D is never split, as the halves of a pair lie far apart.
+// A shard of T from position 100 on has start + 100. D is never sharded, because the halves of a pair are far apart.
 #include <cmath>
 
 #include "graph/ops/families.h"
@@ -42,7 +42,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
   return {q.builder.add1("rope", {q.outputs[0]}, std::move(attributes))};
 }
 
-/// Turns the pairs of one head's vector at a position.
+/// Rotates the pairs of one head's vector at a position.
 void rotate(const Signature& s, double position, std::span<const double> x, std::span<double> y) {
   const std::size_t half = x.size() / 2;
   for (std::size_t i = 0; i < half; ++i) {

@@ -1,10 +1,10 @@
-// gather_rows, scatter_rows: some of every sequence's rows taken out, and put back. A mixture of depths
-// takes the tokens that a block is to work on out of each sequence, and adds the block's results back.
+// gather_rows, scatter_rows: extract some of every sequence's rows, and put them back. A mixture of depths gathers the
+// tokens that a block processes from each sequence, and adds the block's results back.
 //
 //   gather_rows:  y[b,k,:] = x[b, indices[b,k], :]
 //   scatter_rows: x[b,t,:] = the sum of y[b,k,:] over all k with indices[b,k] = t
 //
-// Each is the other's gradient. A part of the chosen rows can be scattered alone: the parts add up.
+// Each is the other's gradient. Shards of the chosen rows can be scattered independently: the results add up.
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
@@ -42,7 +42,7 @@ Factors scatter_factors(const Signature& s) {
   return rules::factors_by_letters(s, {.inputs = {"bkc", "bk"}, .outputs = {"btc"}, .whole = "t"});
 }
 
-/// Reads the chosen rows alone.
+/// Reads only the chosen rows.
 Work gather_work(const Signature& s) {
   return {.bytes = 2 * static_cast<double>(size_of(infer_gather(s).front()).count) +
                    static_cast<double>(size_of(s.inputs[1]).count)};
@@ -53,7 +53,7 @@ Work scatter_work(const Signature& s) {
           .bytes = rules::bytes_of_operands(s)};
 }
 
-/// Calls visit(few, many) with the places of each element among the chosen rows and among all.
+/// Calls visit(few, many) with the indices of each element among the chosen rows and among all.
 template <class F>
 void for_each_element(const Signature& s, const Dense& indices, const Shape& all, F visit) {
   const std::int64_t per_sequence = indices.shape.dim(1);

@@ -2,14 +2,14 @@
 //
 //   reshape: the same elements in the same order under another shape
 //   permute: y's dimension d is x's dimension order[d]
-//   slice:   y = x[begin .. end), by dimension; an end past the dimension's is the dimension's
+//   slice:   y = x[begin .. end), by dimension; an end past the dimension's size is clamped
 //   pad:     x between zeros, before and after, by dimension; the gradient of slice
-//   concat:  the parts side by side along the axis
+//   concat:  the parts concatenated along the axis
 //
-// The factors of a reshape are found by taking, from the outermost dimension inwards, the smaller of what
-// is left of both sides if it divides the other: [B,T,C] -> [B,T,H,D] makes C run over H and D, and
-// [2,6] -> [4,3] has the factors 2, 2, 3. Where neither divides the other, nothing can be split until the
-// products meet again: [5,2,3] -> [5,3,2] has the factor 5 and dimensions of their own that stay whole.
+// The factors of a reshape are found by repeatedly taking, from the outermost dimension inwards, the smaller of the two
+// remaining sizes if it divides the other: [B,T,C] -> [B,T,H,D] makes C run over H and D, and [2,6] -> [4,3] has the
+// factors 2, 2, 3. Where neither divides the other, nothing can be sharded until the products match again: [5,2,3] ->
+// [5,3,2] has the factor 5 and separate dimensions that stay whole.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -25,7 +25,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Where, with these strides, the element with this number in `shape` lies.
+/// The offset, with these strides, of the element with this index in `shape`.
 std::size_t offset_of(const Shape& shape, const Numbers& strides, std::size_t element) {
   auto rest = static_cast<std::int64_t>(element);
   std::int64_t offset = 0;
@@ -36,7 +36,7 @@ std::size_t offset_of(const Shape& shape, const Numbers& strides, std::size_t el
   return static_cast<std::size_t>(offset);
 }
 
-/// Where the element with this number in `part` lies in `whole`, in which the part begins at `begin`.
+/// The index in `whole` of the element with this index in `part`, which begins at `begin`.
 std::size_t place_in(const Shape& whole, const Numbers& begin, const Shape& part,
                      std::size_t element) {
   const Numbers strides = whole.strides();
@@ -63,13 +63,13 @@ std::vector<TensorType> infer_reshape(const Signature& s) {
   return {{s.inputs[0].dtype, std::move(shape)}};
 }
 
-/// One of the two shapes of a reshape, walked from the outermost dimension inwards.
+/// One of the two shapes of a reshape, traversed from the outermost dimension inwards.
 class Side {
  public:
   Side(const Shape& shape, std::vector<Factor>& factors)
       : dims_(shape.dims()), factors_(factors), runs_(dims_.size()) {}
 
-  /// What is left of the dimension, after going to the next one if that is nothing; 1: no more.
+  /// What is left of the dimension, after advancing to the next one if nothing is; 1: no more.
   std::int64_t rest() {
     while (rest_ == 1 && next_ < dims_.size()) {
       rest_ = dims_[next_++];
@@ -81,7 +81,7 @@ class Side {
     runs_[next_ - 1].push_back(static_cast<std::int32_t>(factors_.size()) - 1);
     rest_ /= factors_.back().size;
   }
-  /// What is left of the dimension stays whole. Its size.
+  /// What is left of the dimension stays whole. Returns its size.
   std::int64_t take_whole() {
     const std::int64_t size = rest();
     factors_.push_back({size, Factor::Split::Never});
@@ -94,13 +94,13 @@ class Side {
 
  private:
   Numbers dims_;
-  std::vector<Factor>& factors_;  // of the one function that makes and drops the sides
+  std::vector<Factor>& factors_;  // owned by the function that creates the sides
   Factors::Dims runs_;
   std::size_t next_ = 0;
   std::int64_t rest_ = 1;
 };
 
-/// Goes on, whole dimension by whole dimension, to where both sides have the same product again.
+/// Skips whole dimensions until both sides have the same product again.
 void skip_unmatched(Side& a, Side& b) {
   std::int64_t of_a = a.take_whole();
   std::int64_t of_b = b.take_whole();
@@ -133,7 +133,7 @@ Factors reshape_factors(const Signature& s) {
   if (s.shape(0).element_count() > 0) {
     match(from, to, result.factors);
   }
-  for (Side* side : {&from, &to}) {  // of no elements there is nothing to match
+  for (Side* side : {&from, &to}) {  // without elements there is nothing to match
     while (!side->at_end()) {
       side->take_whole();
     }
@@ -143,7 +143,7 @@ Factors reshape_factors(const Signature& s) {
   return result;
 }
 
-/// Nothing needs to move.
+/// A view.
 Work reshape_work(const Signature&) {
   return {};
 }
@@ -210,8 +210,7 @@ std::vector<ValueId> permute_gradient(GradientQuery& q) {
 
 // slice and pad
 
-/// The ends within x: those past it are cut, so that a slice of a part of a dimension that it takes whole
-/// is the same node.
+/// The ends, clamped to x, so that a slice that takes a whole dimension is the same node for a shard of it.
 Numbers ends_of(const Signature& s) {
   Numbers ends = by_dimension(s, "end");
   for (std::size_t d = 0; d < ends.size(); ++d) {
@@ -243,7 +242,7 @@ std::vector<TensorType> infer_pad(const Signature& s) {
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};
 }
 
-/// Dimensions that keep their size are free; the others are whole, each side's for itself.
+/// Dimensions that keep their size are free; the others are whole, separately on each side.
 Factors resize_factors(const Signature& s) {
   const Shape y = s.op->infer(s).front().shape;
   rules::Letters letters{{rules::letters_for(y.rank())}, {rules::letters_for(y.rank())}, {}};
@@ -312,7 +311,7 @@ std::vector<TensorType> infer_concat(const Signature& s) {
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};
 }
 
-/// The axis is whole in each part and in the result, each for itself.
+/// The axis is whole in each part and in the result, separately.
 Factors concat_factors(const Signature& s) {
   const auto axis = static_cast<std::size_t>(concat_axis(s));
   Factors result;

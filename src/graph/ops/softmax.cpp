@@ -1,4 +1,4 @@
-// softmax: every row turned into shares that add up to 1.
+// softmax: normalizes every row to positive values that add up to 1.
 //
 //   y[..,i] = exp(x[..,i] - m) / sum over j of exp(x[..,j] - m),  m the largest of the row
 //

@@ -1,10 +1,10 @@
-// top_k: the k largest of every row, the largest first, and where they stood. Of equal ones the lower index
-// comes first; a NaN is larger than nothing.
+// top_k: the k largest of every row, in descending order, and their indices. Ties prefer the lower index; a NaN is
+// never larger than another value.
 //
 //   values[..,j] = scores[.., indices[..,j]]
 //
-// Backward, the gradients go back to where the values stood, and everything else gets 0. So
-// top_k_backward is also how gates [..,k] become a row with zeros outside of the top k.
+// In the backward, the gradients go back to the values' indices, and everything else gets 0. So top_k_backward also
+// expands gates [..,k] to a row with zeros outside of the top k.
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
@@ -39,7 +39,7 @@ Work work(const Signature& s) {
           .bytes = rules::bytes_of_operands(s)};
 }
 
-/// The first of the largest that are not taken yet.
+/// The first of the largest not yet taken.
 std::size_t next_largest(std::span<const double> row, const std::vector<bool>& taken) {
   std::size_t best = row.size();
   for (std::size_t e = 0; e < row.size(); ++e) {

@@ -1,5 +1,5 @@
-// Functions of one number, applied to every element: y = f(x). Each row also makes NAME_backward, which
-// multiplies the result's gradient with f'(x).
+// Element-wise functions of one operand: y = f(x). Each row also defines NAME_backward, which multiplies the result's
+// gradient by f'(x).
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -17,7 +17,7 @@ double relu_slope(double x) {
   return x > 0 ? 1 : 0;
 }
 
-// GELU by its tanh form, as in GPT-2: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+// The tanh approximation of GELU, as in GPT-2: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 constexpr double kGeluCubic = 0.044715;
 double gelu_inner(double x) {
   return std::sqrt(2 / std::numbers::pi) * (x + kGeluCubic * x * x * x);

@@ -1,6 +1,6 @@
-// Windows: rectangles that slide over the last two dimensions of an image, as convolutions and pools have
-// them. A window at place (i, j) covers the rows i stride - padding + 0 .. kernel-1, and likewise columns;
-// what lies outside of the image is padding.
+// Windows: rectangles that slide over the last two dimensions of an image, for convolutions and pools. A window at
+// place (i, j) covers the rows i stride - padding + 0 .. kernel-1, and likewise columns; what is outside of the image
+// is padding.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Windows {
   Area stride{};
   Area padding{};
 
-  /// How many places there are over an image: (image + 2 padding - kernel) / stride + 1, rounded down.
+  /// How many places an image has: (image + 2 padding - kernel) / stride + 1, rounded down.
   [[nodiscard]] Area places(const Area& image) const;
 };
 
@@ -31,13 +31,13 @@ struct Windows {
 [[nodiscard]] Shape with_area(const Shape& shape, const Area& area);
 [[nodiscard]] std::int64_t size_of(const Area& area);
 
-/// Windows of this kernel with the node's stride and padding. Refuses what cannot slide.
+/// Windows of this kernel with the node's stride and padding. Rejects invalid ones.
 [[nodiscard]] Windows windows_of(const Signature& s, const Area& kernel);
-/// Refuses an image that is smaller, with its padding, than the window.
+/// Rejects an image that is smaller, with its padding, than the window.
 void require_room(const Signature& s, const Windows& windows, const Area& image);
 
-/// Calls visit(tap, pixel) for each pixel of the image under the window at this place (its number, row by
-/// row), with the place in the kernel at which the pixel lies.
+/// Calls visit(tap, pixel) for each pixel of the image under the window at this place (its row-major index), with the
+/// pixel's position in the kernel.
 template <class F>
 void for_each_pixel(const Windows& windows, const Area& image, std::int64_t place, F visit) {
   const std::int64_t columns = windows.places(image)[1];

@@ -1,4 +1,4 @@
-// The picture of a benchmark, as SVG text.
+// A plot of a benchmark, as SVG.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace trireme::report {
 
-/// Time over size, both logarithmic, a plot for each operation: measured as lines with dots, a color
-/// for each method, predicted dashed. A barrier, which has no size, is left out.
+/// Time over size, both logarithmic, a plot for each operation: measured as lines with dots, a color per method,
+/// predicted dashed. Omits the barrier, which has no size.
 [[nodiscard]] std::string bench_svg(const measure::BenchReport& report);
 
 }  // namespace trireme::report

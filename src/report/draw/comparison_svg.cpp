@@ -1,5 +1,5 @@
-// Predicted time over size as a plot. Both axes are logarithmic: a latency shows as a level line, a
-// bandwidth as a slope, and a crossover as the point where two lines cross.
+// Predicted time over size as a plot. Both axes are logarithmic: a latency shows as a horizontal
+// line, a bandwidth as a slope, and a crossover as the point where two lines cross.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -28,7 +28,7 @@ using svg::Box;
 using svg::Element;
 using svg::Point;
 
-/// All sizes in SVG units; one unit is a pixel on an ordinary screen.
+/// All sizes in SVG units; one unit is a pixel on a standard display.
 struct PlotGeometry {
   double margin = 28;
   double title_size = 22;
@@ -49,7 +49,7 @@ struct PlotGeometry {
   double line_width = 2;
   double faded_width = 1.2;
   double dot_radius = 4;
-  double dash = 12;  ///< half of what stands for a line with one sample
+  double dash = 12;  ///< half of the dash that represents a line with one sample
 };
 
 constexpr PlotGeometry kPlot;
@@ -60,12 +60,12 @@ constexpr std::string_view kDashes = "6 5";
 /// One algorithm.
 struct Curve {
   Algorithm algorithm = Algorithm::Mst;
-  std::vector<PlotSample> samples;  ///< by rising size
+  std::vector<PlotSample> samples;  ///< by increasing size
   bool wins = false;                ///< fastest somewhere
   std::string color;
 };
 
-/// On the straight line between the two neighboring samples, as the plot shows it.
+/// Interpolates linearly between the two neighboring samples, as the plot shows it.
 double seconds_at(const Curve& curve, double bytes) {
   const auto next = std::ranges::lower_bound(curve.samples, bytes, {}, &PlotSample::bytes);
   if (next == curve.samples.begin()) {
@@ -83,7 +83,7 @@ std::vector<PlotSample> samples_of(const Comparison& comparison, Algorithm algor
   std::vector<PlotSample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const auto found = std::ranges::find(row.ranking, algorithm, &Choice::algorithm);
-    // A logarithmic plot has no place for nothing.
+    // A logarithmic plot cannot show 0.
     if (found != row.ranking.end() && row.bytes.count > 0 && found->predicted.count > 0) {
       samples.push_back({static_cast<double>(row.bytes.count), found->predicted.count});
     }
@@ -166,7 +166,7 @@ class ComparisonArtist {
                        plural(comparison_.ranks, "rank"));
   }
 
-  /// Of all lines, with some room around them.
+  /// Of all lines, with some margin.
   [[nodiscard]] Range find_range(double PlotSample::*value, double room) const {
     std::vector<double> values;
     for (const Curve& curve : curves_) {
@@ -201,7 +201,7 @@ class ComparisonArtist {
   }
 
   /// How high above the plot each flip's label is, in lines of labels. From right to left, so that
-  /// no label hangs in the way of a marker.
+  /// no label overlaps a marker.
   [[nodiscard]] std::vector<int> place_flip_labels() const {
     std::vector<int> levels(comparison_.flips.size());
     std::vector<double> taken_from;  // by level: where the leftmost label begins

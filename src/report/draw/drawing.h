@@ -14,13 +14,13 @@ struct ScheduleDrawing {
   CostModel costs;
 };
 
-/// The schedule as people draw it: ranks across, time down. Before the first and after each step,
-/// every rank's blocks, colored by what they contain; arrows for the messages; beside each step
-/// its time and how many ranks send or idle. Throws Error(Usage) where there are too many ranks,
-/// blocks or steps for a picture.
+/// The schedule as a diagram: ranks across, time down. Before the first and after each step, every
+/// rank's blocks, colored by what they contain; arrows for the messages; beside each step its time
+/// and how many ranks send or idle. Throws Error(Usage) if there are too many ranks, blocks or
+/// steps for a picture.
 [[nodiscard]] std::string schedule_svg(const Schedule& schedule, const ScheduleDrawing& drawing);
 
-/// Predicted time over size, both logarithmic, one line an algorithm, the lower bound below,
+/// Predicted time over size, both logarithmic, one line per algorithm, the lower bound below,
 /// crossovers marked.
 [[nodiscard]] std::string comparison_svg(const simulate::Comparison& comparison);
 

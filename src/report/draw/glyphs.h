@@ -1,5 +1,4 @@
-// The few signs that a picture of a schedule is made of: cells and arrows. Pure functions; any
-// thread.
+// The symbols in a picture of a schedule: cells and arrows. Pure functions; any thread.
 #pragma once
 
 #include <span>
@@ -14,7 +13,7 @@
 
 namespace trireme::report {
 
-/// The color of a block: its own, or in an all-to-all that of the rank which it comes from.
+/// The color of a block: its own, or in an all-to-all that of its source rank.
 class BlockColors {
  public:
   explicit BlockColors(const Schedule& schedule);
@@ -29,7 +28,7 @@ class BlockColors {
   Palette palette_;
 };
 
-/// How a cell looks, apart from where it is.
+/// A cell's appearance, independent of its position.
 struct CellStyle {
   std::string fill = "#ffffff";
   std::string_view rim = "#c3c8d0";
@@ -41,7 +40,7 @@ struct CellStyle {
 /// if spent.
 [[nodiscard]] CellStyle cell_style(const CellState& state, const BlockColors& colors, Block block);
 
-/// The label is left out where it is too wide for the box.
+/// Omits the label if it is too wide for the box.
 [[nodiscard]] svg::Element draw_cell(const svg::Box& box, const CellStyle& look,
                                      std::string_view label);
 

@@ -1,4 +1,4 @@
-// What is written into the cells and beside the arrows of a picture of a schedule. Any thread.
+// The labels of cells and arrows in a picture of a schedule. Callable from any thread.
 #pragma once
 
 #include <span>
@@ -13,9 +13,9 @@ namespace trireme::report {
 /// One labeling scheme for a whole picture, so that equal labels always mean the same.
 class CellLabels {
  public:
-  /// Where contributions are combined, a cell names the ranks that are in it, if all these lists
-  /// are at most `room` wide at this size of font; else how many they are. Otherwise it names its
-  /// block, if there is more than one. The schedule must outlive the labels.
+  /// If contributions are combined, a cell names the ranks in it, if all these lists are at most
+  /// `room` wide at this font size; else their number. Otherwise it names its block, if there is
+  /// more than one. The schedule must outlive the labels.
   struct Fit {
     double size = 0;
     double room = 0;

@@ -1,4 +1,4 @@
-// Where everything in a picture of a schedule is. Plain values; any thread.
+// The positions of everything in a picture of a schedule. Plain values; any thread.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace trireme::report {
 
-/// All sizes in SVG units; one unit is a pixel on an ordinary screen.
+/// All sizes in SVG units; one unit is a pixel on a standard display.
 struct Geometry {
   double margin = 28;
-  double widest_picture = 2400;  ///< cells shrink to keep to it; labels then go
+  double widest_picture = 2400;  ///< cells shrink to fit; labels are then omitted
 
   double title_size = 22;
   double subtitle_size = 14;
@@ -32,28 +32,28 @@ struct Geometry {
   double header_line = 14;
   double rank_size = 13;
   double rank_gap = 24;
-  double narrow_rank_gap = 14;  ///< where there are many ranks
+  double narrow_rank_gap = 14;  ///< with many ranks
   double lane_padding = 6;
 
   double cell_height = 22;
-  double low_cell_height = 16;  ///< where a rank's cells take three lines or more
+  double low_cell_height = 16;  ///< if a rank's cells take three lines or more
   double narrowest_cell = 7;
   double cell_padding = 4;
   double label_size = 10;
   double label_room = 36;       ///< for a list of contributors
-  double wide_label_room = 64;  ///< the same where a rank has one or two cells
+  double wide_label_room = 64;  ///< the same if a rank has one or two cells
   double line_gap = 7;          ///< between the lines of a rank's cells
   double bar = 2;               ///< thickness of the marks on cells that are sent and received
 
   double smallest_gap = 66;
   double largest_gap = 104;
-  double gap_per_distance = 0.03;  ///< a message that goes far gets more height
+  double gap_per_distance = 0.03;  ///< a message over a long distance gets more height
   double elision_gap = 60;
   double arrow_width = 1.6;
   double arrow_head = 7;
   double plus_radius = 5.5;
   double label_distance = 8.5;  ///< from the tip of an arrow
-  double label_overhang = 16;   ///< what the last rank's labels may need on its right
+  double label_overhang = 16;   ///< extra width that the last rank's labels may need on the right
   double narrowest_idle = 44;   ///< a lane in which the word fits
 
   double legend_top = 40;
@@ -65,7 +65,7 @@ inline constexpr Geometry kSizes;
 
 inline constexpr std::string_view kFaint = "#aeb4bd";
 inline constexpr std::string_view kLane = "#eef0f3";
-inline constexpr std::string_view kMixed = "#4b5563";  ///< messages with blocks of several hues
+inline constexpr std::string_view kMixed = "#4b5563";  ///< messages with blocks of several colors
 
 /// Who takes part in a step.
 struct Activity {
@@ -80,7 +80,7 @@ struct Activity {
 /// Columns for ranks, rows of cells for moments, gaps between the rows for steps.
 class ScheduleLayout {
  public:
-  /// What the layout is made for. `widest_label` is that of a cell.
+  /// What the layout is computed for. `widest_label` is that of a cell.
   struct Content {
     const Schedule& schedule;
     const CellGrid& grid;
@@ -122,10 +122,10 @@ class ScheduleLayout {
   std::vector<double> row_tops_;
 };
 
-/// "rank 3", or "3" where there are many.
+/// "rank 3", or "3" if there are many.
 [[nodiscard]] std::string rank_name(const Schedule& schedule, Rank rank);
 
-/// Whether steps were left out between this snapshot and the next.
+/// Whether steps were omitted between this snapshot and the next.
 [[nodiscard]] bool is_elided(const std::vector<Snapshot>& snapshots, std::size_t row);
 
 }  // namespace trireme::report

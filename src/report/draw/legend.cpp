@@ -61,7 +61,7 @@ Item line_sample(int lines, std::string meaning) {
   return {bars, std::move(meaning)};
 }
 
-/// What the picture has, and the legend therefore explains.
+/// What appears in the picture, and so needs an explanation.
 struct Appearances {
   bool empty = false;
   bool plain = false;

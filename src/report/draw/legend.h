@@ -20,8 +20,8 @@ struct LegendContent {
   const BlockColors& colors;
 };
 
-/// Samples of the signs that the picture has and what each means, from left to right, on as many
-/// lines as it takes. `area` gives the top left corner and the width; its height becomes what was
+/// Samples of the symbols in the picture and their meanings, from left to right, on as many lines
+/// as necessary. `area` gives the top left corner and the width; its height is set to what was
 /// used.
 [[nodiscard]] svg::Element draw_legend(const LegendContent& content, svg::Box& area);
 

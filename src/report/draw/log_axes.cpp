@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMostTicks = 10;
 
-/// Every `step`th whole exponent such that base^exponent is in the range, few enough to be
+/// Every `step`th integer exponent such that base^exponent is in the range, few enough to be
 /// labeled.
 std::vector<int> tick_exponents(LogScale::Range range, double base) {
   constexpr double kRounding = 1e-9;
@@ -23,7 +23,7 @@ std::vector<int> tick_exponents(LogScale::Range range, double base) {
   return exponents;
 }
 
-/// The ends of the range where there are too few round values in it.
+/// The ends of the range if it contains too few round values.
 std::vector<double> at_least_two(const std::vector<double>& ticks, LogScale::Range range) {
   return ticks.size() < 2 ? std::vector{range.first, range.last} : ticks;
 }
@@ -63,7 +63,7 @@ std::vector<double> second_ticks(LogScale::Range range) {
 
 std::vector<double> keep_apart(std::span<const double> preferred, double distance) {
   struct Cluster {
-    double sum = 0;  ///< of preferred coordinates, each less its place times the distance
+    double sum = 0;  ///< of preferred coordinates, each minus its index times the distance
     double count = 0;
     [[nodiscard]] double middle() const { return sum / count; }
   };

@@ -1,4 +1,4 @@
-// What plots with logarithmic axes have in common. Pure; any thread.
+// Shared by plots with logarithmic axes. Pure; any thread.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace trireme::report {
 
-/// The logarithm of a value, stretched over a range of coordinates.
+/// Maps the logarithm of a value to a range of coordinates.
 class LogScale {
  public:
   struct Range {
@@ -24,7 +24,7 @@ class LogScale {
 
 /// Round numbers of the range to label, powers of two.
 [[nodiscard]] std::vector<double> byte_ticks(LogScale::Range range);
-/// Powers of ten, or 1, 2 and 5 times them where they would be too few.
+/// Powers of ten, or 1, 2 and 5 times them if those are too few.
 [[nodiscard]] std::vector<double> second_ticks(LogScale::Range range);
 
 /// The coordinates nearest to the preferred ones (ascending) that keep their distance: neighbors that

@@ -1,4 +1,5 @@
-// A plot of time over size, both axes logarithmic: where its points are, and its axes. Any thread.
+// A plot of time over size, both axes logarithmic: the positions of its points, and its axes.
+// Callable from any thread.
 #pragma once
 
 #include <span>
@@ -14,7 +15,7 @@ struct PlotSample {
   double seconds = 0;
 };
 
-/// From the least to the largest value, widened by the factor `room` on both sides (by 2 where all
+/// From the smallest to the largest value, widened by the factor `room` on both sides (by 2 if all
 /// values are equal). Requires a value.
 [[nodiscard]] LogScale::Range range_of(std::span<const double> values, double room);
 

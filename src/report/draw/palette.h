@@ -1,4 +1,4 @@
-// Colors for numbered things: blocks, ranks, algorithms. Any thread.
+// Colors for numbered items: blocks, ranks, algorithms. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace trireme::report {
 inline constexpr std::string_view kInk = "#1b1f24";    ///< text
 inline constexpr std::string_view kQuiet = "#6b7280";  ///< remarks
 
-/// `count` hues at equal distances round the color wheel. Neighbors also differ in lightness, so
-/// that they stay distinct for color-blind readers and in print without color. Dark
-/// text is readable on every fill.
+/// `count` hues at equal distances around the color wheel. Neighbors also differ in lightness, so
+/// that they stay distinct for color-blind readers and in print without color. Dark text is
+/// readable on every fill.
 class Palette {
  public:
   explicit Palette(std::size_t count) : count_(count) {}

@@ -36,7 +36,7 @@ struct PictureSizes {
   double lane_gap = 4;
   double names = 62;       ///< the column of rank names
   double facts = 120;      ///< the column beside the lanes
-  double box = 26;         ///< the width that the shortest task is given, where there is room
+  double box = 26;         ///< the width of the shortest task, if it fits
   double widest = 2000;    ///< of the lanes
   double narrowest = 520;  ///< the same
   double label = 11;
@@ -45,7 +45,7 @@ struct PictureSizes {
 };
 constexpr PictureSizes kPicture;
 
-/// Which of the palette's hues a work has.
+/// The palette hue of each kind of work.
 constexpr std::array<std::size_t, 5> kHues{0, 3, 4, 2, 6};
 constexpr std::size_t kHueCount = 8;
 constexpr std::string_view kIdleFill = "#f3f4f6";
@@ -78,7 +78,7 @@ double shortest_task(const PipelineTiming& timing) {
   return shortest;
 }
 
-/// 1, 2 or 5 times a power of ten, so that about ten of them are in the whole.
+/// 1, 2 or 5 times a power of ten, such that about ten of them fit.
 double tick_step(double whole) {
   const double rough = whole / 10;
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -158,7 +158,7 @@ class PipelineArtist {
     lane.add(svg::words({kPicture.margin, base}, fmt::format("rank {}", rank), {.size = 12}));
     lane.add(svg::rectangle(
         {x_at(0), top, x_at(report.timing.makespan) - x_at(0), kPicture.lane_height}, kIdleFill));
-    for (const bool marks : {false, true}) {  // marks lie on boxes
+    for (const bool marks : {false, true}) {  // marks are on top of boxes
       for (std::size_t i = 0; i < report.table.tasks[index].size(); ++i) {
         const Span& span = report.timing.tasks[index][i];
         if (marks == (span.start == span.end)) {
@@ -172,7 +172,7 @@ class PipelineArtist {
     content_.add(lane);
   }
 
-  /// A box, or for an Update that takes no time a mark below the end of what it follows.
+  /// A box, or for an Update that takes no time a mark below the end of the task before it.
   void add_task(const PipelineReport& report, const PipelineTask& task, const Span& span,
                 double top, Element& lane) {
     const double left = x_at(span.start);
@@ -249,7 +249,7 @@ class PipelineArtist {
     content_.add(legend);
   }
 
-  std::vector<const PipelineReport*> reports_;  // outlive the artist, who lives for one call
+  std::vector<const PipelineReport*> reports_;  // outlive the artist, which lives for one call
   Element content_;
   std::set<PipelineWork> works_;   ///< seen as boxes
   std::set<PipelineWork> marked_;  ///< seen as marks

@@ -1,6 +1,6 @@
-// A schedule as people draw it. Ranks are columns, time runs down: rows of cells show what every
-// rank holds, the gaps between them the messages of a step. A rank's lane is gray where the rank
-// sends or receives and white where it idles.
+// A schedule as a diagram. Ranks are columns, time runs down: rows of cells show what every rank
+// holds, the gaps between them the messages of a step. A rank's lane is gray where the rank sends
+// or receives and white where it idles.
 #include <algorithm>
 #include <vector>
 
@@ -257,7 +257,7 @@ class ScheduleArtist {
     return {message_x(row + 1, m.to, m), layout_.row_top(row + 1) - 2 * kSizes.bar};
   }
 
-  /// Beside the head, on the side that the arrow does not come from.
+  /// Beside the head, on the side away from the arrow.
   [[nodiscard]] Element draw_label(std::size_t row, const Message& m) const {
     const bool from_right = m.from > m.to;
     const Point to = tip(row, m);
@@ -270,7 +270,7 @@ class ScheduleArtist {
                        .halo = 3});
   }
 
-  /// In words where the numbers in the cells are not those of blocks.
+  /// In words if the numbers in the cells are not block numbers.
   [[nodiscard]] std::string arrow_text(const Message& m) const {
     const std::string full = labels_.message_in_words(m.blocks);
     const bool several = full.starts_with("blocks");

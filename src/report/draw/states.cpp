@@ -16,12 +16,12 @@ namespace {
 constexpr Rank kMostRanks = 64;
 constexpr double kMostCells = 20'000;  // of all moments together: a file of about 3 MB
 constexpr std::int64_t kMostMessages = 5'000;
-constexpr std::size_t kMostSteps = 40;  // with more, the middle is left out
+constexpr std::size_t kMostSteps = 40;  // with more, the middle is omitted
 constexpr std::size_t kFirstSteps = 8;
 constexpr std::size_t kLastSteps = 8;
 constexpr Block kLongestStrip = 8;  // with more blocks, a square
 
-/// Which contents are still of use, found by walking the steps backwards.
+/// Which contents are still needed, found by going through the steps backwards.
 class Usefulness {
  public:
   explicit Usefulness(const Schedule& schedule)
@@ -226,7 +226,7 @@ std::string range_text(const std::vector<Block>& numbers) {
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) {
       ++last;
     }
-    // Two neighbors read better as "0,1".
+    // Two adjacent numbers read better as "0,1".
     last = last == first + 1 ? first : last;
     text += text.empty() ? "" : ",";
     text += last == first ? fmt::format("{}", numbers[first])

@@ -1,5 +1,5 @@
 // What a picture of a schedule shows, before anything is drawn: which moments, what every rank
-// holds at each, and where in a rank's little grid each block sits. Pure functions; any thread.
+// holds at each, and where in a rank's grid each block is. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,16 @@ struct Snapshot {
 [[nodiscard]] std::vector<Snapshot> take_snapshots(const Schedule& schedule,
                                                    const std::vector<std::size_t>& steps_done);
 
-/// After how many steps the picture shows the state: after each, or, where the steps are too many,
-/// after the first few and the last few.
+/// After how many steps the picture shows the state: after each, or, with too many steps, after the
+/// first few and the last few.
 [[nodiscard]] std::vector<std::size_t> shown_moments(std::size_t steps);
 
-/// One block of one rank, as the picture needs to know it.
+/// One block of one rank, as the picture shows it.
 struct CellState {
   Rank contributors = 0;  ///< 0: empty
   double share = 0;       ///< of the contributions that the finished block has
-  bool finished = false;  ///< what the operation promises to this rank
-  bool spent = false;     ///< held, but of no use any more
+  bool finished = false;  ///< as the operation promises this rank
+  bool spent = false;     ///< held, but no longer needed
 };
 [[nodiscard]] CellState cell_state(const Schedule& schedule, const Snapshot& snapshot, Rank rank,
                                    Block block);
@@ -46,7 +46,7 @@ struct Slot {
 /// In an all-to-all: the first line for blocks that a rank neither starts nor ends with.
 inline constexpr int kPassingLine = 2;
 
-/// Where each rank's blocks sit; the same at every moment.
+/// Where each rank's blocks are; the same at every moment.
 struct CellGrid {
   int lines = 1;
   int columns = 1;
@@ -55,15 +55,15 @@ struct CellGrid {
   [[nodiscard]] std::size_t cells() const;  ///< of all ranks
   [[nodiscard]] const Slot& find(Rank rank, Block block) const;
 };
-/// A strip, or a square where there are many blocks. For all-to-all only the blocks that the rank
-/// ever holds: on the first line those that it has for others, on the second those that are for it,
-/// below those that pass through.
+/// A strip, or a square if there are many blocks. For all-to-all only the blocks that the rank ever
+/// holds: on the first line those for others, on the second those for itself, below those that pass
+/// through.
 [[nodiscard]] CellGrid lay_out_cells(const Schedule& schedule);
 
 /// Throws Error(Usage) if a picture of the schedule would be too large.
 void require_drawable(const Schedule& schedule);
 
-/// "0–3,5": ascending numbers, three or more neighbors as a range.
+/// "0–3,5": ascending numbers, three or more consecutive ones as a range.
 [[nodiscard]] std::string range_text(const std::vector<Block>& numbers);
 
 }  // namespace trireme::report

@@ -25,8 +25,7 @@ std::string number_text(double number) {
   return text == "-0" ? "0" : text;
 }
 
-/// The character as XML may have it: names for those with a meaning of their own, U+FFFD for
-/// control characters.
+/// The character escaped for XML: entities for special characters, U+FFFD for control characters.
 std::string_view escaped(std::string_view character) {
   switch (character.front()) {
     case '&':

@@ -1,5 +1,5 @@
-// A very small writer of SVG: elements with escaped text, the few shapes that our pictures need,
-// and an estimate of how wide text will be. Plain values; any thread.
+// A minimal SVG writer: elements with escaped text, the few shapes that our pictures need, and an
+// estimate of text width. Plain values; any thread.
 #pragma once
 
 #include <string>
@@ -63,28 +63,29 @@ struct Stroke {
 struct TextStyle {
   double size = 12;
   std::string_view color = "#1b1f24";
-  std::string_view anchor = "start";  ///< start, middle or end: what of the text is at the point
+  std::string_view anchor = "start";  ///< start, middle or end: which part of the text is at the
+                                      ///< point
   std::string_view weight = "normal";
-  double halo = 0;  ///< width of a white rim that keeps the text readable on lines
+  double halo = 0;  ///< width of a white rim that keeps the text readable on top of lines
 };
 
 [[nodiscard]] Element group(std::string_view css_class);
 [[nodiscard]] Element rectangle(const Box& box, std::string_view fill);
 [[nodiscard]] Element segment(Point from, Point to, const Stroke& stroke);
-/// A line without an inside.
+/// A line without a fill.
 [[nodiscard]] Element outline(const PathData& data, const Stroke& stroke);
-/// A closed shape without a rim.
+/// A closed shape without a stroke.
 [[nodiscard]] Element shape(const PathData& data, std::string_view fill);
 [[nodiscard]] Element circle(Point center, double radius, std::string_view fill);
-/// One line of text; the point is on its base line.
+/// One line of text; the point is on its baseline.
 [[nodiscard]] Element words(Point at, std::string_view text, const TextStyle& style);
-/// What a browser shows when the pointer rests on the parent.
+/// What a browser shows when the pointer is over the parent.
 [[nodiscard]] Element tooltip(std::string_view text);
 
-/// An estimate on the wide side, for the common sans-serif fonts.
+/// A conservative estimate, for the common sans-serif fonts.
 [[nodiscard]] double text_width(std::string_view text, double size);
 
-/// A whole file: white background, the title for those who cannot see it, then the content.
+/// A whole file: white background, the title for screen readers, then the content.
 struct Document {
   double width = 0;
   double height = 0;

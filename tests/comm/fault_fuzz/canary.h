@@ -1,5 +1,5 @@
-// Canary: a thread that measures how late the machine is: it sleeps, works a little, and compares the
-// time that took with what it should have.
+// Canary: a thread that measures how late the machine is: it sleeps, works a little, and compares the elapsed time with
+// the expected one.
 #pragma once
 
 #include <algorithm>

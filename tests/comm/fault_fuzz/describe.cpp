@@ -1,4 +1,4 @@
-// A run as text, for people.
+// A run as readable text.
 #include <array>
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// History: the groups that the ranks of a run went through, and the truth about its faults. What the
-// judge's rules read.
+// History: the groups of a run's ranks, and the truth about its faults. The input of the judge's rules.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,7 @@
 
 namespace trireme::fault_fuzz {
 
-/// A group, by the members of all its ancestors and its own.
+/// A group, identified by its own members and those of all its ancestors.
 using Lineage = std::vector<RankSet>;
 
 class History {
@@ -45,10 +44,10 @@ class History {
 
 using Violations = std::vector<Violation>;
 
-/// The rules, by what they are about. Each adds what it finds.
+/// The rules, by topic. Each adds its violations.
 void check_endings(const History& history, Violations& found);
 void check_groups(const History& history, Violations& found);
-/// Only where the timing is judged.
+/// Only if timing is judged.
 void check_times(const History& history, Violations& found);
 void check_survival(const History& history, Violations& found);
 

@@ -1,5 +1,5 @@
-// HostsOfRun: the hosts of one run as network namespaces, where the machine permits them; else the one
-// host is this machine. Used by one thread.
+// HostsOfRun: the hosts of one run as network namespaces, if the machine permits them; otherwise the only host is this
+// machine. Used by one thread.
 #pragma once
 
 #include <cstdlib>
@@ -63,8 +63,8 @@ class HostsOfRun {
     return fmt::format("02:00:00:00:00:{:02x}", host);
   }
 
-  /// Hosts know one another's hardware addresses. Else the first packet after a cut waits for the
-  /// kernel to ask for them again, which it does once a second.
+  /// Hosts have static ARP entries. Otherwise the first packet after an interruption waits for the kernel to resolve
+  /// them again, which it does once a second.
   void fix_neighbors(int host) const {
     run_on(host, fmt::format("ip link set eth0 address {}", hardware_address(host)));
     for (int other = 0; other < network_->hosts(); ++other) {

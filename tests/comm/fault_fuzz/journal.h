@@ -1,6 +1,6 @@
-// Journal: what ranks report to the process that controls a run, in memory that forked processes
-// share. It survives a rank that is killed. Each rank's part has one writer, that rank's main thread;
-// the control block has one writer, the controlling process.
+// Journal: what ranks report to the controlling process of a run, in memory that forked processes share. It survives a
+// killed rank. Each rank's part has one writer, that rank's main thread; the control block has one writer, the
+// controlling process.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using RankSet = std::uint32_t;
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A group is known by its generation (0 is the world, each shrink() adds one) and its members.
+/// A group is identified by its generation (0 is the world, each shrink() adds one) and its members.
 struct Event {
   enum class Kind {
     Joined,
@@ -36,9 +36,9 @@ struct Event {
     BarrierBegun,  ///< entered the first barrier of this generation
     BarrierDone,
     Finished,     ///< all members agreed to end
-    WrongResult,  ///< a call returned, but not what it should
-    Unexpected,   ///< another exception than CommError
-    Leaving,      ///< begins to destroy its World
+    WrongResult,  ///< a call returned a wrong result
+    Unexpected,   ///< an exception other than CommError
+    Leaving,      ///< starts destroying its World
     Left,
   };
   Kind kind = Kind::Joined;

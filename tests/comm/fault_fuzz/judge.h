@@ -1,7 +1,7 @@
-// The judge: compares the record of a run with what the library promises. A pure function.
+// The judge: compares the record of a run with the library's guarantees. A pure function.
 //
-// Rules about time and about who is given up hold only while the machine lets the ranks run: they are
-// judged if it was never later than a third of the deadline. The others always hold.
+// Rules about time and about who is declared dead hold only while the machine lets the ranks run: they are judged if it
+// was never later than a third of the deadline. The others always hold.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ namespace trireme::fault_fuzz {
 
 enum class Rule {
   RightResult,   ///< a call that returns gives the right values
-  NoCrash,       ///< no signal, no error other than CommError, nobody accused wrongly
+  NoCrash,       ///< no signal, no error other than CommError, no rank accused wrongly
   OneGroup,      ///< no two groups with the same parent complete a barrier
   Membership,    ///< a new group has this rank and only members of its parent
   Barrier,       ///< a barrier waits for every member
   Majority,      ///< no minority continues
-  CallInTime,    ///< a call ends in time once a member is lost
-  ShrinkInTime,  ///< shrink() ends in time once all survivors are in it
+  CallInTime,    ///< a call ends in time once a member has failed
+  ShrinkInTime,  ///< shrink() ends in time once all survivors have called it
   LeaveInTime,   ///< leaving the world takes no longer than the deadline
-  Survival,      ///< ranks without harm continue, with one another
+  Survival,      ///< unharmed ranks continue, together
   NothingLeft,   ///< no process, file or descriptor is left behind
 };
 inline constexpr int kRules = static_cast<int>(Rule::NothingLeft) + 1;
@@ -42,7 +42,7 @@ struct Judgement {
 
 /// "0 1 3"
 [[nodiscard]] std::string to_text_of_ranks(RankSet ranks);
-/// What each rank went through, for people.
+/// What happened to each rank, as readable text.
 [[nodiscard]] std::string describe(const Record& record);
 
 }  // namespace trireme::fault_fuzz

@@ -1,4 +1,4 @@
-// Rules about groups: who is in them, and who may continue.
+// Rules about groups: their members, and who may continue.
 #include <map>
 #include <set>
 
@@ -9,8 +9,8 @@
 namespace trireme::fault_fuzz {
 namespace {
 
-/// Whether members that share memory with the rank may know that it was given up. On a busy machine
-/// that may happen although no fault hit it.
+/// Whether members that share memory with the rank may know that it was declared dead. On a busy
+/// machine that may happen without any fault.
 bool may_be_given_up(const History& history, int m, const Event& done) {
   if (history.timing() == Judgement::Timing::Judged) {
     return history.truth().may_be_given_up(m, done.members, done.time);
@@ -29,7 +29,7 @@ bool was_gone(const History& history, int m, double time) {
          (leaving != nullptr && leaving->time <= time);
 }
 
-/// Members that were gone, or may have been known as given up, do not count.
+/// Members that had failed, or may have been known to be declared dead, do not count.
 bool may_continue(const History& history, RankSet parent, const Event& done) {
   RankSet counted = parent;
   for (int m = 0; m < history.scenario().ranks(); ++m) {

@@ -1,4 +1,4 @@
-// The judge on records made by hand: it accepts what the library promises and finds each violation.
+// The judge on hand-written records: it accepts the library's guarantees and finds each violation.
 #include "comm/fault_fuzz/judge.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ class JudgeTest : public testing::Test {
     }
   }
 
-  /// Rank 3 is stopped for two deadlines; the others give it up and continue, it does not.
+  /// Rank 3 is stopped for two deadlines; the others declare it dead and continue, it does not.
   void give_up_rank_3() {
     strike(Fault::Kind::Stop, 3, 2, 4);
     for (int r = 0; r < 3; ++r) {
@@ -144,7 +144,7 @@ TEST_F(JudgeTest, FindsARankThatContinuesAlone) {
   events.erase(events.begin() + 3, events.end());
   shrink(3, 4.1, 4.2, 0b1000);
   EXPECT_EQ(rules(), (Rules{Rule::Majority, Rule::OneGroup}));
-  record_.lateness = 5;  // which holds on a busy machine too
+  record_.lateness = 5;  // which also holds on a busy machine
   EXPECT_EQ(rules(), (Rules{Rule::Majority, Rule::OneGroup}));
 }
 
@@ -195,7 +195,7 @@ TEST_F(JudgeTest, FindsGroupsWithStrangersAndBarriersThatDoNotWait) {
     event.members = event.kind == Event::Kind::Shrunk ? RankSet{0b10011} : event.members;
   }
   EXPECT_EQ(rules().front(),
-            Rule::Barrier);  // nobody of the new group comes to the others' barrier
+            Rule::Barrier);  // no member of the new group reaches the others' barrier
   EXPECT_NE(std::ranges::count(rules(), Rule::Membership), 0);
 }
 
@@ -242,7 +242,7 @@ TEST_F(JudgeTest, LetsShrinkWaitForASurvivorThatComesLate) {
   }
   record_.strikes[0].ended_after = record_.strikes[0].ended_before = 3.5;
   EXPECT_EQ(rules(), Rules{Rule::ShrinkInTime});
-  rank(2).events[4].time = rank(2).events[5].begin = 8;  // when the last of them came
+  rank(2).events[4].time = rank(2).events[5].begin = 8;  // when the last of them arrived
   EXPECT_EQ(rules(), Rules{});
 }
 

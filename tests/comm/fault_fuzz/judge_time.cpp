@@ -1,4 +1,4 @@
-// Rules about time: how long calls may take, and that ranks without harm survive.
+// Rules about time: how long calls may take, and that unharmed ranks survive.
 #include <algorithm>
 #include <limits>
 
@@ -12,10 +12,10 @@ namespace {
 
 // Limits in deadlines, to which slack is added.
 constexpr double kNoticeDeath = 0.6;    // less than it would take by missing heartbeats
-constexpr double kNoticeSilence = 1.6;  // the deadline, a heartbeat, and telling others
+constexpr double kNoticeSilence = 1.6;  // the deadline, a heartbeat, and notifying others
 constexpr double kShrink = 5;
 constexpr double kLeave = 1.6;
-constexpr double kLongestCall = 31;  // 30, for a live rank that does not come
+constexpr double kLongestCall = 31;  // 30, for a live rank that does not join
 
 /// A call of a rank, from when it was entered to when it ended.
 struct CallSpan {
@@ -119,7 +119,7 @@ class TimeRules {
     }
   }
 
-  /// From when everyone who can come has come.
+  /// From when all who can join have joined.
   void check_shrink(const CallSpan& call) {
     const RankSet members = history_.members(call.rank, call.generation);
     double ready = std::max(call.begin, history_.truth().last_change(call.end));
@@ -133,7 +133,7 @@ class TimeRules {
     }
   }
 
-  /// When the member entered the same shrink(), or could not be waited for any more.
+  /// When the member entered the same shrink(), or could no longer be waited for.
   [[nodiscard]] double came_or_went(const CallSpan& call, int member) const {
     const Lineage group = history_.lineage(call.rank, call.generation);
     double time = std::numeric_limits<double>::infinity();
@@ -158,15 +158,14 @@ class TimeRules {
   Violations& found_;
 };
 
-/// Whether the event accuses a rank that should have been there. Where one is late, so may be those that
-/// wait for it.
+/// Whether the event accuses a rank that should have been there. If one rank is late, so may be those that wait for it.
 bool is_verdict(const History& history, const Event& event) {
   const auto is = [&](CommFault fault) { return event.fault == static_cast<int>(fault); };
   return event.kind == Event::Kind::CallFailed && !is(CommFault::Left) && !is(CommFault::Dead) &&
          !(is(CommFault::Late) && history.truth().was_any_late());
 }
 
-/// Verdicts on ranks that had no harm.
+/// Verdicts on unharmed ranks.
 void check_verdicts(const History& history, int r, Violations& found) {
   for (const Event& event : history.rank(r).events) {
     const RankSet innocent = event.culprits & history.truth().unharmed();

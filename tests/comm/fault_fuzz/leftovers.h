@@ -7,17 +7,17 @@
 
 namespace trireme::fault_fuzz {
 
-/// Gives this process and its children a /dev/shm and a /tmp of their own, so that whatever appears
-/// there is theirs, and makes it inherit its orphaned grandchildren. Returns why files cannot be checked
-/// here, or "". Call it once, before making threads.
+/// Gives this process and its children their own /dev/shm and /tmp, so that any file that appears there is theirs, and
+/// makes it inherit its orphaned grandchildren. Returns why files cannot be checked here, or "". Call it once, before
+/// creating threads.
 [[nodiscard]] std::string isolate();
 
-/// Compares the state before a run, when made, with that after it.
+/// Compares the state before a run, at construction, with that after it.
 class Leftovers {
  public:
   enum class Files { Checked, Unchecked };
   explicit Leftovers(Files files);
-  /// What is there now and was not then. Ends processes that are left.
+  /// What is there now but was not then. Ends leftover processes.
   [[nodiscard]] std::vector<std::string> find() const;
 
  private:

@@ -1,4 +1,4 @@
-// comm_fault_fuzz: runs random scenarios of faults against the library's ranks, and judges what they do.
+// comm_fault_fuzz: runs random fault scenarios against the library's ranks, and judges what they do.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -51,7 +51,7 @@ class Fuzzer {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Says which parts cannot run here.
+  /// Reports which parts cannot run here.
   void drop_transports() {
     if (!is_built(TransportKind::Ucx) && std::erase(settings_.transports, Transport::Ucx) > 0) {
       fmt::print("SKIPPED ucx: this build does not have it\n");
@@ -88,7 +88,7 @@ class Fuzzer {
     }
   }
 
-  /// On the transport of the command line, if it names one.
+  /// On the transport given on the command line, if any.
   [[nodiscard]] Scenario adapt(Scenario scenario) const {
     if (settings_.transports.size() == 1) {
       scenario.transport = settings_.transports.front();
@@ -145,7 +145,7 @@ class Fuzzer {
     std::fflush(stdout);
   }
 
-  /// Prints the violation, and the smallest scenario found that has it too.
+  /// Prints the violation, and the smallest scenario found that also has it.
   void explain(const Scenario& scenario, const Judgement& judgement) {
     print_violations(judgement);
     const Rule rule = judgement.violations.front().rule;
@@ -194,7 +194,7 @@ class Fuzzer {
   Leftovers::Files files_ = Leftovers::Files::Checked;
   Choices::Hosts hosts_ = Choices::Hosts::Many;
   double began_;
-  std::string story_;  ///< of the last run that was worth telling
+  std::string story_;  ///< of the last run worth reporting
   std::uint64_t last_seed_ = 0;
   int runs_ = 0;
   std::size_t strikes_ = 0;

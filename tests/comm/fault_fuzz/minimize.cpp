@@ -6,7 +6,7 @@
 namespace trireme::fault_fuzz {
 namespace {
 
-/// Numbers hosts 0, 1, ... again after one went.
+/// Renumbers hosts 0, 1, ... after one was removed.
 void renumber_hosts(Scenario& scenario) {
   for (int h = 0; h < scenario.host_count(); ++h) {
     while (h < scenario.host_count() &&
@@ -32,7 +32,7 @@ Scenario without_rank(Scenario scenario, int rank) {
   return scenario;
 }
 
-/// All that are one move smaller, the largest moves first.
+/// All that are one reduction smaller, the largest reductions first.
 std::vector<Scenario> smaller(const Scenario& from) {
   std::vector<Scenario> all;
   const auto add = [&](const auto& change) {

@@ -7,8 +7,7 @@
 
 namespace trireme::fault_fuzz {
 
-/// Whether a scenario still fails in the same way. Faults are a matter of timing: it should try several
-/// times.
+/// Whether a scenario still fails in the same way. Faults depend on timing: it should try several times.
 using StillFails = std::function<bool(const Scenario& candidate)>;
 
 /// The smallest failing scenario that was found before `time_is_up`.

@@ -96,7 +96,7 @@ Scenario random_scenario(std::uint64_t seed, const Choices& choices) {
   const int faults = random.integer(1, 3);
   for (int i = 0; i < faults; ++i) {
     Fault fault = random_fault(random, scenario);
-    if (i == 1 && random.one_in(3)) {  // it hits while the first one is being noticed
+    if (i == 1 && random.one_in(3)) {  // it hits while the first one is being detected
       fault.at = scenario.faults[0].at + random.hundredths(0.9, 1.4);
     }
     if (std::ranges::none_of(scenario.faults, [&](const Fault& f) { return overlap(f, fault); })) {

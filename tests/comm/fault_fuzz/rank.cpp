@@ -56,7 +56,7 @@ class Worker {
   }
 
  private:
-  /// Members may have failed in different steps: all continue behind the last of them.
+  /// Members may have failed in different steps: all continue after the last of them.
   void synchronize() {
     write({.kind = Event::Kind::BarrierBegun});
     timed("first-barrier", [&] { group_.barrier(); });
@@ -78,7 +78,7 @@ class Worker {
     }
   }
 
-  /// Whether the run is over. Members agree, whenever each of them heard of it.
+  /// Whether the run is over. Members agree, whenever each of them learned of it.
   bool all_end() {
     std::array<std::int64_t, 1> end{journal_.end.load() ? 1 : 0};
     timed("check-end",
@@ -86,14 +86,14 @@ class Worker {
     return end[0] != 0;
   }
 
-  /// Leaves the cores to others now and then, and makes no calls while told to be idle.
+  /// Occasionally yields the cores to others, and makes no calls during an idle fault.
   void rest() const {
     do {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } while (now() < journal_.idle_until[me_].load());
   }
 
-  /// False if the rank was left out.
+  /// False if the rank was excluded.
   bool shrink() {
     write({.kind = Event::Kind::Shrinking});
     try {
@@ -107,7 +107,7 @@ class Worker {
     return true;
   }
 
-  /// `what` lives as long as the program.
+  /// `what` must have static lifetime.
   void timed(const char* what, const std::function<void()>& call) {
     constexpr double kLongPart = 0.3;
     call_ = what;

@@ -1,5 +1,5 @@
-// One rank of a run: does the workload until all agree to end; after a CommError it shrinks its group
-// and continues. Uses nothing of the library but its public headers.
+// One rank of a run: runs the workload until all agree to end; after a CommError it shrinks its group and continues.
+// Uses only the library's public headers.
 #pragma once
 
 #include "comm/fault_fuzz/journal.h"

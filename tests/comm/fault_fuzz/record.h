@@ -11,8 +11,8 @@
 
 namespace trireme::fault_fuzz {
 
-/// A fault as it was injected. Cutting and plugging take time: each happened somewhere between two
-/// moments.
+/// A fault as it was injected. Disconnecting and reconnecting take time: each happened somewhere
+/// between two moments.
 struct Strike {
   Fault fault;
   double began_after = 0;
@@ -27,10 +27,10 @@ struct Strike {
 
 struct RankRecord {
   enum class End {
-    Exited,    ///< by itself
+    Exited,    ///< on its own
     Signaled,  ///< by a signal that the run did not send
     Killed,    ///< by a fault
-    Hung,      ///< had not ended when the run was over; put down
+    Hung,      ///< had not ended when the run was over; killed
     Stopped,   ///< the same, but a fault had stopped it for good
   };
   std::vector<Event> events;
@@ -38,7 +38,7 @@ struct RankRecord {
   std::int64_t steps = 0;
   End end = End::Exited;
   int status = 0;       ///< exit code, or signal
-  double ended_at = 0;  ///< or when it was put down
+  double ended_at = 0;  ///< or when it was killed
   /// The call that it was in at its end; 0: none.
   double waiting_since = 0;
   int waiting_generation = 0;
@@ -49,7 +49,7 @@ struct Record {
   double started_at = 0;  ///< when all had joined
   std::vector<RankRecord> ranks;
   std::vector<Strike> strikes;
-  double lateness = 0;  ///< the most that the machine kept a thread from running, in seconds
+  double lateness = 0;  ///< the longest that the machine kept a thread from running, in seconds
   std::vector<std::string> left_behind;
 };
 

@@ -24,7 +24,7 @@ void sleep_a_little() {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-/// The processes of the ranks. Whoever still runs is killed in the end.
+/// The processes of the ranks. Those still running in the end are killed.
 class Processes {
  public:
   explicit Processes(std::size_t ranks) : children_(ranks) {}
@@ -59,13 +59,13 @@ class Processes {
   [[nodiscard]] bool all_ended() const {
     return std::ranges::all_of(children_, [](const Child& child) { return child.pid == 0; });
   }
-  /// Nothing if it has ended.
+  /// No effect if it has ended.
   void signal(int rank, int signal) const {
     if (at(rank).pid > 0) {
       kill(at(rank).pid, signal);
     }
   }
-  /// Notes which have ended since.
+  /// Updates which have ended.
   void look() {
     for (std::size_t r = 0; r < children_.size(); ++r) {
       wait(r, WNOHANG);
@@ -168,7 +168,7 @@ class Run {
     }
   }
 
-  /// Begins or ends the fault if it is time to.
+  /// Starts or ends the fault if it is time to.
   void inject(std::size_t i, double time) {
     const Fault& fault = scenario_.faults[i];
     if (!begun_[i] && time >= deadlines(fault.at)) {
@@ -233,8 +233,8 @@ class Run {
     });
   }
 
-  /// Until all that can end have ended; not longer than the longest wait that the library may have,
-  /// and shorter if a rank has been too long in a call that must not take that long.
+  /// Waits until all that can end have ended; not longer than the library's longest possible wait,
+  /// and shorter if a rank has been in a call for longer than allowed.
   void await_end() {
     const double soon = now() + deadlines(12) + 2;
     const double late = now() + deadlines(36) + 2;
@@ -268,7 +268,7 @@ class Run {
     return false;
   }
 
-  /// Ends whoever is left.
+  /// Kills the remaining ranks.
   void put_down() {
     record_.ranks.resize(scenario_.hosts.size());
     processes_.look();

@@ -1,4 +1,4 @@
-// Runs of ranks that nothing happens to, and what runs leave behind.
+// Runs without faults, and what runs leave behind.
 #include "comm/fault_fuzz/runner.h"
 
 #include <fcntl.h>

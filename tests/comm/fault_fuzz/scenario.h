@@ -31,7 +31,7 @@ struct Op {
   enum class Kind {
     Barrier,
     Allreduce,
-    RingAllreduce,  ///< by messages even where shared memory would do
+    RingAllreduce,  ///< with messages even if shared memory is available
     Broadcast,
     Reduce,
     Scatter,
@@ -41,7 +41,7 @@ struct Op {
     Alltoall,
     Ring,     ///< every rank sends to the next one
     Pairs,    ///< neighbors send to each other with blocking calls
-    Flood,    ///< everyone sends to everyone, all started at once
+    Flood,    ///< all ranks send to all, all started at once
     Started,  ///< two collectives and a message in flight at once
     Split,    ///< an all-reduce in each half of the group
   };
@@ -56,9 +56,9 @@ struct Fault {
   enum class Kind {
     Kill,  ///< SIGKILL to a rank
     Stop,  ///< SIGSTOP to a rank, then SIGCONT
-    Cut,   ///< pulls a host's network cable, then plugs it back in
+    Cut,   ///< unplugs a host's network cable, then plugs it back in
     Idle,  ///< a rank makes no calls for a while but stays alive
-    Slow,  ///< limits what a host sends to kSlowBitsPerSecond
+    Slow,  ///< limits a host's send rate to kSlowBitsPerSecond
   };
   static constexpr double kSlowBitsPerSecond = 100e6;
   Kind kind = Kind::Kill;
@@ -85,18 +85,18 @@ struct Scenario {
   [[nodiscard]] int ranks() const { return static_cast<int>(hosts.size()); }
   [[nodiscard]] int host_count() const;
   [[nodiscard]] int host_of(int rank) const { return hosts[static_cast<std::size_t>(rank)]; }
-  /// What is wrong with it, or "".
+  /// The problem with it, or "".
   [[nodiscard]] std::string problem() const;
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
 [[nodiscard]] std::string to_text(const Scenario& scenario);
-/// Lines that begin with # are comments. Throws Error(Input) that names the line.
+/// Lines that begin with # are comments. Throws Error(Input) naming the line.
 [[nodiscard]] Scenario parse_scenario(std::string_view text);
 
 struct Choices {
   Transport transport = Transport::Shm;
-  /// Whether hosts can be namespaces here. Without, all ranks are on one host.
+  /// Whether hosts can be namespaces here. If not, all ranks are on one host.
   enum class Hosts { One, Many } hosts = Hosts::Many;
 };
 /// The same scenario for the same seed and choices.

@@ -54,7 +54,7 @@ RankSet Truth::hit_by(const Strike& strike) const {
   }
 }
 
-/// Short silences soon after one another may add up: then none of them counts as harmless.
+/// Short silences in close succession may add up: then none of them counts as harmless.
 std::vector<const Strike*> Truth::harmless_strikes() const {
   const bool slow = std::ranges::any_of(
       record_.strikes, [](const Strike& s) { return s.fault.kind == Fault::Kind::Slow; });
@@ -85,7 +85,7 @@ std::vector<const Strike*> Truth::harmless_strikes() const {
   return harmless;
 }
 
-/// Dead ranks do not count, nor do those given up by others that share memory with them.
+/// Dead ranks do not count, nor do those declared dead by others that share memory with them.
 bool Truth::unharmed_continue() const {
   const bool only_kills = std::ranges::all_of(record_.strikes, [&](const Strike& strike) {
     return strike.fault.kind == Fault::Kind::Kill || (hit_by(strike) & ~unharmed_) == 0;

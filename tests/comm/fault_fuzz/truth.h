@@ -1,8 +1,8 @@
-// Truth: what the faults of a run did to the ranks, whatever the library made of them.
+// Truth: what the faults of a run did to the ranks, however the library reacted.
 //
-// A rank that is stopped or cut off is silent. Up to kHarmless deadlines that must not matter; from
-// kHarmful deadlines on, others must have given the rank up. In between either may happen. A rank that
-// lives but makes no calls is waited for, up to kPatience deadlines.
+// A rank that is stopped or disconnected is silent. Up to kHarmless deadlines that must not matter; from kHarmful
+// deadlines on, others must have declared the rank dead. In between either may happen. Others wait for a rank that is
+// alive but makes no calls, up to kPatience deadlines.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ class Truth {
  public:
   static constexpr double kHarmless = 0.8;
   static constexpr double kHarmful = 1.4;
-  /// A live rank that makes no calls is waited for at least this long.
+  /// The minimum time that others wait for a live rank that makes no calls.
   static constexpr double kPatience = 28;
 
   /// Both must outlive it.
@@ -28,10 +28,10 @@ class Truth {
   /// Whether the unharmed ranks must be able to continue.
   [[nodiscard]] bool unharmed_continue() const;
 
-  /// Since when `peer` cannot be heard by `rank`, for as long as it takes to give it up.
+  /// When `peer` became silent to `rank`, long enough to be declared dead.
   struct Loss {
     double time = 0;
-    /// Whether the end of its process shows at once.
+    /// Whether the end of its process is visible at once.
     enum class Notice { Prompt, Deadline } notice = Notice::Deadline;
   };
   [[nodiscard]] std::optional<Loss> loss(int rank, int peer) const;
@@ -42,9 +42,9 @@ class Truth {
   [[nodiscard]] double killed_at(int rank) const;
   /// Whether a stop of this rank overlaps the time from `begin` to `end`.
   [[nodiscard]] bool was_stopped(int rank, double begin, double end) const;
-  /// The last time up to `end` at which a fault that makes ranks silent began or ended.
+  /// The last time up to `end` at which a fault that silences ranks began or ended.
   [[nodiscard]] double last_change(double end) const;
-  /// Whether members that share memory with the rank may know by then that it was given up.
+  /// Whether members that share memory with the rank may know by then that it was declared dead.
   [[nodiscard]] bool may_be_given_up(int rank, RankSet by, double time) const;
   [[nodiscard]] bool share_memory(int a, int b) const;
 
@@ -60,8 +60,7 @@ class Truth {
   RankSet unharmed_ = 0;
 };
 
-/// Whether `side` continues where `members` are all that count: more than half of them, or half with
-/// the lowest.
+/// Whether `side` continues if only `members` count: more than half of them, or half including the lowest.
 [[nodiscard]] bool is_majority(RankSet side, RankSet members);
 
 }  // namespace trireme::fault_fuzz

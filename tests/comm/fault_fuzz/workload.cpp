@@ -13,7 +13,7 @@ namespace {
 using Element = std::int32_t;
 using Values = std::vector<Element>;
 
-/// Element i of what a rank brings to a step. Small, so that sums of all ranks fit.
+/// Element i of a rank's input in a step. Small, so that sums of all ranks fit.
 Element value_of(Rank rank, std::int64_t step, std::size_t i) {
   return static_cast<Element>((static_cast<std::size_t>(rank) * 131 +
                                static_cast<std::size_t>(step) * 17 + i * 7 + (i >> 10)) &
@@ -78,7 +78,7 @@ class OpRun {
     }
   }
 
-  /// A collective: `in` goes in, `expected` must come out.
+  /// A collective: its input is `in`, its result must be `expected`.
   void collective(Operation operation, Values in, const Values& expected) {
     Values out(operation == Operation::Broadcast ? 0 : expected.size());
     const std::span<const Element> input(in);

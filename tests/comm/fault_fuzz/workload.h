@@ -1,4 +1,4 @@
-// The ops of a scenario on a group, with results checked against what the members and the step
+// Runs the ops of a scenario on a group and checks the results, which the members and the step
 // determine. Used by one rank's main thread.
 #pragma once
 
@@ -17,10 +17,10 @@ class WrongResult : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Runs what may block, and takes its time.
+/// Runs and times a call that may block.
 using Timed = std::function<void(const std::function<void()>& call)>;
 
-/// Does the op. Throws CommError, or WrongResult. Every member calls it with the same op and step.
+/// Runs the op. Throws CommError, or WrongResult. Every member calls it with the same op and step.
 void run_op(const Op& op, Group& group, std::int64_t step, const Timed& timed);
 
 }  // namespace trireme::fault_fuzz

@@ -1,4 +1,4 @@
-// The workload gives right results where nothing is wrong, and notices wrong ones.
+// The workload accepts correct results, and detects wrong ones.
 #include "comm/fault_fuzz/workload.h"
 
 #include <atomic>
@@ -14,7 +14,7 @@ void call_directly(const std::function<void()>& call) {
   call();
 }
 
-/// How many ranks get a wrong result, if the step of each is `step_of` its rank.
+/// How many ranks get a wrong result if the step of rank r is `step_of(r)`.
 int wrong_results(const Op& op, const std::function<std::int64_t(Rank)>& step_of) {
   std::atomic<int> wrong = 0;
   run_threads(kRanks, [&](World& world) {
@@ -37,7 +37,7 @@ TEST_P(FaultWorkload, AcceptsRightResults) {
   }
 }
 
-/// Ranks that are in different steps bring other values than their peers expect.
+/// Ranks in different steps contribute other values than their peers expect.
 TEST_P(FaultWorkload, NoticesWrongResults) {
   const Op op{static_cast<Op::Kind>(GetParam()), 1000};
   const int wrong = wrong_results(op, [](Rank rank) { return std::int64_t{rank} * kRanks; });

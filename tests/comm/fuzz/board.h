@@ -1,7 +1,7 @@
-// Board: memory that the supervisor and all ranks of one run see, made before they are forked.
+// Board: memory shared by the supervisor and all ranks of one run, created before they are forked.
 //
-// Ranks leave there what went wrong first, and the hashes of results whose bits must agree. Any
-// process and thread may report; each hash is written by one rank.
+// Ranks store the first problem there, and the hashes of results whose bits must agree. Any process
+// and thread may report; each hash is written by one rank.
 #pragma once
 
 #include <array>

@@ -33,7 +33,7 @@ class Buffer {
   void reset() { std::ranges::fill(memory_, kPattern); }
 
   [[nodiscard]] std::span<std::byte> data() const { return memory_.subspan(begin_, size_); }
-  /// Whether the bytes around the data are as they were made.
+  /// Whether the guard bytes around the data are unchanged.
   [[nodiscard]] bool guards_hold() const {
     const auto is_guard = [](std::byte b) { return b == kPattern; };
     return std::ranges::all_of(memory_.first(begin_), is_guard) &&
@@ -42,7 +42,7 @@ class Buffer {
   [[nodiscard]] bool is_untouched() const {
     return std::ranges::all_of(memory_, [](std::byte b) { return b == kPattern; });
   }
-  /// Whether the memory was zero when it was allocated, as World::allocate promises.
+  /// Whether the memory was initially zero, as World::allocate promises.
   [[nodiscard]] bool began_zero() const { return began_zero_; }
 
  private:

@@ -18,7 +18,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// Elements that are compared at a time, so that memory stays small.
+/// Elements that are compared at a time, to limit memory.
 constexpr std::int64_t kChunk = 4096;
 
 template <class T>
@@ -26,7 +26,7 @@ double to_double(T value) {
   return static_cast<double>(widen(value));
 }
 
-/// How far a result of random values may be off where the order of combining is open.
+/// The tolerance of a result of random values if the order of combining is open.
 template <class T>
 double slack(const CallView& view, double expected) {
   const double ranks = view.ranks;
@@ -43,7 +43,7 @@ bool is_open_order(const Collective& call) {
          call.order == Order::Any;
 }
 
-/// Not ==: zeros of both signs differ, and a NaN is equal to itself.
+/// Not ==: distinguishes signed zeros, and a NaN equals itself.
 template <class T>
 bool same_bits(T a, T b) {
   using Bits = std::array<std::byte, sizeof(T)>;

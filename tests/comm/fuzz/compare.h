@@ -1,6 +1,6 @@
-// Compares what came out of a call with what must.
+// Compares the result of a call with the expected one.
 //
-// Any thread.
+// Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct Differences {
   std::string first;
 };
 
-/// `got` against the output that the rank at this place must have. Random values whose order of
-/// combining is open may be off by what rounding can do; everything else counts bit for bit.
+/// `got` against the expected output of the rank at this place. Random values whose order of
+/// combining is open may be off by rounding; everything else must match bit for bit.
 [[nodiscard]] Differences compare_output(const CallView& view, Rank place,
                                          std::span<const std::byte> got);
 
-/// `got` against elements begin, begin + 1, … of what that rank contributes, bit for bit.
+/// `got` against elements begin, begin + 1, … of that rank's contribution, bit for bit.
 [[nodiscard]] Differences compare_input(const CallView& view, Rank place, std::int64_t begin,
                                         std::span<const std::byte> got);
 

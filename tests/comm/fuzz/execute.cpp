@@ -46,7 +46,7 @@ HostCosts chatty_costs() {
   return costs;
 }
 
-/// Patient, as the machine may be loaded: the supervisor's watchdog ends what hangs.
+/// Patient, because the machine may be loaded: the supervisor's watchdog ends hangs.
 WorldOptions options_of(const Sequence& sequence) {
   WorldOptions options;
   options.deadline = Seconds{30};
@@ -61,7 +61,7 @@ WorldOptions options_of(const Sequence& sequence) {
   return options;
 }
 
-/// 0 if every rank returned; throws what a rank that is a thread threw.
+/// 0 if every rank returned; throws what a rank on a thread threw.
 int run_ranks(const Sequence& sequence, const std::function<void(World&)>& body) {
   const WorldOptions options = options_of(sequence);
   if (has_hosts(sequence.transport)) {

@@ -1,5 +1,5 @@
-// Executes sequences: starts the ranks, has each run its projection of the steps and check all that
-// comes out.
+// Executes sequences: starts the ranks, has each run its projection of the steps and check all
+// results.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace trireme::fuzz {
 
-/// Runs the sequence in this process or its children; what is wrong is reported on the board. May
-/// crash or hang: see run_apart() in supervise.h. Call it before making any thread.
+/// Runs the sequence in this process or its children; reports problems on the board. May crash or
+/// hang: see run_apart() in supervise.h. Call it before creating any thread.
 void execute(const Sequence& sequence, Board& board);
 
-/// Whether this build and this machine have it: ucx needs a library, hosts need root.
+/// Whether this build and this machine support it: ucx needs a library, hosts need root.
 [[nodiscard]] bool is_available(Transport transport);
 [[nodiscard]] std::vector<Transport> available_transports();
 

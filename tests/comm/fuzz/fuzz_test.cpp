@@ -19,7 +19,7 @@ bool has_long_reduce(const Sequence& sequence) {
   return std::ranges::any_of(sequence.steps, is_long_reduce);
 }
 
-/// The first seed from which such a sequence comes.
+/// The first seed that generates such a sequence.
 Sequence with_long_reduce() {
   for (std::uint64_t seed = 1;; ++seed) {
     Sequence sequence = generate(seed, {.transport = Transport::Mixed, .ranks = 5});

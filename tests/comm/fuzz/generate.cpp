@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kMiB = 1024 * kKiB;
 
-/// Sizes at which something in a communication library may change its ways.
+/// Sizes at which a communication library may switch algorithms.
 constexpr std::array<std::int64_t, 18> kThresholds{
     8,         40,         64,         128,       512,       4 * kKiB,
     8 * kKiB,  16 * kKiB,  24 * kKiB,  32 * kKiB, 48 * kKiB, 64 * kKiB,
@@ -35,7 +35,7 @@ class Generator {
     choose_hosts();
     groups_ = world_group(sequence_.ranks);
     started_ = pick<double>({0, 0.2, 0.5, 0.9});
-    // A world without shared memory refuses World::allocate.
+    // A world without shared memory rejects World::allocate.
     shared_ = shares_memory(options.transport) ? pick<double>({0, 0.5, 0.5, 0.9}) : 0;
   }
 
@@ -69,7 +69,7 @@ class Generator {
     return chance(0.07) ? between(6, 9) : pick<Rank>({1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5});
   }
 
-  /// In order and equally many on each, or any.
+  /// In order with the same number on each, or arbitrary.
   void choose_hosts() {
     const int hosts = has_hosts(sequence_.transport) ? between(1, 3) : 1;
     const bool in_order = chance(0.6);
@@ -79,7 +79,7 @@ class Generator {
     }
   }
 
-  /// A number of bytes: mostly just around a threshold.
+  /// A number of bytes: usually right around a threshold.
   std::int64_t choose_bytes(std::int64_t element) {
     if (chance(0.08)) {
       return between(0, 3) * element;
@@ -168,7 +168,7 @@ class Generator {
 
   Side choose_message_side() { return {.input = choose_location(), .lag = choose_lag()}; }
 
-  /// Some in a row between the same two ranks, so that their order counts.
+  /// Several in a row between the same two ranks, so that their order matters.
   void add_messages() {
     const int group = choose_group();
     const Rank ranks = size_of_group(group);
@@ -277,7 +277,7 @@ class Generator {
       side.layout = Side::Layout::InPlace;
       side.output = {};
     } else if (has_root(call.operation) && chance(0.3)) {
-      // Only counts where the operation does not look at the buffer.
+      // Only counts if the operation ignores the buffer.
       (call.operation == Operation::Scatter ? side.input : side.output) = {Memory::None, 0};
     }
     return side;

@@ -22,10 +22,10 @@ enum class Domain {
   Bits,           ///< any bit pattern
   SmallIntegers,  ///< -4 to 4, or 0 to 8
   Powers,         ///< 1, 2, -1, 1/2
-  Multiples,      ///< of the number of ranks: averages are whole
+  Multiples,      ///< of the number of ranks: averages are integers
   Reals,          ///< any fraction in [-2, 2)
   PositiveReals,  ///< in [1/2, 2): products stay in range
-  Extremes,       ///< Reals, zeros of both signs, infinities and now and then a NaN
+  Extremes,       ///< Reals, zeros of both signs, infinities and occasionally a NaN
 };
 
 Domain float_domain(const Collective& call) {

@@ -60,7 +60,7 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// An address of the loopback that no other process of this machine uses: it is made of this one's id.
+/// A loopback address that no other process of this machine uses: derived from this process's id.
 std::string store_address() {
   const auto pid = static_cast<std::uint32_t>(getpid());
   return fmt::format("127.{}.{}.{}:4000", 1 + (pid >> 16) % 250, (pid >> 8) % 256, pid % 256);

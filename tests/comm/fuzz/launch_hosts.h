@@ -1,4 +1,4 @@
-// Ranks as processes on several hosts, or what the library takes for hosts.
+// Ranks as processes on several hosts, or what the library considers hosts.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace trireme::fuzz {
 
-/// Whether this process may make namespaces. Tries it in a process of its own.
+/// Whether this process may create namespaces. Tries it in a separate process.
 [[nodiscard]] bool can_make_hosts();
 
-/// Like trireme::launch, with rank r on host hosts[r]. A host is a UTS namespace of its own, whose name
-/// makes ranks there see a machine of their own; their traffic stays on the loopback. Needs root.
+/// Like trireme::launch, with rank r on host hosts[r]. A host is a UTS namespace, whose name makes its ranks appear to
+/// be on a separate machine; their traffic stays on the loopback. Needs root.
 [[nodiscard]] int launch_on_hosts(const std::vector<int>& hosts,
                                   const std::function<void(World&)>& body,
                                   const WorldOptions& options);

@@ -1,5 +1,5 @@
 // comm_fuzz: runs random sequences of operations on the ranks of a world and checks every result.
-// Uses the public headers only.
+// Uses only the public headers.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -139,7 +139,7 @@ int count_failures(const Sequence& sequence, int runs, Seconds timeout) {
   return failures;
 }
 
-/// Runs the sequence until it fails, at most so many times.
+/// Runs the sequence until it fails, at most this many times.
 Outcome run_until_failure(const Sequence& sequence, std::int64_t runs, Seconds timeout) {
   Outcome outcome;
   for (std::int64_t i = 0; i < runs && outcome.passed(); ++i) {
@@ -153,7 +153,7 @@ struct Shrunk {
   Outcome outcome;
 };
 
-/// One that fails now and then is run more often, so that it is seen to.
+/// A sequence that fails intermittently is run more often, to reproduce it.
 Shrunk shrink_by_running(const Sequence& failing, const Outcome& outcome, const Options& options) {
   constexpr int kRuns = 5;
   const Stopwatch watch;
@@ -176,7 +176,7 @@ Shrunk shrink_by_running(const Sequence& failing, const Outcome& outcome, const 
   return smallest;
 }
 
-/// Leaves the sequence in a file and says how to run it again.
+/// Saves the sequence in a file and prints how to run it again.
 void print_sequence(const std::string& title, const Sequence& sequence, const std::string& file) {
   fmt::print("{}:\n\n{}\n", title, to_text(sequence));
   std::ofstream(file) << to_text(sequence);

@@ -15,7 +15,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// Repeated calls have values of their own.
+/// Repeated calls have different values.
 CallView view_of(const Ongoing& ongoing, const Collective& call) {
   const std::uint64_t key = ongoing.step->key + (static_cast<std::uint64_t>(ongoing.round) << 32);
   return {call, key, static_cast<Rank>(call.sides.size())};
@@ -90,7 +90,7 @@ void set_counts(const CallView& view, Rank place, Call& out) {
   out = with_counts(std::move(out), std::move(sent), std::move(received));
 }
 
-/// Of a buffer that the call does not look at there may be none.
+/// A buffer that the call ignores may be absent.
 void make_buffers(World& world, Ongoing& ongoing, const Collective& call) {
   const CallView view = view_of(ongoing, call);
   const Side& side = side_of(ongoing);
@@ -146,7 +146,7 @@ void check_output(const Ongoing& ongoing, const Collective& call) {
   }
 }
 
-/// In place the output has taken the input's place, but for a scatter, whose output is a part of it.
+/// In place, the output has overwritten the input, except in a scatter, whose output is a part of it.
 bool keeps_input(const Ongoing& ongoing, const Collective& call) {
   return !is_in_place(ongoing, call) || !writes_output(call, ongoing.place) ||
          call.operation == Operation::Scatter;

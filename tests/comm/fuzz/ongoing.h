@@ -1,4 +1,4 @@
-// Ongoing: one rank's part in a step, from its buffers to the check of what came out.
+// Ongoing: one rank's part in a step, from its buffers to the check of the result.
 //
 // One thread at a time.
 #pragma once
@@ -23,14 +23,14 @@ struct Ongoing {
   Buffer output{};
   Call call{};          ///< of collectives
   bool hashed = false;  ///< its bits are compared across ranks
-  Pending pending{};    ///< last, as its end must come before the buffers'
+  Pending pending{};    ///< last, because it must complete before the buffers are destroyed
 };
 
 [[nodiscard]] const Side& side_of(const Ongoing& ongoing);
 
-/// Makes the buffers and, of collectives, the call; fills the input.
+/// Creates the buffers and, for collectives, the call; fills the input.
 void prepare(World& world, Ongoing& ongoing);
-/// The same buffers once more, with new values.
+/// Reuses the buffers with new values.
 void prepare_next_round(Ongoing& ongoing);
 /// Throws std::runtime_error if anything in the buffers or around them is wrong.
 void check(const Ongoing& ongoing);

@@ -25,7 +25,7 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) {
   return hash | 1;
 }
 
-/// All ways of waiting must do the same; the key decides which is used.
+/// All kinds of waiting must be equivalent; the key decides which is used.
 void wait_somehow(Pending& pending, std::uint64_t random) {
   switch (random % 5) {
     case 0:
@@ -86,7 +86,7 @@ void RankRun::run() {
       world_.all().barrier();
     }
   } catch (const std::exception& error) {
-    // Before the stack unwinds: there Pendings wait, maybe forever.
+    // Before the stack unwinds, when Pendings wait, maybe forever.
     board_.report(fmt::format("rank {}: {}", world_.rank(), error.what()));
     throw;
   }

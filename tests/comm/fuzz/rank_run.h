@@ -1,4 +1,4 @@
-// RankRun: one rank's way through a sequence.
+// RankRun: one rank's execution of a sequence.
 //
 // One thread at a time.
 #pragma once

@@ -11,7 +11,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// To calculate without overflow: what is above the bits of the type is dropped in the end.
+/// For arithmetic without overflow: bits above those of the type are dropped in the end.
 template <class Integer>
 std::uint64_t unsigned_of(Integer value) {
   return static_cast<std::make_unsigned_t<Integer>>(value);
@@ -38,7 +38,7 @@ W combine_bits(Reduction reduction, W a, W b) {
   }
 }
 
-/// Of floats the minimum of IEEE 754-2019: a NaN wins, and -0 is less than +0.
+/// For floats the minimum of IEEE 754-2019: a NaN wins, and -0 is less than +0.
 template <class W>
 W minimum(W a, W b) {
   if constexpr (std::is_floating_point_v<W>) {
@@ -75,8 +75,8 @@ W combine_two(Reduction reduction, W a, W b) {
   }
 }
 
-/// Associative and commutative, and no built-in reduction: (1 + a)(1 + b) - 1 of integers, which wrap.
-/// Of floats, which would not stay exact, the sum.
+/// Associative and commutative, but not a built-in reduction: (1 + a)(1 + b) - 1 of integers, which wrap. For floats,
+/// which would not stay exact, the sum.
 template <class T>
 WideOf<T> combine_user(WideOf<T> a, WideOf<T> b) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,6 +1,6 @@
-// Reference: what operations that combine must give, computed plainly.
+// Reference: the expected results of operations that combine, computed in the simplest way.
 //
-// Any thread.
+// Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace trireme::fuzz {
 /// that Order::Fixed promises.
 void fill_combined(const CallView& view, std::int64_t begin, std::span<std::byte> out);
 
-/// The reduction of calls with Combiner::User. Lives as long as the program.
+/// The reduction of calls with Combiner::User. Static lifetime.
 [[nodiscard]] const UserReduction& user_reduction(DType dtype);
 
 }  // namespace trireme::fuzz

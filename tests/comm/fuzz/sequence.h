@@ -33,7 +33,7 @@ namespace trireme::fuzz {
 /// MixedTls the same with encryption.
 enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx, Mixed, MixedTls };
 [[nodiscard]] std::string_view name(Transport transport);
-/// Throws Error(Usage) that lists the names.
+/// Throws Error(Usage) listing the names.
 [[nodiscard]] Transport parse_fuzz_transport(std::string_view text);
 [[nodiscard]] std::vector<Transport> all_transports();
 /// Whether World::allocate is legal.
@@ -43,7 +43,7 @@ enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx, Mixed, MixedTls }
 
 enum class Memory : char { Private = 'p', Shared = 's', None = 'n' };
 
-/// Where a buffer begins: so many elements past an aligned address.
+/// Where a buffer begins: this many elements past an aligned address.
 struct Location {
   Memory memory = Memory::Private;
   int offset = 0;
@@ -106,7 +106,7 @@ struct NewGroups {
   friend bool operator==(const NewGroups&, const NewGroups&) = default;
 };
 
-/// Destroys the Group on all its ranks. What was started on it goes on.
+/// Destroys the Group on all its ranks. Operations in flight on it continue.
 struct Release {
   int group = 1;
   friend bool operator==(const Release&, const Release&) = default;
@@ -127,9 +127,9 @@ struct Sequence {
   int connections = 2;
   /// WorldOptions::costs: absent, such that direct operations win, or such that messages do.
   enum class Costs { None, Plain, Chatty } costs = Costs::None;
-  /// Whether ranks pause now and then, so that they do not come to calls together.
+  /// Whether ranks pause occasionally, so that they reach calls at different times.
   enum class Skew { None, Pauses } skew = Skew::None;
-  /// Whether ranks leave the world when they are done, or after a barrier.
+  /// Whether ranks leave the world as soon as they are done, or after a barrier.
   enum class End { Alone, Together } end = End::Alone;
   std::vector<int> hosts{0};  ///< of each rank
   std::vector<Step> steps;
@@ -139,22 +139,22 @@ struct Sequence {
 /// World ranks of each group, by id; group 0 is the world.
 using Groups = std::map<int, std::vector<Rank>>;
 [[nodiscard]] Groups world_group(Rank ranks);
-/// Follows a step that makes or releases groups.
+/// Tracks a step that creates or releases groups.
 void update_groups(Groups& groups, const Step& step);
 /// The group that a step is about.
 [[nodiscard]] int group_of(const Step& step);
 /// Whether all ranks of a group are on one host and share memory, so that Method::direct() is legal.
 [[nodiscard]] bool is_direct_legal(const Sequence& sequence, const std::vector<Rank>& members);
 
-/// What makes the sequence illegal, in one line, or "".
+/// Why the sequence is illegal, in one line, or "".
 [[nodiscard]] std::string find_illegal(const Sequence& sequence);
 
-/// Whether a call may ask for this algorithm.
+/// Whether a call may request this algorithm.
 [[nodiscard]] bool is_legal(const Collective& call, Algorithm algorithm, Rank ranks);
 
 [[nodiscard]] std::string to_text(const Step& step);
 [[nodiscard]] std::string to_text(const Sequence& sequence);
-/// Throws Error(Input) that names the line.
+/// Throws Error(Input) naming the line.
 [[nodiscard]] Sequence parse_sequence(std::string_view text);
 
 }  // namespace trireme::fuzz

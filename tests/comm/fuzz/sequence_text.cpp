@@ -153,7 +153,7 @@ class Fields {
   [[nodiscard]] Number number(const std::string& field) const {
     return to_number<Number>(text(field));
   }
-  /// Which of these words it is.
+  /// The index of the word.
   [[nodiscard]] int choice(const std::string& field, const std::vector<std::string>& words) const {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (words[i] == text(field)) {

@@ -6,7 +6,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// Without steps on groups that no longer are.
+/// Without steps on groups that no longer exist.
 Sequence without_orphans(Sequence sequence) {
   Groups groups = world_group(sequence.ranks);
   std::erase_if(sequence.steps, [&](const Step& step) {
@@ -61,7 +61,7 @@ void drop_place(NewGroups& made, Rank gone) {
   std::erase_if(made.parts, [](const NewGroups::Part& part) { return part.places.empty(); });
 }
 
-/// False if the step goes with the rank.
+/// False if the step is removed with the rank.
 bool keep_without(Step& step, const Groups& groups, Rank rank) {
   const std::vector<Rank>& members = groups.at(group_of(step));
   const auto it = std::ranges::find(members, rank);
@@ -105,7 +105,7 @@ Sequence without_rank(const Sequence& sequence, Rank rank) {
   return without_orphans(std::move(out));
 }
 
-// Plainer steps. Each function adds variants of the step, boldest first.
+// Simpler steps. Each function adds variants of the step, boldest first.
 
 using Variants = std::vector<Step>;
 
@@ -219,7 +219,7 @@ class Shrinker {
     return true;
   }
 
-  /// Leaves out runs of steps, half of them at first, from the end on.
+  /// Removes runs of steps, half of them at first, from the end.
   bool drop_steps() {
     bool any = false;
     for (std::size_t length = best_.steps.size(); length > 0; length /= 2) {
@@ -266,7 +266,7 @@ class Shrinker {
     return any;
   }
 
-  /// Goes through the variants once. Those of a variant that was accepted take the place of the others.
+  /// Tries the variants once. Those of an accepted variant replace the others.
   bool simplify_step(std::size_t index) {
     bool any = false;
     Variants variants = plainer(best_.steps[index]);
@@ -303,13 +303,13 @@ class Shrinker {
     return any;
   }
 
-  /// Halves the range in which a number can be lowered until it is as low as it can be.
+  /// Bisects a number down to the smallest that still fails.
   template <class Find>
   bool lower(const Find& find) {
     const std::int64_t before = find(best_);
     std::int64_t passing = -1;
     while (find(best_) - passing > 1 && goes_on_()) {
-      // 0 and 1 first: most steps that are left do not need their data.
+      // 0 and 1 first: most remaining steps do not need their data.
       const std::int64_t middle = passing < 1 ? passing + 1 : passing + (find(best_) - passing) / 2;
       if (!try_change([&](Sequence& s) { find(s) = middle; })) {
         passing = middle;

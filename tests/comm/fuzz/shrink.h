@@ -1,4 +1,4 @@
-// Shrinks a sequence that fails to one that is as small and as plain as can be and still fails.
+// Shrinks a failing sequence to one that is as small and as simple as possible and still fails.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace trireme::fuzz {
 
-/// Whether this candidate still fails. It is legal.
+/// Whether this candidate still fails. It is always legal.
 using Fails = std::function<bool(const Sequence&)>;
 
-/// Tries to leave out steps and ranks, then to make what is left smaller and plainer, until nothing
-/// more can go or `goes_on` says no.
+/// Tries to remove steps and ranks, then to make the rest smaller and simpler, until nothing more
+/// can be removed or `goes_on` returns false.
 [[nodiscard]] Sequence shrink(Sequence failing, const Fails& fails,
                               const std::function<bool()>& goes_on);
 

@@ -26,7 +26,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// A file in memory that takes the standard error of a process.
+/// A file in memory that captures the standard error of a process.
 class Captured {
  public:
   Captured() : fd_(memfd_create("stderr", MFD_CLOEXEC)) {
@@ -61,7 +61,7 @@ class Captured {
   _exit(0);
 }
 
-/// A process that was started; killed, if it is still there, when this goes.
+/// A started process; killed on destruction if it is still running.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid), end_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
@@ -100,7 +100,7 @@ bool await_end(const Child& child, const Board& board, Seconds timeout) {
   const Clock::time_point begin = Clock::now();
   while (!child.ends_within(kLookMilliseconds)) {
     if (board.has_report()) {
-      return child.ends_within(kGraceMilliseconds);  // others may have something to say
+      return child.ends_within(kGraceMilliseconds);  // others may have something to report
     }
     if (seconds_since(begin) > timeout.count) {
       return false;

@@ -1,4 +1,4 @@
-// Runs a sequence in a process of its own, under a watchdog.
+// Runs a sequence in a separate process, under a watchdog.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Outcome {
 [[nodiscard]] std::string_view name(Outcome::Kind kind);
 
 /// Forks a process that executes the sequence; kills it, and with it the ranks, after the timeout.
-/// Call it before making any thread.
+/// Call it before creating any thread.
 [[nodiscard]] Outcome run_apart(const Sequence& sequence, Seconds timeout);
 
 }  // namespace trireme::fuzz

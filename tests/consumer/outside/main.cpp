@@ -1,5 +1,5 @@
 // A program outside of Trireme's tree: picks an all-reduce for eight ranks, checks it, prints its
-// cost; then does one.
+// cost; then runs one.
 #include <atomic>
 #include <iostream>
 #include <vector>
@@ -36,7 +36,7 @@ int main() {
   if (!verify(schedule).ok()) {
     return 1;
   }
-  // A piece of each of the other libraries, so that all of them are linked.
+  // A function of each of the other libraries, so that all of them are linked.
   const bool links = cluster_preset("dgx-h100").devices() == 8 && size_of(DType::BF16).count == 2 &&
                      Trace{}.verify().empty();
   std::cout << "trireme " << kVersion << ": " << name(best.algorithm) << " takes "

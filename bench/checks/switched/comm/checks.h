@@ -1,4 +1,4 @@
-// In place of src/comm/checks.h: the checks of a call with a switch, which all ranks turn between the same two calls.
+// Replaces src/comm/checks.h: the checks of a call with a switch, which all ranks flip between the same two calls.
 #pragma once
 
 #include <atomic>

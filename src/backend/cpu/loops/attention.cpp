@@ -1,4 +1,4 @@
-// Attention in blocks of queries and keys: the matrix of scores is never whole in memory.
+// Attention in blocks of queries and keys: the full matrix of scores is never in memory.
 //
 // Forward, for each head and block of queries: over the blocks of keys that it may see, the scores S = Q K^T,
 // the running maximum m and sum l of each row, and y = y e^(m_old - m) + e^(S - m) V; at the end y / l and
@@ -51,7 +51,7 @@ Sizes sizes_of(const KernelRequest& request, std::size_t q) {
   return sizes;
 }
 
-/// One head of [B,T,H,D] as rows of its own.
+/// One head of [B,T,H,D] as contiguous rows.
 template <class T, class W>
 void take_head(const T* from, std::int64_t stride, W* to, std::int64_t rows, std::int64_t depth) {
   for (std::int64_t t = 0; t < rows; ++t) {
@@ -90,7 +90,7 @@ struct Pair {
   std::int64_t keys;
 };
 
-/// S[rows, keys] = scale Q K^T for keys from `key`; what is masked is minus infinity.
+/// S[rows, keys] = scale Q K^T for keys from `key`; masked scores are minus infinity.
 template <class W>
 void scores(const Sizes& z, const W* q, const W* keys_transposed, W* s, const Pair& pair) {
   const std::int64_t rows = pair.rows;
@@ -109,7 +109,7 @@ void scores(const Sizes& z, const W* q, const W* keys_transposed, W* s, const Pa
   }
 }
 
-/// Room of one thread for the forward.
+/// One thread's scratch for the forward.
 template <class W>
 struct ForwardRoom {
   W* keys;    // [D, S]
@@ -129,8 +129,8 @@ struct ForwardRoom {
         scores(result + kQueries * z.depth) {}
 };
 
-/// One row of a block of scores: to e^(s - m), with the running maximum and sum; what is there of the result
-/// is scaled to the new maximum.
+/// One row of a block of scores: becomes e^(s - m), with the running maximum and sum; rescales the partial result to
+/// the new maximum.
 template <class W>
 void softmax_row(W* s, std::int64_t keys, W& maximum, W& sum, W* result, std::int64_t depth) {
   W largest = maximum;
@@ -226,7 +226,7 @@ std::unique_ptr<PreparedKernel> attention(const KernelRequest& request) {
   });
 }
 
-/// Room of one thread for the backward: a group of heads that share their keys.
+/// One thread's scratch for the backward: a group of heads that share their keys.
 template <class W>
 struct BackwardRoom {
   W* keys;               // [S, D]
@@ -381,7 +381,7 @@ struct Shares {
   }
 };
 
-/// Inputs y_a, lse_a, y_b, lse_b. Each lse is read before it may be written over.
+/// Inputs y_a, lse_a, y_b, lse_b. Each lse is read before it may be overwritten.
 std::unique_ptr<PreparedKernel> attention_merge(const KernelRequest& request) {
   const Shape& y = request.inputs[0].shape;
   const std::int64_t queries = y.dim(1);

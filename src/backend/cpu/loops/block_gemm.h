@@ -1,4 +1,4 @@
-// Small matrix products on blocks that lie in the cache, for kernels that cannot hand theirs to the library.
+// Small matrix products on cached blocks, for kernels that cannot use the library.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// A matrix by rows: element (r, c) at data[r * stride + c], or of its transpose.
+/// A row-major matrix: element (r, c) at data[r * stride + c], or of its transpose.
 template <class W>
 struct Block {
   W* data;
@@ -19,7 +19,7 @@ template <class W>
 struct Register {
   static constexpr std::int64_t kBytes = __BIGGEST_ALIGNMENT__;
   static constexpr std::int64_t kLanes = kBytes / static_cast<std::int64_t>(sizeof(W));
-  // The attributes of vectors do not stand in a using.
+  // A using-declaration cannot carry vector attributes.
   typedef W Type  // NOLINT(modernize-use-using)
       __attribute__((vector_size(kBytes), aligned(alignof(W)), may_alias));
 };
@@ -27,7 +27,7 @@ struct Register {
 template <class W>
 using RegisterOf = typename Register<W>::Type;
 
-/// So many rows of the result stay in registers, two registers wide: half of the 16 or 32 that there are.
+/// This many rows of the result stay in registers, two registers wide: half of the 16 or 32 available.
 inline constexpr int kTileRows = __BIGGEST_ALIGNMENT__ == 64 ? 8 : 4;
 template <class W>
 inline constexpr std::int64_t kTileColumns = 2 * Register<W>::kLanes;
@@ -61,7 +61,7 @@ void multiply_tile(Block<const W> a, Block<const W> b, Block<W> c, std::int64_t 
   }
 }
 
-/// What is left at the edges.
+/// The remainder at the edges.
 template <bool kTransposedA, class W>
 void multiply_edge(Block<const W> a, Block<const W> b, Block<W> c, std::int64_t rows,
                    std::int64_t columns, std::int64_t depth) {

@@ -1,4 +1,4 @@
-// The largest of rows, rows by their numbers, and what loss scaling decides with.
+// Top-k, gathering rows by index, and the decisions of loss scaling.
 #include <atomic>
 #include <cstring>
 #include <span>
@@ -10,7 +10,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// The first of the largest that are not taken yet; a NaN that comes first is not beaten.
+/// The first of the largest not yet taken; a NaN that comes first is never exceeded.
 template <class T>
 std::int64_t next_largest(const T* row, std::int64_t n, const std::uint8_t* taken) {
   std::int64_t best = -1;
@@ -92,7 +92,7 @@ std::unique_ptr<PreparedKernel> gather_rows(const KernelRequest& request) {
   });
 }
 
-/// Threads share sequences and columns, so that rows with the same number are added in their order by one.
+/// Threads split sequences and columns, so that one thread adds all rows with the same index, in order.
 template <class T, class I>
 void add_rows(const T* y, std::span<const I> indices, T* x, std::int64_t width, std::int64_t first,
               std::int64_t columns) {
@@ -139,7 +139,7 @@ std::unique_ptr<PreparedKernel> scatter_rows(const KernelRequest& request) {
   });
 }
 
-/// x - x is 0 for what is finite and NaN for what is not.
+/// x - x is 0 for finite values and NaN for others.
 template <class T>
 bool all_finite(const T* x, std::int64_t n) {
   Wide<T> sum = 0;

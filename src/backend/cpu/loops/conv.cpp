@@ -1,5 +1,5 @@
-// conv2d and its gradients for what the library does not do: f64, f16, bf16 on older processors. One tap of the
-// kernel at a time, as a loop along the rows of the image; sums in the wide type.
+// conv2d and its gradients for types that the library does not support: f64, f16, bf16 on older processors. One tap of
+// the kernel at a time, as a loop along the rows of the image; sums in the wide type.
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
 #include "graph/ops/window.h"
@@ -9,7 +9,7 @@ namespace {
 
 using ops::Area;
 
-/// Along one dimension: for which places [begin, end) tap k is in the image, and on which pixel at `begin`.
+/// Along one dimension: the outputs [begin, end) for which tap k is inside the image, and its pixel at `begin`.
 struct Overlap {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -29,7 +29,7 @@ struct Sizes {
   Area places{};
   ops::Windows windows{};
 
-  /// Calls f(tap, place, pixel, n) for every tap and row: n places side by side, whose pixels are a stride apart.
+  /// Calls f(tap, place, pixel, n) for every tap and row: n adjacent outputs, whose pixels are a stride apart.
   template <class F>
   void for_each_run(F f) const {
     for (std::int64_t k = 0; k < windows.kernel[0]; ++k) {
@@ -69,8 +69,8 @@ void write_plane(const Wide<T>* sums, T* to, std::int64_t n) {
   }
 }
 
-/// A kernel whose result consists of planes, each summed up by one thread in room of its own.
-/// plane(memory, number, sums) fills it.
+/// A kernel whose result consists of planes, each accumulated by one thread in its own scratch. plane(memory, number,
+/// sums) fills it.
 template <class T, class Plane>
 std::unique_ptr<PreparedKernel> by_planes(std::int64_t count, std::int64_t size, Plane plane) {
   using W = Wide<T>;

@@ -1,5 +1,5 @@
-// Elements in memory and in registers. bf16 and f16 are computed in f32. Included by files that are compiled
-// once for each instruction set: everything here has internal linkage.
+// Elements in memory and in registers. bf16 and f16 are computed in f32. Included by files that are compiled once per
+// instruction set: everything here has internal linkage.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ inline double load(double value) {
 inline float load(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
-/// As to_f32, without branches, so that loops are vectorized. Read as a float, the shifted bits are 2^112 too small,
-/// subnormals too.
+/// Like to_f32, but branch-free, so that loops vectorize. Read as a float, the shifted bits are 2^112 too small,
+/// including subnormals.
 inline float load(Float16 value) {
   const std::uint32_t sign = (value.bits & 0x8000U) << 16;
   const std::uint32_t magnitude = value.bits & 0x7FFFU;
@@ -46,14 +46,14 @@ inline void store(float& to, float value) {
 inline void store(double& to, double value) {
   to = value;
 }
-/// To the nearest, ties to even; a NaN stays one.
+/// Rounds to nearest, ties to even; a NaN stays a NaN.
 inline void store(BFloat16& to, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
   const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
   to.bits = static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40U : rounded);
 }
-/// As to_f16, without branches. Added to 0.5, whose last place is 2^-24, a subnormal is rounded as it should be.
+/// Like to_f16, but branch-free. Adding 0.5, whose last place is 2^-24, rounds a subnormal correctly.
 inline void store(Float16& to, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
@@ -68,11 +68,11 @@ inline void store(Float16& to, float value) {
   to.bits = static_cast<std::uint16_t>(((bits >> 16) & 0x8000U) | rounded);
 }
 
-/// What a T is computed in.
+/// The type in which a T is computed.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// Calls f with a T{} for the element type; nothing for whole numbers.
+/// Calls f with a T{} for the element type; nothing for integers.
 template <class F>
 std::unique_ptr<PreparedKernel> for_float(DType dtype, F f) {
   switch (dtype) {
@@ -98,7 +98,7 @@ T* output(const KernelMemory& memory, std::size_t k) {
   return reinterpret_cast<T*>(memory.outputs[k]);
 }
 
-/// Calls f with an I{} for the type of ids; nothing for those that have no kernel.
+/// Calls f with an I{} for the type of ids; nothing for those without a kernel.
 template <class F>
 std::unique_ptr<PreparedKernel> with_ids(DType ids, F f) {
   switch (ids) {
@@ -113,7 +113,7 @@ std::unique_ptr<PreparedKernel> with_ids(DType ids, F f) {
   }
 }
 
-/// Throws Error(Usage) unless all ids are from `least` on and below `limit`.
+/// Throws Error(Usage) unless all ids are in [least, limit).
 template <class I>
 void require_ids(std::string_view op, const I* ids, std::int64_t count, std::int64_t least,
                  std::int64_t limit) {
@@ -127,10 +127,10 @@ void require_ids(std::string_view op, const I* ids, std::int64_t count, std::int
   }
 }
 
-/// Below this many elements one thread is faster than to wake the others.
+/// Below this many elements one thread is faster than waking the others.
 inline constexpr std::int64_t kSerial = 8192;
 
-/// f(begin, end) over parts of [0, n), on all threads. Parts are multiples of `grain` but for the last.
+/// f(begin, end) over parts of [0, n), on all threads. All parts but the last are multiples of `grain`.
 template <class F>
 void parallel(std::int64_t n, std::int64_t grain, F f) {
   if (n <= grain || omp_get_max_threads() == 1) {
@@ -152,8 +152,8 @@ void parallel(std::int64_t n, std::int64_t grain, F f) {
   }
 }
 
-// exp and what is made of it. The library's is not vectorized; these are, and for f32 are within two units in
-// the last place. e^x = 2^k e^r with |r| <= ln2/2, e^r by its series.
+// exp and functions based on it. The standard library's is not vectorized; these are, and for f32 are within two units
+// in the last place. e^x = 2^k e^r with |r| <= ln2/2, e^r by its series.
 
 inline float exp_of(float x) {
   x = std::min(std::max(x, -87.3F), 88.7F);

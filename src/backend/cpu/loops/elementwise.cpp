@@ -1,4 +1,4 @@
-// Ops that go element by element.
+// Element-wise ops.
 #include <cstring>
 
 #include "backend/cpu/loops/elements.h"
@@ -111,7 +111,7 @@ std::unique_ptr<PreparedKernel> fill(const KernelRequest& request) {
   });
 }
 
-/// Between types of floating point; whole numbers are left to the reference.
+/// Between floating-point types; integers are left to the reference.
 std::unique_ptr<PreparedKernel> cast(const KernelRequest& request) {
   const std::int64_t n = request.inputs[0].shape.element_count();
   return for_float(request.inputs[0].dtype, [&]<class From>(From) {

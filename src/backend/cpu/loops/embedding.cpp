@@ -1,5 +1,4 @@
-// Rows of a table by number, and their gradients added up. Of a part of the table, numbers of other rows are passed
-// over.
+// Table lookups by index, and their gradients. With a shard of the table, indices of other shards are skipped.
 #include <cstring>
 
 #include "backend/cpu/loops/elements.h"
@@ -36,7 +35,7 @@ std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
 
 constexpr std::int64_t kStrip = 64;
 
-/// In 16 bits sums would lose small gradients: a strip of columns of the whole table is summed up in f32, in scratch
+/// 16-bit sums would lose small gradients: a strip of columns of the whole table is accumulated in f32, in scratch
 /// memory of the thread, and rounded once.
 template <class T, class I>
 void add_strip(const KernelMemory& memory, const RowPart& part, const Shape& dy_shape,
@@ -89,7 +88,7 @@ std::unique_ptr<PreparedKernel> narrow_backward(const KernelRequest& request) {
             static_cast<std::int64_t>(sizeof(float))});
 }
 
-/// Threads share the columns, so that rows with the same number are added in their order by one thread.
+/// Threads split the columns, so that one thread adds all rows with the same index, in order.
 std::unique_ptr<PreparedKernel> embedding_backward(const KernelRequest& request) {
   const std::int64_t count = request.inputs[1].shape.element_count();
   const std::int64_t rows = request.outputs[0].shape.dim(0);

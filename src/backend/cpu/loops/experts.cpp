@@ -1,8 +1,7 @@
-// Tokens sent to experts and brought back; see graph/ops/experts.cpp.
+// Dispatches tokens to experts and combines their results; see graph/ops/experts.cpp.
 //
-// A slot is meant to be given once. So the first choice that has a slot is its owner, whose row is written rather
-// than added; the slots are then independent of one another. Choices that come second, if there are any, are
-// added afterwards in their order.
+// A slot is normally assigned once. So the first choice with a slot is its owner, whose row is written rather than
+// added; the slots are then independent of one another. Further choices, if any, are added afterwards in order.
 #include <cstring>
 
 #include "backend/cpu/loops/elements.h"
@@ -91,14 +90,14 @@ struct Sizes {
   [[nodiscard]] std::int64_t all_choices() const { return groups * tokens * choices; }
   [[nodiscard]] std::int64_t slots() const { return experts * capacity; }  ///< of a group
   [[nodiscard]] std::int64_t rows() const { return groups * slots(); }     ///< of y
-  /// Of y, for a slot that is not -1.
+  /// Row of y, for a slot that is not -1.
   [[nodiscard]] std::int64_t row_of(std::int64_t group, std::int64_t slot) const {
     return (slot / capacity * groups + group) * capacity + slot % capacity;
   }
   [[nodiscard]] std::int64_t grain() const {
     return 1 + kSerial / std::max<std::int64_t>(width, 1);
   }
-  /// Of loops over groups that do little for each choice.
+  /// For loops over groups that do little per choice.
   [[nodiscard]] std::int64_t group_grain() const {
     return 1 + kSerial / std::max<std::int64_t>(choices_of_group(), 1);
   }
@@ -107,7 +106,7 @@ struct Sizes {
   }
 };
 
-/// f(choice, row of y) for the choices of a group that were not dropped, in their order.
+/// f(choice, row of y) for the choices of a group that were not dropped, in order.
 template <class I, class F>
 void for_kept(const Sizes& z, const I* slots, std::int64_t group, F f) {
   const std::int64_t first = group * z.choices_of_group();
@@ -192,7 +191,7 @@ std::unique_ptr<PreparedKernel> expert_dispatch(const KernelRequest& request) {
   });
 }
 
-/// One token: the sum of its experts' rows, in strips that stay in registers and the first cache.
+/// One token: the sum of its experts' rows, in strips that stay in registers and the L1 cache.
 template <class T, class I>
 void combine_token(const Sizes& z, std::int64_t group, const T* y, const I* slots, const T* gates,
                    T* out) {

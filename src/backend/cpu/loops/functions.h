@@ -1,4 +1,4 @@
-// The functions of ops that go element by element, and their slopes, as in graph/ops/unary.cpp and binary.cpp.
+// The functions of element-wise ops, and their derivatives, as in graph/ops/unary.cpp and binary.cpp.
 #pragma once
 
 #include "backend/cpu/loops/elements.h"
@@ -13,7 +13,7 @@ template <class W>
 W sigmoid(W x) {
   return 1 / (1 + exp_of(-x));
 }
-/// (1 + tanh(u)) / 2 = sigmoid(2u), which needs no care near 0.
+/// (1 + tanh(u)) / 2 = sigmoid(2u), which is accurate near 0.
 template <class W>
 W gelu_share(W x) {
   return sigmoid(static_cast<W>(2 * kGeluScale) * (x + static_cast<W>(kGeluCubic) * x * x * x));

@@ -1,5 +1,5 @@
-// A program of element-wise steps, a block of elements at a time: what is between the steps never leaves the first
-// cache. Each step is a vectorized loop over the block, so that deciding which costs nothing.
+// A program of element-wise steps, a block of elements at a time: intermediate results never leave the L1 cache. Each
+// step is a vectorized loop over the block, which makes the cost of dispatch negligible.
 #include "graph/fused.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;
 
-/// to[i] = f(a[i], b[i]); steps with one operand or a number leave the others.
+/// to[i] = f(a[i], b[i]); steps with one operand or a number ignore the others.
 template <class W>
 using StepLoop = void (*)(const W* a, const W* b, W number, W* to, std::int64_t n);
 
@@ -86,7 +86,7 @@ std::vector<StepRow<W>> step_rows() {
   return rows;
 }
 
-/// Where a step finds an operand or leaves its result: an input, or a slot of a block's length.
+/// Where a step reads an operand or writes its result: an input, or a slot of a block's length.
 struct Place {
   bool is_input = false;
   std::size_t number = 0;
@@ -115,7 +115,7 @@ struct Plan {
   }
 };
 
-/// Slots for the results of steps; one is free again behind its last reader.
+/// Slots for the results of steps; one is free again after its last reader.
 class SlotChooser {
  public:
   explicit SlotChooser(const FusedProgram& program) : last_(program.size(), 0) {
@@ -141,11 +141,11 @@ class SlotChooser {
   [[nodiscard]] std::size_t count() const { return owner_.size(); }
 
  private:
-  std::vector<std::size_t> last_;   ///< by step: who reads its result last
+  std::vector<std::size_t> last_;   ///< by step: the last reader of its result
   std::vector<std::size_t> owner_;  ///< by slot: the step whose result it has
 };
 
-/// Nothing if there is a step that has no loop.
+/// Nothing if there is a step without a loop.
 template <class T>
 std::optional<Plan<T>> plan_of(const KernelRequest& request) {
   using W = Wide<T>;

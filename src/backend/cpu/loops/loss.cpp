@@ -1,4 +1,4 @@
-// Soft-max and cross-entropy, by rows. A row of 50,000 logits stays in the second cache between its passes.
+// Softmax and cross-entropy, by rows. A row of 50,000 logits stays in the L2 cache between its passes.
 #include <limits>
 
 #include "backend/cpu/loops/elements.h"
@@ -75,7 +75,7 @@ std::unique_ptr<PreparedKernel> softmax_backward(const KernelRequest& request) {
   });
 }
 
-/// A row's target, or -1 for one that is ignored.
+/// A row's target, or -1 if it is ignored.
 template <class F>
 std::unique_ptr<PreparedKernel> with_targets(DType targets, F f) {
   switch (targets) {
@@ -143,7 +143,7 @@ std::unique_ptr<PreparedKernel> cross_entropy_sums_backward(const KernelRequest&
   });
 }
 
-// Inputs sum, picked, top, targets; a number for each row.
+// Inputs sum, picked, top, targets; one value per row.
 std::unique_ptr<PreparedKernel> cross_entropy(const KernelRequest& request) {
   const std::int64_t rows = request.inputs[0].shape.element_count();
   return with_targets(request.inputs[3].dtype, [&]<class I>(I) {

@@ -1,5 +1,5 @@
-// Elements moved from one layout to another: nested loops with a step on each side. Loops that are one are made
-// one, so that what is left is copied in runs, transposed in tiles, or, at worst, one element at a time.
+// Copies elements from one layout to another: nested loops with a step on each side. Adjacent loops are merged where
+// possible, so that the rest is copied in runs, transposed in tiles, or, at worst, one element at a time.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ inline constexpr std::size_t kMoveLoops = 8;
 inline constexpr std::int64_t kTile = 32;
 inline constexpr std::int64_t kRunBytes = 1 << 16;
 
-/// Loops around the inner part of a move, one after the other in the order of the target.
+/// Iterates over the loops around the inner part of a move, in the order of the target.
 class MoveCursor {
  public:
   MoveCursor(const std::vector<MoveLoop>& loops, std::int64_t index) : loops_(loops) {
@@ -55,10 +55,10 @@ class MoveCursor {
   std::array<std::int64_t, kMoveLoops> at_{};
 };
 
-/// A move made ready for elements of one size.
+/// A move prepared for elements of one size.
 class Move {
  public:
-  /// Nothing if there are too many loops left. `from` and `to`: where the first element is.
+  /// Nothing if too many loops remain. `from` and `to`: where the first element is.
   static std::optional<Move> make(const std::vector<MoveLoop>& loops, std::int64_t element_bytes,
                                   std::int64_t from = 0, std::int64_t to = 0) {
     Move move;
@@ -89,7 +89,7 @@ class Move {
   }
 
  private:
-  /// The next inner loop; it is one with the last if both sides go on where it ends.
+  /// Adds the next inner loop; merges it with the last one if both sides are contiguous.
   void add(const MoveLoop& loop) {
     count_ *= loop.size;
     if (loop.size == 1) {
@@ -105,7 +105,7 @@ class Move {
     outer_.push_back(loop);
   }
 
-  /// The innermost loop in the target's order and, if it is not a run, the one that is a run of the source.
+  /// The innermost loop in the target's order and, if it is not a run, the loop that is a run of the source.
   void take_inner() {
     if (outer_.empty()) {
       inner_ = {1, 1, 1};
@@ -133,7 +133,7 @@ class Move {
     return count;
   }
 
-  /// The inner part is cut into pieces, so that there is work for all threads.
+  /// The inner part is split into pieces, so that there is work for all threads.
   template <class E>
   void run_as(const std::byte* from_bytes, std::byte* to_bytes) const {
     if (count_ == 0) {
@@ -173,7 +173,7 @@ class Move {
     }
   }
 
-  /// `rows` of the target, each a column of the source, in tiles that stay in the first cache.
+  /// `rows` of the target, each a column of the source, in tiles that stay in the L1 cache.
   template <class E>
   void transpose(const E* from, E* to, std::int64_t rows) const {
     for (std::int64_t column = 0; column < inner_.size; column += kTile) {

@@ -1,4 +1,4 @@
-// Norms and their backwards: one pass over memory each; a row stays in the first cache.
+// Norms and their backwards: one pass over memory each; a row stays in the L1 cache.
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
 #include "backend/cpu/loops/rows.h"
@@ -63,7 +63,8 @@ std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
   });
 }
 
-/// Sums over rows are taken in so many parts, whatever the number of threads, so that the bits are the same.
+/// Sums over rows are split into this many parts, whatever the number of threads, so that results are bitwise
+/// reproducible.
 constexpr std::int64_t kParts = 16;
 
 template <class T>

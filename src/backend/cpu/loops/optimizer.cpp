@@ -1,6 +1,5 @@
-// Optimizers, as graph/ops/optimizers.cpp has them: one pass over parameters, gradients and state, in place where
-// the program has it so. And the norm that gradients are clipped by, summed in blocks that do not depend on the
-// number of threads.
+// Optimizers, as defined in graph/ops/optimizers.cpp: one pass over parameters, gradients and state, in place where the
+// program says so. And the gradient norm for clipping, summed in blocks that do not depend on the number of threads.
 #include <array>
 #include <cstring>
 
@@ -15,7 +14,7 @@ double scalar(const KernelMemory& memory, std::size_t k, DType dtype) {
                              : static_cast<double>(*input<float>(memory, k));
 }
 
-/// What a step reads besides tensors.
+/// The scalar inputs of a step.
 struct Scalars {
   double rate = 0;
   double step = 0;
@@ -46,7 +45,7 @@ struct SgdRule {
   }
 };
 
-/// p' = p - rate (of_g (d + decay p) + of_m m'): without Nesterov's look ahead 0 and 1, with it 1 and momentum.
+/// p' = p - rate (of_g (d + decay p) + of_m m'): without Nesterov momentum 0 and 1, with it 1 and momentum.
 template <class W>
 struct MomentumElement {
   W rate, g_scale, decay, momentum, of_g, of_m;
@@ -91,7 +90,7 @@ struct AdagradRule {
   }
 };
 
-/// The corrections of both moments are taken out of the loop.
+/// The bias corrections of both moments are hoisted out of the loop.
 template <class W>
 struct AdamwElement {
   W g_scale, beta1, beta2, more1, more2, epsilon, keep, rate, root;
@@ -139,7 +138,7 @@ void keep_old(const KernelMemory& memory, std::size_t in, std::size_t out, std::
 template <int kStates, class P, class G, class Element>
 void update(const Element& rule, const KernelMemory& memory, std::int64_t begin, std::int64_t end) {
   using W = Wide<P>;
-  const Element element = rule;  // as a copy it is not behind any of the pointers that are written
+  const Element element = rule;  // a local copy, so that it cannot alias the outputs
   const P* p = input<P>(memory, 0);
   const G* g = input<G>(memory, 1);
   P* new_p = output<P>(memory, 0);
@@ -189,7 +188,7 @@ std::unique_ptr<PreparedKernel> step_of(const KernelRequest& request) {
   });
 }
 
-/// Gradients are of the parameter's type or f32; of one in f32, of any but f64.
+/// Gradients have the parameter's type or f32; for f32 parameters, any type but f64.
 template <class Rule>
 std::unique_ptr<PreparedKernel> step(const KernelRequest& request) {
   const DType gradient = request.inputs[1].dtype;
@@ -276,7 +275,7 @@ std::unique_ptr<PreparedKernel> clip_scale(const KernelRequest& request) {
   return request.outputs[0].dtype == DType::F64 ? clip(double{}) : clip(float{});
 }
 
-/// As graph/ops/finite.cpp has it.
+/// As defined in graph/ops/finite.cpp.
 std::unique_ptr<PreparedKernel> next_loss_scale(const KernelRequest& request) {
   const Signature s = signature_of(request);
   const auto interval = static_cast<double>(s.integer("interval"));

@@ -1,5 +1,5 @@
-// Gradients in few bytes, as graph/ops/pack.cpp has them. Rows may be one that is long: threads share its blocks, whose
-// size does not depend on how many they are.
+// Compressed gradients, as defined in graph/ops/pack.cpp. There may be a single long row: threads split its blocks,
+// whose size does not depend on the number of threads.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -10,14 +10,14 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;  // whole bytes of bits
+constexpr std::int64_t kBlock = 4096;  // a multiple of 8, so that bits fill whole bytes
 constexpr std::int64_t kLanes = 16;
 
 /// Rows, which may be empty, in blocks.
 struct Blocks {
   std::int64_t rows = 1;
   std::int64_t length = 0;
-  std::int64_t each = 0;  ///< blocks of a row
+  std::int64_t each = 0;  ///< blocks per row
 
   explicit Blocks(const Shape& shape)
       : length(shape.dims().back()), each((length + kBlock - 1) / kBlock) {
@@ -45,8 +45,8 @@ struct Blocks {
   }
 };
 
-// largest: the key of the k-th largest is found digit by digit, from the counts of those that begin alike; keys are the
-// bits without the sign, which are in the order of the distances from 0, NaNs last.
+// largest: finds the key of the k-th largest digit by digit (a radix select), from the counts of keys with the same
+// prefix; keys are the bits without the sign, which are ordered by magnitude, NaNs last.
 
 template <class W>
 using Key = std::conditional_t<std::is_same_v<W, double>, std::uint64_t, std::uint32_t>;
@@ -60,7 +60,7 @@ Key<Wide<T>> key_of(T element) {
 template <class K>
 struct Threshold {
   K key = 0;
-  std::int64_t equal = 0;  ///< how many of those with this very key are taken
+  std::int64_t equal = 0;  ///< how many with exactly this key are taken
 };
 
 template <class T>
@@ -179,7 +179,7 @@ std::unique_ptr<PreparedKernel> pack_signs(const KernelRequest& request) {
   });
 }
 
-// pack_ternary: the mean distance, then the mean of those that are far enough, then the codes.
+// pack_ternary: the mean magnitude, then the mean of those above the threshold, then the codes.
 
 constexpr double kNearZero = 0.7;
 
@@ -188,12 +188,12 @@ struct Distances {
   double count = 0;
 };
 
-/// Of those that are at least so far from 0; a NaN is.
+/// Of those with at least this magnitude; a NaN counts.
 template <class T>
 Distances far_distances(const T* x, std::int64_t n, Wide<T> least) {
   using W = Wide<T>;
   W sums[kLanes] = {};
-  W counts[kLanes] = {};  // at most a block's
+  W counts[kLanes] = {};  // at most the size of a block
   const auto add = [&](std::int64_t lane, W element) {
     const W distance = std::fabs(element);
     const bool near = distance < least;
@@ -274,7 +274,7 @@ std::unique_ptr<PreparedKernel> pack_ternary(const KernelRequest& request) {
 
 // pack_bytes
 
-/// NaN if an element is not finite: x - x is 0 for what is finite, and NaN for what is not.
+/// NaN if an element is not finite: x - x is 0 for finite values, and NaN for others.
 template <class T>
 Wide<T> greatest_distance(const T* x, std::int64_t n) {
   using W = Wide<T>;
@@ -369,7 +369,7 @@ void add_signs(const std::uint8_t* bits, W scale, std::int64_t n, W* y) {
 template <class W>
 void add_pairs(const std::uint8_t* bits, W scale, std::int64_t n, W* y) {
   const W values[4] = {0 * scale, scale, -scale,
-                       0 * scale};  // of a scale that is none, no zeros either
+                       0 * scale};  // NaN for an invalid scale, also for zeros
   for (std::int64_t i = 0; i < n; ++i) {
     y[i] += values[bits[i / 4] >> 2 * (i % 4) & 3];
   }
@@ -383,7 +383,7 @@ void add_bytes(const std::int8_t* codes, W scale, std::int64_t n, W* y) {
   }
 }
 
-/// y = the sum over parts; add(codes, scale, n, y) adds a stretch of one, `per` of whose elements are a code.
+/// y = the sum over parts; add(codes, scale, n, y) adds a range of one part, with `per` elements per code.
 template <class W, class C, class F>
 std::unique_ptr<PreparedKernel> sum_of(const KernelRequest& request, std::int64_t per, F add) {
   const Blocks blocks(request.outputs[0].shape);

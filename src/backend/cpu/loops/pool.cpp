@@ -30,7 +30,7 @@ struct Sizes {
   [[nodiscard]] std::int64_t grain() const {
     return 1 + kSerial / (1 + all_places() * ops::size_of(windows.kernel));
   }
-  /// The rows, or columns, of the image under the window at this place.
+  /// The rows, or columns, of the image under the window at this position.
   [[nodiscard]] Span under(std::size_t dimension, std::int64_t place) const {
     const std::int64_t first = place * windows.stride[dimension] - windows.padding[dimension];
     return {std::max<std::int64_t>(first, 0),
@@ -106,7 +106,7 @@ std::unique_ptr<PreparedKernel> avg_pool(const KernelRequest& request) {
   });
 }
 
-/// Gradients of an image, summed up in the wide type: add(memory, image, sums).
+/// Gradients of an image, accumulated in the wide type: add(memory, image, sums).
 template <class T, class Add>
 std::unique_ptr<PreparedKernel> backward(const Sizes& z, Add add) {
   using W = Wide<T>;

@@ -1,10 +1,10 @@
-// einsum for what the library does not multiply as it is.
+// einsum for cases that the library does not multiply directly.
 //
-//   f64                            strides do for any layout; a row of the result is summed up in its wide type
-//   f16, bf16 where there is none  widened to f32 and multiplied so; the result is rounded once
-//   letters in another order       moved into the order of a product of matrices, and the result moved back
+//   f64                            strides support any layout; a row of the result is accumulated in its wide type
+//   f16, bf16 if unsupported       widened to f32 and multiplied as such; the result is rounded once
+//   letters in another order       permuted into the order of a matrix product, and the result permuted back
 //
-// What is widened or moved lies in planned scratch memory.
+// Widened or permuted operands are in planned scratch memory.
 #include <array>
 #include <functional>
 
@@ -59,7 +59,7 @@ std::unique_ptr<PreparedKernel> strided(const KernelRequest& request, const Prod
   });
 }
 
-/// An operand on its way into scratch memory, or out of it. Without a pass it stays where it is.
+/// An operand copied into scratch memory, or out of it. Without a pass it stays in place.
 struct Detour {
   std::function<void(const std::byte* from, std::byte* to)> pass{};
   std::int64_t bytes = 0;  ///< in scratch memory
@@ -102,7 +102,7 @@ class DetourKernel : public Kernel {
   std::unique_ptr<Kernel> product_;
 };
 
-/// A product over operands in another form.
+/// A product of converted operands.
 class PreparedDetour : public PreparedKernel {
  public:
   PreparedDetour(Detours detours, std::unique_ptr<PreparedKernel> product)
@@ -152,7 +152,7 @@ Detour converting(std::int64_t count) {
 
 std::unique_ptr<PreparedKernel> product(const KernelRequest& request);
 
-/// T is of 16 bits; the product is one in f32.
+/// T has 16 bits; the product is computed in f32.
 template <class T>
 std::unique_ptr<PreparedKernel> widened(const KernelRequest& request) {
   KernelRequest wide = request;
@@ -231,7 +231,7 @@ std::unique_ptr<PreparedKernel> einsum(const KernelRequest& request) {
                                                 : strided(request, *view);
 }
 
-/// By the library, if it can.
+/// By the library, if possible.
 std::unique_ptr<PreparedKernel> product(const KernelRequest& request) {
   const std::span<const KernelRow> library = library_kernels();
   const auto row = std::ranges::find(library, request.op->name, &KernelRow::op);

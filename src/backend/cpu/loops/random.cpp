@@ -1,4 +1,4 @@
-// Dropout and normal numbers by the counter-based generator of graph/random.h: the mask is computed, never stored.
+// Dropout and normal numbers from the counter-based generator of graph/random.h: the mask is computed, never stored.
 #include "graph/random.h"
 
 #include <numbers>
@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t kBlocks = 16;          // of the generator at a time: a register of words
 constexpr std::int64_t kGroup = 4 * kBlocks;  // elements
 
-/// The words of the elements from 4 first on. Counters are kept word by word, so that a round is one pass over each.
+/// The words of the elements starting at 4 first. Counters are stored word by word, so that a round is one pass over
+/// each.
 void group_words(const random::Stream& stream, std::uint64_t first, std::uint32_t* words) {
   std::uint32_t c0[kBlocks];
   std::uint32_t c1[kBlocks];
@@ -48,7 +49,7 @@ void group_words(const random::Stream& stream, std::uint64_t first, std::uint32_
   }
 }
 
-/// How elements of a part are numbered in the whole: one after the other within a row.
+/// How the elements of a shard are numbered in the whole tensor: consecutively within a row.
 struct Numbering {
   std::int64_t count = 0;
   std::int64_t row = 1;
@@ -72,7 +73,7 @@ struct Numbering {
   }
 };
 
-/// Calls f(i, first, n, words) for runs of elements i, i+1, ... that lie in one group of words, of which they have
+/// Calls f(i, first, n, words) for runs of elements i, i+1, ... that fall into one group of words, of which they use
 /// those from `first` on.
 template <class F>
 void for_each_run(const Numbering& numbering, const random::Stream& stream, F f) {
@@ -99,7 +100,7 @@ struct Mask {
   bool keeps_all;
 
   void apply(const T* x, T* y, std::int64_t n, const std::uint32_t* words) const {
-    const Mask mask = *this;  // y might be anything, this too
+    const Mask mask = *this;  // a local copy, because y might alias this object
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) {
       const W grown = load(x[i]) * mask.factor;
@@ -129,7 +130,7 @@ std::unique_ptr<PreparedKernel> dropout(const KernelRequest& request) {
   });
 }
 
-/// Two neighbours share a point: its cosine and its sine.
+/// Two adjacent elements share a point: its cosine and its sine.
 std::unique_ptr<PreparedKernel> random_normal(const KernelRequest& request) {
   const Signature s = signature_of(request);
   const Numbering numbering(s, request.outputs[0].shape);

@@ -1,5 +1,5 @@
-// Sums and maxima over dimensions, and broadcasts. Dimensions next to one another that are treated alike are
-// one; what is left is [outer, reduced, inner]. Other orders are left to the reference.
+// Sums and maxima over dimensions, and broadcasts. Adjacent dimensions that are treated alike are merged, which leaves
+// [outer, reduced, inner]. Other orders are left to the reference.
 //
 // The order of additions does not depend on the number of threads.
 #include <limits>
@@ -17,14 +17,14 @@ struct Extents {
   std::int64_t inner = 1;
 };
 
-/// The three extents, if the axes are next to one another.
+/// The three extents, if the axes are adjacent.
 std::optional<Extents> extents_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::vector<bool> is_reduced(static_cast<std::size_t>(shape.rank()), false);
   for (const std::int64_t axis : axes) {
     is_reduced[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
   }
   Extents extents;
-  int stage = 0;  // 0 before the reduced ones, 1 among them, 2 behind
+  int stage = 0;  // 0 before the reduced ones, 1 among them, 2 after
   for (int d = 0; d < shape.rank(); ++d) {
     const bool reduced = is_reduced[static_cast<std::size_t>(d)];
     stage = reduced ? (stage == 2 ? 3 : 1) : (stage == 1 ? 2 : stage);
@@ -63,7 +63,7 @@ struct Largest {
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBlock = 4096;
 
-/// A run of elements, in lanes that are put together at the end.
+/// A run of elements, in lanes that are combined at the end.
 template <class F, class T>
 Wide<T> reduce_run(const T* x, std::int64_t n) {
   using W = Wide<T>;
@@ -86,7 +86,7 @@ Wide<T> reduce_run(const T* x, std::int64_t n) {
   return all;
 }
 
-/// Long runs are cut into blocks whose results are kept in `partial` until all are there.
+/// Long runs are split into blocks whose results are kept in `partial` until all are done.
 template <class F, class T>
 void reduce_rows(const Extents& e, const T* x, T* y, Wide<T>* partial) {
   const std::int64_t blocks = (e.reduced + kBlock - 1) / kBlock;
@@ -107,7 +107,7 @@ void reduce_rows(const Extents& e, const T* x, T* y, Wide<T>* partial) {
   }
 }
 
-/// Sums over what is outside: threads share the columns, in strips that stay in the first cache.
+/// Sums over outer dimensions: threads split the columns, in strips that stay in the L1 cache.
 template <class F, class T>
 void reduce_columns(const Extents& e, const T* x, T* y) {
   using W = Wide<T>;

@@ -1,4 +1,5 @@
-// Rotary positions: pairs (i, i + D/2) of each head turned by the angle (start + t) base^(-2i/D).
+// Rotary position embeddings: rotates pairs (i, i + D/2) of each head by the angle (start + t)
+// base^(-2i/D).
 #include <cmath>
 #include <compare>
 #include <memory>
@@ -39,7 +40,7 @@ Angles make_angles(const AngleKey& key) {
   return angles;
 }
 
-/// One table for all kernels with the same positions: a model has four such in every layer.
+/// One table for all kernels with the same positions: a model has four such kernels in every layer.
 std::shared_ptr<const Angles> angles_of(const AngleKey& key) {
   static SharedByKey<AngleKey, Angles> tables;
   return tables.get(key, make_angles);

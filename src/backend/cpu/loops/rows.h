@@ -16,7 +16,7 @@ struct Rows {
   explicit Rows(const Shape& shape)
       : count(shape.dims().back() == 0 ? 0 : shape.element_count() / shape.dims().back()),
         length(shape.dims().back()) {}
-  /// How many rows make it worth to wake another thread.
+  /// How many rows justify waking another thread.
   [[nodiscard]] std::int64_t grain() const {
     return 1 + kSerial / 4 / std::max<std::int64_t>(length, 1);
   }

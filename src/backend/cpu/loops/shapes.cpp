@@ -1,4 +1,4 @@
-// permute, slice, pad, concat: elements moved, none changed.
+// permute, slice, pad, concat: elements are moved, not changed.
 #include "backend/cpu/loops/families.h"
 #include "backend/cpu/loops/moves.h"
 
@@ -11,7 +11,7 @@ std::int64_t element_bytes(const TensorType& type) {
   return size_of(type.dtype).count;
 }
 
-/// Where a box that begins there lies.
+/// The offset of a box that begins there.
 std::int64_t place_of(const Numbers& begin, const Numbers& strides) {
   std::int64_t place = 0;
   for (std::size_t d = 0; d < begin.size(); ++d) {

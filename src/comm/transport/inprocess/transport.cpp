@@ -1,5 +1,5 @@
-// In-process: ranks are threads. All memory is seen by all; what a rank allocates stays until the last
-// rank has left, as a slower one may still be reading it.
+// In-process: ranks are threads. All ranks see all memory; what a rank allocates stays until the last rank has left,
+// because a slower one may still be reading it.
 #include "comm/transport/transport.h"
 
 #include <map>
@@ -29,7 +29,7 @@ class InProcessHub {
 
   [[nodiscard]] RankPage& page(Rank rank) { return *pages_[static_cast<std::size_t>(rank)]; }
 
-  /// The ring from one rank to another; made by whoever asks first.
+  /// The ring from one rank to another; created on first use.
   [[nodiscard]] Ring& ring(Rank from, Rank to) {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<Ring>& ring = rings_[{from, to}];

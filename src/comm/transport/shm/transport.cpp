@@ -1,9 +1,9 @@
-// Shared memory: ranks are processes of one host. Each rank has one heap, an anonymous file (memfd)
-// that every other rank maps whole: its page, the rings into it, its areas and what World::allocate
-// gives. The file has no name and disappears with the last process that has it, however that ends.
+// Shared memory: ranks are processes of one host. Each rank has one heap, an anonymous file (memfd) that every other
+// rank maps whole: its page, the rings into it, its areas and the memory of World::allocate. The file has no name and
+// disappears with the last process that has it, however that process ends.
 //
-// A heap is mapped once at its largest size, of which only the beginning exists; the owner lets the
-// file grow. So allocations are not announced: an offset into the heap is all a peer needs.
+// A heap is mapped once at its maximum size, of which only the beginning exists; the owner grows the file. So
+// allocations need no announcement: an offset into the heap is all a peer needs.
 #include "comm/transport/transport.h"
 
 #include <cstddef>
@@ -30,9 +30,9 @@
 namespace trireme::comm {
 namespace {
 
-/// Address space for one heap: memory is only used as far as it is allocated.
+/// Address space for one heap: memory is used only as far as it is allocated.
 constexpr std::int64_t kHeapSpan = std::int64_t{1} << 36;
-/// Heaps have things at the same places, and are mapped one below the other: see kApart.
+/// Heaps have the same layout, and are mapped one after the other: see kApart.
 constexpr std::int64_t kMapped = kHeapSpan + 91 * kPage;
 /// The file grows by at least this much.
 constexpr std::int64_t kGrowth = std::int64_t{16} << 20;
@@ -41,7 +41,7 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// For this user alone, like what others find through /proc/PID/fd.
+/// Accessible only to this user, including through /proc/PID/fd.
 Fd make_heap_file() {
   Fd file(memfd_create("trireme", MFD_CLOEXEC));
   if (!file.valid() || fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) {
@@ -98,7 +98,7 @@ class Heap : public HostMemory {
                       static_cast<std::int64_t>(sizeof(Ring)) * ranks;
     top_ = round_up(head, kPage);
     grow(top_);
-    new (own_.base()) HeapHead();  // the rings are zero, as they should be at first
+    new (own_.base()) HeapHead();  // the rings must be zero, and are
     views_.resize(static_cast<std::size_t>(ranks));
     processes_.resize(static_cast<std::size_t>(ranks));
     handles_.resize(static_cast<std::size_t>(ranks), -1);
@@ -144,7 +144,7 @@ class Heap : public HostMemory {
     if (it == used_.end()) {
       return;
     }
-    // Gives the pages back, so that they are zero when they are used again.
+    // Returns the pages, so that they are zero when reused.
     fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, it->first, it->second);
     auto [place, inserted] = free_.emplace(it->first, it->second);
     used_.erase(it);
@@ -184,8 +184,8 @@ class Heap : public HostMemory {
       throw Error(ErrorKind::Peer, problem);
     }
   }
-  /// Whether the peer's process is still there. The number of one that is not may be another's by now, whose memory must not
-  /// be written to.
+  /// Whether the peer's process still exists. The PID of one that does not may have been reused, by a process whose
+  /// memory must not be written to.
   [[nodiscard]] bool is_there(Rank peer) const {
     return syscall(SYS_pidfd_send_signal, handles_[static_cast<std::size_t>(peer)], 0, nullptr,
                    0) == 0;
@@ -219,7 +219,7 @@ class Heap : public HostMemory {
   [[nodiscard]] std::byte* base(Rank peer) const {
     return views_[static_cast<std::size_t>(peer)].base();
   }
-  /// Between this rank's memory and an address of the peer's process. 0, or the system's number of what went wrong.
+  /// Copies between this rank's memory and an address in the peer's process. Returns 0, or errno.
   [[nodiscard]] int try_copy(decltype(&process_vm_readv) copy, Rank peer, std::uint64_t address,
                              std::span<std::byte> memory) const {
     std::size_t done = 0;
@@ -259,7 +259,7 @@ class Heap : public HostMemory {
   std::mutex mutex_;
   std::int64_t top_ = 0;
   std::int64_t length_ = 0;
-  std::map<std::int64_t, std::int64_t> free_;  ///< offset to length; neighbours are joined
+  std::map<std::int64_t, std::int64_t> free_;  ///< offset to length; adjacent ones are merged
   std::map<std::int64_t, std::int64_t> used_;
 };
 
@@ -267,8 +267,8 @@ class ShmTransport : public Transport {
  public:
   ShmTransport(Rank rank, Rank ranks)
       : rank_(rank), heap_(rank, ranks), deaths_(static_cast<std::size_t>(ranks)) {
-    // Lets the other ranks, which belong to the same user, fetch from this process where the system
-    // asks for that (Yama). Refused or unknown: they do without.
+    // Lets the other ranks, which belong to the same user, fetch from this process if the kernel requires that (Yama).
+    // If refused or unknown, they do without.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   }
 
@@ -315,7 +315,7 @@ class ShmTransport : public Transport {
   }
 
  private:
-  /// Whether the system lets this process read that one's memory: reads a word that is known.
+  /// Whether the kernel lets this process read that one's memory: reads a known word.
   [[nodiscard]] bool try_fetch(Rank peer, std::string_view base) {
     std::uint32_t word = 0;
     const auto address = static_cast<std::uint64_t>(parse_integer(base).value_or(0));

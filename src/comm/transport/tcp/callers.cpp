@@ -63,7 +63,8 @@ void Callers::accept_all() {
   }
 }
 
-/// Whether one more may connect; the oldest stranger has to go for it if it has had its time.
+/// Whether one more may connect; drops the oldest unauthenticated one for it if it has had its
+/// time.
 bool Callers::make_room() {
   if (strangers() < most_unauthenticated()) {
     return true;

@@ -1,5 +1,5 @@
-// Callers: those who connect to a rank's listening socket, until they have identified themselves. Never
-// blocks. One thread at a time.
+// Callers: incoming connections on a rank's listening socket, until they have identified themselves. Never blocks. One
+// thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace trireme::comm {
 
-/// Sent first on a new connection, after the handshake: who calls, and which of its connections.
+/// Sent first on a new connection, after the handshake: the caller's rank, and which of its connections this is.
 struct Introduction {
   std::int32_t rank = 0;
   std::int32_t connection = 0;
@@ -25,15 +25,15 @@ struct Caller {
 
 class Callers {
  public:
-  /// `options` are for the server's side of the handshake. The listener outlives it.
+  /// `options` are for the server side of the handshake. The listener must outlive this object.
   Callers(const Fd& listener, HandshakeOptions options);
 
-  /// Accepts and continues with all as far as possible; returns those that have identified themselves. One
-  /// who cannot prove that it belongs to the job, or takes too long, is dropped; for how many may try
-  /// at a time see admission.h. Throws Disagreement if one belongs to the job and encrypts otherwise.
+  /// Accepts and advances all as far as possible; returns those that have identified themselves. Drops one that cannot
+  /// prove that it belongs to the job, or takes too long; see admission.h for how many may try at a time. Throws
+  /// Disagreement if one belongs to the job but only one side encrypts.
   [[nodiscard]] std::vector<Caller> advance();
 
-  /// Whether nobody can be accepted now though somebody may be waiting.
+  /// Whether no connection can be accepted now although one may be waiting.
   [[nodiscard]] bool is_full() const;
 
  private:

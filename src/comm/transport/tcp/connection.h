@@ -13,8 +13,8 @@ namespace trireme::comm {
 struct Connection {
   explicit Connection(Channel opened) : channel(std::move(opened)) {}
   Channel channel;
-  std::atomic<bool> readable{true};  ///< there may be something; cleared by whoever finds nothing
-  std::atomic<bool> ended{false};    ///< nothing follows what is still to be read
+  std::atomic<bool> readable{true};  ///< there may be input; cleared by whoever finds none
+  std::atomic<bool> ended{false};    ///< nothing follows the unread input
 };
 
 }  // namespace trireme::comm

@@ -13,12 +13,12 @@ namespace {
 
 using Outcome = Transfer::Outcome;
 
-/// What a record of TLS holds at most.
+/// The maximum size of a TLS record.
 constexpr std::size_t kRecord = std::size_t{16} << 10;
 
-/// TLS takes and gives whole records. Those that do not fit into the socket count as not taken, and go
-/// on when the same bytes are written again, as the mailbox does. Either direction may have to wait for
-/// the other (in the negotiation); any event of the socket makes the mailbox try both again.
+/// TLS handles whole records. Records that do not fit into the socket count as not taken, and continue when the same
+/// bytes are written again, as the mailbox does. Either direction may have to wait for the other (in the negotiation);
+/// any event of the socket makes the mailbox retry both.
 class TlsStream : public Stream {
  public:
   TlsStream(std::shared_ptr<Connection> connection, Rank peer)
@@ -40,9 +40,9 @@ class TlsStream : public Stream {
     return done + write_all(body);
   }
 
-  /// Until OpenSSL has no record left: what it holds is seen by no poll().
+  /// Reads until OpenSSL has no record left: poll() does not see what it buffers.
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override {
-    // Cleared before the check, so that what arrives after it is not missed.
+    // Cleared before the check, so that no later arrival is missed.
     if (!connection_->readable.exchange(false)) {
       return 0;
     }
@@ -80,7 +80,7 @@ class TlsStream : public Stream {
     return done;
   }
 
-  /// What TLS finds wrong: an attacker, or damage in transit.
+  /// Errors reported by TLS: an attacker, or damage in transit.
   template <class Function>
   Transfer attempt(const Function& function) {
     try {

@@ -1,4 +1,4 @@
-// A Stream through a connection that is encrypted.
+// A Stream over an encrypted connection.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,5 @@
-// TCP: ranks on different hosts, or on one when asked for. To each peer several connections, so that
-// long messages are not held to the pace of one; each connection is authenticated before anything is
-// read from it.
+// TCP: ranks on different hosts, or on one if requested. Several connections to each peer, so that long messages are
+// not limited by the rate of one; each connection is authenticated before anything is read from it.
 #include "comm/transport/transport.h"
 
 #include <algorithm>
@@ -28,17 +27,17 @@
 namespace trireme::comm {
 namespace {
 
-/// What is read at once of what comes next: many short messages, little of a long one, as it is copied twice.
+/// How much is read ahead: many short messages, but little of a long one, because it is copied twice.
 constexpr std::size_t kReadAhead = std::size_t{16} << 10;
 
-/// A peer that this rank calls, as far as it got.
+/// A connection that this rank makes to a peer, and its progress.
 struct OwnCall {
   PeerAddress peer;
   Channel channel;
   Introduction me{};
   std::size_t said = 0;  ///< bytes of the introduction
 
-  /// Goes on; true once the peer knows who calls.
+  /// Advances; true once the peer knows who calls.
   bool advance() {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(&me, 1));
     if (said < bytes.size() && channel.advance()) {
@@ -106,11 +105,11 @@ class TcpStream : public Stream {
     return length;
   }
 
-  /// Straight to its place; what comes after it, to the buffer, which is empty now. Sets `over_` where
-  /// nothing comes any more.
+  /// Reads straight to its destination; what follows, to the buffer, which is empty now. Sets `over_` if nothing more
+  /// will arrive.
   std::size_t receive(std::span<std::byte> into) {
-    // Cleared before the check, so that what arrives after it is not missed. An end is told once only, maybe
-    // with the last bytes, and must be found after them.
+    // Cleared before the check, so that no later arrival is missed. An end is reported only once, maybe with the last
+    // bytes, and must be found after them.
     if (over_ || (!connection_->readable.exchange(false) && !connection_->ended.load())) {
       return 0;
     }
@@ -124,7 +123,7 @@ class TcpStream : public Stream {
       begin_ = 0;
       end_ = static_cast<std::size_t>(got) - placed;
       if (placed < into.size() || end_ == buffer_.size()) {
-        connection_->readable.store(true);  // more will arrive at once; else poll() tells when
+        connection_->readable.store(true);  // more will arrive at once; otherwise poll() reports it
       }
       return placed;
     }
@@ -145,7 +144,7 @@ class TcpStream : public Stream {
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::optional<std::string> over_;  ///< why nothing more arrives
+  std::optional<std::string> over_;  ///< why nothing more will arrive
 };
 
 Listener listen_at(const std::string& bind) {
@@ -180,8 +179,8 @@ class TcpTransport : public Transport {
   [[nodiscard]] std::string address() const override { return to_text(listener_.address); }
   [[nodiscard]] bool needs_poll() const override { return true; }
 
-  /// Connections tell of changes (edges): whoever is about to wait has just read and written all it
-  /// could, so anything that becomes possible afterwards is a change.
+  /// Edge-triggered: a thread that is about to wait has just read and written all it could, so anything that becomes
+  /// possible afterwards is an edge.
   void poll(std::chrono::milliseconds at_most) override {
     std::array<epoll_event, 64> events{};
     const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()),
@@ -202,8 +201,8 @@ class TcpTransport : public Transport {
   }
   void wake() override { eventfd_write(event_.get(), 1); }
 
-  /// Lower ranks call higher ones. All calls are made before any is answered: a listening socket
-  /// takes them meanwhile.
+  /// Lower ranks connect to higher ones. All connections are made before any is accepted: a listening socket queues
+  /// them meanwhile.
   void connect(const std::vector<PeerAddress>& peers, Deadline deadline) override {
     std::size_t expected = 0;
     std::vector<OwnCall> calls;
@@ -236,7 +235,7 @@ class TcpTransport : public Transport {
   }
 
  private:
-  /// Nothing for the peer's name: its address.
+  /// An empty peer name stands for its address.
   [[nodiscard]] HandshakeOptions options_for(Side side, std::string peer = {}) const {
     return {.side = side,
             .purpose = Purpose::Data,
@@ -264,7 +263,7 @@ class TcpTransport : public Transport {
             options_for(Side::Client, fmt::format("rank {} at {}", peer.rank, peer.address))};
   }
 
-  /// Answering and calling take turns, as two ranks may be waiting for each other's answer.
+  /// Alternates between accepting and connecting, because two ranks may be waiting for each other.
   void exchange(std::vector<OwnCall>& calls, std::size_t expected, Deadline deadline) {
     Callers callers(listener_.socket, options_for(Side::Server));
     std::size_t introduced = 0;
@@ -281,7 +280,7 @@ class TcpTransport : public Transport {
                                 parts_.rank, introduced + open_calls, expected + calls.size()));
       }
       constexpr Seconds kPause{0.001};
-      if (callers.is_full()) {  // whoever waits makes the listener readable
+      if (callers.is_full()) {  // a waiting caller makes the listener readable
         std::this_thread::sleep_for(duration(kPause));
       } else {
         (void)wait_for(listener_.socket, Ready::Read, std::min(deadline, deadline_in(kPause)));
@@ -289,8 +288,8 @@ class TcpTransport : public Transport {
     }
   }
 
-  /// Continues with a call; true once the peer knows who calls. A peer that is short of descriptors
-  /// may drop it in the handshake: then it is made again.
+  /// Advances a connection; true once the peer knows who calls. A peer that runs out of descriptors may drop it during
+  /// the handshake: then it is retried.
   [[nodiscard]] bool advance(OwnCall& call, Deadline deadline) const {
     try {
       return call.advance();

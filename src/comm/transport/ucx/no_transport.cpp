@@ -1,4 +1,4 @@
-// In place of the UCX transport, where the library was not there when this was built.
+// Stub of the UCX transport, for builds without the library.
 #include "comm/transport/transport.h"
 #include "trireme/error.h"
 

@@ -1,6 +1,6 @@
-// UCX: ranks on hosts whose network it knows better than TCP does, or on one when asked for. One
-// endpoint to each peer. UCX lets in whoever knows how to call, so the two sides of an endpoint prove
-// to one another that they have the job's secret before anything else is read from it.
+// UCX: for networks that UCX uses better than TCP does, or on one host if requested. One endpoint per peer. UCX does
+// not authenticate, so the two sides of an endpoint prove to one another that they have the job's secret before
+// anything else is read from it.
 #include "comm/transport/transport.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace trireme::comm {
 namespace {
 
-/// The endpoint belongs to the transport, which the mailbox and so its streams do not outlive.
+/// The endpoint belongs to the transport, which outlives the mailbox and so its streams.
 class UcxStream : public Stream {
  public:
   explicit UcxStream(UcxEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -31,7 +31,7 @@ class UcxStream : public Stream {
   UcxEndpoint& endpoint_;
 };
 
-/// Two ranks getting to know one another: the handshake, then each sends its rank.
+/// How two ranks introduce themselves: the handshake, then each sends its rank.
 class Greeting {
  public:
   struct Ranks {
@@ -46,7 +46,7 @@ class Greeting {
                     .secret = secret,
                     .peer = fmt::format("rank {}", ranks.peer)}) {}
 
-  /// Goes on as far as it can; true once it is done. Throws Error(Peer).
+  /// Advances as far as possible; true once it is done. Throws Error(Peer).
   [[nodiscard]] bool advance() {
     while (handshake_.state() == Handshake::State::Going) {
       std::array<std::byte, 64> bytes{};
@@ -85,9 +85,9 @@ class Greeting {
   UcxEndpoint& endpoint_;
   Ranks ranks_;
   Handshake handshake_;
-  Rank introduced_ = -1;   ///< as the peer says
-  std::size_t said_ = 0;   ///< bytes of the own rank
-  std::size_t heard_ = 0;  ///< bytes of the peer's
+  Rank introduced_ = -1;   ///< as claimed by the peer
+  std::size_t said_ = 0;   ///< bytes sent of this rank's number
+  std::size_t heard_ = 0;  ///< bytes received of the peer's
 };
 
 class UcxTransport : public Transport {
@@ -98,7 +98,7 @@ class UcxTransport : public Transport {
     }
   }
 
-  /// What was written last gets out, unless a peer does not take it.
+  /// Flushes the last writes, unless a peer does not take them.
   ~UcxTransport() override {
     constexpr Seconds kPatience{0.25};
     const Deadline give_up = deadline_in(kPatience);

@@ -32,7 +32,7 @@ void require(ucs_status_t status, std::string_view what) {
   }
 }
 
-/// The bytes that two addresses of the same family are told apart by.
+/// The bytes that distinguish two addresses of the same family.
 std::span<const std::byte> address_bytes(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
     return std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in&>(address).sin_addr, 1));
@@ -72,7 +72,7 @@ std::string interface_of(const std::string& address) {
                           address));
 }
 
-/// UCX's settings, as its variables and files give them.
+/// UCX's settings, from its variables and files.
 class Settings {
  public:
   Settings() { require(ucp_config_read(nullptr, nullptr, &config_), "cannot read UCX's settings"); }
@@ -111,7 +111,7 @@ class Settings {
   ucp_config_t* config_ = nullptr;
 };
 
-/// Unless the user says otherwise: TCP on the interface with this address and nothing else.
+/// Unless the user sets otherwise: only TCP on the interface with this address.
 ucp_context_h make_context(const std::string& bind) {
   Settings settings;
   if (settings.is_open("NET_DEVICES")) {
@@ -202,8 +202,8 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
     if (!std::exchange(is_wanted_, false) && parcels_out_ == 0 && !may_sleep) {
       return;
     }
-    // What it did may be what the caller waits for. Armed: what comes from now on makes `events_`
-    // readable, unless something has arrived already.
+    // The progress made may be what the caller waits for. Armed: later arrivals make `events_` readable, unless
+    // something has arrived already.
     if (work() || !may_sleep || ucp_worker_arm(worker_) != UCS_OK) {
       return;
     }
@@ -218,8 +218,8 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
   work();
 }
 
-/// True if something happened. What came is taken from UCX at once: it throws away what lies with an
-/// endpoint that breaks, and tells of the end of a connection later than of the bytes before.
+/// True if something happened. Takes arrived data from UCX at once: it discards data of an endpoint that breaks, and
+/// reports the end of a connection later than the bytes before it.
 bool UcxWorker::work() {
   const bool moved = ucp_worker_progress(worker_) != 0;
   std::array<ucp_stream_poll_ep_t, 16> ready{};
@@ -227,7 +227,7 @@ bool UcxWorker::work() {
     const ssize_t count = ucp_stream_worker_poll(worker_, ready.data(), ready.size(), 0);
     for (ssize_t i = 0; i < count; ++i) {
       auto* endpoint = static_cast<UcxEndpoint*>(ready[static_cast<std::size_t>(i)].user_data);
-      if (endpoint != nullptr) {                 // else the peer was quicker than this side
+      if (endpoint != nullptr) {                 // otherwise the peer was faster than this side
         endpoint->worker_.mutex_.assume_held();  // this one's
         endpoint->collect();
       }
@@ -271,7 +271,7 @@ UcxEndpoint::UcxEndpoint(UcxWorker& worker, const std::string& address) : worker
   collect();
 }
 
-/// By force: without a word with the peer, which may be dead. UCX hands all parcels back.
+/// Forced, without contacting the peer, which may be dead. UCX returns all parcels.
 UcxEndpoint::~UcxEndpoint() {
   constexpr Seconds kPatience{1};
   MutexLock lock(worker_.mutex_);
@@ -318,7 +318,7 @@ std::size_t UcxEndpoint::write(std::span<const std::byte> head, std::span<const 
     throw Error(ErrorKind::Peer, fmt::format("its connection broke: {}",
                                              ucs_status_string(UCS_PTR_STATUS(request))));
   }
-  parcel->busy = request != nullptr;  // nothing: it is copied already
+  parcel->busy = request != nullptr;  // nullptr: already copied
   worker_.parcels_out_ += parcel->busy ? 1 : 0;
   worker_.is_wanted_ = true;
   return first + second;
@@ -361,7 +361,7 @@ void UcxEndpoint::collect() {
     std::size_t length = 0;
     void* memory = ucp_stream_recv_data_nb(handle_, &length);
     if (memory == nullptr || UCS_PTR_IS_ERR(memory)) {
-      return;  // an error is reported to on_error() too
+      return;  // on_error() reports errors, too
     }
     parts_.push_back({memory, {static_cast<const std::byte*>(memory), length}});
   }
@@ -390,7 +390,7 @@ void UcxEndpoint::flush(Deadline deadline) {
 
 void UcxEndpoint::on_sent(void* request, ucs_status_t /*status*/, void* parcel) {
   auto* self = static_cast<Parcel*>(parcel);
-  self->worker->mutex_.assume_held();  // by whoever called UCX
+  self->worker->mutex_.assume_held();  // by the thread that called UCX
   self->busy = false;
   --self->worker->parcels_out_;
   ucp_request_free(request);
@@ -398,7 +398,7 @@ void UcxEndpoint::on_sent(void* request, ucs_status_t /*status*/, void* parcel) 
 
 void UcxEndpoint::on_error(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t status) {
   auto* self = static_cast<UcxEndpoint*>(endpoint);
-  self->worker_.mutex_.assume_held();  // by whoever called UCX
+  self->worker_.mutex_.assume_held();  // by the thread that called UCX
   self->status_ = status;
 }
 

@@ -1,8 +1,8 @@
-// UCX, wrapped: a worker with its settings, and endpoints to the workers of peers. An endpoint is a
-// stream of bytes both ways; what is sent is copied first, so the caller's memory is free at once.
+// A wrapper of UCX: a worker with its settings, and endpoints to the workers of peers. An endpoint is a bidirectional
+// byte stream; outgoing data is copied first, so the caller may reuse its memory at once.
 //
-// Any thread. UCX is entered by one at a time, under the worker's mutex; its callbacks run in
-// inside such a call.
+// Callable from any thread. Only one thread at a time enters UCX, under the worker's mutex; its callbacks run inside
+// such a call.
 #pragma once
 
 #include <array>
@@ -24,19 +24,19 @@ namespace trireme::comm {
 
 class UcxWorker {
  public:
-  /// Reaches, and is reached at, the network interface with the address `bind`, by TCP; or whatever
-  /// the user's UCX_NET_DEVICES and UCX_TLS say. Throws Error(System).
+  /// Uses the network interface with the address `bind`, by TCP; or whatever the user's UCX_NET_DEVICES and UCX_TLS
+  /// say. Throws Error(System).
   explicit UcxWorker(const std::string& bind);
   /// Requires that its endpoints are destroyed.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  /// What an endpoint of another worker needs, as text on one line.
+  /// What an endpoint of another worker needs, as one line of text.
   [[nodiscard]] std::string address();
 
-  /// Lets UCX work, if there is something to send or somebody found too little. With a time: in any case, and sleeps until there is
-  /// something to do or the time is over.
+  /// Lets UCX make progress, if there is something to send or a read found too little. With a timeout: in any case, and
+  /// sleeps until there is something to do or the time is over.
   void poll(std::chrono::milliseconds at_most);
   void wake();
 
@@ -48,8 +48,8 @@ class UcxWorker {
   ucp_context_h context_ = nullptr;
   Mutex mutex_;
   ucp_worker_h worker_ TRIREME_GUARDED_BY(mutex_) = nullptr;
-  /// Since the last poll something was written, or a read found too little. UCX keeps without limit
-  /// what it has fetched and nobody read, so it works only when wanted.
+  /// Since the last poll something was written, or a read found too little. UCX buffers fetched data without limit, so
+  /// it runs only when needed.
   bool is_wanted_ TRIREME_GUARDED_BY(mutex_) = true;
   int parcels_out_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< which it still needs
   int events_ = -1;  ///< the worker's: readable when there is something to do
@@ -58,10 +58,10 @@ class UcxWorker {
 
 class UcxEndpoint {
  public:
-  /// Begins to connect to a worker's address. The worker outlives it. Throws Error(Peer) if that is not an
-  /// address that can be reached.
+  /// Starts connecting to a worker's address. The worker must outlive it. Throws Error(Peer) if the address cannot be
+  /// reached.
   UcxEndpoint(UcxWorker& worker, const std::string& address);
-  /// Drops what has not been sent; the peer sees the end. See flush().
+  /// Drops unsent data; the peer sees the end of the stream. See flush().
   ~UcxEndpoint();
   UcxEndpoint(const UcxEndpoint&) = delete;
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
@@ -70,7 +70,7 @@ class UcxEndpoint {
   [[nodiscard]] std::size_t write(std::span<const std::byte> head, std::span<const std::byte> body);
   [[nodiscard]] std::size_t read(std::span<std::byte> into);
 
-  /// Waits until what was written has left this process, the peer has closed, or the time is over.
+  /// Waits until everything written has left this process, the peer has closed, or the deadline.
   void flush(Deadline deadline);
 
  private:
