@@ -30,13 +30,13 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
                                                        std::span<const RankGroups> groups);
 
 /// What a rank sends to others in a step.
-struct Traffic {
+struct OpTraffic {
   std::string op{};
   std::string group{};  ///< none for messages to one rank
   double bytes = 0;     ///< by the lower bounds of collectives
-  friend bool operator==(const Traffic&, const Traffic&) = default;
+  friend bool operator==(const OpTraffic&, const OpTraffic&) = default;
 };
 /// By op, then by group. An op that the program has but that sends nothing, a receive, is there with 0.
-[[nodiscard]] std::vector<Traffic> traffic_of(const Program& program);
+[[nodiscard]] std::vector<OpTraffic> traffic_of(const Program& program);
 
 }  // namespace trireme

@@ -222,7 +222,7 @@ double formula(const std::string& method, double a, double b, double p) {
 
 double bytes_along_data(const Program& program) {
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     bytes += traffic.group == "data" ? traffic.bytes : 0;
   }
   return bytes;
@@ -305,7 +305,7 @@ TEST(Compress, LeavesAllRanksWithTheSameBits) {
       const std::vector<Ended> ended = run_three_steps(task, plan);
       const NamedGraph named = compressed(task.graph, plan);
       std::map<std::string, double> predicted;
-      for (const Traffic& traffic :
+      for (const OpTraffic& traffic :
            traffic_of(programs_of(named.graph, plan, named.names).front())) {
         predicted[traffic.op] += traffic.bytes;
       }

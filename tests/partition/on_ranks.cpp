@@ -104,7 +104,7 @@ OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
   return bytes;
 }
 
-/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. Traffic has the
+/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. OpTraffic has the
 /// mean over ranks, where blocks are not as long as one another.
 double sent_by_ring(const Signature& s, std::int64_t index) {
   const std::int64_t ranks = s.integer("ranks");
@@ -146,7 +146,7 @@ OpBytes predicted_of(const Program& program, const Mesh& mesh, int rank) {
 
 OpBytes traffic_by_op(const Program& program) {
   OpBytes bytes;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     if (traffic.bytes != 0) {
       bytes[traffic.op] += traffic.bytes;
     }

@@ -120,7 +120,7 @@ TEST(ProgramSet, PredictsWhatRanksSend) {
       const Program& program = programs[static_cast<std::size_t>(world.rank())];
       const Execution execution(program, *device, &communicator);
       std::map<std::string, double> predicted;
-      for (const Traffic& traffic : traffic_of(program)) {
+      for (const OpTraffic& traffic : traffic_of(program)) {
         EXPECT_EQ(traffic.group.empty(), traffic.op == "send" || traffic.op == "receive");
         predicted[traffic.op] += traffic.bytes;
       }

@@ -119,7 +119,7 @@ TEST(ProgramSet, GivesEightProblemsAtMost) {
 }
 
 TEST(Traffic, FollowsTheFormulas) {
-  using All = std::vector<Traffic>;
+  using All = std::vector<OpTraffic>;
   EXPECT_EQ(traffic_of(program_of("")), All());
   EXPECT_EQ(traffic_of(program_of(kSum + kOtherSum + kSend)),
             (All{{"all_reduce", "data", 2 * 16.0}, {"send", "", 16}}));

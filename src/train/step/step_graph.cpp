@@ -31,7 +31,7 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
 
 double bytes_along_data(const Program& program) {
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     bytes += traffic.group == "data" ? traffic.bytes : 0;
   }
   return bytes;
