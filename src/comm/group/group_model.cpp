@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/cores.h"
+#include "tensor/half.h"
 #include "trireme/collective.h"
 
 namespace trireme::comm {
@@ -158,8 +159,7 @@ Seconds time_on_one_host(const Schedule& schedule, const Payload& payload,
 
 /// Sums of halves travel as f32.
 Bytes travelling(const GroupModel::Query& query) {
-  const bool wide =
-      combines(query.operation) && (query.dtype == DType::F16 || query.dtype == DType::BF16);
+  const bool wide = combines(query.operation) && is_half(query.dtype);
   return {std::max<std::int64_t>(query.bytes.count, 1) * (wide ? 2 : 1)};
 }
 

@@ -8,34 +8,13 @@
 #include "base/check.h"
 #include "comm/checks.h"
 #include "comm/direct/direct_limits.h"
+#include "tensor/half.h"
 
 namespace trireme::comm {
 namespace {
 
 /// What is copied before checking again whether something arrived.
 constexpr std::int64_t kOwnPiece = std::int64_t{256} << 10;
-
-bool is_half(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
-
-void widen_elements(DType dtype, const std::byte* from, std::byte* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from + 2 * i, sizeof(bits));
-    const float value = dtype == DType::F16 ? to_f32(Float16{bits}) : to_f32(BFloat16{bits});
-    std::memcpy(to + 4 * i, &value, sizeof(value));
-  }
-}
-
-void narrow_elements(DType dtype, const std::byte* from, std::byte* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    float value = 0;
-    std::memcpy(&value, from + 4 * i, sizeof(value));
-    const std::uint16_t bits = dtype == DType::F16 ? to_f16(value).bits : to_bf16(value).bits;
-    std::memcpy(to + 2 * i, &bits, sizeof(bits));
-  }
-}
 
 }  // namespace
 
@@ -254,7 +233,7 @@ void ScheduledOp::widen() {
   element_bytes_ = size_of(DType::F32).count;
   const auto elements = static_cast<std::int64_t>(call_.input.size()) / geometry_.element_bytes;
   std::byte* wide_input = scratch_.get(static_cast<std::size_t>(elements * element_bytes_));
-  widen_elements(call_.dtype, call_.input.data(), wide_input, elements);
+  widen_halves(call_.dtype, call_.input, wide_input);
   input_ = wide_input;
   const auto results = static_cast<std::int64_t>(call_.output.size()) / geometry_.element_bytes;
   output_ = scratch_.get(static_cast<std::size_t>(results * element_bytes_));
@@ -263,8 +242,7 @@ void ScheduledOp::widen() {
 void ScheduledOp::narrow() {
   const bool has_result = call_.operation != Operation::Reduce || me_ == call_.root;
   if (has_result) {
-    narrow_elements(call_.dtype, output_, call_.output.data(),
-                    static_cast<std::int64_t>(call_.output.size()) / geometry_.element_bytes);
+    narrow_to_halves(call_.dtype, output_, call_.output);
   }
 }
 
