@@ -35,11 +35,23 @@ enum class Algorithm {
 /// Throws Error(Usage) that names the nearest and lists all.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
-/// Whether all ranks end an all-reduce of floating-point numbers with the same bits. Not so for
-/// naive and whole-ring: there each rank adds up the vectors by itself, in an order of its own.
-[[nodiscard]] bool keeps_ranks_alike(Algorithm algorithm);
-/// Whether the algorithm cuts the vector into BuildOptions::segments: chain and double-tree.
-[[nodiscard]] bool has_segments(Algorithm algorithm);
+
+/// What holds for an algorithm, whichever operation it does.
+struct AlgorithmProperties {
+  /// All ranks end an all-reduce of floating-point numbers with the same bits. Not so where each rank
+  /// adds up the vectors by itself, in an order of its own.
+  bool bit_identical = true;
+  /// Splits the vector into BuildOptions::segments.
+  bool segmented = false;
+  /// Has a level for the nodes of BuildOptions::ranks_per_node.
+  bool two_level = false;
+  /// A block may reach its destination through other ranks, which must know its size.
+  bool forwards_blocks = true;
+  /// More ranks are refused.
+  Rank most_ranks = 1 << 20;
+};
+[[nodiscard]] const AlgorithmProperties& properties(Algorithm algorithm);
+
 /// The algorithms that do this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 

@@ -168,6 +168,8 @@ struct PipelineSchedule {
   PipelineTable (*make)(const PipelineOptions&);
   bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
   int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this
+  /// Every Forward comes before the first Backward; a single rank follows this too.
+  bool forward_first = false;
 };
 
 /// Every schedule that is known by name.

@@ -185,12 +185,12 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
       decision.build.ranks_per_node = costs.levels.front().span;
     }
   }
-  if (options.segments != 0 && !has_segments(decision.algorithm)) {
+  if (options.segments != 0 && !properties(decision.algorithm).segmented) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--segments: {} has no segments; use chain or double-tree",
                             name(decision.algorithm)));
   }
-  if (options.per_node != 0 && decision.algorithm != Algorithm::TwoLevel) {
+  if (options.per_node != 0 && !properties(decision.algorithm).two_level) {
     throw Error(ErrorKind::Usage, fmt::format("--per-node: {} ignores nodes; use two-level",
                                               name(decision.algorithm)));
   }

@@ -35,7 +35,7 @@ CostModel slowest(const CostModel& costs) {
 
 /// Formulas are for links that are all alike, or for two levels that are the nodes of two-level.
 bool formula_holds(const CostModel& costs, const Choice& choice) {
-  const bool two_levels = choice.algorithm == Algorithm::TwoLevel && costs.levels.size() == 2 &&
+  const bool two_levels = properties(choice.algorithm).two_level && costs.levels.size() == 2 &&
                           costs.levels.front().span == choice.options.ranks_per_node;
   return costs.is_uniform() || two_levels;
 }
@@ -44,7 +44,7 @@ bool formula_holds(const CostModel& costs, const Choice& choice) {
 
 std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks, Bytes bytes,
                            const CostModel& costs) {
-  if (!has_segments(algorithm) || ranks < 2 || bytes.count < 2) {
+  if (!properties(algorithm).segmented || ranks < 2 || bytes.count < 2) {
     return 1;
   }
   const CostModel one_link = slowest(costs);
@@ -103,10 +103,10 @@ struct Selector::State {
                                                      Algorithm algorithm) const {
     BuildOptions options{.ranks = query.ranks, .root = query.root};
     options.segments = best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
-    if (algorithm == Algorithm::Naive && query.ranks > kMostNaiveRanks) {
+    if (query.ranks > properties(algorithm).most_ranks) {
       return {};
     }
-    if (algorithm != Algorithm::TwoLevel) {
+    if (!properties(algorithm).two_level) {
       return {options};
     }
     std::vector<BuildOptions> all;
@@ -134,7 +134,7 @@ struct Selector::State {
       }
     }
     std::ranges::stable_sort(choices, {}, [](const Choice& choice) {
-      return std::pair(!keeps_ranks_alike(choice.algorithm), choice.predicted.count);
+      return std::pair(!properties(choice.algorithm).bit_identical, choice.predicted.count);
     });
     return choices;
   }

@@ -41,7 +41,8 @@ std::string problem_of(const TuningRow& row) {
     return fmt::format("direct needs ranks that see one another's memory, not {}",
                        name(row.transport));
   }
-  if (row.method.kind == Method::Kind::Scheduled && !keeps_ranks_alike(row.method.algorithm)) {
+  if (row.method.kind == Method::Kind::Scheduled &&
+      !properties(row.method.algorithm).bit_identical) {
     return fmt::format("{} does not give all ranks the same bits; it is only done when asked for",
                        name(row.method));
   }

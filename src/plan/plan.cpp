@@ -383,7 +383,7 @@ PipelineTable table_of(const Plan& plan) {
   options.ranks = plan.mesh.size(kPipe);
   options.microbatches = plan.microbatches;
   options.chunks = plan.chunks;
-  const bool forward_first = plan.schedule == "gpipe";
+  const bool forward_first = find_pipeline_schedule(plan.schedule).forward_first;
   return make_pipeline(options.ranks > 1 || forward_first ? plan.schedule : "1f1b", options);
 }
 

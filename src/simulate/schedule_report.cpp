@@ -79,7 +79,7 @@ ScheduleReport make_schedule_report(const ScheduleRecipe& recipe, const Payload&
   const auto bytes = static_cast<double>(report.payload.elements * report.payload.element_bytes);
   report.formula = formula_text(operation, algorithm);
   report.formula_seconds = formula(operation, algorithm, options).at(bytes, costs);
-  if (has_segments(algorithm)) {
+  if (properties(algorithm).segmented) {
     report.formula += fmt::format(", k = {}", options.segments);
   }
   return report;

@@ -27,7 +27,7 @@ TEST(Selector, AgreesWithTheArgmin) {
           const auto& ranking = selector.rank({.operation = operation, .ranks = p, .bytes = bytes});
           double best = INFINITY;
           for (const Algorithm algorithm : algorithms_for(operation)) {
-            if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
+            if (!properties(algorithm).two_level && properties(algorithm).bit_identical) {
               const std::int64_t k = best_segments(operation, algorithm, p, bytes, costs);
               best = std::min(best, formula(operation, algorithm, {.ranks = p, .segments = k})
                                         .at(static_cast<double>(bytes.count), costs)
@@ -36,7 +36,9 @@ TEST(Selector, AgreesWithTheArgmin) {
           }
           ASSERT_EQ(ranking.front().predicted.count, best)
               << name(operation) << " p=" << p << " n=" << bytes.count;
-          const auto is_alike = [](const Choice& c) { return keeps_ranks_alike(c.algorithm); };
+          const auto is_alike = [](const Choice& c) {
+            return properties(c.algorithm).bit_identical;
+          };
           const auto last = std::ranges::partition_point(ranking, is_alike);
           ASSERT_TRUE(std::is_sorted(ranking.begin(), last, [](const Choice& a, const Choice& b) {
             return a.predicted < b.predicted;
@@ -134,7 +136,7 @@ TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
   Selector selector(kCosts);
   const auto& ranking =
       selector.rank({.operation = Operation::Allreduce, .ranks = 3, .bytes = {1000}});
-  EXPECT_TRUE(keeps_ranks_alike(ranking.front().algorithm));
+  EXPECT_TRUE(properties(ranking.front().algorithm).bit_identical);
   EXPECT_EQ(ranking.size(), algorithms_for(Operation::Allreduce).size() - 1);  // all but two-level
 }
 
@@ -174,6 +176,25 @@ TEST(Selector, CanBeSharedByThreads) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+TEST(AlgorithmProperties, AreThoseOfTheCatalogue) {
+  using enum Algorithm;
+  const auto with = [](bool AlgorithmProperties::*property) {
+    std::vector<Algorithm> all;
+    for (const Algorithm algorithm : all_algorithms()) {
+      if (properties(algorithm).*property) {
+        all.push_back(algorithm);
+      }
+    }
+    return all;
+  };
+  EXPECT_EQ(with(&AlgorithmProperties::segmented), (std::vector{Chain, DoubleTree}));
+  EXPECT_EQ(with(&AlgorithmProperties::two_level), std::vector{TwoLevel});
+  const std::vector<Algorithm> identical = with(&AlgorithmProperties::bit_identical);
+  EXPECT_EQ(identical.size(), all_algorithms().size() - 2);
+  EXPECT_EQ(std::ranges::count(identical, Naive), 0);
+  EXPECT_EQ(std::ranges::count(identical, WholeRing), 0);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ const std::vector<Choice>& GroupModel::ranking(const Query& query) {
 std::vector<Choice> GroupModel::rank_on_one_host(const Query& query) const {
   std::vector<Choice> choices;
   for (const Algorithm algorithm : algorithms_for(query.operation)) {
-    if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
+    if (const auto& has = properties(algorithm); !has.two_level && has.bit_identical) {
       choices.push_back({algorithm, options_for(query, algorithm), moving(query, algorithm)});
     }
   }

@@ -201,7 +201,7 @@ bool is_legal(const Collective& call, Algorithm algorithm, Rank ranks) {
     return true;
   }
   return call.operation == Operation::Alltoall ? algorithm == Algorithm::Pairwise
-                                               : !has_segments(algorithm);
+                                               : !properties(algorithm).segmented;
 }
 
 namespace {
