@@ -1,7 +1,7 @@
 // Placement: what each device of a mesh has of a value. Plain data; any thread.
 //
 // On each axis a value is replicated (the axis is not named), cut along a dimension, or partial: every device
-// has a tensor of the full size, and the value is their sum (or maximum, or minimum). Axes are named by their
+// has a tensor of the full size, and the value is their sum (or maximum). Axes are named by their
 // numbers in an Axes. A dimension may be cut by several axes, the first being the outermost: cut by 0 and then
 // 1, device (i, j) has part j of part i.
 //
@@ -22,8 +22,8 @@
 namespace trireme {
 
 /// How parts become the value.
-enum class Merge : std::uint8_t { Sum, Maximum, Minimum };
-/// "sum", "max", "min".
+enum class Merge : std::uint8_t { Sum, Maximum };
+/// "sum", "max".
 [[nodiscard]] std::string_view to_text(Merge merge);
 
 /// The axes that placements speak of; those of size 1 are left out.

@@ -53,7 +53,6 @@ struct Factor {
     Free,     ///< any part of it can be computed alone
     Never,    ///< each device needs all of it: the row of a soft-max, the pixels of a convolution
     Maximum,  ///< as Free, but parts are put together by the maximum instead of the sum
-    Minimum,  ///< likewise by the minimum
     InTurn,   ///< as Never, but a device can have one part after the other: see Op::merge
   } split = Split::Free;
 };
