@@ -55,7 +55,6 @@ class TRIREME_SCOPED_CAPABILITY MutexLock {
 /// Where threads wait for what another thread changes under a Mutex.
 class CondVar {
  public:
-  void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
   /// Lets go of the mutex, waits to be notified or for the deadline, and holds it again. May also
