@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -69,9 +70,7 @@ class CpuDevice : public Device {
     omp_set_num_threads(threads_);
     if (pin && threads_ > 1) {
 #pragma omp parallel
-      {
-        pin_thread_to(cores[static_cast<std::size_t>(omp_get_thread_num())]);
-      }
+      { pin_thread_to(cores[static_cast<std::size_t>(omp_get_thread_num())]); }
     }
   }
 
@@ -106,6 +105,14 @@ class CpuDevice : public Device {
 };
 
 }  // namespace
+
+bool has_kernel(std::string_view op) {
+  return std::ranges::any_of(std::array{library_kernels(), baseline::loop_kernels()},
+                             [&](std::span<const KernelRow> table) {
+                               return std::ranges::find(table, op, &KernelRow::op) != table.end();
+                             });
+}
+
 }  // namespace cpu
 
 bool has_instructions(Instructions instructions) {
