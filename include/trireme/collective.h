@@ -31,7 +31,7 @@ enum class Algorithm {
   TwoLevel,           ///< inside nodes, between nodes, inside nodes
 };
 
-[[nodiscard]] std::string_view name(Algorithm algorithm);
+[[nodiscard]] std::string_view to_text(Algorithm algorithm);
 /// Throws Error(Usage) that names the nearest and lists all.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();

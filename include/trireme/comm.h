@@ -46,6 +46,8 @@ enum class CommFault {
   Corrupt,   ///< bytes that arrived are not what was sent
   Dead,      ///< the group failed earlier; shrink() it
 };
+/// What the culprit did: "died", "sent damaged data".
+[[nodiscard]] std::string_view to_text(CommFault fault);
 
 /// An operation failed because of another rank. what() names the operation, the ranks and what each
 /// was doing. The group is dead afterwards: every call on it throws until shrink() makes a new one.
@@ -179,7 +181,7 @@ class SharedSpan {
 
 /// How ranks reach one another.
 enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
-[[nodiscard]] std::string_view name(TransportKind kind);
+[[nodiscard]] std::string_view to_text(TransportKind kind);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
 /// Whether this build has it: ucx is left out where the library was not there.
@@ -216,6 +218,8 @@ struct WorldOptions {
   /// What overrides that choice, where it has a row. All ranks go by what rank 0 was given.
   Tuning tuning{};
 };
+/// "off", "network", "all".
+[[nodiscard]] std::string_view to_text(WorldOptions::Checksums checksums);
 
 /// What a rank's messages have carried to others, in bytes: its data, without headers and the library's own messages to
 /// itself. A direct operation, in which ranks read one another's memory, sends none.

@@ -22,7 +22,7 @@ namespace trireme {
 /// How values of several ranks become one. Average is the sum divided by the number of ranks. The
 /// bitwise ones are for integers. f16 and bf16 are added up in f32 and rounded once.
 enum class Reduction : std::uint8_t { Sum, Product, Min, Max, Average, BitAnd, BitOr, BitXor };
-[[nodiscard]] std::string_view name(Reduction reduction);
+[[nodiscard]] std::string_view to_text(Reduction reduction);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] Reduction parse_reduction(std::string_view text);
 
@@ -54,7 +54,7 @@ struct Method {
   friend bool operator==(const Method&, const Method&) = default;
 };
 /// "automatic", "direct", or the algorithm's name.
-[[nodiscard]] std::string_view name(const Method& method);
+[[nodiscard]] std::string_view to_text(const Method& method);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] Method parse_method(std::string_view text);
 

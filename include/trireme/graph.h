@@ -65,6 +65,8 @@ enum class Origin : std::uint8_t {
   State,      ///< kept between steps, not trained: an optimizer's moments
   Node,       ///< computed
 };
+/// "input", "parameter", "state", "node".
+[[nodiscard]] std::string_view to_text(Origin origin);
 
 /// What part of a training step a node belongs to.
 enum class Phase : std::uint8_t { Forward, Recompute, Backward, Update };

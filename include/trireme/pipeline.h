@@ -201,6 +201,6 @@ struct PipelineSchedule {
 [[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
 
 /// "single", "newest", "previous": the words of the text form.
-[[nodiscard]] std::string_view name(WeightVersions weights);
+[[nodiscard]] std::string_view to_text(WeightVersions weights);
 
 }  // namespace trireme

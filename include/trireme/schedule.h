@@ -220,7 +220,7 @@ struct Extent {
                                          const Message& message);
 
 /// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
-[[nodiscard]] std::string_view name(Operation operation);
+[[nodiscard]] std::string_view to_text(Operation operation);
 /// Throws Error(Usage) that lists the right names.
 [[nodiscard]] Operation parse_operation(std::string_view text);
 /// Every operation, in the order of the enum.

@@ -29,6 +29,8 @@ struct SpanId {
 };
 
 enum class TraceKind { Predicted, Measured };
+/// "predicted", "measured".
+[[nodiscard]] std::string_view to_text(TraceKind kind);
 
 /// A named fact: bytes, flops, peer, …
 struct TraceArg {

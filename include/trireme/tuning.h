@@ -21,7 +21,7 @@ enum class TransportKind;
 /// Where a call's data is: in private memory of each rank, or in that of World::allocate.
 enum class BufferKind : std::uint8_t { Own, Shared };
 /// "own", "shared".
-[[nodiscard]] std::string_view name(BufferKind kind);
+[[nodiscard]] std::string_view to_text(BufferKind kind);
 
 /// How long a method took.
 struct TuningCandidate {

@@ -188,11 +188,11 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
   if (options.segments != 0 && !properties(decision.algorithm).segmented) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--segments: {} has no segments; use chain or double-tree",
-                            name(decision.algorithm)));
+                            to_text(decision.algorithm)));
   }
   if (options.per_node != 0 && !properties(decision.algorithm).two_level) {
     throw Error(ErrorKind::Usage, fmt::format("--per-node: {} ignores nodes; use two-level",
-                                              name(decision.algorithm)));
+                                              to_text(decision.algorithm)));
   }
   if (options.segments != 0) {
     decision.build.segments = options.segments;

@@ -42,7 +42,7 @@ Plan plan_of(const TrainOptions& options, const comm::LaunchInfo& launch) {
   }
   require(launch.size == 1 || plan.mesh.devices() == launch.size,
           fmt::format("the mesh {} has {} devices, but {} started {} ranks; make them agree",
-                      to_text(plan.mesh), plan.mesh.devices(), comm::name(launch.launcher),
+                      to_text(plan.mesh), plan.mesh.devices(), comm::to_text(launch.launcher),
                       launch.size));
   require(launch.size > 1 || (!options.bind && !options.encrypt),
           "--bind and --encrypt are for ranks on several hosts, which another program starts: "

@@ -307,7 +307,7 @@ Rank middle_divisor(Rank p) {
 
 }  // namespace
 
-std::string_view name(Algorithm algorithm) {
+std::string_view to_text(Algorithm algorithm) {
   return row_of(algorithm).name;
 }
 
@@ -360,9 +360,9 @@ const CatalogueRow& find_row(Operation operation, Algorithm algorithm) {
     if (row.algorithm == algorithm) {
       return row;
     }
-    others.emplace_back(name(row.algorithm));
+    others.emplace_back(to_text(row.algorithm));
   }
-  refuse(fmt::format("{} does not do {}; these do: {}", name(algorithm), name(operation),
+  refuse(fmt::format("{} does not do {}; these do: {}", to_text(algorithm), to_text(operation),
                      list_words(others, "and")));
 }
 
@@ -377,7 +377,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
                        o.ranks - 1));
   }
   if (o.root != 0 && !has_root(operation)) {
-    refuse(fmt::format("{} has no root; leave it out", name(operation)));
+    refuse(fmt::format("{} has no root; leave it out", to_text(operation)));
   }
   if (o.segments < 1 || o.segments > kMostSegments) {
     refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMostSegments));
@@ -388,7 +388,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
   }
   if (o.ranks > has.most_ranks) {
     refuse(fmt::format("{} sends p(p-1) whole vectors; {} ranks are more than its limit of {}",
-                       name(algorithm), o.ranks, has.most_ranks));
+                       to_text(algorithm), o.ranks, has.most_ranks));
   }
   if (has.two_level) {
     o.ranks_per_node = o.ranks_per_node == 0 ? middle_divisor(o.ranks) : o.ranks_per_node;
@@ -404,7 +404,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
 Schedule build(Operation operation, Algorithm algorithm, const BuildOptions& options) {
   const CatalogueRow& row = find_row(operation, algorithm);
   Schedule schedule = row.build(checked_options(operation, algorithm, options));
-  schedule.algorithm = name(algorithm);
+  schedule.algorithm = to_text(algorithm);
   return schedule;
 }
 

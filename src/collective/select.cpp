@@ -198,10 +198,10 @@ std::string_view dominant_term(const Formula& cost, double bytes, const CostMode
 std::string Selector::explain(const Query& query) {
   const std::vector<Choice>& choices = rank(query);
   if (choices.empty()) {
-    return fmt::format("no algorithm of {} applies", name(query.operation));
+    return fmt::format("no algorithm of {} applies", to_text(query.operation));
   }
   const Choice& best = choices.front();
-  std::string why = fmt::format("{} is predicted fastest: ", name(best.algorithm));
+  std::string why = fmt::format("{} is predicted fastest: ", to_text(best.algorithm));
   if (formula_holds(costs(), best)) {
     const Formula cost = formula(query.operation, best.algorithm, best.options);
     why += fmt::format("{}; {} dominates", formula_text(query.operation, best.algorithm),
@@ -210,7 +210,7 @@ std::string Selector::explain(const Query& query) {
     why += "timed step by step over the levels";
   }
   if (choices.size() > 1 && best.predicted.count > 0) {
-    why += fmt::format("; next is {}, {:.2f} times as long", name(choices[1].algorithm),
+    why += fmt::format("; next is {}, {:.2f} times as long", to_text(choices[1].algorithm),
                        choices[1].predicted.count / best.predicted.count);
   }
   return why;

@@ -270,6 +270,10 @@ Topology node_cluster(Rank nodes, Rank devices, double slowdown) {
   });
 }
 
+std::string_view to_text(Switching switching) {
+  return switching == Switching::Wormhole ? "wormhole" : "store-and-forward";
+}
+
 Topology parse_topology(std::string_view text, Rank ranks) {
   if (ranks > kMostRoutedRanks) {
     refuse(fmt::format(

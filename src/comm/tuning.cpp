@@ -35,16 +35,16 @@ std::string problem_of(const TuningRow& row) {
     return fmt::format("invalid range: {} to {} bytes", row.from.count, row.to.count);
   }
   if (!does(row.operation, row.method)) {
-    return fmt::format("{} does not do {}", name(row.method), name(row.operation));
+    return fmt::format("{} does not do {}", to_text(row.method), to_text(row.operation));
   }
   if (row.method.kind == Method::Kind::Direct && !memory) {
     return fmt::format("direct needs ranks that see one another's memory, not {}",
-                       name(row.transport));
+                       to_text(row.transport));
   }
   if (row.method.kind == Method::Kind::Scheduled &&
       !properties(row.method.algorithm).bit_identical) {
     return fmt::format("{} does not give all ranks the same bits; it is only done when asked for",
-                       name(row.method));
+                       to_text(row.method));
   }
   return {};
 }
@@ -60,7 +60,7 @@ Bytes half_way(Bytes a, Bytes b) {
 
 }  // namespace
 
-std::string_view name(BufferKind kind) {
+std::string_view to_text(BufferKind kind) {
   return kind == BufferKind::Own ? "own" : "shared";
 }
 

@@ -72,20 +72,6 @@ std::string node_text(const Graph& graph, const Node& node) {
   return text;
 }
 
-std::string_view origin_word(Origin origin) {
-  switch (origin) {
-    case Origin::Input:
-      return "input";
-    case Origin::Parameter:
-      return "parameter";
-    case Origin::State:
-      return "state";
-    case Origin::Node:
-      return "node";
-  }
-  return "?";
-}
-
 /// Reads one line from its front.
 class Cursor {
  public:
@@ -358,7 +344,7 @@ std::string to_text(const Graph& graph) {
   for (const Origin origin : {Origin::Input, Origin::Parameter, Origin::State}) {
     for (const ValueId id : graph.with_origin(origin)) {
       const Value& value = graph.value(id);
-      text += fmt::format("  {} %{}: {}\n", origin_word(origin), value.name, to_text(value.type));
+      text += fmt::format("  {} %{}: {}\n", to_text(origin), value.name, to_text(value.type));
     }
   }
   for (const Node& node : graph.nodes()) {

@@ -43,7 +43,7 @@ std::string payload_text(const ScheduleReport& report) {
 
 std::string headline(const ScheduleReport& report, bool color) {
   const Schedule& schedule = report.schedule;
-  std::string title = fmt::format("{} by {}", name(schedule.operation), schedule.algorithm);
+  std::string title = fmt::format("{} by {}", to_text(schedule.operation), schedule.algorithm);
   std::string rest = fmt::format(" over {}", plural(schedule.ranks, "rank"));
   if (has_root(schedule.operation)) {
     rest += fmt::format(", root {}", schedule.root);
@@ -197,7 +197,7 @@ std::string verdict_text(const ScheduleReport& report, bool color) {
   if (report.verdict->ok()) {
     return styled("yes", Style::Good, color) +
            fmt::format(", every rank ends with exactly what {} promises",
-                       name(report.schedule.operation));
+                       to_text(report.schedule.operation));
   }
   std::string out = styled("WRONG", Style::Bad, color);
   for (const std::string& error : report.verdict->errors) {
@@ -213,14 +213,13 @@ std::string network_text(const NetworkReport& network) {
     conflicts += load.most_messages > 1 ? 1 : 0;
     worst = std::max(worst, load.most_messages);
   }
-  return fmt::format(
-      "{}, {}: {}; {:.0f} % of its {} directed links busy; {}", network.topology.name,
-      network.costs.switching == Switching::Wormhole ? "worm-hole" : "store-and-forward",
-      to_text(network.timing.seconds), 100 * network.timing.utilization,
-      network.topology.links.size(),
-      conflicts == 0 ? "no link carries two messages in a step"
-                     : fmt::format("in {} links are shared, by up to {} messages",
-                                   plural(conflicts, "step"), worst));
+  return fmt::format("{}, {}: {}; {:.0f} % of its {} directed links busy; {}",
+                     network.topology.name, to_text(network.costs.switching),
+                     to_text(network.timing.seconds), 100 * network.timing.utilization,
+                     network.topology.links.size(),
+                     conflicts == 0 ? "no link carries two messages in a step"
+                                    : fmt::format("in {} links are shared, by up to {} messages",
+                                                  plural(conflicts, "step"), worst));
 }
 
 /// " = FORMULA", " ≈ FORMULA" where blocks of unequal size make a small difference, or nothing where the formula does

@@ -13,7 +13,7 @@ class Tracer {
  public:
   explicit Tracer(const ScheduleReport& report) : report_(report) {
     trace_.kind = TraceKind::Predicted;
-    trace_.title = fmt::format("{} by {} over {} ranks", name(report.schedule.operation),
+    trace_.title = fmt::format("{} by {} over {} ranks", to_text(report.schedule.operation),
                                report.schedule.algorithm, report.schedule.ranks);
     for (Rank rank = 0; rank < report.schedule.ranks; ++rank) {
       sends_.push_back({trace_.add_track(fmt::format("rank {}", rank), "send"), {}});

@@ -46,7 +46,7 @@ class Writer {
   void put_head() {
     fmt::format_to(std::back_inserter(out_),
                    R"({{"displayTimeUnit":"ns","otherData":{{"format":"{}","kind":"{}","title":)",
-                   kChromeFormat, trace_.kind == TraceKind::Predicted ? kPredicted : kMeasured);
+                   kChromeFormat, to_text(trace_.kind));
     append_json_string(out_, trace_.title);
     put_args("details", trace_.details);
     out_ += "},\n\"traceEvents\":[";

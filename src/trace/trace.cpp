@@ -197,6 +197,10 @@ class Verifier {
 
 }  // namespace
 
+std::string_view to_text(TraceKind kind) {
+  return kind == TraceKind::Predicted ? "predicted" : "measured";
+}
+
 TrackId Trace::add_track(std::string process, std::string thread) {
   tracks.push_back({.process = std::move(process), .thread = std::move(thread)});
   return {static_cast<std::int32_t>(tracks.size() - 1)};

@@ -35,7 +35,7 @@ TEST(Selector, AgreesWithTheArgmin) {
             }
           }
           ASSERT_EQ(ranking.front().predicted.count, best)
-              << name(operation) << " p=" << p << " n=" << bytes.count;
+              << to_text(operation) << " p=" << p << " n=" << bytes.count;
           const auto is_alike = [](const Choice& c) {
             return properties(c.algorithm).bit_identical;
           };
@@ -70,8 +70,8 @@ TEST(Selector, FlipsAtTheCrossover) {
             .front()
             .algorithm;
       };
-      EXPECT_EQ(best(std::round(n_star) - 1), Algorithm::Mst) << name(operation) << p;
-      EXPECT_EQ(best(std::round(n_star) + 1), longer) << name(operation) << p;
+      EXPECT_EQ(best(std::round(n_star) - 1), Algorithm::Mst) << to_text(operation) << p;
+      EXPECT_EQ(best(std::round(n_star) + 1), longer) << to_text(operation) << p;
     }
   }
 }
@@ -92,7 +92,7 @@ TEST(Selector, PicksTheBestNumberOfSegments) {
           for (const std::int64_t k : {chosen - 1, chosen + 1, chosen / 2, chosen * 2}) {
             if (k >= 1 && k <= n) {
               EXPECT_LE(cost(chosen), cost(k) * (1 + 1e-12))
-                  << name(algorithm) << p << " n=" << n << " k=" << k;
+                  << to_text(algorithm) << p << " n=" << n << " k=" << k;
             }
           }
         }
@@ -117,7 +117,7 @@ void expect_predictions_are_timed(Selector& selector, const Selector::Query& que
     const Schedule schedule = build(query.operation, choice.algorithm, choice.options);
     const double timed =
         time_schedule(schedule, {query.bytes.count}, selector.costs()).seconds.count;
-    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << name(choice.algorithm);
+    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << to_text(choice.algorithm);
   }
 }
 

@@ -24,7 +24,7 @@ TEST(Verify, AcceptsOddLargeNumbersOfRanks) {
     for (const Algorithm algorithm : algorithms_for(operation)) {
       for (const Rank ranks : {33, 61, 64, 65}) {
         EXPECT_TRUE(verify(build(operation, algorithm, {.ranks = ranks})).ok())
-            << name(algorithm) << " " << ranks;
+            << to_text(algorithm) << " " << ranks;
       }
     }
   }

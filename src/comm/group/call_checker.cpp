@@ -34,7 +34,7 @@ void require_sizes(const Call& call, const Geometry& geometry, Algorithm algorit
   if (!splits || passes_on) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} by {} cannot have blocks of different sizes; leave the method open",
-                            name(call.operation), name(algorithm)));
+                            to_text(call.operation), to_text(algorithm)));
   }
 }
 

@@ -23,10 +23,10 @@ bool is_memory(TransportKind transport) {
 
 MessageCost messages_of(const std::optional<HostCosts>& costs, TransportKind transport) {
   const LinkLevel& believed = is_memory(transport) ? kNear : kFar;
-  const MessageCost* measured = costs ? costs->messages_by(name(transport)) : nullptr;
+  const MessageCost* measured = costs ? costs->messages_by(to_text(transport)) : nullptr;
   return measured != nullptr
              ? *measured
-             : MessageCost{std::string(name(transport)), believed.alpha, believed.beta, {}};
+             : MessageCost{std::string(to_text(transport)), believed.alpha, believed.beta, {}};
 }
 
 LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport) {

@@ -244,7 +244,7 @@ void check(const JoinParts& parts) {
       options.transport != TransportKind::Automatic) {
     throw Error(ErrorKind::Usage,
                 fmt::format("ranks that are threads use the transport in-process, not {}",
-                            name(options.transport)));
+                            to_text(options.transport)));
   }
   if (options.encrypt && options.transport == TransportKind::Ucx) {
     throw Error(ErrorKind::Usage,

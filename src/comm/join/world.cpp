@@ -32,7 +32,7 @@ const std::vector<std::vector<Rank>>& World::hosts() const {
   return core_->hosts();
 }
 std::string_view World::reaches(Rank peer) const {
-  return name(core_->reach(peer).kind());
+  return to_text(core_->reach(peer).kind());
 }
 
 SentBytes World::bytes_sent() const {
@@ -44,7 +44,7 @@ void* World::allocate_bytes(std::int64_t bytes) {
     throw Error(ErrorKind::Usage,
                 fmt::format("no rank of this world shares memory with another (transport {}); use "
                             "any buffer",
-                            name(core_->options().transport)));
+                            to_text(core_->options().transport)));
   }
   return core_->memory().allocate(bytes);
 }

@@ -39,7 +39,7 @@ int main() {
   // A piece of each of the other libraries, so that all of them are linked.
   const bool links = cluster_preset("dgx-h100").devices() == 8 && size_of(DType::BF16).count == 2 &&
                      Trace{}.verify().empty();
-  std::cout << "trireme " << kVersion << ": " << name(best.algorithm) << " takes "
+  std::cout << "trireme " << kVersion << ": " << to_text(best.algorithm) << " takes "
             << to_text(best.predicted) << "\n";
   return links && sums_up() ? 0 : 1;
 }
