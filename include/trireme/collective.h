@@ -11,6 +11,7 @@
 
 #include "trireme/schedule.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -80,31 +81,26 @@ struct PortConflict {
   std::int64_t receives = 0;
 };
 
-struct Verdict {
-  /// What is wrong, in words, with the step, the ranks and the block. Empty: the schedule is right.
-  /// At most 8 are kept.
-  std::vector<std::string> errors;
-  /// The first place where the one-port rule is broken. Not an error: timing serializes such
-  /// messages.
-  std::optional<PortConflict> port_conflict;
-  [[nodiscard]] bool ok() const { return errors.empty(); }
-};
+/// The first place where the one-port rule is broken. Not a problem: timing serializes such messages.
+/// Requires a well-formed schedule.
+[[nodiscard]] std::optional<PortConflict> find_port_conflict(const Schedule& schedule);
 
-/// Runs the schedule on sets of contributions instead of numbers. Accepts it if every rank ends with
+/// What is wrong, in words, with the step, the ranks and the block; the first eight things. Empty: the
+/// schedule is right. Runs it on sets of contributions instead of numbers. Accepts it if every rank ends with
 /// exactly the contributions that the operation promises, each once, and nothing on the way is wrong or
 /// in vain. Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
 /// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
 /// into one block in one step, counting a contribution twice. In vain: a message that brings nothing
 /// new at all, a copy that throws contributions away; refused too, although the result may be right.
-/// Takes any well-formed schedule and ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
+/// Takes ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
 /// where that passes 4 GiB.
-[[nodiscard]] Verdict verify(const Schedule& schedule);
+[[nodiscard]] std::vector<std::string> problems(const Schedule& schedule);
 
 /// What a rank holds in a block, as sets: for drawing and for people. Bit r: rank r's contribution
 /// is in it.
 class Holdings {
  public:
-  /// The state before the first step. Throws like verify().
+  /// The state before the first step. Throws like problems().
   explicit Holdings(const Schedule& schedule);
   /// Applies one step of the schedule; does not judge it.
   void apply(const Step& step);

@@ -24,6 +24,7 @@
 #include "trireme/program.h"
 #include "trireme/recompute.h"
 #include "trireme/training.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -41,9 +42,10 @@ struct Architecture {
   [[nodiscard]] std::int64_t hidden_of_expert() const noexcept;
   /// Whether make_model(model) is this architecture.
   [[nodiscard]] bool is_buildable() const noexcept;
-  /// Throws Error(Usage) that names the numbers that do not go together.
-  void verify() const;
 };
+
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Architecture& architecture);
 
 /// The presets of model.h and published models beyond: "gpt3-175b", "llama3-70b", "llama4-maverick", …
 [[nodiscard]] std::vector<std::string> architecture_names();

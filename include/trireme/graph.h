@@ -1,5 +1,5 @@
 // Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one
-// logical device. Immutable once built; verify() says in words what is wrong; the text form prints and
+// logical device. Immutable once built; problems() says in words what is wrong; the text form prints and
 // parses back.
 //
 //   graph mlp {
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "trireme/tensor.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -125,10 +126,6 @@ class Graph {
   [[nodiscard]] ValueId output(std::string_view output_name) const;
   [[nodiscard]] std::vector<ValueId> with_origin(Origin origin) const;
 
-  /// Throws Error(Input) that names the node, what it has and what it should have: types that do not
-  /// follow from the op's rule, uses before definitions, updates of things that are not kept, …
-  void verify() const;
-
   /// Whether both have the same text.
   friend bool operator==(const Graph& a, const Graph& b);
 
@@ -140,6 +137,10 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<Update> updates_;
 };
+
+/// The first thing that is wrong, in words that name the node, what it has and what it should have: types that do not
+/// follow from the op's rule, uses before definitions, updates of things that are not kept, … Empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Graph& graph);
 
 [[nodiscard]] std::string to_text(const Graph& graph);
 /// Throws Error(Input) with the line.

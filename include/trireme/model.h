@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/graph.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -66,10 +67,10 @@ struct ModelConfig {
   /// How many it picks of a sequence: the capacity, rounded up.
   [[nodiscard]] std::int64_t picked_tokens(std::int64_t length) const;
   [[nodiscard]] bool softmax_first() const noexcept;
-
-  /// Throws Error(Usage) that names the numbers that do not go together.
-  void verify() const;
 };
+
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const ModelConfig& config);
 
 /// "gpt2-small", "llama-tiny", …; throws Error(Usage) that lists them.
 [[nodiscard]] ModelConfig preset_model(std::string_view name);

@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/valid.h"
+
 namespace trireme {
 
 enum class PipelineWork {
@@ -81,7 +83,7 @@ inline constexpr std::size_t kMostPipelineTasks = 1 << 22;
 /// both halves) through every stage of one copy, on the rank that has the stage; that the Updates
 /// of a stage include exactly the gradients computed before them, and all stages update at the
 /// same micro-batches; that weights are as `weights` says; and that nobody waits in a circle.
-[[nodiscard]] std::vector<std::string> verify(const PipelineTable& table);
+[[nodiscard]] std::vector<std::string> problems(const PipelineTable& table);
 
 // Weight versions. Version v of a stage's weights is what its first v Updates made; 0 is what
 // training begins with.
@@ -140,7 +142,7 @@ struct PipelineTiming {
 };
 
 /// When each task runs if each begins as early as it can. Throws Error(Usage) with the first
-/// problem if verify() finds one, or if a duration is negative or not finite.
+/// problem if problems() finds one, or if a duration is negative or not finite.
 [[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
                                            const PipelineDurations& durations);
 /// The same with durations by stage.
@@ -197,7 +199,7 @@ struct PipelineSchedule {
 [[nodiscard]] std::string to_text(const PipelineTable& table);
 
 /// Throws Error(Input) that names the line. Numbers are in range in what it returns; whether the
-/// table is right, verify() says.
+/// table is right, problems() says.
 [[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
 
 /// "single", "newest", "previous": the words of the text form.

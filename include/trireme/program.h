@@ -11,6 +11,7 @@
 
 #include "trireme/graph.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -80,12 +81,12 @@ struct Program {
   }
   /// An input, parameter or state by its name, else an output. Throws Error(Usage) that names the nearest.
   [[nodiscard]] BufferId find(std::string_view name) const;
-
-  /// Throws Error(Input): results whose types do not follow from their ops' rules, an instruction that reads what
-  /// nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet. What
-  /// ranks must agree on, verify_together() checks.
-  void verify() const;
 };
+
+/// The first thing that is wrong, in words: results whose types do not follow from their ops' rules, an instruction that
+/// reads what nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet.
+/// Empty if nothing. What ranks must agree on, problems() of all programs together checks (program_set.h).
+[[nodiscard]] std::vector<std::string> problems(const Program& program);
 
 /// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes.
 /// Results of updates end where their targets are; in place where the op allows it.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/program.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -18,7 +19,7 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 /// eight problems. Empty: whatever the timing, every rank comes to its end, and every exchange gets what it
 /// should. Checked:
 ///
-/// - each program by itself (Program::verify);
+/// - each program by itself (program.h);
 /// - every send has a receive of the same type, and the other way round; those of one source and tag in order;
 /// - the members of a group do the same collectives, on tensors of the same names and types, in the same order,
 ///   each with its own index. Names tell apart what types cannot: two sums of the same length, swapped on one rank;
@@ -26,8 +27,8 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 ///   begun, as with long messages; in fact short ones may be done before.
 ///
 /// `groups` has as many entries as there are programs. Throws Error(Usage) otherwise.
-[[nodiscard]] std::vector<std::string> verify_together(std::span<const Program> programs,
-                                                       std::span<const RankGroups> groups);
+[[nodiscard]] std::vector<std::string> problems(std::span<const Program> programs,
+                                                std::span<const RankGroups> groups);
 
 /// What a rank sends to others in a step.
 struct OpTraffic {

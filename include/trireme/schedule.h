@@ -231,7 +231,7 @@ struct Extent {
 [[nodiscard]] bool combines(Operation operation);
 
 /// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in
-/// one line, or "" if it is well formed. Says nothing about what the schedule does: verify() does.
+/// one line, or "" if it is well formed. Says nothing about what the schedule does: problems() does.
 [[nodiscard]] std::string find_malformed(const Schedule& schedule);
 
 // Making schedules from schedules.

@@ -13,6 +13,7 @@
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -63,11 +64,11 @@ struct Tuning {
   /// others' buffers are shared, so rows of both kinds of buffers count: of several that fit, one that
   /// says direct, which can do with any buffers, else the first.
   [[nodiscard]] Method find(const Query& query) const;
-
-  /// What is wrong, in words; empty if nothing.
-  [[nodiscard]] std::vector<std::string> verify() const;
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
+
+/// What is wrong, in words; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Tuning& tuning);
 
 /// Gives each row the sizes up to half way (of a ratio) to the sizes that were measured next below and
 /// above, of the same operation, ranks, transport and buffers; none beyond the first and the last.
@@ -75,7 +76,7 @@ void spread_ranges(Tuning& tuning);
 
 /// The `.tuning.json` text. parse_tuning(to_text(t)) == t.
 [[nodiscard]] std::string to_text(const Tuning& tuning);
-/// Throws Error(Input) that names the line or the field; verify() of the result is empty.
+/// Throws Error(Input) that names the line or the field; the result has no problems().
 [[nodiscard]] Tuning parse_tuning(std::string_view text);
 
 }  // namespace trireme

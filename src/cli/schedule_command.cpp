@@ -277,7 +277,7 @@ void run_schedule(Options options, Outcome& outcome) {
   } else {
     std::cout << report::schedule_text(report, standard_output());
   }
-  outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
+  outcome.exit_code = report.problems && !report.problems->empty() ? 1 : 0;
 }
 
 void add_what_options(CLI::App& command, Options& o) {

@@ -17,27 +17,26 @@ class Verifier {
  public:
   explicit Verifier(const Schedule& schedule) : schedule_(schedule), holdings_(schedule) {}
 
-  Verdict run() {
+  std::vector<std::string> run() {
     for (now_ = 0; now_ < schedule_.steps.size() && !full(); ++now_) {
       const Step& step = schedule_.steps[now_];
-      note_ports(step);
       judge(step);
       holdings_.apply(step);
     }
     if (!full()) {
       check_result();
     }
-    return std::move(verdict_);
+    return std::move(problems_);
   }
 
  private:
   using Cell = std::pair<Rank, Block>;
 
-  [[nodiscard]] bool full() const { return verdict_.errors.size() >= 8; }
+  [[nodiscard]] bool full() const { return problems_.size() >= 8; }
 
   void complain(const std::string& what) {
     if (!full()) {
-      verdict_.errors.push_back(what);
+      problems_.push_back(what);
     }
   }
 
@@ -46,25 +45,6 @@ class Verifier {
                      Args&&... args) {
     complain(fmt::format("step {}, rank {} to rank {}, block {}: {}", now_ + 1, m.from, m.to, block,
                          fmt::format(text, std::forward<Args>(args)...)));
-  }
-
-  void note_ports(const Step& step) {
-    if (verdict_.port_conflict) {
-      return;
-    }
-    std::vector<std::int64_t> sends(static_cast<std::size_t>(schedule_.ranks));
-    std::vector<std::int64_t> receives(sends.size());
-    for_each_message(step, [&](const Message& m) {
-      ++sends[static_cast<std::size_t>(m.from)];
-      ++receives[static_cast<std::size_t>(m.to)];
-    });
-    for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      if (sends[r] > 1 || receives[r] > 1) {
-        verdict_.port_conflict = PortConflict{now_, rank, sends[r], receives[r]};
-        return;
-      }
-    }
   }
 
   /// What the step reads and writes, against the state before it.
@@ -250,18 +230,36 @@ class Verifier {
     }
   }
 
-  const Schedule& schedule_;  // outlives the Verifier, which lives for one call of verify()
+  const Schedule& schedule_;  // outlives the Verifier, which lives for one call of problems()
   Holdings holdings_;
-  Verdict verdict_;
+  std::vector<std::string> problems_;
   std::set<Cell> copied_;  // what messages of the current step replace
   std::size_t now_ = 0;
 };
 
-Verdict verify(const Schedule& schedule) {
+std::vector<std::string> problems(const Schedule& schedule) {
   if (std::string problem = find_malformed(schedule); !problem.empty()) {
-    return {{std::move(problem)}, std::nullopt};
+    return {std::move(problem)};
   }
   return Verifier(schedule).run();
+}
+
+std::optional<PortConflict> find_port_conflict(const Schedule& schedule) {
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
+    std::vector<std::int64_t> sends(ranks);
+    std::vector<std::int64_t> receives(ranks);
+    for_each_message(schedule.steps[step], [&](const Message& m) {
+      ++sends[static_cast<std::size_t>(m.from)];
+      ++receives[static_cast<std::size_t>(m.to)];
+    });
+    for (std::size_t r = 0; r < ranks; ++r) {
+      if (sends[r] > 1 || receives[r] > 1) {
+        return PortConflict{step, static_cast<Rank>(r), sends[r], receives[r]};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace trireme

@@ -78,14 +78,14 @@ Method Tuning::find(const Query& query) const {
   return found;
 }
 
-std::vector<std::string> Tuning::verify() const {
-  std::vector<std::string> problems;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (const std::string problem = problem_of(rows[i]); !problem.empty()) {
-      problems.push_back(fmt::format("choices[{}]: {}", i, problem));
+std::vector<std::string> problems(const Tuning& tuning) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < tuning.rows.size(); ++i) {
+    if (const std::string problem = problem_of(tuning.rows[i]); !problem.empty()) {
+      found.push_back(fmt::format("choices[{}]: {}", i, problem));
     }
   }
-  return problems;
+  return found;
 }
 
 void spread_ranges(Tuning& tuning) {

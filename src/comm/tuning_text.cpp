@@ -117,9 +117,7 @@ Tuning parse_tuning(std::string_view text) {
   for (const Json& row : object.array("choices")) {
     tuning.rows.push_back(read_row(row, fmt::format("choices[{}]", tuning.rows.size())));
   }
-  if (const std::vector<std::string> problems = tuning.verify(); !problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
-  }
+  require_valid(tuning, ErrorKind::Input, kWhat);
   return tuning;
 }
 

@@ -188,7 +188,7 @@ class Parser {
       throw Error(ErrorKind::Input, "graph: the text ends before its closing '}'");
     }
     Graph graph = builder_->finish();
-    graph.verify();
+    require_valid(graph, ErrorKind::Input);
     return graph;
   }
 

@@ -126,8 +126,13 @@ class Verifier {
 
 }  // namespace
 
-void Graph::verify() const {
-  Verifier(*this).run();
+std::vector<std::string> problems(const Graph& graph) {
+  try {
+    Verifier(graph).run();
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return {};
 }
 
 }  // namespace trireme

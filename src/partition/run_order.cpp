@@ -22,10 +22,7 @@ const Placed& checked(const Placed& placed, const PipelineTable& table) {
     refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
                        table.name, table.stages, table.microbatches, placed.stage_count, batches));
   }
-  const std::vector<std::string> problems = verify(table);
-  if (!problems.empty()) {
-    refuse(fmt::format("the table {}: {}", table.name, problems.front()));
-  }
+  require_valid(table, ErrorKind::Usage, fmt::format("the table {}", table.name));
   return placed;
 }
 

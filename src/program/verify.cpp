@@ -218,8 +218,13 @@ class Verifier {
 
 }  // namespace
 
-void Program::verify() const {
-  Verifier(*this).run();
+std::vector<std::string> problems(const Program& program) {
+  try {
+    Verifier(program).run();
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return {};
 }
 
 }  // namespace trireme

@@ -138,10 +138,8 @@ class Together {
   // Each rank.
 
   void check_alone(int rank) {
-    try {
-      program(rank).verify();
-    } catch (const Error& error) {
-      report("rank {}: {}", rank, error.what());
+    for (const std::string& problem : problems(program(rank))) {
+      report("rank {}: {}", rank, problem);
     }
   }
 
@@ -374,8 +372,8 @@ class Together {
 
 }  // namespace
 
-std::vector<std::string> verify_together(std::span<const Program> programs,
-                                         std::span<const RankGroups> groups) {
+std::vector<std::string> problems(std::span<const Program> programs,
+                                  std::span<const RankGroups> groups) {
   if (programs.size() != groups.size()) {
     throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
                                               programs.size(), groups.size()));

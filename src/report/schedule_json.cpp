@@ -60,11 +60,11 @@ Json network_json(const NetworkReport& network) {
 }
 
 Json verdict_json(const ScheduleReport& report) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return {{"verified", nullptr}};
   }
-  Json json{{"verified", report.verdict->ok()}, {"errors", report.verdict->errors}};
-  json["one_port"] = !report.verdict->port_conflict.has_value();
+  Json json{{"verified", report.problems->empty()}, {"errors", *report.problems}};
+  json["one_port"] = !report.port_conflict.has_value();
   return json;
 }
 

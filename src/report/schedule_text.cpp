@@ -177,13 +177,13 @@ std::string costs_text(const CostModel& costs) {
 }
 
 std::string ports_text(const ScheduleReport& report) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return "not checked: too large to follow";
   }
-  if (!report.verdict->port_conflict) {
+  if (!report.port_conflict) {
     return "one send and one receive at a time, kept";
   }
-  const PortConflict& conflict = *report.verdict->port_conflict;
+  const PortConflict& conflict = *report.port_conflict;
   return fmt::format(
       "one-port rule broken first in step {}: rank {} sends {} and receives {}; timed one after "
       "another",
@@ -191,17 +191,17 @@ std::string ports_text(const ScheduleReport& report) {
 }
 
 std::string verdict_text(const ScheduleReport& report, bool color) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return "not checked: too large to follow every contribution";
   }
-  if (report.verdict->ok()) {
+  if (report.problems->empty()) {
     return styled("yes", Style::Good, color) +
            fmt::format(", every rank ends with exactly what {} promises",
                        to_text(report.schedule.operation));
   }
   std::string out = styled("WRONG", Style::Bad, color);
-  for (const std::string& error : report.verdict->errors) {
-    out += "\n               " + error;
+  for (const std::string& problem : *report.problems) {
+    out += "\n               " + problem;
   }
   return out;
 }

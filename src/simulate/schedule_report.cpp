@@ -65,7 +65,8 @@ ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
   report.lower_bound =
       lower_bound(report.schedule.operation, report.schedule.ranks, report.payload, costs);
   if (is_followable(report.schedule, report.traffic)) {
-    report.verdict = verify(report.schedule);
+    report.problems = problems(report.schedule);
+    report.port_conflict = find_port_conflict(report.schedule);
     report.scratch_blocks = scratch_blocks(report.schedule);
   }
   return report;

@@ -26,9 +26,10 @@ struct ScheduleReport {
   Timing timing;
   Traffic traffic;
   Seconds lower_bound;
-  std::optional<Verdict> verdict;       ///< nothing where it is too large to verify
-  std::optional<Block> scratch_blocks;  ///< nothing where it is too large to verify
-  std::string formula;                  ///< "" for a schedule that is not from the catalog
+  std::optional<std::vector<std::string>> problems;  ///< nothing where it is too large to verify
+  std::optional<PortConflict> port_conflict;         ///< likewise
+  std::optional<Block> scratch_blocks;               ///< nothing where it is too large to verify
+  std::string formula;  ///< "" for a schedule that is not from the catalog
   std::optional<Seconds>
       formula_seconds;  ///< what the formula gives, for blocks of equal size and equal links
   std::string reason;   ///< why this algorithm, where it was chosen

@@ -131,9 +131,7 @@ class Builder {
       throw Error(ErrorKind::Input,
                   fmt::format("{}: the numbers and names of processes do not match", kWhat));
     }
-    if (const std::vector<std::string> problems = trace.verify(); !problems.empty()) {
-      throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
-    }
+    require_valid(trace, ErrorKind::Input, kWhat);
     return std::move(trace);
   }
 

@@ -159,10 +159,7 @@ std::vector<std::int32_t> chrome_process_ids(const std::vector<Trace::Track>& tr
 }
 
 std::string to_chrome_json(const Trace& trace) {
-  const std::vector<std::string> problems = trace.verify();
-  if (!problems.empty()) {
-    throw Error(ErrorKind::Usage, "cannot write the trace: " + problems.front());
-  }
+  require_valid(trace, ErrorKind::Usage, "cannot write the trace");
   return Writer(trace).run();
 }
 

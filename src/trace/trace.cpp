@@ -232,8 +232,8 @@ void Trace::append(const Trace& other) {
   }
 }
 
-std::vector<std::string> Trace::verify() const {
-  return Verifier(*this).run();
+std::vector<std::string> problems(const Trace& trace) {
+  return Verifier(trace).run();
 }
 
 }  // namespace trireme

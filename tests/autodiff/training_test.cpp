@@ -226,7 +226,7 @@ constexpr std::string_view kForward = R"(graph g {
 
 TEST(Training, PrintsAsText) {
   const Graph graph = make_training_graph(parse_graph(kForward), {.clip_limit = 1});
-  graph.verify();
+  require_valid(graph);
   const std::string text = to_text(graph);
   EXPECT_EQ(parse_graph(text), graph);
   EXPECT_EQ(text.substr(text.find("  %sum_squares")),
@@ -303,7 +303,7 @@ TEST(Training, TakesInputsThatTheForwardHas) {
   const Graph graph = make_training_graph(builder.finish());
   EXPECT_EQ(graph.value(graph.find("step")).origin, Origin::Input);
   EXPECT_THROW((void)graph.find("step.1"), Error) << "there are two";
-  graph.verify();
+  require_valid(graph);
 }
 
 TEST(Training, RefusesWhatItCannotTrain) {

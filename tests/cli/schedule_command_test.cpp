@@ -199,7 +199,7 @@ TEST(ScheduleCommand, WritesPicturesAndTraces) {
   const Trace trace = parse_trace(read_text(scratch_folder() + "/tree.json"));
   EXPECT_EQ(trace.kind, TraceKind::Predicted);
   EXPECT_EQ(trace.spans.size(), 16U);
-  EXPECT_EQ(trace.verify(), std::vector<std::string>{});
+  EXPECT_EQ(problems(trace), std::vector<std::string>{});
   EXPECT_EQ(run_program("schedule allreduce --compare --svg plot.svg").exit_code, 0);
   EXPECT_EQ(read_text(scratch_folder() + "/plot.svg").substr(0, 5), "<?xml");
   EXPECT_EQ(run_program("schedule allreduce --ranks 4 --svg /nonexistent/x.svg").exit_code, 1);

@@ -134,7 +134,7 @@ bool check_parameter(const std::string& name, const Numbers& before, const Train
 void check_identity(const Task& task, const Case& c, const char* method, int steps) {
   const Plan plan = plan_for(c, method);
   const NamedGraph named = compressed(task.graph, plan);
-  EXPECT_EQ(verify_together(programs_of(named.graph, plan, named.names), groups_of(plan.mesh)),
+  EXPECT_EQ(trireme::problems(programs_of(named.graph, plan, named.names), groups_of(plan.mesh)),
             std::vector<std::string>());
   Numbers at = task.first;
   for (int step = 0; step < steps; ++step) {

@@ -224,9 +224,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec
   const auto body = [&](World& world) {
     const RankPlace place = place_of(plan, placements, world.rank());
     const RankGraph mine = partition.graph_at(place, table);
-    mine.graph.verify();
+    require_valid(mine.graph);
     Program program = make_program(fuse_elementwise(mine.graph));
-    program.verify();
+    require_valid(program);
     Communicator communicator(world, plan.mesh);
     const SentBytes before = world.bytes_sent();  // making groups sends something too
     const auto device = make_cpu_device(one_thread());

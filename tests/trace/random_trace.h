@@ -1,4 +1,4 @@
-// Traces for property tests: any shape that verify() accepts, the same for the same seed.
+// Traces for property tests: any shape without problems(), the same for the same seed.
 #pragma once
 
 #include <random>

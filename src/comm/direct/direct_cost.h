@@ -29,7 +29,7 @@ struct DirectQuery {
   DType dtype = DType::F32;
 };
 
-/// Costs are those that verify() finds nothing wrong with.
+/// Requires costs without problems().
 
 /// From the moment that all ranks call to the last one being done; root 0, blocks of equal size.
 [[nodiscard]] Seconds predict_direct(const DirectQuery& query, const HostCosts& costs);

@@ -265,13 +265,11 @@ void check(const JoinParts& parts) {
                     "which ranks on other hosts reach it",
                     options.bind));
   }
-  for (const std::vector<std::string>& problems :
-       {options.costs ? options.costs->verify() : std::vector<std::string>{},
-        options.tuning.verify()}) {
-    if (!problems.empty()) {
-      throw Error(ErrorKind::Usage, "costs or tuning of the world: " + problems.front());
-    }
+  constexpr std::string_view kCosts = "costs or tuning of the world";
+  if (options.costs) {
+    require_valid(*options.costs, ErrorKind::Usage, kCosts);
   }
+  require_valid(options.tuning, ErrorKind::Usage, kCosts);
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
                                               parts.size, parts.size - 1));

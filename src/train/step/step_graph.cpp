@@ -83,7 +83,7 @@ CompiledTraining compile_training(const TrainerOptions& options, int only_rank) 
 
 void check_programs(const CompiledTraining& compiled) {
   for (const CompiledPlan* plan : {&compiled.step, &compiled.evaluation}) {
-    const std::vector<std::string> problems = plan->problems();
+    const std::vector<std::string> problems = trireme::problems(*plan);
     TRIREME_CHECK(problems.empty(),
                   fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
   }
