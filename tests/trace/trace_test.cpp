@@ -35,8 +35,8 @@ TEST(Trace, SoundTracesHaveNoProblems) {
   EXPECT_TRUE(problems(Trace()).empty());
   RandomTrace traces(21);
   for (int i = 0; i < 200; ++i) {
-    const std::vector<std::string> problems = problems(traces.make());
-    ASSERT_TRUE(problems.empty()) << problems.front();
+    const std::vector<std::string> found = problems(traces.make());
+    ASSERT_TRUE(found.empty()) << found.front();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/cores.h"
+#include "base/indexed_vector.h"
 #include "tensor/half.h"
 #include "trireme/collective.h"
 
@@ -77,7 +78,7 @@ class HostMessages {
   /// As long as the busiest rank or, where that is more, as all bytes take on all cores.
   [[nodiscard]] double time(const Schedule& schedule, const Step& step,
                             const Payload& payload) const {
-    std::vector<Busy> ranks(static_cast<std::size_t>(schedule.ranks));
+    IndexedVector<Rank, Busy> ranks(schedule.ranks);
     const double crowding = crowding_(busy_ranks(schedule, step));
     double work = 0;
     bool is_empty = true;
@@ -88,9 +89,9 @@ class HostMessages {
       const double combining =
           m.action == Action::Combine ? gamma_ * static_cast<double>(bytes) : 0;
       const Ways moving{takes.one_way.count + more, takes.exchange.count + more};
-      ranks[static_cast<std::size_t>(m.from)].out += moving;
-      ranks[static_cast<std::size_t>(m.to)].in += moving;
-      ranks[static_cast<std::size_t>(m.to)].in += {combining, combining};
+      ranks[m.from].out += moving;
+      ranks[m.to].in += moving;
+      ranks[m.to].in += {combining, combining};
       work += work_of(takes) + combining;
       is_empty = false;
     });
@@ -127,10 +128,10 @@ class HostMessages {
   [[nodiscard]] MessagePoint shortest() const { return cost_.at({0}); }
 
   [[nodiscard]] static Rank busy_ranks(const Schedule& schedule, const Step& step) {
-    std::vector<bool> busy(static_cast<std::size_t>(schedule.ranks));
+    IndexedVector<Rank, bool> busy(schedule.ranks);
     for_each_message(step, [&](const Message& m) {
-      busy[static_cast<std::size_t>(m.from)] = true;
-      busy[static_cast<std::size_t>(m.to)] = true;
+      busy[m.from] = true;
+      busy[m.to] = true;
     });
     return static_cast<Rank>(std::ranges::count(busy, true));
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/rendezvous/roster.h"
 #include "trireme/error.h"
@@ -161,8 +162,7 @@ class Joining {
   }
 
   [[nodiscard]] bool is_neighbour(Rank r) const {
-    return uses_memory() && cards_[static_cast<std::size_t>(r)].host ==
-                                cards_[static_cast<std::size_t>(parts_.rank)].host;
+    return uses_memory() && cards_[r].host == cards_[parts_.rank].host;
   }
 
   void connect() {
@@ -170,11 +170,11 @@ class Joining {
     world_.size = parts_.size;
     world_.options = parts_.options;
     adopt_choices();
-    world_.reach.assign(static_cast<std::size_t>(parts_.size), world_.transports.front().get());
+    world_.reach.assign(parts_.size, world_.transports.front().get());
     std::vector<PeerAddress> near;
     std::vector<PeerAddress> far;
     for (Rank r = 0; r < parts_.size; ++r) {
-      const Card& card = cards_[static_cast<std::size_t>(r)];
+      const Card& card = cards_[r];
       world_.hosts.push_back(card.host);
       world_.area_places.push_back(card.area);
       if (r == parts_.rank) {
@@ -187,7 +187,7 @@ class Joining {
                                 r, parts_.rank));
       }
       (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.network});
-      world_.reach[static_cast<std::size_t>(r)] =
+      world_.reach[r] =
           is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
     }
     if (!near.empty()) {
@@ -201,7 +201,7 @@ class Joining {
 
   void connect_heartbeat(const std::vector<PeerAddress>& far) {
     for (const PeerAddress& peer : far) {
-      const std::string& address = cards_[static_cast<std::size_t>(peer.rank)].heartbeat;
+      const std::string& address = cards_[peer.rank].heartbeat;
       if (world_.heartbeat && !address.empty()) {
         world_.heartbeat->connect(peer.rank, address);
       }
@@ -234,7 +234,7 @@ class Joining {
   const JoinParts& parts_;
   Roster roster_;
   WorldParts world_;
-  std::vector<Card> cards_;
+  IndexedVector<Rank, Card> cards_;
 };
 
 /// Throws Error(Usage) if this rank cannot join any world.

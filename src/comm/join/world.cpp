@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "comm/group/new_group.h"
 #include "comm/join/join.h"
 #include "comm/rendezvous/memory_store.h"
@@ -77,7 +78,7 @@ void throw_first(const std::vector<std::exception_ptr>& errors) {
 void run_threads(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
   const std::shared_ptr<comm::InProcessHub> hub = comm::make_in_process_hub(ranks);
   comm::MemoryStore store;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  IndexedVector<Rank, std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
   for (Rank r = 0; r < ranks; ++r) {
@@ -86,14 +87,14 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body, const Worl
         World world(comm::join({r, ranks, options, store, hub, std::nullopt}));
         body(world);
       } catch (...) {
-        errors[static_cast<std::size_t>(r)] = std::current_exception();
+        errors[r] = std::current_exception();
       }
     });
   }
   for (std::thread& thread : threads) {
     thread.join();
   }
-  throw_first(errors);
+  throw_first(errors.items());
 }
 
 }  // namespace trireme

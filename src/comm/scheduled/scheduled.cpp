@@ -189,7 +189,7 @@ std::byte* ScheduledOp::passing_place(Block block) {
     }
     return whole_scratch_ + extent(block).offset * element_bytes_;
   }
-  std::byte*& own = passing_[static_cast<std::size_t>(block)];
+  std::byte*& own = passing_[block];
   if (own == nullptr) {
     own = scratch_.get(static_cast<std::size_t>(extent(block).length * element_bytes_));
   }
@@ -221,10 +221,10 @@ void ScheduledOp::prepare() {
     std::memcpy(copy, call_.input.data(), call_.input.size());
     input_ = copy;
   }
-  current_.resize(static_cast<std::size_t>(schedule_.blocks));
-  passing_.resize(static_cast<std::size_t>(schedule_.blocks));
+  current_.resize(schedule_.blocks);
+  passing_.resize(schedule_.blocks);
   for (Block b = 0; b < schedule_.blocks; ++b) {
-    current_[static_cast<std::size_t>(b)] = first_place(b);
+    current_[b] = first_place(b);
   }
 }
 
@@ -267,7 +267,7 @@ void ScheduledOp::begin_step() {
   });
   for (Arrival& arrival : receives_) {
     for (const Block block : arrival.blocks) {
-      current_[static_cast<std::size_t>(block)] = landing_place(block);
+      current_[block] = landing_place(block);
     }
   }
   for (Outgoing& send : sends_) {
@@ -287,7 +287,7 @@ void ScheduledOp::add_send(const Message& message) {
   send.fingerprint = compared(record_);
   for_each_block(message.blocks, [&](Block block) {
     const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
-    const std::byte* from = current_[static_cast<std::size_t>(block)];
+    const std::byte* from = current_[block];
     if (bytes == 0) {
       return;
     }
@@ -316,7 +316,7 @@ void ScheduledOp::add_receive(const Message& message) {
   for_each_block(message.blocks, [&](Block block) {
     arrival.blocks.push_back(block);
     const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
-    const std::byte* base = current_[static_cast<std::size_t>(block)];
+    const std::byte* base = current_[block];
     std::byte* into = landing_place(block);
     for (Arrival& earlier : receives_) {
       if (&earlier != &arrival &&
@@ -394,7 +394,7 @@ bool ScheduledOp::place_own() {
     const std::int64_t left = extent(own_block_).length * element_bytes_ - own_bytes_;
     // A block that returns later, as in some schedules, is left to that message.
     if (value == nullptr || result == nullptr || value == result || left == 0 ||
-        current_[static_cast<std::size_t>(own_block_)] != value) {
+        current_[own_block_] != value) {
       continue;
     }
     const std::int64_t piece = std::min(left, kOwnPiece);
@@ -403,7 +403,7 @@ bool ScheduledOp::place_own() {
                is_long ? Stores::Streaming : Stores::Cached);
     own_bytes_ += piece;
     if (piece == left) {
-      current_[static_cast<std::size_t>(own_block_)] = result;
+      current_[own_block_] = result;
     }
     return true;
   }
@@ -432,7 +432,7 @@ void ScheduledOp::finish_block(Block block) {
   if (result == nullptr) {
     return;
   }
-  const std::byte* value = current_[static_cast<std::size_t>(block)];
+  const std::byte* value = current_[block];
   TRIREME_CHECK(value != nullptr, "a block of the result never arrived");
   const std::int64_t length = extent(block).length;
   if (value != result) {
