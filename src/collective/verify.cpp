@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
@@ -245,17 +246,16 @@ std::vector<std::string> problems(const Schedule& schedule) {
 }
 
 std::optional<PortConflict> find_port_conflict(const Schedule& schedule) {
-  const auto ranks = static_cast<std::size_t>(schedule.ranks);
   for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
-    std::vector<std::int64_t> sends(ranks);
-    std::vector<std::int64_t> receives(ranks);
+    IndexedVector<Rank, std::int64_t> sends(schedule.ranks);
+    IndexedVector<Rank, std::int64_t> receives(schedule.ranks);
     for_each_message(schedule.steps[step], [&](const Message& m) {
-      ++sends[static_cast<std::size_t>(m.from)];
-      ++receives[static_cast<std::size_t>(m.to)];
+      ++sends[m.from];
+      ++receives[m.to];
     });
-    for (std::size_t r = 0; r < ranks; ++r) {
+    for (Rank r = 0; r < schedule.ranks; ++r) {
       if (sends[r] > 1 || receives[r] > 1) {
-        return PortConflict{step, static_cast<Rank>(r), sends[r], receives[r]};
+        return PortConflict{step, r, sends[r], receives[r]};
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/op.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
@@ -30,12 +31,10 @@ class Ranges {
       ranges_.push_back({buffer.offset, buffer.offset + size_of(buffer.type).count});
     }
   }
-  [[nodiscard]] const Range& of(BufferId id) const {
-    return ranges_.at(static_cast<std::size_t>(id.index));
-  }
+  [[nodiscard]] const Range& of(BufferId id) const { return ranges_.at(id); }
 
  private:
-  std::vector<Range> ranges_;
+  IndexedVector<BufferId, Range> ranges_;
 };
 
 /// Which buffers have the bytes that were written to them last.
