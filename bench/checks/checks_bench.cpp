@@ -171,9 +171,9 @@ Cost measure(Group& group, std::span<const Call> call, const Options& options, b
 // Showing.
 
 std::string text_of(const Case& what) {
-  return fmt::format("{}, {}{}{}", name(what.operation), name(what.transport),
+  return fmt::format("{}, {}{}{}", to_text(what.operation), to_text(what.transport),
                      what.method.kind == Method::Kind::Scheduled
-                         ? fmt::format(" by {}", name(what.method.algorithm))
+                         ? fmt::format(" by {}", to_text(what.method.algorithm))
                          : "",
                      what.note);
 }

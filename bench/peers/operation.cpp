@@ -23,13 +23,13 @@ std::string without_hyphens(std::string_view text) {
 
 }  // namespace
 
-std::string_view name(Operation operation) {
+std::string_view to_text(Operation operation) {
   return kNames.at(static_cast<std::size_t>(operation));
 }
 
 std::optional<Operation> parse_operation(std::string_view text) {
   const auto* found = std::ranges::find_if(kOperations, [&](Operation operation) {
-    return without_hyphens(name(operation)) == without_hyphens(text);
+    return without_hyphens(to_text(operation)) == without_hyphens(text);
   });
   return found == kOperations.end() ? std::nullopt : std::optional(*found);
 }

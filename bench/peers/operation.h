@@ -23,7 +23,7 @@ inline constexpr std::array kOperations{
     Operation::Alltoall,  Operation::Reduce,        Operation::Gather,    Operation::Scatter};
 
 /// "all-reduce", …
-[[nodiscard]] std::string_view name(Operation operation);
+[[nodiscard]] std::string_view to_text(Operation operation);
 /// Takes the name with or without its hyphens.
 [[nodiscard]] std::optional<Operation> parse_operation(std::string_view text);
 

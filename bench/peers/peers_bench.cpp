@@ -135,7 +135,7 @@ GridEvents progress(const GridOptions& grid) {
   return {.measured =
               [all, done = std::size_t{0}](const Cell& cell) mutable {
                 std::string line =
-                    fmt::format("[{}/{}] {}, {} ranks, {}:", ++done, all, name(cell.operation),
+                    fmt::format("[{}/{}] {}, {} ranks, {}:", ++done, all, to_text(cell.operation),
                                 cell.ranks, size_text(cell.bytes));
                 for (const auto& [library, timing] : cell.timings) {
                   line += fmt::format(" {} {}", library, time_text(timing.isolated));

@@ -193,7 +193,7 @@ std::string plot(const std::vector<Cell>& cells, const GridOptions& options) {
       const Panel panel(x, y, decades, options.sizes);
       svg += panel.frame(row + 1 == options.operations.size(), column == 0);
       svg += fmt::format("<text x='{:.1f}' y='{:.1f}' font-weight='bold'>{}, {} ranks</text>\n", x,
-                         y - 6, name(options.operations[row]), options.ranks[column]);
+                         y - 6, to_text(options.operations[row]), options.ranks[column]);
       for (const Library& library : options.libraries) {
         svg += panel.line(cells_of(cells, options.operations[row], options.ranks[column]),
                           style_of(library.name));

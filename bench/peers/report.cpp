@@ -73,7 +73,8 @@ std::string_view best_peer(const Cell& cell, const GridOptions& options) {
 }
 
 std::string header(const Cell& cell, const GridOptions& options) {
-  std::string text = fmt::format("\n{}, {} ranks\n{:>8}", name(cell.operation), cell.ranks, "size");
+  std::string text =
+      fmt::format("\n{}, {} ranks\n{:>8}", to_text(cell.operation), cell.ranks, "size");
   for (const Library& library : options.libraries) {
     text += fmt::format(" {:>15}", library.name);
   }
@@ -102,7 +103,7 @@ std::string row(const Cell& cell, const GridOptions& options) {
 
 std::string means_row(const std::vector<Cell>& cells, const std::vector<Library>& ours,
                       std::optional<Operation> operation) {
-  std::string text = fmt::format("{:<16}", operation ? name(*operation) : "all");
+  std::string text = fmt::format("{:<16}", operation ? to_text(*operation) : "all");
   for (const Library& library : ours) {
     const auto isolated = mean(cells, library, &Timing::isolated, operation);
     const auto in_a_row = mean(cells, library, &Timing::back_to_back, operation);
@@ -131,7 +132,7 @@ std::string means(const std::vector<Cell>& cells, const GridOptions& options) {
 }
 
 Json cell_json(const Cell& cell, const GridOptions& options) {
-  Json object{{"operation", name(cell.operation)}, {"ranks", cell.ranks}, {"bytes", cell.bytes}};
+  Json object{{"operation", to_text(cell.operation)}, {"ranks", cell.ranks}, {"bytes", cell.bytes}};
   for (const auto& [library, timing] : cell.timings) {
     object["microseconds"][std::string(library)] = {{"isolated", timing.isolated},
                                                     {"back_to_back", timing.back_to_back}};

@@ -257,7 +257,7 @@ void Team::start(const std::vector<std::string>& command) {
 }
 
 Timing Team::ask(const Request& request) {
-  const std::string line = fmt::format("{} {} {} {}\n", name(request.operation), request.bytes,
+  const std::string line = fmt::format("{} {} {} {}\n", to_text(request.operation), request.bytes,
                                        request.repeats, request.milliseconds);
   if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     fail("is gone");

@@ -12,6 +12,7 @@
 
 #include "trireme/host_costs.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -91,20 +92,20 @@ struct Cluster {
   /// the ranks are equal, or no link joins them.
   [[nodiscard]] const Link& link_between(int rank_a, int rank_b) const;
 
-  /// The problems found, in words; empty if none. The other functions require an empty result.
-  [[nodiscard]] std::vector<std::string> verify() const;
-
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// The `.cluster.json` text. Parses back as an equal cluster.
+/// What is wrong, in words; empty if nothing. The functions of Cluster require an empty answer.
+[[nodiscard]] std::vector<std::string> problems(const Cluster& cluster);
+
+/// The `.cluster.json` text. Reads back as an equal cluster.
 [[nodiscard]] std::string to_text(const Cluster& cluster);
 
 /// A device as it appears in the `.cluster.json` text.
 [[nodiscard]] std::string to_text(const DeviceSpec& device);
 
-/// Parses a `.cluster.json` text; verify() of the result is empty. Throws Error(Input) naming the
-/// line or the field.
+/// Reads a `.cluster.json` text; the result has no problems(). Throws Error(Input) that names
+/// the line or the field.
 [[nodiscard]] Cluster parse_cluster(std::string_view text);
 
 [[nodiscard]] std::vector<std::string> device_preset_names();

@@ -11,6 +11,7 @@
 
 #include "trireme/schedule.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -31,16 +32,28 @@ enum class Algorithm {
   TwoLevel,           ///< inside nodes, between nodes, inside nodes
 };
 
-[[nodiscard]] std::string_view name(Algorithm algorithm);
-/// Throws Error(Usage) naming the nearest match and listing all.
+[[nodiscard]] std::string_view to_text(Algorithm algorithm);
+/// Throws Error(Usage) that names the nearest and lists all.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
-/// Whether all ranks end an all-reduce of floating-point numbers with the same bits. False for naive and whole-ring,
-/// where each rank adds up the vectors itself, in its own order.
-[[nodiscard]] bool keeps_ranks_alike(Algorithm algorithm);
-/// Whether the algorithm splits the vector into BuildOptions::segments: chain and double-tree.
-[[nodiscard]] bool has_segments(Algorithm algorithm);
-/// The algorithms that implement this operation.
+
+/// What holds for an algorithm, whichever operation it does.
+struct AlgorithmProperties {
+  /// All ranks end an all-reduce of floating-point numbers with the same bits. Not so where each rank
+  /// adds up the vectors by itself, in an order of its own.
+  bool bit_identical = true;
+  /// Splits the vector into BuildOptions::segments.
+  bool segmented = false;
+  /// Has a level for the nodes of BuildOptions::ranks_per_node.
+  bool two_level = false;
+  /// A block may reach its destination through other ranks, which must know its size.
+  bool forwards_blocks = true;
+  /// More ranks are refused.
+  Rank most_ranks = 1 << 20;
+};
+[[nodiscard]] const AlgorithmProperties& properties(Algorithm algorithm);
+
+/// The algorithms that do this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 
 struct BuildOptions {
@@ -68,28 +81,25 @@ struct PortConflict {
   std::int64_t receives = 0;
 };
 
-struct Verdict {
-  /// The problems found, in words, with the step, the ranks and the block. Empty: the schedule is correct. Keeps at
-  /// most 8.
-  std::vector<std::string> errors;
-  /// The first violation of the one-port rule. Not an error: timing serializes such messages.
-  std::optional<PortConflict> port_conflict;
-  [[nodiscard]] bool ok() const { return errors.empty(); }
-};
+/// The first place where the one-port rule is broken. Not a problem: timing serializes such messages.
+/// Requires a well-formed schedule.
+[[nodiscard]] std::optional<PortConflict> find_port_conflict(const Schedule& schedule);
 
-/// Runs the schedule on sets of contributions instead of numbers. Accepts it if every rank ends with exactly the
-/// contributions that the operation promises, each once, and no step is wrong or useless. Wrong: reading a block that
-/// has not arrived (the error says if only a later step could deliver it, or if such waits form a cycle), overwriting
-/// what is being sent, a copy and another message into one block in one step, counting a contribution twice. Useless: a
-/// message that brings nothing new at all, a copy that discards contributions; rejected even if the result is correct.
-/// Takes any well-formed schedule and ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage) if that exceeds
-/// 4 GiB.
-[[nodiscard]] Verdict verify(const Schedule& schedule);
+/// What is wrong, in words, with the step, the ranks and the block; the first eight things. Empty: the
+/// schedule is right. Runs it on sets of contributions instead of numbers. Accepts it if every rank ends with
+/// exactly the contributions that the operation promises, each once, and nothing on the way is wrong or
+/// in vain. Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
+/// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
+/// into one block in one step, counting a contribution twice. In vain: a message that brings nothing
+/// new at all, a copy that throws contributions away; refused too, although the result may be right.
+/// Takes ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
+/// where that passes 4 GiB.
+[[nodiscard]] std::vector<std::string> problems(const Schedule& schedule);
 
 /// What a rank holds in a block, as sets, for drawings and reports. Bit r: rank r's contribution is included.
 class Holdings {
  public:
-  /// The state before the first step. Throws like verify().
+  /// The state before the first step. Throws like problems().
   explicit Holdings(const Schedule& schedule);
   /// Applies one step of the schedule without checking it.
   void apply(const Step& step);

@@ -46,6 +46,8 @@ enum class CommFault {
   Corrupt,   ///< the bytes received are not the bytes sent
   Dead,      ///< the group failed earlier; shrink() it
 };
+/// What the culprit did: "died", "sent damaged data".
+[[nodiscard]] std::string_view to_text(CommFault fault);
 
 /// An operation failed because of another rank. what() names the operation, the ranks and what each was doing. The
 /// group has failed: every later call on it throws until shrink() makes a new one.
@@ -178,8 +180,8 @@ class SharedSpan {
 
 /// How ranks reach one another.
 enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
-[[nodiscard]] std::string_view name(TransportKind kind);
-/// Throws Error(Usage) listing the names.
+[[nodiscard]] std::string_view to_text(TransportKind kind);
+/// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
 /// Whether this build includes it: ucx is omitted if the library was not found.
 [[nodiscard]] bool is_built(TransportKind kind);
@@ -214,6 +216,8 @@ struct WorldOptions {
   /// Overrides that choice where it has a row. All ranks use rank 0's value.
   Tuning tuning{};
 };
+/// "off", "network", "all".
+[[nodiscard]] std::string_view to_text(WorldOptions::Checksums checksums);
 
 /// The bytes that a rank's messages have carried to others: payload only, without headers or the library's internal
 /// messages. A direct operation, in which ranks read one another's memory, sends none.
@@ -279,7 +283,6 @@ struct JoinOptions {
 /// Returns when all ranks have joined. Throws Error(Peer) naming the missing ranks, or Error(System), if that takes
 /// longer than WorldOptions::join_timeout.
 [[nodiscard]] World join(const JoinOptions& where, const WorldOptions& options = {});
-<<<<<<< HEAD
 /// Which rank of a job this process is, according to the launcher that started it.
 struct LaunchedRank {
   std::string launcher{};  ///< "Open MPI"; "" if it was started alone
@@ -289,14 +292,9 @@ struct LaunchedRank {
 /// As the next join() finds it. Throws Error(Usage) if two sources disagree.
 [[nodiscard]] LaunchedRank find_launched_rank(
     const std::function<std::optional<std::string>(const std::string&)>& variable);
-/// Joins by the variables of torchrun, mpirun (Open MPI, MPICH), srun, or TRIREME_RANK, TRIREME_SIZE,
-/// TRIREME_STORE and TRIREME_SECRET; alone if there are none. `variable` looks one up: libraries do not
-/// read the environment. Throws Error(Usage) if two sources disagree.
-=======
 /// Joins using the environment variables of torchrun, mpirun (Open MPI, MPICH) or srun, or TRIREME_RANK, TRIREME_SIZE,
 /// TRIREME_STORE and TRIREME_SECRET; as a world of one if none are set. `variable` looks one up: libraries do not read
 /// the environment. Throws Error(Usage) if two sources disagree.
->>>>>>> words
 [[nodiscard]] World join(
     const std::function<std::optional<std::string>(const std::string&)>& variable,
     const WorldOptions& options = {});

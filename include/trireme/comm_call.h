@@ -22,8 +22,8 @@ namespace trireme {
 /// How the values of several ranks are combined. Average is the sum divided by the number of ranks.
 /// The bitwise ones are for integers. f16 and bf16 accumulate in f32 and round once.
 enum class Reduction : std::uint8_t { Sum, Product, Min, Max, Average, BitAnd, BitOr, BitXor };
-[[nodiscard]] std::string_view name(Reduction reduction);
-/// Throws Error(Usage) listing the names.
+[[nodiscard]] std::string_view to_text(Reduction reduction);
+/// Throws Error(Usage) that lists the names.
 [[nodiscard]] Reduction parse_reduction(std::string_view text);
 
 /// A user-defined reduction: associative and commutative. All ranks must pass the same name.
@@ -54,8 +54,8 @@ struct Method {
   friend bool operator==(const Method&, const Method&) = default;
 };
 /// "automatic", "direct", or the algorithm's name.
-[[nodiscard]] std::string_view name(const Method& method);
-/// Throws Error(Usage) listing the names.
+[[nodiscard]] std::string_view to_text(const Method& method);
+/// Throws Error(Usage) that lists the names.
 [[nodiscard]] Method parse_method(std::string_view text);
 
 struct CallOptions {

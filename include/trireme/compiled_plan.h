@@ -14,6 +14,7 @@
 #include "trireme/parts.h"
 #include "trireme/plan.h"
 #include "trireme/program.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -42,10 +43,6 @@ class CompiledPlan {
   /// Whether a rank stores the value, whole or a shard: it has the value's pipeline stage.
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
-  /// The problems of the programs taken together (verify_together()); empty if they run to completion. Requires that
-  /// all ranks were compiled.
-  [[nodiscard]] std::vector<std::string> problems() const;
-
  private:
   void compile(const DimNames& names, int ranks);
 
@@ -57,6 +54,10 @@ class CompiledPlan {
   int first_rank_ = 0;
   std::vector<Program> programs_;  ///< of first_rank_ and up
 };
+
+/// What is wrong with the programs taken together; empty if they run to their end. Requires that all ranks were
+/// compiled.
+[[nodiscard]] std::vector<std::string> problems(const CompiledPlan& compiled);
 
 /// How many plans this process has compiled, so that a test can show that a run compiles its step once.
 [[nodiscard]] std::int64_t compilation_count();

@@ -24,6 +24,7 @@
 #include "trireme/program.h"
 #include "trireme/recompute.h"
 #include "trireme/training.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -41,11 +42,12 @@ struct Architecture {
   [[nodiscard]] std::int64_t hidden_of_expert() const noexcept;
   /// Whether make_model(model) builds this architecture.
   [[nodiscard]] bool is_buildable() const noexcept;
-  /// Throws Error(Usage) naming the numbers that are inconsistent.
-  void verify() const;
 };
 
-/// The presets of model.h plus other published models: "gpt3-175b", "llama3-70b", "llama4-maverick", …
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Architecture& architecture);
+
+/// The presets of model.h and published models beyond: "gpt3-175b", "llama3-70b", "llama4-maverick", …
 [[nodiscard]] std::vector<std::string> architecture_names();
 /// Throws Error(Usage) naming the nearest match, or listing all.
 [[nodiscard]] Architecture architecture(std::string_view name);

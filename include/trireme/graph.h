@@ -1,5 +1,6 @@
-// Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one logical device.
-// Immutable once built; verify() reports problems in words; the text form parses back.
+// Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one
+// logical device. Immutable once built; problems() says in words what is wrong; the text form prints and
+// parses back.
 //
 //   graph mlp {
 //     input %x: f32[8,16]
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "trireme/tensor.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -63,6 +65,8 @@ enum class Origin : std::uint8_t {
   State,      ///< kept between steps, not trained: an optimizer's moments
   Node,       ///< computed
 };
+/// "input", "parameter", "state", "node".
+[[nodiscard]] std::string_view to_text(Origin origin);
 
 /// What part of a training step a node belongs to.
 enum class Phase : std::uint8_t { Forward, Recompute, Backward, Update };
@@ -121,10 +125,6 @@ class Graph {
   [[nodiscard]] ValueId output(std::string_view output_name) const;
   [[nodiscard]] std::vector<ValueId> with_origin(Origin origin) const;
 
-  /// Throws Error(Input) naming the node, what it has and what it should have: types that do not follow from the op's
-  /// rule, uses before definitions, updates of values that are not kept between steps, …
-  void verify() const;
-
   /// Whether both have the same text.
   friend bool operator==(const Graph& a, const Graph& b);
 
@@ -136,6 +136,10 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<Update> updates_;
 };
+
+/// The first thing that is wrong, in words that name the node, what it has and what it should have: types that do not
+/// follow from the op's rule, uses before definitions, updates of things that are not kept, … Empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Graph& graph);
 
 [[nodiscard]] std::string to_text(const Graph& graph);
 /// Throws Error(Input) with the line.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -90,15 +91,15 @@ struct HostCosts {
   /// Synchronizing this many ranks: as measured with at least as many; beyond the largest measurement, in proportion.
   /// Requires waits.
   [[nodiscard]] RendezvousCost wait_of(int ranks) const;
-
-  /// The problems found, in words; empty if none.
-  [[nodiscard]] std::vector<std::string> verify() const;
   friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
-/// The part of the `.cluster.json` text that describes a host. Parses back as equal costs.
+/// What is wrong, in words; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const HostCosts& costs);
+
+/// The part of the `.cluster.json` text that describes a host. Reads back as equal costs.
 [[nodiscard]] std::string to_text(const HostCosts& costs);
-/// Throws Error(Input) naming the line or the field; verify() of the result is empty.
+/// Throws Error(Input) that names the line or the field; the result has no problems().
 [[nodiscard]] HostCosts parse_host_costs(std::string_view text);
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/cluster.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -65,6 +66,6 @@ class Mesh {
 [[nodiscard]] Mesh parse_mesh(std::string_view text);
 
 /// Why the mesh does not fit the cluster, in words; empty if it uses exactly its devices.
-[[nodiscard]] std::vector<std::string> verify_mesh(const Mesh& mesh, const Cluster& cluster);
+[[nodiscard]] std::vector<std::string> problems(const Mesh& mesh, const Cluster& cluster);
 
 }  // namespace trireme

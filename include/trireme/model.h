@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/graph.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -66,12 +67,12 @@ struct ModelConfig {
   /// How many tokens it picks per sequence: the capacity, rounded up.
   [[nodiscard]] std::int64_t picked_tokens(std::int64_t length) const;
   [[nodiscard]] bool softmax_first() const noexcept;
-
-  /// Throws Error(Usage) naming the numbers that are inconsistent.
-  void verify() const;
 };
 
-/// "gpt2-small", "llama-tiny", …; throws Error(Usage) listing them.
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const ModelConfig& config);
+
+/// "gpt2-small", "llama-tiny", …; throws Error(Usage) that lists them.
 [[nodiscard]] ModelConfig preset_model(std::string_view name);
 [[nodiscard]] std::vector<std::string> preset_model_names();
 

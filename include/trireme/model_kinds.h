@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/model.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -18,13 +19,13 @@ struct MlpConfig {
   std::vector<std::int64_t> hidden{128};  ///< widths, from the input on
   std::int64_t outputs = 4;
   DType dtype = DType::F32;
-
-  /// Throws Error(Usage) naming the numbers that are inconsistent.
-  void verify() const;
 };
 
-/// An image classifier for square images: a convolution, an Inception-style block with two branches (1 x 1 and 3 x 3),
-/// pooling after each, global average pooling, a matrix product.
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const MlpConfig& config);
+
+/// A classifier of square images: a convolution, a block of two branches side by side as in Inception (1 x 1
+/// and 3 x 3), pooling after each, the mean over all places, a matrix product.
 struct ConvNetConfig {
   std::string name = "conv-mini";
   std::int64_t size = 12;     ///< pixels along an image's edge; a multiple of 4
@@ -32,13 +33,13 @@ struct ConvNetConfig {
   std::int64_t filters = 16;  ///< of the first convolution and of each branch
   std::int64_t classes = 8;
   DType dtype = DType::F32;
-
-  /// Throws Error(Usage) naming the numbers that are inconsistent.
-  void verify() const;
 };
 
-/// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean squared error, and `y`.
-/// Inputs and targets are f32 whatever the model's type.
+/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const ConvNetConfig& config);
+
+/// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean of all squared
+/// errors, and `y`. Inputs and targets are f32 whatever the model's type is.
 [[nodiscard]] Model make_model(const MlpConfig& config, std::int64_t examples);
 
 /// The input `images` is f32[B,channels,size,size], `targets` i32[B]; the outputs are `loss`, the mean

@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/valid.h"
+
 namespace trireme {
 
 enum class PipelineWork {
@@ -76,12 +78,12 @@ inline constexpr int kMostPipelineStages = 1 << 16;
 inline constexpr int kMostMicrobatches = 1 << 20;
 inline constexpr std::size_t kMostPipelineTasks = 1 << 22;
 
-/// The problems of the table, in words that name the tasks and the ranks; empty if none, at most
-/// eight. Checks that every micro-batch passes once forward and once backward (whole, or in both
-/// halves) through every stage of one copy, on the rank that has the stage; that the Updates of a
-/// stage include exactly the gradients computed before them, and all stages update at the same
-/// micro-batches; that weights are as `weights` says; and that there is no deadlock.
-[[nodiscard]] std::vector<std::string> verify(const PipelineTable& table);
+/// What is wrong with the table, in words that name the tasks and the ranks; empty if nothing. The
+/// first eight things. Checks that every micro-batch goes once forward and once back (whole, or in
+/// both halves) through every stage of one copy, on the rank that has the stage; that the Updates
+/// of a stage include exactly the gradients computed before them, and all stages update at the
+/// same micro-batches; that weights are as `weights` says; and that nobody waits in a circle.
+[[nodiscard]] std::vector<std::string> problems(const PipelineTable& table);
 
 // Weight versions. Version v of a stage's weights is the result of its first v Updates; 0 is the
 // initial one.
@@ -139,8 +141,8 @@ struct PipelineTiming {
   std::optional<double> steady_bubble;
 };
 
-/// When each task runs if it starts as early as possible. Throws Error(Usage) with the first
-/// problem if verify() finds one, or if a duration is negative or not finite.
+/// When each task runs if each begins as early as it can. Throws Error(Usage) with the first
+/// problem if problems() finds one, or if a duration is negative or not finite.
 [[nodiscard]] PipelineTiming time_pipeline(const PipelineTable& table,
                                            const PipelineDurations& durations);
 /// The same with durations by stage.
@@ -167,7 +169,9 @@ struct PipelineSchedule {
   std::string_view bubble;
   PipelineTable (*make)(const PipelineOptions&);
   bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
-  int ranks_multiple = 1;   ///< the number of ranks must be a multiple of this
+  int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this
+  /// Every Forward comes before the first Backward; a single rank follows this too.
+  bool forward_first = false;
 };
 
 /// Every named schedule.
@@ -194,11 +198,11 @@ struct PipelineSchedule {
 [[nodiscard]] std::string to_text(const PipelineTask& task);
 [[nodiscard]] std::string to_text(const PipelineTable& table);
 
-/// Throws Error(Input) naming the line. The returned numbers are in range; verify() says whether
-/// the table is correct.
+/// Throws Error(Input) that names the line. Numbers are in range in what it returns; whether the
+/// table is right, problems() says.
 [[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
 
 /// "single", "newest", "previous": the words of the text form.
-[[nodiscard]] std::string_view name(WeightVersions weights);
+[[nodiscard]] std::string_view to_text(WeightVersions weights);
 
 }  // namespace trireme

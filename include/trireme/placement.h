@@ -1,9 +1,9 @@
 // Placement: what each device of a mesh holds of a value. Plain data; any thread.
 //
-// On each axis a value is replicated (the axis is not named), sharded along a dimension, or partial: every device has a
-// full-size tensor, and the value is their sum (or maximum, or minimum). Axes are identified by their indices in an
-// Axes. Several axes may shard one dimension, the first being the outermost: sharded by 0 and then 1, device (i, j) has
-// part j of part i.
+// On each axis a value is replicated (the axis is not named), cut along a dimension, or partial: every device
+// has a tensor of the full size, and the value is their sum (or maximum). Axes are named by their
+// numbers in an Axes. A dimension may be cut by several axes, the first being the outermost: cut by 0 and then
+// 1, device (i, j) has part j of part i.
 //
 // Besides the mesh's axes there may be one for micro-batches, along which shards are not on different devices but
 // successive in time: a gradient that is partial there is accumulated.
@@ -21,9 +21,9 @@
 
 namespace trireme {
 
-/// How partial values combine into the value.
-enum class Merge : std::uint8_t { Sum, Maximum, Minimum };
-/// "sum", "max", "min".
+/// How parts become the value.
+enum class Merge : std::uint8_t { Sum, Maximum };
+/// "sum", "max".
 [[nodiscard]] std::string_view to_text(Merge merge);
 
 /// The axes that placements refer to; excludes those of size 1.

@@ -21,6 +21,7 @@
 #include "trireme/pipeline.h"
 #include "trireme/placement.h"
 #include "trireme/recompute_choice.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -55,14 +56,14 @@ struct Plan {
   /// ranks together, as one device would keep them.
   RecomputeChoice recompute{};
   std::vector<AxisCuts> cuts = default_cuts();
-
-  /// Throws Error(Usage): an axis that nothing uses, an unknown schedule or level, …
-  void verify() const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// The text form (.plan.json): parse_plan(to_text(p)) == p. Missing fields, except for the mesh, have the defaults
-/// above. parse_plan throws Error(Input) naming the field and returns a verified plan.
+/// What is wrong, in words: an axis that nothing names, a schedule or level that is none, … Empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Plan& plan);
+
+/// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
+/// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
 [[nodiscard]] std::string to_text(const Plan& plan);
 /// "gather", "all-to-all", "ring"; parse_context throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(Plan::Context context);

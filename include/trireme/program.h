@@ -11,6 +11,7 @@
 
 #include "trireme/graph.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -79,15 +80,15 @@ struct Program {
   }
   /// An input, parameter or state by its name, else an output. Throws Error(Usage) naming the nearest match.
   [[nodiscard]] BufferId find(std::string_view name) const;
-
-  /// Throws Error(Input): results whose types do not follow from their ops' rules, an instruction that reads what was
-  /// never written or has been overwritten, or one that touches the buffers of communication in flight.
-  /// verify_together() checks what ranks must agree on.
-  void verify() const;
 };
 
-/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes. Updates write
-/// to their targets, in place if the op allows it.
+/// The first thing that is wrong, in words: results whose types do not follow from their ops' rules, an instruction that
+/// reads what nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet.
+/// Empty if nothing. What ranks must agree on, problems() of all programs together checks (program_set.h).
+[[nodiscard]] std::vector<std::string> problems(const Program& program);
+
+/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes.
+/// Results of updates end where their targets are; in place where the op allows it.
 [[nodiscard]] Program make_program(const Graph& graph);
 
 /// What the arena holds at its peak, by category.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/program.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -17,25 +18,25 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 /// The first eight problems of the programs of ranks 0, 1, …, in words that name ranks, instructions and tensors.
 /// Empty: whatever the timing, every rank completes, and every communication op receives the right data. Checks:
 ///
-/// - each program by itself (Program::verify);
-/// - every send has a receive of the same type, and vice versa; those of one source and tag in order;
-/// - the members of a group run the same collectives, on tensors of the same names and types, in the same order, each
-///   with its own index. Names distinguish what types cannot: two sums of the same length, swapped on one rank;
-/// - no rank waits, directly or indirectly, for itself. A send counts as done only when its receive has begun, as with
-/// long messages; short ones may in fact complete earlier.
+/// - each program by itself (program.h);
+/// - every send has a receive of the same type, and the other way round; those of one source and tag in order;
+/// - the members of a group do the same collectives, on tensors of the same names and types, in the same order,
+///   each with its own index. Names tell apart what types cannot: two sums of the same length, swapped on one rank;
+/// - no rank waits for one that, over others or not, waits for it. A send counts as done only when its receive has
+///   begun, as with long messages; in fact short ones may be done before.
 ///
 /// `groups` has as many entries as there are programs. Throws Error(Usage) otherwise.
-[[nodiscard]] std::vector<std::string> verify_together(std::span<const Program> programs,
-                                                       std::span<const RankGroups> groups);
+[[nodiscard]] std::vector<std::string> problems(std::span<const Program> programs,
+                                                std::span<const RankGroups> groups);
 
 /// What a rank sends to others in a step.
-struct Traffic {
+struct OpTraffic {
   std::string op{};
-  std::string group{};  ///< empty for point-to-point messages
-  double bytes = 0;     ///< using the lower bounds of collectives
-  friend bool operator==(const Traffic&, const Traffic&) = default;
+  std::string group{};  ///< none for messages to one rank
+  double bytes = 0;     ///< by the lower bounds of collectives
+  friend bool operator==(const OpTraffic&, const OpTraffic&) = default;
 };
-/// By op, then by group. An op that sends nothing, such as a receive, is listed with 0.
-[[nodiscard]] std::vector<Traffic> traffic_of(const Program& program);
+/// By op, then by group. An op that the program has but that sends nothing, a receive, is there with 0.
+[[nodiscard]] std::vector<OpTraffic> traffic_of(const Program& program);
 
 }  // namespace trireme

@@ -68,8 +68,6 @@ class SafetensorsFile {
   [[nodiscard]] const TensorView* find(const std::string& name) const;
   /// Throws Error(Input) naming the file if there is none with that name.
   [[nodiscard]] const TensorView& at(const std::string& name) const;
-  /// The whole file, header included.
-  [[nodiscard]] std::span<const std::byte> file_bytes() const noexcept;
 
  private:
   std::string path_;

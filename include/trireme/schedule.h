@@ -216,9 +216,9 @@ struct Extent {
 [[nodiscard]] std::int64_t message_bytes(const Schedule& schedule, const Payload& payload,
                                          const Message& message);
 
-/// "allreduce", "reduce-scatter", …: the names used on the command line and in the text form.
-[[nodiscard]] std::string_view name(Operation operation);
-/// Throws Error(Usage) listing the valid names.
+/// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
+[[nodiscard]] std::string_view to_text(Operation operation);
+/// Throws Error(Usage) that lists the right names.
 [[nodiscard]] Operation parse_operation(std::string_view text);
 /// Every operation, in the order of the enum.
 [[nodiscard]] std::span<const Operation> all_operations();
@@ -227,8 +227,8 @@ struct Extent {
 /// True where every rank's data is combined: reduce, reduce-scatter, all-reduce.
 [[nodiscard]] bool combines(Operation operation);
 
-/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in one line, or "" if
-/// it is well formed. Does not check what the schedule computes: verify() does.
+/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in
+/// one line, or "" if it is well formed. Says nothing about what the schedule does: problems() does.
 [[nodiscard]] std::string find_malformed(const Schedule& schedule);
 
 // Deriving schedules from schedules.

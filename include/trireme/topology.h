@@ -15,6 +15,8 @@ enum class Switching {
   Wormhole,  ///< cut through: one alpha whatever the distance, all links of the route held at once
   StoreAndForward,  ///< whole at each hop: alpha + bytes * beta for every link of the route
 };
+/// "wormhole", "store-and-forward".
+[[nodiscard]] std::string_view to_text(Switching switching);
 
 enum class Duplex {
   Full,  ///< the two directions of a cable are two links

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -27,6 +28,8 @@ struct SpanId {
 };
 
 enum class TraceKind { Predicted, Measured };
+/// "predicted", "measured".
+[[nodiscard]] std::string_view to_text(TraceKind kind);
 
 /// A named fact: bytes, flops, peer, …
 struct TraceArg {
@@ -86,21 +89,22 @@ struct Trace {
   /// and details.
   void append(const Trace& other);
 
-  /// The first hundred problems, in words; empty if none. Checks that ids exist, names are UTF-8, times are from 0 to
-  /// 1e12 s, numbers are finite, spans of one track are nested or disjoint (tolerating an overlap within rounding, or
-  /// below a picosecond), and no arrow points back in time.
-  [[nodiscard]] std::vector<std::string> verify() const;
-
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-/// The `.trace.json` text: Chrome's trace event format, which Perfetto and chrome://tracing open, one event per line.
-/// Times are written in decimal microseconds without loss. Throws Error(Usage) with the first problem if verify() finds
-/// one.
+/// What is wrong, in words (the first hundred things); empty if nothing. Checks that ids exist,
+/// names are UTF-8, times are from 0 to 1e12 s, numbers are finite, spans of one track are nested
+/// or apart (an overlap within rounding, or below a picosecond, is forgiven), and no arrow points
+/// back in time.
+[[nodiscard]] std::vector<std::string> problems(const Trace& trace);
+
+/// The `.trace.json` text: Chrome's trace event format, which Perfetto and chrome://tracing open,
+/// one event a line. Times are written in decimal microseconds without loss. Throws Error(Usage)
+/// with the first of problems() if there is one.
 [[nodiscard]] std::string to_chrome_json(const Trace& trace);
 
-/// Parses the output of to_chrome_json as an equal trace with an empty verify(). Throws Error(Input) naming the line or
-/// the event. Rejects traces of other programs rather than reading them in part.
+/// Reads what to_chrome_json wrote, as an equal trace without problems(). Throws Error(Input)
+/// that names the line or the event. Traces of other programs are refused rather than read in part.
 [[nodiscard]] Trace parse_trace(std::string_view text);
 
 }  // namespace trireme

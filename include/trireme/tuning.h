@@ -13,6 +13,7 @@
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
 #include "trireme/units.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -21,7 +22,7 @@ enum class TransportKind;
 /// Where a call's data is: in private memory of each rank, or in shared memory from World::allocate.
 enum class BufferKind : std::uint8_t { Own, Shared };
 /// "own", "shared".
-[[nodiscard]] std::string_view name(BufferKind kind);
+[[nodiscard]] std::string_view to_text(BufferKind kind);
 
 /// How long a method took.
 struct TuningCandidate {
@@ -63,19 +64,19 @@ struct Tuning {
   /// others' buffers are shared, so rows for both kinds of buffers match: of several, one that says direct, which works
   /// with any buffers, else the first.
   [[nodiscard]] Method find(const Query& query) const;
-
-  /// The problems found, in words; empty if none.
-  [[nodiscard]] std::vector<std::string> verify() const;
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-/// Extends each row's range halfway (geometrically) to the next smaller and larger measured sizes of the same
-/// operation, ranks, transport and buffers, but not beyond the first and the last.
+/// What is wrong, in words; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const Tuning& tuning);
+
+/// Gives each row the sizes up to half way (of a ratio) to the sizes that were measured next below and
+/// above, of the same operation, ranks, transport and buffers; none beyond the first and the last.
 void spread_ranges(Tuning& tuning);
 
 /// The `.tuning.json` text. parse_tuning(to_text(t)) == t.
 [[nodiscard]] std::string to_text(const Tuning& tuning);
-/// Throws Error(Input) naming the line or the field; verify() of the result is empty.
+/// Throws Error(Input) that names the line or the field; the result has no problems().
 [[nodiscard]] Tuning parse_tuning(std::string_view text);
 
 }  // namespace trireme

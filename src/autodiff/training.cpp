@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "autodiff/rebuild.h"
+#include "tensor/half.h"
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
 
@@ -225,7 +226,7 @@ class Training {
   void add_step(const Trained& trained, ValueId g_scale) {
     const Value parameter = builder_.graph().value(trained.parameter);
     builder_.set_block(trained.block);
-    const bool has_master = options_.master_weights && is_narrow(parameter.type.dtype);
+    const bool has_master = options_.master_weights && is_half(parameter.type.dtype);
     const ValueId moved =
         has_master ? builder_.state(master_of(parameter.name), state_type(parameter.type))
                    : trained.parameter;
@@ -254,8 +255,6 @@ class Training {
       builder_.update(trained.parameter, rounded);
     }
   }
-
-  static bool is_narrow(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
   static TensorType state_type(const TensorType& parameter) {
     return {parameter.dtype == DType::F64 ? DType::F64 : DType::F32, parameter.shape};

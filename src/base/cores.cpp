@@ -7,14 +7,32 @@
 
 namespace trireme {
 
-int usable_cores() {
+std::vector<int> allowed_core_ids() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  // Fails on machines with more cores than the set can hold; then all count.
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) > 1) {
-    return CPU_COUNT(&allowed);
+  std::vector<int> ids;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    return ids;
   }
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) {
+      ids.push_back(core);
+    }
+  }
+  return ids;
+}
+
+int usable_cores() {
+  const std::size_t allowed = allowed_core_ids().size();
+  return static_cast<int>(allowed > 1 ? allowed
+                                      : std::max(1U, std::thread::hardware_concurrency()));
+}
+
+void pin_thread_to(int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  (void)sched_setaffinity(0, sizeof(one), &one);
 }
 
 }  // namespace trireme

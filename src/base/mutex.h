@@ -55,7 +55,6 @@ class TRIREME_SCOPED_CAPABILITY MutexLock {
 /// A condition variable for use with a Mutex.
 class CondVar {
  public:
-  void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
   /// Releases the mutex, waits for a notification or the deadline, and reacquires it. May wake

@@ -65,7 +65,7 @@ struct Options {
 TransportKind parse_bench_transport(const std::string& text) {
   for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::InProcess,
                                    TransportKind::Tcp, TransportKind::Ucx}) {
-    if (text != name(kind)) {
+    if (text != to_text(kind)) {
       continue;
     }
     if (!is_built(kind)) {
@@ -108,13 +108,13 @@ measure::BenchPlan make_plan(const Options& options) {
     throw Error(
         ErrorKind::Usage,
         fmt::format("--buffers: --transport {} has no shared buffers; use shm or in-process",
-                    name(plan.transport)));
+                    to_text(plan.transport)));
   }
   if (plan.encrypt && plan.transport != TransportKind::Tcp) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--encrypt: {} is not encrypted (--transport {}); use --transport tcp",
                             plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
-                            name(plan.transport)));
+                            to_text(plan.transport)));
   }
   add_cases(plan, options.lists);
   return plan;
@@ -126,7 +126,7 @@ measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
     return [](std::size_t, const measure::BenchCase&) {};
   }
   return [total = plan.cases.size()](std::size_t done, const measure::BenchCase& next) {
-    fmt::print(stderr, "\r\x1b[K[{}/{}] {} {}", done, total, name(next.operation),
+    fmt::print(stderr, "\r\x1b[K[{}/{}] {} {}", done, total, to_text(next.operation),
                to_text(next.bytes));
     std::fflush(stderr);
   };

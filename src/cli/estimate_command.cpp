@@ -178,7 +178,7 @@ Architecture make_architecture(const Options& o) {
   c.shared_experts = given_or(o.shared_experts, c.shared_experts);
   c.mixture_every = given_or(o.mixture_every, c.mixture_every);
   c.name += is_resized(o) ? "-resized" : "";
-  a.verify();
+  require_valid(a);
   return a;
 }
 

@@ -10,7 +10,7 @@ template <class Items>
 std::string names_of(const Items& items) {
   std::string out;
   for (const auto item : items) {
-    out += (out.empty() ? "" : " ") + std::string(name(item));
+    out += (out.empty() ? "" : " ") + std::string(to_text(item));
   }
   return out;
 }

@@ -186,14 +186,14 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
       decision.build.ranks_per_node = costs.levels.front().span;
     }
   }
-  if (options.segments != 0 && !has_segments(decision.algorithm)) {
+  if (options.segments != 0 && !properties(decision.algorithm).segmented) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--segments: {} has no segments; use chain or double-tree",
-                            name(decision.algorithm)));
+                            to_text(decision.algorithm)));
   }
-  if (options.per_node != 0 && decision.algorithm != Algorithm::TwoLevel) {
+  if (options.per_node != 0 && !properties(decision.algorithm).two_level) {
     throw Error(ErrorKind::Usage, fmt::format("--per-node: {} ignores nodes; use two-level",
-                                              name(decision.algorithm)));
+                                              to_text(decision.algorithm)));
   }
   if (options.segments != 0) {
     decision.build.segments = options.segments;
@@ -278,7 +278,7 @@ void run_schedule(Options options, Outcome& outcome) {
   } else {
     std::cout << report::schedule_text(report, standard_output());
   }
-  outcome.exit_code = report.verdict && !report.verdict->ok() ? 1 : 0;
+  outcome.exit_code = report.problems && !report.problems->empty() ? 1 : 0;
 }
 
 void add_what_options(CLI::App& command, Options& o) {

@@ -50,7 +50,7 @@ Plan PlanOptions::plan() const {
     result.context = parsed("--context", context, parse_context);
     result.compression = parsed("--compress", compression, parse_compression);
   }
-  result.verify();
+  require_valid(result);
   if (ranks && *ranks != result.mesh.devices()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("-n is {}, but the mesh {} has {} devices; leave out -n, or make them "

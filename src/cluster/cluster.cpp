@@ -41,7 +41,7 @@ class Verifier {
     check_links();
     check_time("gamma", cluster_.gamma);
     if (cluster_.host) {
-      for (const std::string& problem : cluster_.host->verify()) {
+      for (const std::string& problem : problems(*cluster_.host)) {
         add("host: {}", problem);
       }
     }
@@ -234,8 +234,8 @@ const Link& Cluster::link_between(int rank_a, int rank_b) const {
               fmt::format("cluster {}: no link joins ranks {} and {}", name, rank_a, rank_b));
 }
 
-std::vector<std::string> Cluster::verify() const {
-  return Verifier(*this).run();
+std::vector<std::string> problems(const Cluster& cluster) {
+  return Verifier(cluster).run();
 }
 
 }  // namespace trireme

@@ -168,10 +168,7 @@ std::string to_text(const DeviceSpec& device) {
 
 Cluster parse_cluster(std::string_view text) {
   Cluster cluster = read_cluster(parse_json(text, kClusterText));
-  const std::vector<std::string> problems = cluster.verify();
-  if (!problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kClusterText, problems.front()));
-  }
+  require_valid(cluster, ErrorKind::Input, kClusterText);
   return cluster;
 }
 

@@ -151,8 +151,8 @@ RendezvousCost HostCosts::wait_of(int ranks) const {
   return {ranks, {waits.back().first.count * factor}, {waits.back().next.count * factor}};
 }
 
-std::vector<std::string> HostCosts::verify() const {
-  return Verifier(*this).run();
+std::vector<std::string> problems(const HostCosts& costs) {
+  return Verifier(costs).run();
 }
 
 }  // namespace trireme

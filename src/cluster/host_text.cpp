@@ -169,9 +169,7 @@ std::string to_text(const HostCosts& costs) {
 HostCosts parse_host_costs(std::string_view text) {
   constexpr std::string_view kWhat = "host costs";
   HostCosts costs = read_host(parse_json(text, kWhat), "");
-  if (const std::vector<std::string> problems = costs.verify(); !problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
-  }
+  require_valid(costs, ErrorKind::Input, kWhat);
   return costs;
 }
 

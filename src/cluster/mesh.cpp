@@ -160,7 +160,7 @@ Mesh parse_mesh(std::string_view text) {
   return Mesh(std::move(axes));
 }
 
-std::vector<std::string> verify_mesh(const Mesh& mesh, const Cluster& cluster) {
+std::vector<std::string> problems(const Mesh& mesh, const Cluster& cluster) {
   if (mesh.devices() == cluster.devices()) {
     return {};
   }

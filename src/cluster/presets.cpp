@@ -218,8 +218,8 @@ Cluster build(const ClusterRow& row, int nodes) {
     TRIREME_CHECK(row.network.has_value(), cluster.name);
     cluster.links.push_back(to_link(*row.network, "network", nodes * row.devices_per_node));
   }
-  const std::vector<std::string> problems = cluster.verify();
-  TRIREME_CHECK(problems.empty(), cluster.name + ": " + problems.front());
+  const std::vector<std::string> found = problems(cluster);
+  TRIREME_CHECK(found.empty(), cluster.name + ": " + found.front());
   return cluster;
 }
 

@@ -1,6 +1,7 @@
 // The table of algorithms. Rows for duals and compositions are defined only here.
 #include "collective/catalogue.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -17,22 +18,39 @@ namespace {
 using Options = BuildOptions;
 namespace f = formulas;
 
-constexpr std::array<std::string_view, 14> kNames{"mst",
-                                                  "ring",
-                                                  "long",
-                                                  "recursive-doubling",
-                                                  "recursive-halving",
-                                                  "bruck",
-                                                  "pairwise",
-                                                  "chain",
-                                                  "flat",
-                                                  "naive",
-                                                  "whole-ring",
-                                                  "binary-tree",
-                                                  "double-tree",
-                                                  "two-level"};
+struct AlgorithmRow {
+  Algorithm algorithm;
+  std::string_view name;
+  AlgorithmProperties properties{};
+};
 
-constexpr Rank kMostRanks = 1 << 20;
+/// In the order of the enum.
+constexpr std::array kAlgorithms{
+    AlgorithmRow{Algorithm::Mst, "mst"},
+    AlgorithmRow{Algorithm::Ring, "ring"},
+    AlgorithmRow{Algorithm::Long, "long"},
+    AlgorithmRow{Algorithm::RecursiveDoubling, "recursive-doubling"},
+    AlgorithmRow{Algorithm::RecursiveHalving, "recursive-halving"},
+    AlgorithmRow{Algorithm::Bruck, "bruck"},
+    AlgorithmRow{Algorithm::Pairwise, "pairwise", {.forwards_blocks = false}},
+    AlgorithmRow{Algorithm::Chain, "chain", {.segmented = true}},
+    AlgorithmRow{Algorithm::Flat, "flat", {.forwards_blocks = false}},
+    AlgorithmRow{Algorithm::Naive,
+                 "naive",
+                 {.bit_identical = false, .forwards_blocks = false, .most_ranks = kMostNaiveRanks}},
+    AlgorithmRow{Algorithm::WholeRing, "whole-ring", {.bit_identical = false}},
+    AlgorithmRow{Algorithm::BinaryTree, "binary-tree"},
+    AlgorithmRow{Algorithm::DoubleTree, "double-tree", {.segmented = true}},
+    AlgorithmRow{Algorithm::TwoLevel, "two-level", {.two_level = true}},
+};
+
+constexpr const AlgorithmRow& row_of(Algorithm algorithm) {
+  return kAlgorithms.at(static_cast<std::size_t>(algorithm));
+}
+static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) {
+  return row_of(row.algorithm).name == row.name;
+}));
+
 constexpr std::int64_t kMostSegments = 1 << 20;
 
 Schedule relabelled(Schedule schedule, Operation operation) {
@@ -288,39 +306,34 @@ Rank middle_divisor(Rank p) {
 
 }  // namespace
 
-std::string_view name(Algorithm algorithm) {
-  return kNames.at(static_cast<std::size_t>(algorithm));
+std::string_view to_text(Algorithm algorithm) {
+  return row_of(algorithm).name;
+}
+
+const AlgorithmProperties& properties(Algorithm algorithm) {
+  return row_of(algorithm).properties;
 }
 
 std::span<const Algorithm> all_algorithms() {
   static constexpr auto kAll = [] {
-    std::array<Algorithm, kNames.size()> all{};
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = static_cast<Algorithm>(i);
-    }
+    std::array<Algorithm, kAlgorithms.size()> all{};
+    std::ranges::transform(kAlgorithms, all.begin(), &AlgorithmRow::algorithm);
     return all;
   }();
   return kAll;
 }
 
 Algorithm parse_algorithm(std::string_view text) {
-  std::vector<std::string> names(kNames.begin(), kNames.end());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == text) {
-      return static_cast<Algorithm>(i);
+  std::vector<std::string> names;
+  for (const AlgorithmRow& row : kAlgorithms) {
+    if (row.name == text) {
+      return row.algorithm;
     }
+    names.emplace_back(row.name);
   }
   const std::optional<std::string> nearest = nearest_word(text, names);
   refuse(fmt::format("'{}' is no algorithm{}; there are {}", text,
                      nearest ? ", did you mean " + *nearest + "?" : "", list_words(names, "and")));
-}
-
-bool keeps_ranks_alike(Algorithm algorithm) {
-  return algorithm != Algorithm::Naive && algorithm != Algorithm::WholeRing;
-}
-
-bool has_segments(Algorithm algorithm) {
-  return algorithm == Algorithm::Chain || algorithm == Algorithm::DoubleTree;
 }
 
 std::vector<Algorithm> algorithms_for(Operation operation) {
@@ -346,13 +359,15 @@ const CatalogueRow& find_row(Operation operation, Algorithm algorithm) {
     if (row.algorithm == algorithm) {
       return row;
     }
-    others.emplace_back(name(row.algorithm));
+    others.emplace_back(to_text(row.algorithm));
   }
-  refuse(fmt::format("{} does not do {}; these do: {}", name(algorithm), name(operation),
+  refuse(fmt::format("{} does not do {}; these do: {}", to_text(algorithm), to_text(operation),
                      list_words(others, "and")));
 }
 
 BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOptions o) {
+  constexpr Rank kMostRanks = AlgorithmProperties{}.most_ranks;
+  const AlgorithmProperties& has = properties(algorithm);
   if (o.ranks < 1 || o.ranks > kMostRanks) {
     refuse(fmt::format("{} ranks; there must be 1 to {}", o.ranks, kMostRanks));
   }
@@ -361,20 +376,20 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
                        o.ranks - 1));
   }
   if (o.root != 0 && !has_root(operation)) {
-    refuse(fmt::format("{} has no root; leave it out", name(operation)));
+    refuse(fmt::format("{} has no root; leave it out", to_text(operation)));
   }
   if (o.segments < 1 || o.segments > kMostSegments) {
     refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMostSegments));
   }
-  if (has_segments(algorithm) && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
+  if (has.segmented && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
     refuse(fmt::format("{} segments to {} ranks are more than {} messages; take fewer segments",
                        o.segments, o.ranks, kMostPipelineMessages));
   }
-  if (algorithm == Algorithm::Naive && o.ranks > kMostNaiveRanks) {
-    refuse(fmt::format("naive sends p(p-1) whole vectors; {} ranks are more than its limit of {}",
-                       o.ranks, kMostNaiveRanks));
+  if (o.ranks > has.most_ranks) {
+    refuse(fmt::format("{} sends p(p-1) whole vectors; {} ranks are more than its limit of {}",
+                       to_text(algorithm), o.ranks, has.most_ranks));
   }
-  if (algorithm == Algorithm::TwoLevel) {
+  if (has.two_level) {
     o.ranks_per_node = o.ranks_per_node == 0 ? middle_divisor(o.ranks) : o.ranks_per_node;
     if (o.ranks_per_node < 1 || o.ranks % o.ranks_per_node != 0) {
       refuse(fmt::format(
@@ -388,7 +403,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
 Schedule build(Operation operation, Algorithm algorithm, const BuildOptions& options) {
   const CatalogueRow& row = find_row(operation, algorithm);
   Schedule schedule = row.build(checked_options(operation, algorithm, options));
-  schedule.algorithm = name(algorithm);
+  schedule.algorithm = to_text(algorithm);
   return schedule;
 }
 

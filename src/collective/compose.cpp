@@ -30,7 +30,7 @@ Operation dual(Operation operation) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} has no dual: only broadcast and reduce, scatter and gather, "
                               "allgather and reduce-scatter reverse into one another",
-                              name(operation)));
+                              to_text(operation)));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "collective/algorithms.h"
 
 namespace trireme {
@@ -28,19 +29,22 @@ struct Edge {
   std::int64_t first_step = 0;
 };
 
+/// -1: none.
+using EdgeIndex = std::ptrdiff_t;
+
 /// Parents before children, which is also the order in which first steps can be computed.
 class DoubleTree {
  public:
   explicit DoubleTree(Rank p) : places_(p - 1) {
     for (int tree = 0; tree < 2; ++tree) {
-      edge_into_.at(static_cast<std::size_t>(tree)).assign(static_cast<std::size_t>(p), -1);
+      edge_into_[tree].assign(p, -1);
       add_subtree({0, 1, places_, tree});
     }
     colour_all();
     set_first_steps();
   }
 
-  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_.items(); }
 
   /// Steps until the first segment of both trees is everywhere.
   [[nodiscard]] std::int64_t depth() const {
@@ -78,8 +82,7 @@ class DoubleTree {
       const Rank top_position =
           subtree.low - 1 + (Rank{1} << floor_log2(subtree.high - subtree.low + 1));
       const Rank place = place_at(top_position, subtree.tree);
-      edge_into_.at(static_cast<std::size_t>(subtree.tree)).at(static_cast<std::size_t>(place)) =
-          static_cast<std::ptrdiff_t>(edges_.size());
+      edge_into_[subtree.tree].at(place) = edges_.count();
       edges_.push_back({subtree.parent, place, subtree.tree});
       waiting.push_back({place, subtree.low, top_position - 1, subtree.tree});
       waiting.push_back({place, top_position + 1, subtree.high, subtree.tree});
@@ -88,23 +91,22 @@ class DoubleTree {
 
   /// The other edge out of this edge's parent, and the other edge into its child; -1 if there is none.
   void find_rivals() {
-    std::vector<std::ptrdiff_t> first_out(static_cast<std::size_t>(places_) + 1, -1);
+    IndexedVector<Rank, EdgeIndex> first_out(places_ + 1, -1);
     rivals_.assign(edges_.size(), {-1, -1});
-    for (std::size_t e = 0; e < edges_.size(); ++e) {
-      std::ptrdiff_t& seen = first_out.at(static_cast<std::size_t>(edges_[e].parent));
+    for (EdgeIndex e = 0; e < edges_.count(); ++e) {
+      EdgeIndex& seen = first_out.at(edges_[e].parent);
       if (seen >= 0) {
         rivals_[e][0] = seen;
-        rivals_[static_cast<std::size_t>(seen)][0] = static_cast<std::ptrdiff_t>(e);
+        rivals_[seen][0] = e;
       }
-      seen = static_cast<std::ptrdiff_t>(e);
-      const auto other_tree = static_cast<std::size_t>(1 - edges_[e].tree);
-      rivals_[e][1] = edge_into_.at(other_tree).at(static_cast<std::size_t>(edges_[e].child));
+      seen = e;
+      rivals_[e][1] = edge_into_[1 - edges_[e].tree].at(edges_[e].child);
     }
   }
 
   void colour_all() {
     find_rivals();
-    for (std::size_t start = 0; start < edges_.size(); ++start) {
+    for (EdgeIndex start = 0; start < edges_.count(); ++start) {
       if (edges_[start].colour < 0) {
         edges_[start].colour = 0;
         colour_rivals_of(start);
@@ -112,16 +114,16 @@ class DoubleTree {
     }
   }
 
-  /// Along the path or cycle of rivals from this edge on, with alternating colors.
-  void colour_rivals_of(std::size_t start) {
-    std::vector<std::size_t> waiting{start};
+  /// Along the path or cycle of rivals from this edge on, the other colour each time.
+  void colour_rivals_of(EdgeIndex start) {
+    std::vector<EdgeIndex> waiting{start};
     while (!waiting.empty()) {
-      const std::size_t edge = waiting.back();
+      const EdgeIndex edge = waiting.back();
       waiting.pop_back();
-      for (const std::ptrdiff_t rival : rivals_[edge]) {
-        if (rival >= 0 && edges_[static_cast<std::size_t>(rival)].colour < 0) {
-          edges_[static_cast<std::size_t>(rival)].colour = 1 - edges_[edge].colour;
-          waiting.push_back(static_cast<std::size_t>(rival));
+      for (const EdgeIndex rival : rivals_[edge]) {
+        if (rival >= 0 && edges_[rival].colour < 0) {
+          edges_[rival].colour = 1 - edges_[edge].colour;
+          waiting.push_back(rival);
         }
       }
     }
@@ -132,18 +134,17 @@ class DoubleTree {
     for (Edge& edge : edges_) {
       std::int64_t ready = 0;
       if (edge.parent != 0) {
-        const std::ptrdiff_t into = edge_into_.at(static_cast<std::size_t>(edge.tree))
-                                        .at(static_cast<std::size_t>(edge.parent));
-        ready = edges_[static_cast<std::size_t>(into)].first_step + 1;
+        ready = edges_[edge_into_[edge.tree].at(edge.parent)].first_step + 1;
       }
       edge.first_step = ready + (ready % 2 == edge.colour ? 0 : 1);
     }
   }
 
   Rank places_;
-  std::vector<Edge> edges_;
-  std::array<std::vector<std::ptrdiff_t>, 2> edge_into_;
-  std::vector<std::array<std::ptrdiff_t, 2>> rivals_;
+  IndexedVector<EdgeIndex, Edge> edges_;
+  IndexedVector<int, IndexedVector<Rank, EdgeIndex>> edge_into_{IndexedVector<Rank, EdgeIndex>(),
+                                                                {}};  ///< by tree and child
+  IndexedVector<EdgeIndex, std::array<EdgeIndex, 2>> rivals_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   (p-2+k) (alpha + n/k beta)
 //
 // Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+#include "base/indexed_vector.h"
 #include "collective/algorithms.h"
 
 namespace trireme {
@@ -40,18 +41,17 @@ Schedule ring_allgather(Rank p) {
 
 Schedule ring_allgather_after(const Schedule& scatter) {
   const Rank p = scatter.ranks;
-  std::vector<BlockRun> held(static_cast<std::size_t>(p), BlockRun{0, 0, 1});
-  held[static_cast<std::size_t>(scatter.root)] = {0, p, 1};
+  IndexedVector<Rank, BlockRun> held(p, BlockRun{0, 0, 1});
+  held[scatter.root] = {0, p, 1};
   for (const Step& step : scatter.steps) {
-    for_each_message(
-        step, [&](const Message& m) { held[static_cast<std::size_t>(m.to)] = m.blocks.front(); });
+    for_each_message(step, [&](const Message& m) { held[m.to] = m.blocks.front(); });
   }
   Schedule schedule = ring_allgather(p);
   for (Step& step : schedule.steps) {
     Rotation& rotation = step.rotations.front();
     for (Rank place = 0; place < p; ++place) {
       const Block block = turned_block(rotation.blocks.front(), place, p);
-      const BlockRun& has = held[static_cast<std::size_t>((place + 1) % p)];
+      const BlockRun& has = held[(place + 1) % p];
       if (block >= has.first && block < has.first + has.count) {
         rotation.silent.push_back(place);
       }

@@ -174,15 +174,15 @@ std::string malformed_frame(const Schedule& schedule) {
       schedule.operation == Operation::Scatter || schedule.operation == Operation::Gather ||
       schedule.operation == Operation::Allgather || schedule.operation == Operation::ReduceScatter;
   if (block_per_rank && schedule.blocks != ranks) {
-    return fmt::format("{} has one block per rank: {} ranks, {} blocks", name(schedule.operation),
-                       ranks, schedule.blocks);
+    return fmt::format("{} has one block per rank: {} ranks, {} blocks",
+                       to_text(schedule.operation), ranks, schedule.blocks);
   }
   return {};
 }
 
 }  // namespace
 
-std::string_view name(Operation operation) {
+std::string_view to_text(Operation operation) {
   return row(operation).name;
 }
 

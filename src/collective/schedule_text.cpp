@@ -254,7 +254,7 @@ class Parser : private LineReader {
 std::string to_text(const Schedule& schedule) {
   std::string out = fmt::format(
       "{}\noperation {}\nalgorithm {}\nranks {}\nroot {}\nlayout {}\nblocks {}\n", kHeading,
-      name(schedule.operation), schedule.algorithm, schedule.ranks, schedule.root,
+      to_text(schedule.operation), schedule.algorithm, schedule.ranks, schedule.root,
       kLayouts.at(static_cast<std::size_t>(schedule.layout)), schedule.blocks);
   const auto action = [](Action a) { return kActions.at(static_cast<std::size_t>(a)); };
   auto end = std::back_inserter(out);

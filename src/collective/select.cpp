@@ -35,7 +35,7 @@ CostModel slowest(const CostModel& costs) {
 
 /// Formulas assume uniform links, or two levels that match the nodes of two-level.
 bool formula_holds(const CostModel& costs, const Choice& choice) {
-  const bool two_levels = choice.algorithm == Algorithm::TwoLevel && costs.levels.size() == 2 &&
+  const bool two_levels = properties(choice.algorithm).two_level && costs.levels.size() == 2 &&
                           costs.levels.front().span == choice.options.ranks_per_node;
   return costs.is_uniform() || two_levels;
 }
@@ -44,7 +44,7 @@ bool formula_holds(const CostModel& costs, const Choice& choice) {
 
 std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks, Bytes bytes,
                            const CostModel& costs) {
-  if (!has_segments(algorithm) || ranks < 2 || bytes.count < 2) {
+  if (!properties(algorithm).segmented || ranks < 2 || bytes.count < 2) {
     return 1;
   }
   const CostModel one_link = slowest(costs);
@@ -102,10 +102,10 @@ struct Selector::State {
                                                      Algorithm algorithm) const {
     BuildOptions options{.ranks = query.ranks, .root = query.root};
     options.segments = best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
-    if (algorithm == Algorithm::Naive && query.ranks > kMostNaiveRanks) {
+    if (query.ranks > properties(algorithm).most_ranks) {
       return {};
     }
-    if (algorithm != Algorithm::TwoLevel) {
+    if (!properties(algorithm).two_level) {
       return {options};
     }
     std::vector<BuildOptions> all;
@@ -133,7 +133,7 @@ struct Selector::State {
       }
     }
     std::ranges::stable_sort(choices, {}, [](const Choice& choice) {
-      return std::pair(!keeps_ranks_alike(choice.algorithm), choice.predicted.count);
+      return std::pair(!properties(choice.algorithm).bit_identical, choice.predicted.count);
     });
     return choices;
   }
@@ -197,10 +197,10 @@ std::string_view dominant_term(const Formula& cost, double bytes, const CostMode
 std::string Selector::explain(const Query& query) {
   const std::vector<Choice>& choices = rank(query);
   if (choices.empty()) {
-    return fmt::format("no algorithm of {} applies", name(query.operation));
+    return fmt::format("no algorithm of {} applies", to_text(query.operation));
   }
   const Choice& best = choices.front();
-  std::string why = fmt::format("{} is predicted fastest: ", name(best.algorithm));
+  std::string why = fmt::format("{} is predicted fastest: ", to_text(best.algorithm));
   if (formula_holds(costs(), best)) {
     const Formula cost = formula(query.operation, best.algorithm, best.options);
     why += fmt::format("{}; {} dominates", formula_text(query.operation, best.algorithm),
@@ -209,7 +209,7 @@ std::string Selector::explain(const Query& query) {
     why += "timed step by step over the levels";
   }
   if (choices.size() > 1 && best.predicted.count > 0) {
-    why += fmt::format("; next is {}, {:.2f} times as long", name(choices[1].algorithm),
+    why += fmt::format("; next is {}, {:.2f} times as long", to_text(choices[1].algorithm),
                        choices[1].predicted.count / best.predicted.count);
   }
   return why;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective_cost.h"
 #include "trireme/error.h"
 
@@ -12,12 +13,11 @@ namespace {
 /// The busy time of each rank's two ports in one step.
 class Ports {
  public:
-  explicit Ports(Rank ranks)
-      : sending_(static_cast<std::size_t>(ranks)), receiving_(static_cast<std::size_t>(ranks)) {}
+  explicit Ports(Rank ranks) : sending_(ranks), receiving_(ranks) {}
 
   void add(const Message& m, double send, double receive) {
-    double& out = sending_[static_cast<std::size_t>(m.from)];
-    double& in = receiving_[static_cast<std::size_t>(m.to)];
+    double& out = sending_[m.from];
+    double& in = receiving_[m.to];
     out += send;
     in += receive;
     busiest_ = std::max({busiest_, out, in});
@@ -28,16 +28,16 @@ class Ports {
   /// The busiest port's time; resets everything to 0.
   double take_busiest() {
     for (const Rank rank : touched_) {
-      sending_[static_cast<std::size_t>(rank)] = 0;
-      receiving_[static_cast<std::size_t>(rank)] = 0;
+      sending_[rank] = 0;
+      receiving_[rank] = 0;
     }
     touched_.clear();
     return std::exchange(busiest_, 0.0);
   }
 
  private:
-  std::vector<double> sending_;
-  std::vector<double> receiving_;
+  IndexedVector<Rank, double> sending_;
+  IndexedVector<Rank, double> receiving_;
   std::vector<Rank> touched_;
   double busiest_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -182,16 +183,15 @@ class StepTimer {
   /// busiest port: a rank's own messages are serialized, each for as long as its link at the rank
   /// takes.
   [[nodiscard]] double busiest_port(const Step& step, const StepLoad& load) const {
-    const auto ranks = static_cast<std::size_t>(topology_.ranks);
-    std::vector<double> sending(ranks);
-    std::vector<double> receiving(ranks);
+    IndexedVector<Rank, double> sending(topology_.ranks);
+    IndexedVector<Rank, double> receiving(topology_.ranks);
     double busiest = 0;
     for_each_message(step, [&](const Message& m) {
       const std::vector<int>& route = topology_.route(m.from, m.to);
       const auto bytes = static_cast<double>(bytes_of(m));
       const double combining = m.action == Action::Combine ? bytes * costs_.gamma.count : 0;
-      double& out = sending[static_cast<std::size_t>(m.from)];
-      double& in = receiving[static_cast<std::size_t>(m.to)];
+      double& out = sending[m.from];
+      double& in = receiving[m.to];
       out += port_time(route.front(), bytes);
       in += port_time(route.back(), bytes) + combining;
       busiest = std::max({busiest, out, in, flight_time(m, load) + combining});
@@ -268,6 +268,10 @@ Topology node_cluster(Rank nodes, Rank devices, double slowdown) {
     }
     return std::vector<int>{from, switch_of(from), core, switch_of(to), to};
   });
+}
+
+std::string_view to_text(Switching switching) {
+  return switching == Switching::Wormhole ? "wormhole" : "store-and-forward";
 }
 
 Topology parse_topology(std::string_view text, Rank ranks) {

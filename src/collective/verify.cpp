@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
@@ -17,27 +18,26 @@ class Verifier {
  public:
   explicit Verifier(const Schedule& schedule) : schedule_(schedule), holdings_(schedule) {}
 
-  Verdict run() {
+  std::vector<std::string> run() {
     for (now_ = 0; now_ < schedule_.steps.size() && !full(); ++now_) {
       const Step& step = schedule_.steps[now_];
-      note_ports(step);
       judge(step);
       holdings_.apply(step);
     }
     if (!full()) {
       check_result();
     }
-    return std::move(verdict_);
+    return std::move(problems_);
   }
 
  private:
   using Cell = std::pair<Rank, Block>;
 
-  [[nodiscard]] bool full() const { return verdict_.errors.size() >= 8; }
+  [[nodiscard]] bool full() const { return problems_.size() >= 8; }
 
   void complain(const std::string& what) {
     if (!full()) {
-      verdict_.errors.push_back(what);
+      problems_.push_back(what);
     }
   }
 
@@ -48,26 +48,7 @@ class Verifier {
                          fmt::format(text, std::forward<Args>(args)...)));
   }
 
-  void note_ports(const Step& step) {
-    if (verdict_.port_conflict) {
-      return;
-    }
-    std::vector<std::int64_t> sends(static_cast<std::size_t>(schedule_.ranks));
-    std::vector<std::int64_t> receives(sends.size());
-    for_each_message(step, [&](const Message& m) {
-      ++sends[static_cast<std::size_t>(m.from)];
-      ++receives[static_cast<std::size_t>(m.to)];
-    });
-    for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      if (sends[r] > 1 || receives[r] > 1) {
-        verdict_.port_conflict = PortConflict{now_, rank, sends[r], receives[r]};
-        return;
-      }
-    }
-  }
-
-  /// Checks what the step reads and writes against the state before it.
+  /// What the step reads and writes, against the state before it.
   void judge(const Step& step) {
     std::set<Cell> sent;
     for_each_message(step, [&](const Message& m) {
@@ -249,18 +230,35 @@ class Verifier {
     }
   }
 
-  const Schedule& schedule_;  // outlives the Verifier, which lives for one call of verify()
+  const Schedule& schedule_;  // outlives the Verifier, which lives for one call of problems()
   Holdings holdings_;
-  Verdict verdict_;
+  std::vector<std::string> problems_;
   std::set<Cell> copied_;  // what messages of the current step replace
   std::size_t now_ = 0;
 };
 
-Verdict verify(const Schedule& schedule) {
+std::vector<std::string> problems(const Schedule& schedule) {
   if (std::string problem = find_malformed(schedule); !problem.empty()) {
-    return {{std::move(problem)}, std::nullopt};
+    return {std::move(problem)};
   }
   return Verifier(schedule).run();
+}
+
+std::optional<PortConflict> find_port_conflict(const Schedule& schedule) {
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
+    IndexedVector<Rank, std::int64_t> sends(schedule.ranks);
+    IndexedVector<Rank, std::int64_t> receives(schedule.ranks);
+    for_each_message(schedule.steps[step], [&](const Message& m) {
+      ++sends[m.from];
+      ++receives[m.to];
+    });
+    for (Rank r = 0; r < schedule.ranks; ++r) {
+      if (sends[r] > 1 || receives[r] > 1) {
+        return PortConflict{step, r, sends[r], receives[r]};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace trireme

@@ -24,6 +24,22 @@ constexpr std::array<std::pair<Reduction, std::string_view>, 8> kReductions{{
     {Reduction::BitXor, "xor"},
 }};
 
+constexpr std::array<std::pair<CommFault, std::string_view>, 7> kFaults{{
+    {CommFault::Mismatch, "called something else"},
+    {CommFault::Died, "died"},
+    {CommFault::Stopped, "stopped"},
+    {CommFault::Left, "left the world"},
+    {CommFault::Late, "did not join in time"},
+    {CommFault::Corrupt, "sent damaged data"},
+    {CommFault::Dead, "gave up"},
+}};
+
+constexpr std::array<std::pair<WorldOptions::Checksums, std::string_view>, 3> kChecksums{{
+    {WorldOptions::Checksums::Off, "off"},
+    {WorldOptions::Checksums::Network, "network"},
+    {WorldOptions::Checksums::All, "all"},
+}};
+
 constexpr std::array<std::pair<TransportKind, std::string_view>, 5> kTransports{{
     {TransportKind::Automatic, "automatic"},
     {TransportKind::InProcess, "in-process"},
@@ -57,14 +73,21 @@ auto look_up_name(const Table& table, std::string_view text, std::string_view wh
 
 }  // namespace
 
-std::string_view name(Reduction reduction) {
+std::string_view to_text(Reduction reduction) {
   return look_up(kReductions, reduction);
 }
 Reduction parse_reduction(std::string_view text) {
   return look_up_name(kReductions, text, "reduction");
 }
 
-std::string_view name(TransportKind kind) {
+std::string_view to_text(CommFault fault) {
+  return look_up(kFaults, fault);
+}
+std::string_view to_text(WorldOptions::Checksums checksums) {
+  return look_up(kChecksums, checksums);
+}
+
+std::string_view to_text(TransportKind kind) {
   return look_up(kTransports, kind);
 }
 TransportKind parse_transport(std::string_view text) {
@@ -74,9 +97,9 @@ bool is_built(TransportKind kind) {
   return kind != TransportKind::Ucx || comm::has_ucx();
 }
 
-std::string_view name(const Method& method) {
+std::string_view to_text(const Method& method) {
   if (method.kind == Method::Kind::Scheduled) {
-    return name(method.algorithm);
+    return to_text(method.algorithm);
   }
   return method.kind == Method::Kind::Direct ? "direct" : "automatic";
 }

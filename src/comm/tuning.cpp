@@ -35,15 +35,16 @@ std::string problem_of(const TuningRow& row) {
     return fmt::format("invalid range: {} to {} bytes", row.from.count, row.to.count);
   }
   if (!does(row.operation, row.method)) {
-    return fmt::format("{} does not do {}", name(row.method), name(row.operation));
+    return fmt::format("{} does not do {}", to_text(row.method), to_text(row.operation));
   }
   if (row.method.kind == Method::Kind::Direct && !memory) {
     return fmt::format("direct needs ranks that see one another's memory, not {}",
-                       name(row.transport));
+                       to_text(row.transport));
   }
-  if (row.method.kind == Method::Kind::Scheduled && !keeps_ranks_alike(row.method.algorithm)) {
+  if (row.method.kind == Method::Kind::Scheduled &&
+      !properties(row.method.algorithm).bit_identical) {
     return fmt::format("{} does not give all ranks the same bits; it is only done when asked for",
-                       name(row.method));
+                       to_text(row.method));
   }
   return {};
 }
@@ -59,7 +60,7 @@ Bytes half_way(Bytes a, Bytes b) {
 
 }  // namespace
 
-std::string_view name(BufferKind kind) {
+std::string_view to_text(BufferKind kind) {
   return kind == BufferKind::Own ? "own" : "shared";
 }
 
@@ -77,14 +78,14 @@ Method Tuning::find(const Query& query) const {
   return found;
 }
 
-std::vector<std::string> Tuning::verify() const {
-  std::vector<std::string> problems;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (const std::string problem = problem_of(rows[i]); !problem.empty()) {
-      problems.push_back(fmt::format("choices[{}]: {}", i, problem));
+std::vector<std::string> problems(const Tuning& tuning) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < tuning.rows.size(); ++i) {
+    if (const std::string problem = problem_of(tuning.rows[i]); !problem.empty()) {
+      found.push_back(fmt::format("choices[{}]: {}", i, problem));
     }
   }
-  return problems;
+  return found;
 }
 
 void spread_ranges(Tuning& tuning) {

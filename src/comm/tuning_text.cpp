@@ -17,13 +17,13 @@ constexpr std::string_view kWhat = "tuning";
 constexpr std::string_view kFormat = "trireme tuning 2";
 
 Json to_json(const TuningRow& row) {
-  Json json{{"operation", name(row.operation)}, {"ranks", row.ranks},
-            {"transport", name(row.transport)}, {"buffers", name(row.buffers)},
-            {"from_bytes", row.from.count},     {"to_bytes", row.to.count},
-            {"method", name(row.method)},       {"measured_bytes", row.measured.count}};
+  Json json{{"operation", to_text(row.operation)}, {"ranks", row.ranks},
+            {"transport", to_text(row.transport)}, {"buffers", to_text(row.buffers)},
+            {"from_bytes", row.from.count},        {"to_bytes", row.to.count},
+            {"method", to_text(row.method)},       {"measured_bytes", row.measured.count}};
   Json& candidates = json["candidates"] = Json::array();
   for (const TuningCandidate& candidate : row.candidates) {
-    candidates.push_back({{"method", name(candidate.method)},
+    candidates.push_back({{"method", to_text(candidate.method)},
                           {"seconds", candidate.median.count},
                           {"spread", candidate.spread},
                           {"calls", candidate.calls}});
@@ -53,7 +53,7 @@ auto read_word(const JsonObject& object, std::string_view field, Parse&& parse) 
 BufferKind read_buffers(const JsonObject& object) {
   const std::string word = object.text("buffers");
   for (const BufferKind kind : {BufferKind::Own, BufferKind::Shared}) {
-    if (word == name(kind)) {
+    if (word == to_text(kind)) {
       return kind;
     }
   }
@@ -117,9 +117,7 @@ Tuning parse_tuning(std::string_view text) {
   for (const Json& row : object.array("choices")) {
     tuning.rows.push_back(read_row(row, fmt::format("choices[{}]", tuning.rows.size())));
   }
-  if (const std::vector<std::string> problems = tuning.verify(); !problems.empty()) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
-  }
+  require_valid(tuning, ErrorKind::Input, kWhat);
   return tuning;
 }
 

@@ -83,12 +83,6 @@ const std::vector<Architecture>& published() {
   return rows;
 }
 
-void require(bool holds, const std::string& what) {
-  if (!holds) {
-    throw Error(ErrorKind::Usage, what);
-  }
-}
-
 }  // namespace
 
 std::int64_t Architecture::mixture_blocks() const noexcept {
@@ -107,13 +101,18 @@ bool Architecture::is_buildable() const noexcept {
   return !is_mixture() || hidden_of_expert() == model.hidden;
 }
 
-void Architecture::verify() const {
-  model.verify();
-  require(model.experts_per_token >= 1,
-          fmt::format("model {}: {} experts for a token; it must be 1 or more", model.name,
-                      model.experts_per_token));
-  require(expert_hidden >= 0,
-          fmt::format("model {}: experts of hidden width {}", model.name, expert_hidden));
+std::vector<std::string> problems(const Architecture& architecture) {
+  const ModelConfig& model = architecture.model;
+  std::vector<std::string> found = problems(model);
+  if (model.experts_per_token < 1) {
+    found.push_back(fmt::format("model {}: {} experts for a token; it must be 1 or more",
+                                model.name, model.experts_per_token));
+  }
+  if (architecture.expert_hidden < 0) {
+    found.push_back(fmt::format("model {}: experts of hidden width {}", model.name,
+                                architecture.expert_hidden));
+  }
+  return found;
 }
 
 std::vector<std::string> architecture_names() {

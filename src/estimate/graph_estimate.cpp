@@ -96,7 +96,7 @@ GraphEstimate estimate_graph(const Graph& graph) {
 }
 
 Graph training_step(const Architecture& architecture, const StepOptions& options) {
-  architecture.verify();
+  require_valid(architecture);
   if (!architecture.is_buildable()) {
     throw Error(
         ErrorKind::Usage,

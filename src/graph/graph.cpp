@@ -29,6 +29,20 @@ Bytes size_of(const TensorType& type) {
   return {type.shape.element_count() * size_of(type.dtype).count};
 }
 
+std::string_view to_text(Origin origin) {
+  switch (origin) {
+    case Origin::Input:
+      return "input";
+    case Origin::Parameter:
+      return "parameter";
+    case Origin::State:
+      return "state";
+    case Origin::Node:
+      return "node";
+  }
+  return "?";
+}
+
 std::string_view to_text(Phase phase) {
   switch (phase) {
     case Phase::Forward:

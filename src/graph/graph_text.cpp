@@ -72,21 +72,7 @@ std::string node_text(const Graph& graph, const Node& node) {
   return text;
 }
 
-std::string_view origin_word(Origin origin) {
-  switch (origin) {
-    case Origin::Input:
-      return "input";
-    case Origin::Parameter:
-      return "parameter";
-    case Origin::State:
-      return "state";
-    case Origin::Node:
-      return "node";
-  }
-  return "?";
-}
-
-/// Parses one line from the front.
+/// Reads one line from its front.
 class Cursor {
  public:
   Cursor(std::string_view line, int number) : rest_(trim(line)), number_(number) {}
@@ -202,7 +188,7 @@ class Parser {
       throw Error(ErrorKind::Input, "graph: the text ends before its closing '}'");
     }
     Graph graph = builder_->finish();
-    graph.verify();
+    require_valid(graph, ErrorKind::Input);
     return graph;
   }
 
@@ -358,7 +344,7 @@ std::string to_text(const Graph& graph) {
   for (const Origin origin : {Origin::Input, Origin::Parameter, Origin::State}) {
     for (const ValueId id : graph.with_origin(origin)) {
       const Value& value = graph.value(id);
-      text += fmt::format("  {} %{}: {}\n", origin_word(origin), value.name, to_text(value.type));
+      text += fmt::format("  {} %{}: {}\n", to_text(origin), value.name, to_text(value.type));
     }
   }
   for (const Node& node : graph.nodes()) {

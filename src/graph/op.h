@@ -50,11 +50,10 @@ struct AttributeRow {
 struct Factor {
   std::int64_t size = 0;
   enum class Split : std::uint8_t {
-    Free,     ///< any part of it can be computed independently
-    Never,    ///< each device needs all of it: the row of a softmax, the pixels of a convolution
-    Maximum,  ///< like Free, but parts are combined by the maximum instead of the sum
-    Minimum,  ///< likewise by the minimum
-    InTurn,   ///< like Never, but a device can process one part after the other: see Op::merge
+    Free,     ///< any part of it can be computed alone
+    Never,    ///< each device needs all of it: the row of a soft-max, the pixels of a convolution
+    Maximum,  ///< as Free, but parts are put together by the maximum instead of the sum
+    InTurn,   ///< as Never, but a device can have one part after the other: see Op::merge
   } split = Split::Free;
 };
 

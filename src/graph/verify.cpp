@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/graph.h"
@@ -19,8 +20,8 @@ class Verifier {
   void run() {
     check_names();
     defined_.resize(graph_.values().size());
-    for (std::size_t i = 0; i < graph_.values().size(); ++i) {
-      defined_[i] = graph_.values()[i].origin != Origin::Node;
+    for (const ValueId id : ids()) {
+      defined_[id] = graph_.value(id).origin != Origin::Node;
     }
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       check_node({static_cast<std::int32_t>(i)});
@@ -31,6 +32,14 @@ class Verifier {
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::Input, fmt::format("graph {}: {}", graph_.name(), what));
+  }
+
+  [[nodiscard]] std::vector<ValueId> ids() const {
+    std::vector<ValueId> all(graph_.values().size());
+    for (std::int32_t i = 0; ValueId & id : all) {
+      id = {i++};
+    }
+    return all;
   }
 
   [[nodiscard]] std::string name(ValueId id) const { return "%" + graph_.value(id).name; }
@@ -58,7 +67,7 @@ class Verifier {
       if (!exists(input)) {
         fail(fmt::format("{} reads a value that does not exist", who));
       }
-      if (!defined_[static_cast<std::size_t>(input.index)]) {
+      if (!defined_[input]) {
         fail(fmt::format("{} reads {} before it is computed", who, name(input)));
       }
     }
@@ -74,21 +83,21 @@ class Verifier {
     for (std::size_t k = 0; k < types.size(); ++k) {
       const ValueId output = node.outputs[k];
       if (!exists(output) || graph_.value(output).origin != Origin::Node ||
-          graph_.value(output).producer != id || defined_[static_cast<std::size_t>(output.index)]) {
+          graph_.value(output).producer != id || defined_[output]) {
         fail(fmt::format("{}: its result {} is not its own", who, k));
       }
       if (graph_.value(output).type != types[k]) {
         fail(fmt::format("{}: {} is {}, its rule gives {}", who, name(output),
                          to_text(graph_.value(output).type), to_text(types[k])));
       }
-      defined_[static_cast<std::size_t>(output.index)] = true;
+      defined_[output] = true;
     }
   }
 
   void check_ends() const {
-    for (std::size_t i = 0; i < defined_.size(); ++i) {
-      if (!defined_[i]) {
-        fail(fmt::format("nothing computes %{}", graph_.values()[i].name));
+    for (const ValueId id : ids()) {
+      if (!defined_[id]) {
+        fail(fmt::format("nothing computes {}", name(id)));
       }
     }
     std::set<std::string_view> names;
@@ -121,13 +130,18 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::vector<bool> defined_;
+  IndexedVector<ValueId, bool> defined_;
 };
 
 }  // namespace
 
-void Graph::verify() const {
-  Verifier(*this).run();
+std::vector<std::string> problems(const Graph& graph) {
+  try {
+    Verifier(graph).run();
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return {};
 }
 
 }  // namespace trireme

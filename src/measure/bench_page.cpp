@@ -7,11 +7,14 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "base/cores.h"
 #include "measure/bench_plan.h"
 #include "trireme/error.h"
 
@@ -148,26 +151,13 @@ void BenchPage::abort() noexcept {
 }
 
 int allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  return std::max(1, static_cast<int>(allowed_core_ids().size()));
 }
 
 void pin_to_core(Rank rank, Rank ranks) {
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof(usable), &usable) != 0 || ranks > CPU_COUNT(&usable)) {
-    return;
-  }
-  Rank seen = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &usable) && seen++ == rank) {
-      cpu_set_t one;
-      CPU_ZERO(&one);
-      CPU_SET(core, &one);
-      sched_setaffinity(0, sizeof(one), &one);
-      return;
-    }
+  const std::vector<int> cores = allowed_core_ids();
+  if (std::cmp_less_equal(ranks, cores.size())) {
+    pin_thread_to(cores[static_cast<std::size_t>(rank)]);
   }
 }
 

@@ -53,7 +53,7 @@ class BenchPage {
 
 /// Pins the calling thread to one core if every rank can have its own; else does nothing.
 void pin_to_core(Rank rank, Rank ranks);
-/// Cores that this process is allowed to run on: one if it is pinned (unlike usable_cores of base).
+/// How many cores this process is allowed to run on: one if it is pinned, unlike usable_cores().
 [[nodiscard]] int allowed_cores();
 
 }  // namespace trireme::measure

@@ -13,7 +13,7 @@ namespace {
 /// Whether a tuning may choose it: correct, and the same bits on all ranks.
 bool is_candidate(const BenchRow& row, const Method& method) {
   return row.result.correct &&
-         (method.kind == Method::Kind::Direct || keeps_ranks_alike(method.algorithm));
+         (method.kind == Method::Kind::Direct || properties(method.algorithm).bit_identical);
 }
 
 TuningRow tuning_row(const BenchReport& report, std::size_t first, std::size_t last) {

@@ -179,7 +179,7 @@ MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport
       }
     });
   });
-  MessageProbe probe{.transport = std::string(name(transport)), .points = {}, .fit = {}};
+  MessageProbe probe{.transport = std::string(to_text(transport)), .points = {}, .fit = {}};
   Sheet sheet(page.results());
   std::vector<FitPoint> one_way;
   for (const std::int64_t bytes : message_sizes(options)) {
@@ -282,7 +282,7 @@ HostProbe probe_host(const ProbeOptions& options,
     if (!is_built(transport)) {
       continue;
     }
-    progress(fmt::format("messages by {}", name(transport)));
+    progress(fmt::format("messages by {}", to_text(transport)));
     probe.messages.push_back(probe_messages(options, transport));
   }
   return probe;

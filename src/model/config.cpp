@@ -81,30 +81,30 @@ const std::vector<ModelConfig>& presets() {
   return all;
 }
 
-void require(bool holds, const std::string& what) {
+void require(std::vector<std::string>& found, bool holds, const std::string& otherwise) {
   if (!holds) {
-    throw Error(ErrorKind::Usage, what);
+    found.push_back(otherwise);
   }
 }
 
-void verify_mixtures(const ModelConfig& c) {
-  require(c.experts >= 1 && (c.experts == 1 || c.experts_per_token <= c.experts),
+void check_mixtures(const ModelConfig& c, std::vector<std::string>& found) {
+  require(found, c.experts >= 1 && (c.experts == 1 || c.experts_per_token <= c.experts),
           fmt::format("model {}: {} experts for each token of {}", c.name, c.experts_per_token,
                       c.experts));
-  require(c.mixture_every >= 1 && c.mixture_every <= c.layers,
+  require(found, c.mixture_every >= 1 && c.mixture_every <= c.layers,
           fmt::format("model {}: experts in every {}th of {} layers", c.name, c.mixture_every,
                       c.layers));
-  require(c.experts > 1 || c.shared_experts == 0,
+  require(found, c.experts > 1 || c.shared_experts == 0,
           fmt::format("model {}: shared experts need more than one expert", c.name));
-  require(c.experts > 1 || !c.noisy_router,
+  require(found, c.experts > 1 || !c.noisy_router,
           fmt::format("model {}: a noisy router needs more than one expert", c.name));
-  require(c.shared_experts >= 0 && c.capacity_factor >= 0,
+  require(found, c.shared_experts >= 0 && c.capacity_factor >= 0,
           fmt::format("model {}: {} shared experts and a capacity factor of {}", c.name,
                       c.shared_experts, c.capacity_factor));
-  require(c.depth_capacity >= 0 && c.depth_capacity <= 1 && c.depth_every >= 1,
+  require(found, c.depth_capacity >= 0 && c.depth_capacity <= 1 && c.depth_every >= 1,
           fmt::format("model {}: each {}th block takes a share of {} of the tokens", c.name,
                       c.depth_every, c.depth_capacity));
-  require(c.depth_capacity == 0 || c.family == Family::Gpt2,
+  require(found, c.depth_capacity == 0 || c.family == Family::Gpt2,
           fmt::format("model {}: rotary positions count tokens without gaps, so no router can pick "
                       "some of them; use family gpt2",
                       c.name));
@@ -130,25 +130,33 @@ bool ModelConfig::softmax_first() const noexcept {
   return gate_order ? *gate_order == GateOrder::SoftmaxFirst : experts_per_token == 1;
 }
 
-void ModelConfig::verify() const {
-  const std::array<std::pair<const char*, std::int64_t>, 8> sizes{{{"vocabulary", vocabulary},
-                                                                   {"context", context},
-                                                                   {"width", width},
-                                                                   {"layers", layers},
-                                                                   {"heads", heads},
-                                                                   {"key heads", key_heads},
-                                                                   {"head width", head_width},
-                                                                   {"hidden", hidden}}};
+std::vector<std::string> problems(const ModelConfig& c) {
+  const std::array<std::pair<const char*, std::int64_t>, 8> sizes{{{"vocabulary", c.vocabulary},
+                                                                   {"context", c.context},
+                                                                   {"width", c.width},
+                                                                   {"layers", c.layers},
+                                                                   {"heads", c.heads},
+                                                                   {"key heads", c.key_heads},
+                                                                   {"head width", c.head_width},
+                                                                   {"hidden", c.hidden}}};
+  std::vector<std::string> found;
   for (const auto& [what, size] : sizes) {
-    require(size >= 1, fmt::format("model {}: {} is {}; it must be 1 or more", name, what, size));
+    require(found, size >= 1,
+            fmt::format("model {}: {} is {}; it must be 1 or more", c.name, what, size));
   }
-  require(heads % key_heads == 0, fmt::format("model {}: {} heads cannot share {} key heads evenly",
-                                              name, heads, key_heads));
-  require(
-      family != Family::Llama || head_width % 2 == 0,
-      fmt::format("model {}: rotary positions need an even head width, not {}", name, head_width));
-  verify_mixtures(*this);
-  require(dropout >= 0 && dropout < 1, fmt::format("model {}: dropout is {}", name, dropout));
+  if (!found.empty()) {
+    return found;  // what follows divides by them
+  }
+  require(found, c.heads % c.key_heads == 0,
+          fmt::format("model {}: {} heads cannot share {} key heads evenly", c.name, c.heads,
+                      c.key_heads));
+  require(found, c.family != Family::Llama || c.head_width % 2 == 0,
+          fmt::format("model {}: rotary positions need an even head width, not {}", c.name,
+                      c.head_width));
+  check_mixtures(c, found);
+  require(found, c.dropout >= 0 && c.dropout < 1,
+          fmt::format("model {}: dropout is {}", c.name, c.dropout));
+  return found;
 }
 
 ModelConfig preset_model(std::string_view name) {

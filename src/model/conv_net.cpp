@@ -91,24 +91,25 @@ class ConvNet {
 
 }  // namespace
 
-void ConvNetConfig::verify() const {
+std::vector<std::string> problems(const ConvNetConfig& c) {
   const std::array<std::pair<const char*, std::int64_t>, 4> sizes{
-      {{"size", size}, {"channels", channels}, {"filters", filters}, {"classes", classes}}};
+      {{"size", c.size}, {"channels", c.channels}, {"filters", c.filters}, {"classes", c.classes}}};
+  std::vector<std::string> found;
   for (const auto& [what, number] : sizes) {
     if (number < 1) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("model {}: {} is {}; it must be 1 or more", name, what, number));
+      found.push_back(
+          fmt::format("model {}: {} is {}; it must be 1 or more", c.name, what, number));
     }
   }
-  if (size % 4 != 0) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("model {}: images of {} x {} pixels cannot be halved twice", name, size, size));
+  if (c.size % 4 != 0) {
+    found.push_back(fmt::format("model {}: images of {} x {} pixels cannot be halved twice", c.name,
+                                c.size, c.size));
   }
+  return found;
 }
 
 Model make_model(const ConvNetConfig& config, std::int64_t examples) {
-  config.verify();
+  require_valid(config);
   return ConvNet(config, examples).run();
 }
 

@@ -389,10 +389,8 @@ ModelConfig parse_hugging_face_config(std::string_view text, std::string_view wh
   if (!is_countable(config)) {
     reader.fail("has more than 1e15 weights");
   }
-  try {
-    config.verify();
-  } catch (const Error& error) {
-    reader.fail(error.what());
+  if (const std::vector<std::string> found = problems(config); !found.empty()) {
+    reader.fail(found.front());
   }
   return config;
 }

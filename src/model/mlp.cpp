@@ -25,20 +25,21 @@ ValueId product(ModelBuilder& layers, ValueId x, std::size_t number, std::int64_
 
 }  // namespace
 
-void MlpConfig::verify() const {
-  std::vector<std::int64_t> widths = hidden;
-  widths.insert(widths.end(), {inputs, outputs});
+std::vector<std::string> problems(const MlpConfig& config) {
+  std::vector<std::int64_t> widths = config.hidden;
+  widths.insert(widths.end(), {config.inputs, config.outputs});
+  std::vector<std::string> found;
   for (const std::int64_t width : widths) {
     if (width < 1) {
-      throw Error(
-          ErrorKind::Usage,
-          fmt::format("model {}: a layer's width is {}; it must be 1 or more", name, width));
+      found.push_back(
+          fmt::format("model {}: a layer's width is {}; it must be 1 or more", config.name, width));
     }
   }
+  return found;
 }
 
 Model make_model(const MlpConfig& config, std::int64_t examples) {
-  config.verify();
+  require_valid(config);
   ModelBuilder layers(config.name, config.dtype);
   GraphBuilder& b = layers.builder();
   const ValueId x = b.input("x", {DType::F32, {examples, config.inputs}});

@@ -205,7 +205,7 @@ class Transformer {
 }  // namespace
 
 Model make_model(const ModelConfig& config, const BatchShape& batch) {
-  config.verify();
+  require_valid(config);
   if (batch.sequences < 1 || batch.length < 1 || batch.length > config.context) {
     throw Error(ErrorKind::Usage,
                 fmt::format("a batch of {} sequences of {} tokens does not go with model {}, whose "

@@ -65,8 +65,8 @@ bool CompiledPlan::stores(const Value& value, int rank) const {
                              [&](const std::vector<int>& copy) { return copy[stage] == pipe; });
 }
 
-std::vector<std::string> CompiledPlan::problems() const {
-  return verify_together(programs_, groups_of(plan_.mesh));
+std::vector<std::string> problems(const CompiledPlan& compiled) {
+  return problems(compiled.programs(), groups_of(compiled.plan().mesh));
 }
 
 std::int64_t compilation_count() {

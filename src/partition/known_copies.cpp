@@ -26,7 +26,7 @@ int part_of_step(Phase phase) {
 CopyId KnownCopies::add_copy(ValueId id, const Placement& placement, std::int32_t step, Known how) {
   placed_.copies.push_back({.value = id, .placement = placement, .step = step});
   how.copy = static_cast<CopyId>(placed_.copies.size() - 1);
-  known_[static_cast<std::size_t>(id.index)].push_back(how);
+  known_[id].push_back(how);
   return how.copy;
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "partition/place.h"
 
 namespace trireme::partition {
@@ -41,14 +42,12 @@ class KnownCopies {
   };
 
   [[nodiscard]] const Shape& shape(ValueId id) const { return placed_.graph.value(id).type.shape; }
-  [[nodiscard]] const std::vector<Known>& known(ValueId id) const {
-    return known_[static_cast<std::size_t>(id.index)];
-  }
+  [[nodiscard]] const std::vector<Known>& known(ValueId id) const { return known_[id]; }
   CopyId add_copy(ValueId id, const Placement& placement, std::int32_t step, Known how);
   [[nodiscard]] CopyId source(ValueId id, const Placement& wanted, int part, int stage) const;
 
   Placed& placed_;
-  std::vector<std::vector<Known>> known_;  ///< by value
+  IndexedVector<ValueId, std::vector<Known>> known_;  ///< by value
 };
 
 }  // namespace trireme::partition

@@ -327,7 +327,7 @@ class Lowering {
     phase_ = Phase::Update;
     for (std::size_t k = 0; k < placed_.updates.size(); ++k) {
       const Update& update = placed_.graph.updates()[k];
-      const int home = placed_.home[static_cast<std::size_t>(update.target.index)];
+      const int home = placed_.home[update.target];
       if (is_mine(std::max(home, 0))) {
         const CopyId id = placed_.updates[k];
         builder_.update(

@@ -147,7 +147,7 @@ void Messages::set_maker(int pipe, int task, const Instance& what) {
 
 /// Goes through the tasks of all places, each after what it reads was made.
 void Messages::find_until() {
-  const auto places = static_cast<std::size_t>(table_.ranks);
+  const int places = table_.ranks;
   told_.assign(all_.size(), Known(places, -1));
   known_.assign(places, Known(places, -1));
   begun_.assign(places, 0);
@@ -156,7 +156,7 @@ void Messages::find_until() {
     by_making_[{message.from, message.made}].push_back(static_cast<std::size_t>(message.tag));
   }
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
-    open_[static_cast<std::size_t>(pipe)] = by_making_[{pipe, -1}];
+    open_[pipe] = by_making_[{pipe, -1}];
   }
   while (advance(0) || advance(1)) {
   }
@@ -167,7 +167,7 @@ void Messages::find_until() {
 bool Messages::advance(int ahead) {
   bool moved = false;
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
-    int& task = begun_[static_cast<std::size_t>(pipe)];
+    int& task = begun_[pipe];
     while (task <= end_of(pipe) && can_begin(pipe, task, ahead)) {
       begin(pipe, task);
       ++task;
@@ -184,33 +184,32 @@ bool Messages::can_begin(int pipe, int task, int ahead) const {
   const auto it = by_task_.find({pipe, task});
   return it == by_task_.end() || std::ranges::all_of(it->second, [&](std::size_t number) {
            const Message& message = all_[number];
-           return message.made < begun_[static_cast<std::size_t>(message.from)] + ahead;
+           return message.made < begun_[message.from] + ahead;
          });
 }
 
 /// The task's outputs convey what the place knew before; then it learns from what the task reads, and drops the sends
 /// that this settles.
 void Messages::begin(int pipe, int task) {
-  const auto p = static_cast<std::size_t>(pipe);
-  Known& known = known_[p];
-  known[p] = task;
+  Known& known = known_[pipe];
+  known[pipe] = task;
   const std::vector<std::size_t>& made = by_making_[{pipe, task}];
   for (const std::size_t number : made) {
     told_[number] = known;
   }
   for (const std::size_t number : by_task_[{pipe, task}]) {
     const Known& told = told_[number];
-    std::erase_if(open_[p], [&](std::size_t sent) {
+    std::erase_if(open_[pipe], [&](std::size_t sent) {
       Message& send = all_[sent];
-      const bool settled = told[static_cast<std::size_t>(send.to)] >= send.read;
+      const bool settled = told[send.to] >= send.read;
       send.until = settled ? all_[number].tag : -1;
       return settled;
     });
-    for (std::size_t other = 0; other < known.size(); ++other) {
+    for (int other = 0; other < known.count(); ++other) {
       known[other] = std::max(known[other], told[other]);
     }
   }
-  open_[p].insert(open_[p].end(), made.begin(), made.end());
+  open_[pipe].insert(open_[pipe].end(), made.begin(), made.end());
 }
 
 }  // namespace trireme::partition

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "partition/place.h"
 #include "partition/run_order.h"
 #include "trireme/pipeline.h"
@@ -43,7 +44,7 @@ class Messages {
   [[nodiscard]] std::vector<Message> received(int pipe, int task) const;
 
  private:
-  using Known = std::vector<int>;  ///< by place: the last task that has certainly started
+  using Known = IndexedVector<int, int>;  ///< by place: the last task that has certainly begun
 
   void find_reads();
   void find_reads(int pipe, int task, const Turn& turn);
@@ -67,10 +68,10 @@ class Messages {
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
   std::vector<Known> told_;   ///< by message: what its sender knew before the task that made it
-  std::vector<Known> known_;  ///< by place, so far
-  std::vector<int> begun_;    ///< likewise: tasks
-  std::vector<std::vector<std::size_t>>
-      open_;  ///< likewise: sends whose receives may not have been posted
+  IndexedVector<int, Known> known_;  ///< by place, so far
+  IndexedVector<int, int> begun_;    ///< likewise: tasks
+  IndexedVector<int, std::vector<std::size_t>>
+      open_;  ///< likewise: sends that may not have been asked for
 };
 
 }  // namespace trireme::partition

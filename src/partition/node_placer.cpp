@@ -11,9 +11,7 @@ bool stands_in(const Factors::Dims& dims, std::int32_t factor) {
 }
 
 Merge merge_of(Factor::Split split) {
-  return split == Factor::Split::Maximum   ? Merge::Maximum
-         : split == Factor::Split::Minimum ? Merge::Minimum
-                                           : Merge::Sum;
+  return split == Factor::Split::Maximum ? Merge::Maximum : Merge::Sum;
 }
 
 /// Adds axes to a factor's sharding that continue the existing ones, if they shard no other factor.

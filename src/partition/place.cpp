@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/op.h"
 #include "partition/known_copies.h"
 #include "partition/node_placer.h"
@@ -38,7 +39,7 @@ class Placer {
     readers_.resize(count);
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
       for (const ValueId input : graph().nodes()[n].inputs) {
-        readers_[static_cast<std::size_t>(input.index)].push_back({static_cast<std::int32_t>(n)});
+        readers_[input].push_back({static_cast<std::int32_t>(n)});
       }
     }
     for (std::size_t v = 0; v < count; ++v) {
@@ -134,7 +135,7 @@ class Placer {
     const bool forward = node.phase == Phase::Forward;
     int stage = -1;
     for (const ValueId input : node.inputs) {
-      const int of_input = stage_of_value_[static_cast<std::size_t>(input.index)];
+      const int of_input = stage_of_value_[input];
       const bool counts = of_input >= 0 && (forward || is_late(input));
       if (counts) {
         stage = stage < 0 ? of_input
@@ -145,7 +146,7 @@ class Placer {
     if (stage < 0 &&
         !forward) {  // not in the backward: with what it reads of the forward, else at the end
       for (const ValueId input : node.inputs) {
-        stage = std::max(stage, stage_of_value_[static_cast<std::size_t>(input.index)]);
+        stage = std::max(stage, stage_of_value_[input]);
       }
       stage = stage < 0 ? placed_.stage_count - 1 : stage;
     }
@@ -155,7 +156,7 @@ class Placer {
     const Value& one = value(id);
     return one.origin == Origin::Node && graph().node(one.producer).phase != Phase::Forward;
   }
-  [[nodiscard]] int& home(ValueId id) { return placed_.home[static_cast<std::size_t>(id.index)]; }
+  [[nodiscard]] int& home(ValueId id) { return placed_.home[id]; }
 
   // Nodes.
 
@@ -197,7 +198,7 @@ class Placer {
         placement.partial.insert(passed.begin(), passed.end());
       }
       step.outputs.push_back(known_.add(node.outputs[k], placement, number));
-      stage_of_value_[static_cast<std::size_t>(node.outputs[k].index)] = stage;
+      stage_of_value_[node.outputs[k]] = stage;
     }
     placed_.steps.push_back(step);
     for (const ValueId output : node.outputs) {
@@ -346,7 +347,7 @@ class Placer {
       tell(*wish);
       return;
     }
-    for (const NodeId reader : readers_[static_cast<std::size_t>(id.index)]) {
+    for (const NodeId reader : readers_[id]) {
       const Node& node = graph().node(reader);
       if (node.phase != phase) {
         continue;
@@ -367,7 +368,7 @@ class Placer {
   }
   std::optional<Placement> liked_by_next(ValueId id, Phase phase) {
     std::optional<Placement> liked = forced(id);
-    for (const NodeId reader : readers_[static_cast<std::size_t>(id.index)]) {
+    for (const NodeId reader : readers_[id]) {
       if (!liked && graph().node(reader).phase == phase) {
         liked = liked_by(graph().node(reader), id);
       }
@@ -432,7 +433,7 @@ class Placer {
     }
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
-      like.stage = std::max(stage_of_value_[static_cast<std::size_t>(id.index)], 0);
+      like.stage = std::max(stage_of_value_[id], 0);
       Placement wanted = shape(id).rank() == 0 ? Placement::whole(0) : copy(primary(id)).placement;
       wanted.partial.clear();
       const Value& output_value = value(id);
@@ -444,10 +445,10 @@ class Placer {
 
   Placed placed_;
   KnownCopies known_;
-  std::vector<int> stage_of_value_;
+  IndexedVector<ValueId, int> stage_of_value_;
   std::map<ValueId, ValueId> target_of_;
-  std::map<NodeId, ValueId> moves_;           ///< the parameter whose next value a node makes
-  std::vector<std::vector<NodeId>> readers_;  ///< by value
+  std::map<NodeId, ValueId> moves_;  ///< the parameter whose next value a node makes
+  IndexedVector<ValueId, std::vector<NodeId>> readers_;  ///< by value
 };
 
 }  // namespace

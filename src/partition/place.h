@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "partition/changes.h"
 #include "trireme/graph.h"
 #include "trireme/partition.h"
@@ -39,8 +40,8 @@ struct Placed {
   std::vector<Copy> copies{};
   std::vector<PlacedStep> steps{};
   std::vector<CopyId> outputs{};  ///< as the graph's
-  std::vector<CopyId> updates{};  ///< likewise: the values, with their targets' placements
-  std::vector<int>
+  std::vector<CopyId> updates{};  ///< likewise: the values, laid out as their targets
+  IndexedVector<ValueId, int>
       home{};  ///< by value: the stage of a parameter or state; -1: not used, or an input
 
   [[nodiscard]] const Axes& axes() const { return placements.axes; }
@@ -52,7 +53,7 @@ struct Placed {
 
   [[nodiscard]] int stage_of(const Copy& copy) const {
     return copy.step >= 0 ? steps[static_cast<std::size_t>(copy.step)].stage
-                          : std::max(home[static_cast<std::size_t>(copy.value.index)], 0);
+                          : std::max(home[copy.value], 0);
   }
 
   [[nodiscard]] bool is_input(CopyId id) const {

@@ -22,10 +22,7 @@ const Placed& checked(const Placed& placed, const PipelineTable& table) {
     refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
                        table.name, table.stages, table.microbatches, placed.stage_count, batches));
   }
-  const std::vector<std::string> problems = verify(table);
-  if (!problems.empty()) {
-    refuse(fmt::format("the table {}: {}", table.name, problems.front()));
-  }
+  require_valid(table, ErrorKind::Usage, fmt::format("the table {}", table.name));
   return placed;
 }
 
@@ -135,10 +132,10 @@ void RunOrder::find_goes() {
   for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
     const auto id = static_cast<CopyId>(c);
     if (placed_.copies[c].step < 0) {
-      multiplicity_[c] = placed_.is_by_micro(id) ? Multiplicity::PerMicrobatch
-                         : next_of(id) >= 0      ? Multiplicity::PerVersion
-                                                 : Multiplicity::Once;
-      home_[c] = stage_of(id);
+      multiplicity_[id] = placed_.is_by_micro(id) ? Multiplicity::PerMicrobatch
+                          : next_of(id) >= 0      ? Multiplicity::PerVersion
+                                                  : Multiplicity::Once;
+      home_[id] = stage_of(id);
     }
   }
   for (std::size_t s = 0; s < placed_.steps.size(); ++s) {
@@ -147,8 +144,8 @@ void RunOrder::find_goes() {
     check_reads(s);
     const int home = step_multiplicity_[s] == Multiplicity::PerVersion ? home_of_inputs(step) : 0;
     for (const CopyId output : step.outputs) {
-      multiplicity_[static_cast<std::size_t>(output)] = step_multiplicity_[s];
-      home_[static_cast<std::size_t>(output)] = home;
+      multiplicity_[output] = step_multiplicity_[s];
+      home_[output] = home;
     }
   }
 }
@@ -174,7 +171,7 @@ Multiplicity RunOrder::multiplicity_of_step(std::size_t step) const {
 int RunOrder::home_of_inputs(const PlacedStep& step) const {
   int home = -1;
   for (const CopyId id : step.inputs) {
-    const int of_input = home_[static_cast<std::size_t>(id)];
+    const int of_input = home_[id];
     if (multiplicity(id) != Multiplicity::PerVersion || home == of_input) {
       continue;
     }
@@ -252,8 +249,7 @@ int RunOrder::instance_for(const Turn& turn, CopyId id) const {
       return turn.instance;
     case Multiplicity::PerVersion:
       return m < 0 ? turn.instance
-                   : versions_[static_cast<std::size_t>(home_[static_cast<std::size_t>(id)])]
-                              [static_cast<std::size_t>(m)];
+                   : versions_[static_cast<std::size_t>(home_[id])][static_cast<std::size_t>(m)];
     case Multiplicity::PerUpdate:
       return m < 0 ? turn.instance : update_of(m);
   }
@@ -306,7 +302,7 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
         break;
       case Multiplicity::PerVersion: {
         const CopyId made = placed_.steps[s].outputs.front();
-        const auto home = static_cast<std::size_t>(home_[static_cast<std::size_t>(made)]);
+        const auto home = static_cast<std::size_t>(home_[made]);
         add_once(pipe, {s, versions_[home][static_cast<std::size_t>(m)], task.copy}, turns);
         break;
       }

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "partition/place.h"
 #include "partition/task_steps.h"
 #include "plan/pipeline_index.h"
@@ -52,9 +53,7 @@ class RunOrder {
     return turns_[static_cast<std::size_t>(pipe)];
   }
 
-  [[nodiscard]] Multiplicity multiplicity(CopyId id) const {
-    return multiplicity_[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] Multiplicity multiplicity(CopyId id) const { return multiplicity_[id]; }
   /// The instance of a copy that the turn reads.
   [[nodiscard]] int instance_for(const Turn& turn, CopyId id) const;
   /// The micro-batch that the turn is for; -1: none.
@@ -104,10 +103,10 @@ class RunOrder {
   std::map<std::pair<int, int>, int> members_;  ///< by copy of the model and update: micro-batches
   std::map<CopyId, CopyId> next_;
   std::map<CopyId, CopyId> leaf_;
-  std::vector<Multiplicity> multiplicity_;       ///< by copy
-  std::vector<Multiplicity> step_multiplicity_;  ///< by step
-  std::vector<int> home_;  ///< by copy, for values per version: the stage whose versions
-  bool joint_ = false;     ///< updates of one stage need values of others
+  IndexedVector<CopyId, Multiplicity> multiplicity_;  ///< by copy
+  std::vector<Multiplicity> step_multiplicity_;       ///< by step
+  IndexedVector<CopyId, int> home_;  ///< by copy, of what goes by version: the stage whose versions
+  bool joint_ = false;               ///< updates of one stage need something of others'
   std::vector<std::vector<std::vector<Turn>>> turns_;
   std::set<std::tuple<int, std::size_t, int>> begun_;  ///< place, step, instance
   std::map<std::tuple<int, PipelineWork, int, int>, int>

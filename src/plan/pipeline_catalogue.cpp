@@ -16,7 +16,11 @@ constexpr int kMostChunks = 64;
 
 constexpr std::array<PipelineSchedule, 9> kSchedules{{
     {"naive", "one micro-batch at a time; one rank works, all others wait", "(D-1)/D", make_naive},
-    {"gpipe", "all micro-batches forward, then all back", "(D-1)/(D-1+N)", make_gpipe},
+    {.name = "gpipe",
+     .description = "all micro-batches forward, then all back",
+     .bubble = "(D-1)/(D-1+N)",
+     .make = make_gpipe,
+     .forward_first = true},
     {"pipedream", "never waits for an update; old weights are kept for the backward",
      "0 once it is full", make_pipedream},
     {"pipedream-2bw", "the same with two versions of the weights only", "0 once it is full",

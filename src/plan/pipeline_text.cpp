@@ -172,9 +172,9 @@ std::string to_text(const PipelineTask& task) {
 }
 
 std::string to_text(const PipelineTable& table) {
-  std::string out =
-      fmt::format("{}\nname {}\nranks {}\nstages {}\nmicrobatches {}\nweights {}\n", kHeading,
-                  table.name, table.ranks, table.stages, table.microbatches, name(table.weights));
+  std::string out = fmt::format("{}\nname {}\nranks {}\nstages {}\nmicrobatches {}\nweights {}\n",
+                                kHeading, table.name, table.ranks, table.stages, table.microbatches,
+                                to_text(table.weights));
   for (const std::vector<int>& ranks : table.placement) {
     out += fmt::format("place {}\n", fmt::join(ranks, " "));
   }
@@ -188,7 +188,7 @@ std::string to_text(const PipelineTable& table) {
   return out + "end\n";
 }
 
-std::string_view name(WeightVersions weights) {
+std::string_view to_text(WeightVersions weights) {
   return kWeights.at(static_cast<std::size_t>(weights));
 }
 

@@ -45,12 +45,6 @@ void check_durations(std::span<const PipelineDurations> by_stage, int stages) {
   }
 }
 
-void check_table(const PipelineTable& table) {
-  if (const std::vector<std::string> errors = verify(table); !errors.empty()) {
-    throw Error(ErrorKind::Usage, fmt::format("the pipeline table is wrong: {}", errors.front()));
-  }
-}
-
 /// The idle share of `time`, which is at least the work done in it up to rounding.
 double idle_share(double work, double time) {
   return time > 0 ? std::max(0.0, 1 - work / time) : 0;
@@ -168,14 +162,14 @@ PipelineDurations stage_durations(const PipelineTable& table, const PipelineDura
 }
 
 PipelineTiming time_pipeline(const PipelineTable& table, const PipelineDurations& durations) {
-  check_table(table);
+  require_valid(table, ErrorKind::Usage, "the pipeline table is wrong");
   const std::vector<PipelineDurations> by_stage(static_cast<std::size_t>(table.stages), durations);
   return time_stages(table, by_stage);
 }
 
 PipelineTiming time_pipeline(const PipelineTable& table,
                              std::span<const PipelineDurations> by_stage) {
-  check_table(table);
+  require_valid(table, ErrorKind::Usage, "the pipeline table is wrong");
   return time_stages(table, by_stage);
 }
 

@@ -294,7 +294,7 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> verify(const PipelineTable& table) {
+std::vector<std::string> problems(const PipelineTable& table) {
   if (std::string problem = find_malformed(table); !problem.empty()) {
     return {std::move(problem)};
   }

@@ -15,8 +15,6 @@ std::string_view to_text(Merge merge) {
       return "sum";
     case Merge::Maximum:
       return "max";
-    case Merge::Minimum:
-      return "min";
   }
   return "?";
 }

@@ -26,7 +26,7 @@ class Wishing {
       : graph_(graph), plan_(plan), names_(names) {}
 
   PlacementSpec run() {
-    plan_.verify();
+    require_valid(plan_);
     add_axes();
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
       const ValueId id{static_cast<std::int32_t>(v)};
@@ -314,13 +314,21 @@ std::vector<AxisCuts> default_cuts() {
 
 namespace {
 
-/// Why the pipeline is invalid, or "".
+/// Why the pipeline cannot be, or "".
+std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
+  try {
+    const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
+    return options.ranks > 1 ? find_unfit(row, options) : "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 std::string find_unfit_pipeline(const Plan& plan) {
   const PipelineOptions options{
       .ranks = plan.mesh.size(kPipe), .microbatches = plan.microbatches, .chunks = plan.chunks};
   if (!plan.table) {
-    const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
-    return options.ranks > 1 ? find_unfit(row, options) : "";
+    return find_unfit_schedule(plan, options);
   }
   const PipelineTable& table = *plan.table;
   if (table.ranks != options.ranks || table.microbatches != options.microbatches) {
@@ -329,47 +337,80 @@ std::string find_unfit_pipeline(const Plan& plan) {
         "make them agree",
         table.name, table.ranks, table.microbatches, options.ranks, options.microbatches);
   }
-  const std::vector<std::string> problems = trireme::verify(table);
-  return problems.empty() ? "" : fmt::format("the table {}: {}", table.name, problems.front());
+  const std::vector<std::string> found = problems(table);
+  return found.empty() ? "" : fmt::format("the table {}: {}", table.name, found.front());
 }
+
+class Verifier {
+ public:
+  explicit Verifier(const Plan& plan) : plan_(plan) {}
+
+  std::vector<std::string> run() {
+    check_axes();
+    check_pipeline();
+    if (problems_.empty()) {
+      check_compression();  // asks the table
+    }
+    check_levels();
+    return std::move(problems_);
+  }
+
+ private:
+  void require(bool holds, const std::string& otherwise) {
+    if (!holds) {
+      problems_.push_back(otherwise);
+    }
+  }
+
+  void check_axes() {
+    for (const MeshAxis& axis : plan_.mesh.axes()) {
+      require(axis.name == kPipe || axis.name == kData ||
+                  std::ranges::find(plan_.cuts, axis.name, &AxisCuts::axis) != plan_.cuts.end(),
+              fmt::format("nothing is cut along the axis '{}' of the mesh {}; axes are data, "
+                          "tensor, context, expert and pipe",
+                          axis.name, to_text(plan_.mesh)));
+    }
+  }
+
+  void check_pipeline() {
+    require(plan_.microbatches >= 1,
+            fmt::format("{} micro-batches; there must be 1 at least", plan_.microbatches));
+    require(plan_.chunks >= 1, fmt::format("{} chunks; there must be 1 at least", plan_.chunks));
+    const std::string unfit = find_unfit_pipeline(plan_);
+    require(unfit.empty(), unfit);
+  }
+
+  void check_compression() {
+    if (!plan_.compression.any()) {
+      return;
+    }
+    const PipelineTable table = table_of(plan_);
+    require(table.weights != WeightVersions::Newest,
+            fmt::format("the table {} updates each parameter by itself, and what is left of "
+                        "compressed gradients goes by all of them; leave out the compression {}, "
+                        "or use pipedream-2bw",
+                        table.name, to_text(plan_.compression)));
+  }
+
+  void check_levels() {
+    require(plan_.zero >= 0 && plan_.zero <= 3,
+            fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", plan_.zero));
+    const RecomputeChoice& recompute = plan_.recompute;
+    if (recompute.budget) {
+      require(recompute.mode == RecomputeMode::None,
+              fmt::format("recompute is {} and has a budget too, {}; leave out one of them",
+                          to_text(recompute.mode), to_text(*recompute.budget)));
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<std::string> problems_;
+};
 
 }  // namespace
 
-void Plan::verify() const {
-  const auto refuse = [](const std::string& reason) { throw Error(ErrorKind::Usage, reason); };
-  for (const MeshAxis& axis : mesh.axes()) {
-    if (axis.name != kPipe && axis.name != kData &&
-        std::ranges::find(cuts, axis.name, &AxisCuts::axis) == cuts.end()) {
-      refuse(
-          fmt::format("nothing is cut along the axis '{}' of the mesh {}; axes are data, tensor, "
-                      "context, expert and pipe",
-                      axis.name, to_text(mesh)));
-    }
-  }
-  if (microbatches < 1) {
-    refuse(fmt::format("{} micro-batches; there must be 1 at least", microbatches));
-  }
-  if (chunks < 1) {
-    refuse(fmt::format("{} chunks; there must be 1 at least", chunks));
-  }
-  const std::string unfit = find_unfit_pipeline(*this);
-  if (!unfit.empty()) {
-    refuse(unfit);
-  }
-  if (compression.any() && table_of(*this).weights == WeightVersions::Newest) {
-    refuse(
-        fmt::format("the table {} updates each parameter by itself, and what is left of "
-                    "compressed gradients goes by all of them; leave out the compression {}, or "
-                    "use pipedream-2bw",
-                    table_of(*this).name, to_text(compression)));
-  }
-  if (zero < 0 || zero > 3) {
-    refuse(fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", zero));
-  }
-  if (recompute.budget && recompute.mode != RecomputeMode::None) {
-    refuse(fmt::format("recompute is {} and has a budget too, {}; leave out one of them",
-                       to_text(recompute.mode), to_text(*recompute.budget)));
-  }
+std::vector<std::string> problems(const Plan& plan) {
+  return Verifier(plan).run();
 }
 
 PlacementSpec resolve_placements(const Graph& graph, const Plan& plan, const DimNames& names) {
@@ -384,7 +425,7 @@ PipelineTable table_of(const Plan& plan) {
   options.ranks = plan.mesh.size(kPipe);
   options.microbatches = plan.microbatches;
   options.chunks = plan.chunks;
-  const bool forward_first = plan.schedule == "gpipe";
+  const bool forward_first = find_pipeline_schedule(plan.schedule).forward_first;
   return make_pipeline(options.ranks > 1 || forward_first ? plan.schedule : "1f1b", options);
 }
 

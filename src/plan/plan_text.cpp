@@ -117,11 +117,7 @@ Plan parse_plan(std::string_view text) {
   if (const Json* cuts = object.find("cuts")) {
     plan.cuts = read_cuts(object, *cuts);
   }
-  try {
-    plan.verify();
-  } catch (const Error& error) {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, error.what()));
-  }
+  require_valid(plan, ErrorKind::Input, kWhat);
   return plan;
 }
 

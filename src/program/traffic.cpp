@@ -58,7 +58,7 @@ double bytes_sent(const Signature& exchange) {
   return it == formulas.end() ? 0 : it->second(exchange);
 }
 
-std::vector<Traffic> traffic_of(const Program& program) {
+std::vector<OpTraffic> traffic_of(const Program& program) {
   std::map<std::pair<std::string, std::string>, double> sums;
   for (const Instruction& instruction : program.instructions) {
     if (!instruction.op->communicates) {
@@ -69,7 +69,7 @@ std::vector<Traffic> traffic_of(const Program& program) {
     sums[{std::string(instruction.op->name), grouped ? signature.text("group") : ""}] +=
         bytes_sent(signature);
   }
-  std::vector<Traffic> all;
+  std::vector<OpTraffic> all;
   all.reserve(sums.size());
   for (const auto& [key, bytes] : sums) {
     all.push_back({.op = key.first, .group = key.second, .bytes = bytes});

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/op.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
@@ -30,12 +31,10 @@ class Ranges {
       ranges_.push_back({buffer.offset, buffer.offset + size_of(buffer.type).count});
     }
   }
-  [[nodiscard]] const Range& of(BufferId id) const {
-    return ranges_.at(static_cast<std::size_t>(id.index));
-  }
+  [[nodiscard]] const Range& of(BufferId id) const { return ranges_.at(id); }
 
  private:
-  std::vector<Range> ranges_;
+  IndexedVector<BufferId, Range> ranges_;
 };
 
 /// Which buffers still have the bytes last written to them.
@@ -218,8 +217,13 @@ class Verifier {
 
 }  // namespace
 
-void Program::verify() const {
-  Verifier(*this).run();
+std::vector<std::string> problems(const Program& program) {
+  try {
+    Verifier(program).run();
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return {};
 }
 
 }  // namespace trireme

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/op.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
@@ -24,15 +26,17 @@ struct Spot {
   std::int32_t at = 0;
 };
 
+template <class T>
+using ByInstruction = IndexedVector<std::int32_t, T>;
+
 class Together {
  public:
   Together(std::span<const Program> programs, std::span<const RankGroups> groups)
       : programs_(programs), groups_(groups), partners_(programs.size()) {}
 
   std::vector<std::string> run() {
-    for (std::size_t r = 0; r < programs_.size(); ++r) {
-      const int rank = static_cast<int>(r);
-      partners_[r].resize(programs_[r].instructions.size());
+    for (int rank = 0; rank < count(); ++rank) {
+      partners_[rank].resize(program(rank).instructions.size());
       check_alone(rank);
       check_groups(rank);
       collect(rank);
@@ -74,7 +78,7 @@ class Together {
     return signature_of(program(spot.rank), instruction(spot));
   }
   [[nodiscard]] std::vector<Spot>& partners(Spot spot) {
-    return partners_[static_cast<std::size_t>(spot.rank)][static_cast<std::size_t>(spot.at)];
+    return partners_[spot.rank][spot.at];
   }
   [[nodiscard]] const Buffer& tensor(Spot spot) const {
     const Instruction& what = instruction(spot);
@@ -138,10 +142,8 @@ class Together {
   // Each rank.
 
   void check_alone(int rank) {
-    try {
-      program(rank).verify();
-    } catch (const Error& error) {
-      report("rank {}: {}", rank, error.what());
+    for (const std::string& problem : problems(program(rank))) {
+      report("rank {}: {}", rank, problem);
     }
   }
 
@@ -285,13 +287,13 @@ class Together {
     Spot missing{};  ///< what another rank has not started
   };
 
-  /// Communication by the instruction before which it must be done.
-  [[nodiscard]] std::vector<std::vector<std::int32_t>> waits_of(int rank) const {
+  /// Exchanges by the instruction before which they must be done.
+  [[nodiscard]] ByInstruction<std::vector<std::int32_t>> waits_of(int rank) const {
     const auto& all = program(rank).instructions;
-    std::vector<std::vector<std::int32_t>> waits(all.size() + 1);
+    ByInstruction<std::vector<std::int32_t>> waits(all.size() + 1);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].op->communicates) {
-        waits[static_cast<std::size_t>(all[i].done_before)].push_back(static_cast<std::int32_t>(i));
+        waits[all[i].done_before].push_back(static_cast<std::int32_t>(i));
       }
     }
     return waits;
@@ -299,12 +301,10 @@ class Together {
 
   /// A rank has started the instructions before `begun_`.
   [[nodiscard]] const Wait* find_wait(int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    for (const std::int32_t e : waits_[r][begun_[r]]) {
+    for (const std::int32_t e : waits_[rank][begun_[rank]]) {
       for (const Spot partner : partners({rank, e})) {
         const bool itself = partner.rank == rank;
-        if (!itself && begun_[static_cast<std::size_t>(partner.rank)] <=
-                           static_cast<std::size_t>(partner.at)) {
+        if (!itself && begun_[partner.rank] <= partner.at) {
           stuck_[rank] = {{rank, e}, partner};
           return &stuck_[rank];
         }
@@ -332,12 +332,13 @@ class Together {
 
   /// Advances as far as possible; returns whether it advanced at all.
   bool advance(int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::size_t before = begun_[r];
-    while (find_wait(rank) == nullptr && begun_[r] < program(rank).instructions.size()) {
-      ++begun_[r];
+    std::int32_t& begun = begun_[rank];
+    const std::int32_t before = begun;
+    while (find_wait(rank) == nullptr &&
+           std::cmp_less(begun, program(rank).instructions.size())) {
+      ++begun;
     }
-    return begun_[r] != before;
+    return begun != before;
   }
 
   void report_cycle() {
@@ -355,7 +356,7 @@ class Together {
       links.push_back(fmt::format(
           "rank {} stands before instruction {} until instruction {}, {}, is done, for which rank "
           "{} must begin its instruction {}",
-          one, begun_[static_cast<std::size_t>(one)], wait.exchange.at, what_is(wait.exchange),
+          one, begun_[one], wait.exchange.at, what_is(wait.exchange),
           wait.missing.rank, wait.missing.at));
     }
     report("cyclic wait: {}", fmt::join(links, "; "));
@@ -366,16 +367,16 @@ class Together {
   std::vector<std::string> problems_;
   std::map<Line, Ends> messages_;
   std::map<GroupKey, Calls> calls_;
-  std::vector<std::vector<std::vector<Spot>>> partners_;  ///< by rank and instruction
-  std::vector<std::vector<std::vector<std::int32_t>>> waits_;
-  std::vector<std::size_t> begun_;  ///< by rank
+  IndexedVector<int, ByInstruction<std::vector<Spot>>> partners_;  ///< by rank
+  IndexedVector<int, ByInstruction<std::vector<std::int32_t>>> waits_;
+  IndexedVector<int, std::int32_t> begun_;  ///< by rank
   std::map<int, Wait> stuck_;
 };
 
 }  // namespace
 
-std::vector<std::string> verify_together(std::span<const Program> programs,
-                                         std::span<const RankGroups> groups) {
+std::vector<std::string> problems(std::span<const Program> programs,
+                                  std::span<const RankGroups> groups) {
   if (programs.size() != groups.size()) {
     throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
                                               programs.size(), groups.size()));

@@ -18,15 +18,15 @@ Json to_json(const std::optional<double>& number) {
 Json row_json(const BenchReport& report, const BenchRow& row) {
   const BenchTimes& times = row.result.times;
   Json json;
-  json["operation"] = name(row.what.operation);
+  json["operation"] = to_text(row.what.operation);
   json["ranks"] = report.plan.ranks;
   json["bytes"] = row.what.bytes.count;
   json["count"] = row.what.count;
   json["dtype"] = to_text(report.plan.dtype);
-  json["transport"] = name(report.plan.transport);
+  json["transport"] = to_text(report.plan.transport);
   json["encrypted"] = report.plan.encrypt;
-  json["buffers"] = name(report.plan.buffers);
-  json["algorithm"] = name(row.what.method);
+  json["buffers"] = to_text(report.plan.buffers);
+  json["algorithm"] = to_text(row.what.method);
   json["chosen"] = row.result.chosen;
   json["microseconds"] = times.median.count * kMicro;
   json["min_microseconds"] = times.least.count * kMicro;

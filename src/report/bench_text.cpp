@@ -48,15 +48,15 @@ std::string whole_percent(const std::optional<double>& part, bool sign) {
 }
 
 std::string algorithm_text(const BenchRow& row) {
-  const std::string text(name(row.what.method));
+  const std::string text(to_text(row.what.method));
   return is_open(row) ? fmt::format("{} ({})", text, row.result.chosen) : text;
 }
 
 std::string head(const BenchReport& report, Operation operation) {
   const BenchPlan& plan = report.plan;
-  return fmt::format("{}, {} by {}{}, {}, {} buffers", name(operation), plural(plan.ranks, "rank"),
-                     name(plan.transport), plan.encrypt ? ", encrypted" : "", to_text(plan.dtype),
-                     name(plan.buffers));
+  return fmt::format("{}, {} by {}{}, {}, {} buffers", to_text(operation),
+                     plural(plan.ranks, "rank"), to_text(plan.transport),
+                     plan.encrypt ? ", encrypted" : "", to_text(plan.dtype), to_text(plan.buffers));
 }
 
 std::string table_line(const BenchRow& row, Rank ranks, bool color) {
@@ -94,7 +94,8 @@ std::string prediction_summary(const BenchReport& report) {
   for (const BenchRow& row : report.rows) {
     if (const std::optional<double> error = error_of(row);
         error && row.what.bytes.count >= kJudgedFrom) {
-      (row.result.chosen == name(Method::direct()) ? direct : messages).push_back(std::abs(*error));
+      (row.result.chosen == to_text(Method::direct()) ? direct : messages)
+          .push_back(std::abs(*error));
     }
   }
   std::vector<double> all = direct;

@@ -5,17 +5,17 @@
 namespace trireme::report {
 
 std::string comparison_json(const simulate::Comparison& comparison) {
-  Json json{{"operation", name(comparison.operation)}, {"ranks", comparison.ranks}};
+  Json json{{"operation", to_text(comparison.operation)}, {"ranks", comparison.ranks}};
   json["root"] = has_root(comparison.operation) ? Json(comparison.root) : Json(nullptr);
   json["rows"] = Json::array();
   for (const simulate::ComparisonRow& row : comparison.rows) {
     Json seconds = Json::object();
     for (const Choice& choice : row.ranking) {
-      seconds[std::string(name(choice.algorithm))] = choice.predicted.count;
+      seconds[std::string(to_text(choice.algorithm))] = choice.predicted.count;
     }
     json["rows"].push_back(
         {{"bytes", row.bytes.count},
-         {"best", name(row.ranking.front().algorithm)},
+         {"best", to_text(row.ranking.front().algorithm)},
          {"lower_bound_seconds",
           lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs)
               .count},
@@ -24,7 +24,7 @@ std::string comparison_json(const simulate::Comparison& comparison) {
   json["crossovers"] = Json::array();
   for (const simulate::Flip& flip : comparison.flips) {
     json["crossovers"].push_back(
-        {{"bytes", flip.bytes.count}, {"from", name(flip.before)}, {"to", name(flip.after)}});
+        {{"bytes", flip.bytes.count}, {"from", to_text(flip.before)}, {"to", to_text(flip.after)}});
   }
   return json.dump(2) + "\n";
 }

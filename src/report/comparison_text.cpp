@@ -42,11 +42,11 @@ std::string flips_text(const Comparison& comparison) {
   std::string out;
   for (const Flip& flip : comparison.flips) {
     out += fmt::format("  from {} bytes ({}) on: {} instead of {}\n", flip.bytes.count,
-                       to_text(flip.bytes), name(flip.after), name(flip.before));
+                       to_text(flip.bytes), to_text(flip.after), to_text(flip.before));
   }
   if (out.empty() && !comparison.rows.empty()) {
     return fmt::format("  {} is fastest at every size shown\n",
-                       name(comparison.rows.front().ranking.front().algorithm));
+                       to_text(comparison.rows.front().ranking.front().algorithm));
   }
   return out;
 }
@@ -56,14 +56,14 @@ std::string flips_text(const Comparison& comparison) {
 std::string comparison_text(const Comparison& comparison, bool color) {
   std::string out =
       fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
-                  styled(name(comparison.operation), Style::Bold, color), comparison.ranks);
+                  styled(to_text(comparison.operation), Style::Bold, color), comparison.ranks);
   out += padded("", kNameWidth);
   for (const ComparisonRow& row : comparison.rows) {
     out += right_aligned(to_text(row.bytes) + " ", kCellWidth);
   }
   out += "\n";
   for (const Algorithm algorithm : compared(comparison)) {
-    out += padded(fmt::format("  {}", name(algorithm)), kNameWidth);
+    out += padded(fmt::format("  {}", to_text(algorithm)), kNameWidth);
     for (const ComparisonRow& row : comparison.rows) {
       const bool best = row.ranking.front().algorithm == algorithm;
       const std::string cell = right_aligned(

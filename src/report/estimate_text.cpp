@@ -47,9 +47,7 @@ std::string bar(double share) {
 }
 
 std::string mode_text(RecomputeMode mode) {
-  return mode == RecomputeMode::Full        ? "full recomputation"
-         : mode == RecomputeMode::Selective ? "selective recomputation"
-                                            : "no recomputation";
+  return fmt::format("{} recomputation", mode == RecomputeMode::None ? "no" : to_text(mode));
 }
 
 class Text {

@@ -57,7 +57,7 @@ Json pipeline_facts(const PipelineReport& report) {
             {"stages", table.stages},
             {"copies", table.copies},
             {"microbatches", table.microbatches},
-            {"weights", name(table.weights)}};
+            {"weights", to_text(table.weights)}};
   json["placement"] = table.placement;
   json["durations"] = durations_json(report.durations);
   json["verified"] = report.problems.empty();

@@ -53,28 +53,25 @@ Json network_json(const NetworkReport& network) {
                      {"busy_links", load.busy_links},
                      {"most_messages_on_a_link", load.most_messages}});
   }
-  return {{"topology", network.topology.name},
-          {"switching",
-           network.costs.switching == Switching::Wormhole ? "wormhole" : "store-and-forward"},
-          {"links", network.topology.links.size()},
-          {"seconds", network.timing.seconds.count},
-          {"utilization", network.timing.utilization},
-          {"steps", steps}};
+  return {
+      {"topology", network.topology.name},         {"switching", to_text(network.costs.switching)},
+      {"links", network.topology.links.size()},    {"seconds", network.timing.seconds.count},
+      {"utilization", network.timing.utilization}, {"steps", steps}};
 }
 
 Json verdict_json(const ScheduleReport& report) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return {{"verified", nullptr}};
   }
-  Json json{{"verified", report.verdict->ok()}, {"errors", report.verdict->errors}};
-  json["one_port"] = !report.verdict->port_conflict.has_value();
+  Json json{{"verified", report.problems->empty()}, {"errors", *report.problems}};
+  json["one_port"] = !report.port_conflict.has_value();
   return json;
 }
 
 /// Everything but the steps.
 Json facts(const ScheduleReport& report) {
   const Schedule& schedule = report.schedule;
-  Json json{{"operation", name(schedule.operation)},
+  Json json{{"operation", to_text(schedule.operation)},
             {"algorithm", schedule.algorithm},
             {"ranks", schedule.ranks}};
   json["root"] = has_root(schedule.operation) ? Json(schedule.root) : Json(nullptr);

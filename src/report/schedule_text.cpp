@@ -42,7 +42,7 @@ std::string payload_text(const ScheduleReport& report) {
 
 std::string headline(const ScheduleReport& report, bool color) {
   const Schedule& schedule = report.schedule;
-  std::string title = fmt::format("{} by {}", name(schedule.operation), schedule.algorithm);
+  std::string title = fmt::format("{} by {}", to_text(schedule.operation), schedule.algorithm);
   std::string rest = fmt::format(" over {}", plural(schedule.ranks, "rank"));
   if (has_root(schedule.operation)) {
     rest += fmt::format(", root {}", schedule.root);
@@ -175,13 +175,13 @@ std::string costs_text(const CostModel& costs) {
 }
 
 std::string ports_text(const ScheduleReport& report) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return "not checked: too large to follow";
   }
-  if (!report.verdict->port_conflict) {
+  if (!report.port_conflict) {
     return "one send and one receive at a time, kept";
   }
-  const PortConflict& conflict = *report.verdict->port_conflict;
+  const PortConflict& conflict = *report.port_conflict;
   return fmt::format(
       "one-port rule broken first in step {}: rank {} sends {} and receives {}; timed one after "
       "another",
@@ -189,17 +189,17 @@ std::string ports_text(const ScheduleReport& report) {
 }
 
 std::string verdict_text(const ScheduleReport& report, bool color) {
-  if (!report.verdict) {
+  if (!report.problems) {
     return "not checked: too large to follow every contribution";
   }
-  if (report.verdict->ok()) {
+  if (report.problems->empty()) {
     return styled("yes", Style::Good, color) +
            fmt::format(", every rank ends with exactly what {} promises",
-                       name(report.schedule.operation));
+                       to_text(report.schedule.operation));
   }
   std::string out = styled("WRONG", Style::Bad, color);
-  for (const std::string& error : report.verdict->errors) {
-    out += "\n               " + error;
+  for (const std::string& problem : *report.problems) {
+    out += "\n               " + problem;
   }
   return out;
 }
@@ -211,14 +211,13 @@ std::string network_text(const NetworkReport& network) {
     conflicts += load.most_messages > 1 ? 1 : 0;
     worst = std::max(worst, load.most_messages);
   }
-  return fmt::format(
-      "{}, {}: {}; {:.0f} % of its {} directed links busy; {}", network.topology.name,
-      network.costs.switching == Switching::Wormhole ? "worm-hole" : "store-and-forward",
-      to_text(network.timing.seconds), 100 * network.timing.utilization,
-      network.topology.links.size(),
-      conflicts == 0 ? "no link carries two messages in a step"
-                     : fmt::format("in {} links are shared, by up to {} messages",
-                                   plural(conflicts, "step"), worst));
+  return fmt::format("{}, {}: {}; {:.0f} % of its {} directed links busy; {}",
+                     network.topology.name, to_text(network.costs.switching),
+                     to_text(network.timing.seconds), 100 * network.timing.utilization,
+                     network.topology.links.size(),
+                     conflicts == 0 ? "no link carries two messages in a step"
+                                    : fmt::format("in {} links are shared, by up to {} messages",
+                                                  plural(conflicts, "step"), worst));
 }
 
 /// " = FORMULA", " ≈ FORMULA" if blocks of unequal size make a small difference, or nothing if the formula does not

@@ -197,7 +197,7 @@ void Execution::read(std::string_view name, std::span<std::byte> data) const {
 
 std::map<std::string, double> Execution::bytes_sent() const {
   std::map<std::string, double> bytes;
-  for (const Traffic& traffic : traffic_of(program_)) {
+  for (const OpTraffic& traffic : traffic_of(program_)) {
     bytes[traffic.op] += traffic.bytes;
   }
   return bytes;

@@ -95,15 +95,9 @@ std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
 
-std::string_view origin_text(Origin origin) {
-  switch (origin) {
-    case Origin::Input:
-      return "the input";
-    case Origin::Parameter:
-      return "the parameter";
-    default:
-      return "the optimizer's state";
-  }
+/// "the parameter", "the optimizer's state".
+std::string source_text(Origin origin) {
+  return fmt::format("the {}{}", origin == Origin::State ? "optimizer's " : "", to_text(origin));
 }
 
 }  // namespace
@@ -114,7 +108,7 @@ std::string to_text(const NonFinite& found, const Program& program) {
       "%{} {}, whose [{}] is {}", buffer.name, to_text(buffer.type),
       fmt::join(place_of(found.element, buffer.type.shape), ","), value_text(found.value));
   return found.instruction < 0
-             ? fmt::format("{} {}", origin_text(buffer.origin), where)
+             ? fmt::format("{} {}", source_text(buffer.origin), where)
              : fmt::format("{} gave {}",
                            instruction_text(
                                program.instructions.at(static_cast<std::size_t>(found.instruction)),

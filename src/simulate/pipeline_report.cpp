@@ -27,7 +27,7 @@ int chunk_of(const PipelineTable& table, const PipelineTask& task) {
 
 PipelineReport make_pipeline_report(PipelineTable table, const PipelineDurations& of_a_rank) {
   PipelineReport report;
-  report.problems = verify(table);
+  report.problems = problems(table);
   report.table = std::move(table);
   report.durations = of_a_rank;
   if (!report.problems.empty()) {

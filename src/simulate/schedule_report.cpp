@@ -65,7 +65,8 @@ ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
   report.lower_bound =
       lower_bound(report.schedule.operation, report.schedule.ranks, report.payload, costs);
   if (is_followable(report.schedule, report.traffic)) {
-    report.verdict = verify(report.schedule);
+    report.problems = problems(report.schedule);
+    report.port_conflict = find_port_conflict(report.schedule);
     report.scratch_blocks = scratch_blocks(report.schedule);
   }
   return report;
@@ -79,7 +80,7 @@ ScheduleReport make_schedule_report(const ScheduleRecipe& recipe, const Payload&
   const auto bytes = static_cast<double>(report.payload.elements * report.payload.element_bytes);
   report.formula = formula_text(operation, algorithm);
   report.formula_seconds = formula(operation, algorithm, options).at(bytes, costs);
-  if (has_segments(algorithm)) {
+  if (properties(algorithm).segmented) {
     report.formula += fmt::format(", k = {}", options.segments);
   }
   return report;

@@ -27,9 +27,10 @@ struct ScheduleReport {
   Timing timing;
   Traffic traffic;
   Seconds lower_bound;
-  std::optional<Verdict> verdict;       ///< nothing if it is too large to verify
-  std::optional<Block> scratch_blocks;  ///< nothing if it is too large to verify
-  std::string formula;                  ///< "" for a schedule that is not from the catalog
+  std::optional<std::vector<std::string>> problems;  ///< nothing where it is too large to verify
+  std::optional<PortConflict> port_conflict;         ///< likewise
+  std::optional<Block> scratch_blocks;               ///< nothing where it is too large to verify
+  std::string formula;  ///< "" for a schedule that is not from the catalog
   std::optional<Seconds>
       formula_seconds;  ///< the result of the formula, for equal blocks and equal links
   std::string reason;   ///< why this algorithm, if it was chosen

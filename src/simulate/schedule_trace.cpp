@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::simulate {
 namespace {
 
@@ -13,7 +15,7 @@ class Tracer {
  public:
   explicit Tracer(const ScheduleReport& report) : report_(report) {
     trace_.kind = TraceKind::Predicted;
-    trace_.title = fmt::format("{} by {} over {} ranks", name(report.schedule.operation),
+    trace_.title = fmt::format("{} by {} over {} ranks", to_text(report.schedule.operation),
                                report.schedule.algorithm, report.schedule.ranks);
     for (Rank rank = 0; rank < report.schedule.ranks; ++rank) {
       sends_.push_back({trace_.add_track(fmt::format("rank {}", rank), "send"), {}});
@@ -24,7 +26,7 @@ class Tracer {
   Trace run() {
     double start = 0;
     for (std::size_t t = 0; t < report_.schedule.steps.size(); ++t) {
-      for (std::vector<Port>* ports : {&sends_, &receives_}) {
+      for (IndexedVector<Rank, Port>* ports : {&sends_, &receives_}) {
         std::ranges::for_each(*ports, [&](Port& port) { port.free = start; });
       }
       for_each_message(report_.schedule.steps[t], [&](const Message& m) { add(m, t); });
@@ -46,8 +48,8 @@ class Tracer {
     const double moving = link.alpha.count + static_cast<double>(bytes) * link.beta.count;
     const bool combine = m.action == Action::Combine;
     const double combining = combine ? static_cast<double>(bytes) * report_.costs.gamma.count : 0;
-    Port& from = sends_[static_cast<std::size_t>(m.from)];
-    Port& to = receives_[static_cast<std::size_t>(m.to)];
+    Port& from = sends_[m.from];
+    Port& to = receives_[m.to];
     const std::string blocks = blocks_text(schedule, m.blocks);
     const SpanId sent =
         add_span(from, fmt::format("{} to {}", blocks, m.to), "send", moving, bytes, step);
@@ -72,8 +74,8 @@ class Tracer {
 
   const ScheduleReport& report_;  // outlives the tracer, which lives for one call
   Trace trace_;
-  std::vector<Port> sends_;
-  std::vector<Port> receives_;
+  IndexedVector<Rank, Port> sends_;
+  IndexedVector<Rank, Port> receives_;
 };
 
 }  // namespace

@@ -152,8 +152,4 @@ const TensorView& SafetensorsFile::at(const std::string& name) const {
   return *tensor;
 }
 
-std::span<const std::byte> SafetensorsFile::file_bytes() const noexcept {
-  return file_->bytes();
-}
-
 }  // namespace trireme

@@ -10,8 +10,6 @@
 namespace trireme {
 
 inline constexpr std::string_view kChromeFormat = "trireme-trace-1";
-inline constexpr std::string_view kPredicted = "predicted";
-inline constexpr std::string_view kMeasured = "measured";
 
 // Phases of trace events, and the names of the metadata ones.
 inline constexpr std::string_view kMetadata = "M";

@@ -131,9 +131,7 @@ class Builder {
       throw Error(ErrorKind::Input,
                   fmt::format("{}: the numbers and names of processes do not match", kWhat));
     }
-    if (const std::vector<std::string> problems = trace.verify(); !problems.empty()) {
-      throw Error(ErrorKind::Input, fmt::format("{}: {}", kWhat, problems.front()));
-    }
+    require_valid(trace, ErrorKind::Input, kWhat);
     return std::move(trace);
   }
 
@@ -374,8 +372,10 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   bool about_text(std::string& value) {
     if (key_ == "format" && value == kChromeFormat) {
       ours_ = true;
-    } else if (key_ == "kind" && (value == kPredicted || value == kMeasured)) {
-      builder_.trace.kind = value == kPredicted ? TraceKind::Predicted : TraceKind::Measured;
+    } else if (key_ == "kind" && value == to_text(TraceKind::Predicted)) {
+      builder_.trace.kind = TraceKind::Predicted;
+    } else if (key_ == "kind" && value == to_text(TraceKind::Measured)) {
+      builder_.trace.kind = TraceKind::Measured;
     } else if (key_ == "title") {
       builder_.trace.title = std::move(value);
     } else {

@@ -46,7 +46,7 @@ class Writer {
   void put_head() {
     fmt::format_to(std::back_inserter(out_),
                    R"({{"displayTimeUnit":"ns","otherData":{{"format":"{}","kind":"{}","title":)",
-                   kChromeFormat, trace_.kind == TraceKind::Predicted ? kPredicted : kMeasured);
+                   kChromeFormat, to_text(trace_.kind));
     append_json_string(out_, trace_.title);
     put_args("details", trace_.details);
     out_ += "},\n\"traceEvents\":[";
@@ -159,10 +159,7 @@ std::vector<std::int32_t> chrome_process_ids(const std::vector<Trace::Track>& tr
 }
 
 std::string to_chrome_json(const Trace& trace) {
-  const std::vector<std::string> problems = trace.verify();
-  if (!problems.empty()) {
-    throw Error(ErrorKind::Usage, "cannot write the trace: " + problems.front());
-  }
+  require_valid(trace, ErrorKind::Usage, "cannot write the trace");
   return Writer(trace).run();
 }
 

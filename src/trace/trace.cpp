@@ -197,6 +197,10 @@ class Verifier {
 
 }  // namespace
 
+std::string_view to_text(TraceKind kind) {
+  return kind == TraceKind::Predicted ? "predicted" : "measured";
+}
+
 TrackId Trace::add_track(std::string process, std::string thread) {
   tracks.push_back({.process = std::move(process), .thread = std::move(thread)});
   return {static_cast<std::int32_t>(tracks.size() - 1)};
@@ -228,8 +232,8 @@ void Trace::append(const Trace& other) {
   }
 }
 
-std::vector<std::string> Trace::verify() const {
-  return Verifier(*this).run();
+std::vector<std::string> problems(const Trace& trace) {
+  return Verifier(trace).run();
 }
 
 }  // namespace trireme

@@ -188,7 +188,7 @@ TEST(FuseElementwise, ChangesNoResultInF64) {
   })");
   const Graph trained = recompute(make_training_graph(graph), {.mode = RecomputeMode::Full});
   const Graph fused = fuse_elementwise(trained);
-  fused.verify();
+  require_valid(fused);
   EXPECT_LT(fused.nodes().size() + 4, trained.nodes().size());
   Leaves leaves;
   for (const Value& value : trained.values()) {
@@ -210,7 +210,7 @@ TEST(Optimize, ChangesNoResult) {
                                   .residual = true});
   const Graph graph = recompute(chain.graph, {.mode = RecomputeMode::Full});
   const Graph smaller = remove_dead_nodes(merge_equal_nodes(graph));
-  smaller.verify();
+  require_valid(smaller);
   const auto expected = results_of(graph, chain.leaves);
   for (const auto& [name, result] : results_of(smaller, chain.leaves)) {
     EXPECT_EQ(result.data, expected.at(name).data) << name;

@@ -37,7 +37,7 @@ TEST(Recompute, GivesTheSameGradientsBitForBit) {
     const auto expected = results_of(chain.graph, chain.leaves);
     for (const RecomputeOptions& how : {full(), selective()}) {
       const Graph graph = recompute(chain.graph, how);
-      graph.verify();
+      require_valid(graph);
       for (const auto& [name, result] : results_of(graph, chain.leaves)) {
         EXPECT_EQ(result.data, expected.at(name).data) << name;
       }

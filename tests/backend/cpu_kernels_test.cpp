@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/kernel.h"
 #include "backend/large_cases.h"
 #include "graph/evaluate.h"
 #include "graph/op_cases.h"
 #include "trireme/cpu_device.h"
+#include "trireme/error.h"
 #include "trireme/execution.h"
 
 namespace trireme::testing {
@@ -193,6 +195,34 @@ TEST_P(CpuKernels, LeaveNoProductAndNoTableToTheReference) {
     const Program program = make_program(graph_of(c, GetParam()));
     EXPECT_EQ(workspace_of(program, *device).count > 0, !plain) << describe(c);
     check_graph(c, GetParam(), graph_of(c, GetParam()), *device);
+  }
+}
+
+/// Ops without a kernel run by the reference, always: a new op needs a kernel, or a line here and in reference.cpp.
+TEST(ReferenceKernels, AreAllThereIsForTheseOps) {
+  std::vector<std::string_view> without;
+  for (const Op* op : all_ops()) {
+    if (!op->is_view && !op->communicates && !cpu::has_kernel(op->name)) {
+      without.push_back(op->name);
+    }
+  }
+  EXPECT_EQ(without, std::vector<std::string_view>{"orthonormal"});
+  for (const cpu::ReferenceUse& use : cpu::reference_uses()) {
+    ASSERT_NE(find_op(use.op), nullptr) << use.op;
+    EXPECT_EQ(use.when == "always", !cpu::has_kernel(use.op)) << use.op;
+  }
+}
+
+TEST(ReferenceKernels, AreNotForOtherOps) {
+  const std::vector<TensorType> x{{DType::F32, Shape{2}}, {DType::F32, Shape{2}}};
+  const KernelRequest request{
+      .op = find_op("add"), .attributes = {}, .inputs = x, .outputs = {x[0]}};
+  try {
+    (void)cpu::reference_kernel(request);
+    FAIL() << "no throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    EXPECT_STREQ(error.what(), "the CPU has no kernel for add(f32[2], f32[2])");
   }
 }
 

@@ -40,7 +40,6 @@ std::vector<OpCase> choices() {
           {"expert_combine_backward", {{{3, 20, 300}}, {{4, 3, 15, 300}}, slots, {{3, 20, 2}}}},
           {"expert_combine_backward",
            {{{4, 2500, 3}}, {{4, 4, 700, 3}}, whole({4, 2500, 1}, -1, 2799), {{4, 2500, 1}}}},
-          {"all_finite", {{{30000}}, {{7}}}},
           {"select", {{{}, 1, 2}, {{30000}}, {{30000}}}}};
 }
 

@@ -40,7 +40,7 @@ TEST(TrainingStep, UpdatesInPlace) {
        {Optimizer(Sgd{}), Optimizer(Momentum{}), Optimizer(Adagrad{}), Optimizer(AdamW{})}) {
     const Graph graph = training_graph(model, optimizer);
     const Program program = make_program(graph);
-    program.verify();
+    require_valid(program);
     EXPECT_TRUE(std::ranges::none_of(program.instructions,
                                      [](const Instruction& i) { return i.op->name == "copy"; }));
     for (const Update& update : graph.updates()) {

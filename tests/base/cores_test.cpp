@@ -1,6 +1,7 @@
 #include "base/cores.h"
 
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -28,6 +29,16 @@ TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(usable_cores(), static_cast<int>(std::thread::hardware_concurrency()));
   ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+TEST(AllowedCores, AreOneAfterPinning) {
+  const std::vector<int> before = allowed_core_ids();
+  ASSERT_FALSE(before.empty());
+  std::thread([last = before.back()] {
+    pin_thread_to(last);
+    EXPECT_EQ(allowed_core_ids(), std::vector<int>{last});
+  }).join();
+  EXPECT_EQ(allowed_core_ids(), before);
 }
 
 }  // namespace

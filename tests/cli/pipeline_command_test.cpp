@@ -169,7 +169,7 @@ TEST(PipelineCommand, WritesATrace) {
   EXPECT_EQ(trace.kind, TraceKind::Predicted);
   EXPECT_EQ(trace.tracks.size(), 4U);
   EXPECT_EQ(trace.spans.size(), 2U * 4 * 4 + 2 * 4);
-  EXPECT_EQ(trace.verify(), std::vector<std::string>{});
+  EXPECT_EQ(problems(trace), std::vector<std::string>{});
   // A message each way between neighbours, and the gradients that each copy's Updates wait for.
   EXPECT_EQ(trace.flows.size(), 4U * 2 * 3 + 2 * 4 * 2);
 }

@@ -106,8 +106,9 @@ TEST(ScheduleCommand, JsonStepsAreTheWholeAlgorithm) {
 TEST(ScheduleCommand, EveryOperationByEveryAlgorithmRuns) {
   for (const Operation operation : all_operations()) {
     for (const Algorithm algorithm : algorithms_for(operation)) {
-      const std::string arguments = "schedule " + std::string(name(operation)) + " --algorithm " +
-                                    std::string(name(algorithm)) + " --ranks 6 --size 6K";
+      const std::string arguments = "schedule " + std::string(to_text(operation)) +
+                                    " --algorithm " + std::string(to_text(algorithm)) +
+                                    " --ranks 6 --size 6K";
       EXPECT_EQ(run_program(arguments).exit_code, 0) << arguments;
       const Json json = json_of(arguments + " --json");
       EXPECT_EQ(json["verified"], true) << arguments;
@@ -162,9 +163,9 @@ TEST(ScheduleCommand, ComparesOverSizesWithExactCrossovers) {
   for (const Json& flip : json["crossovers"]) {
     const std::int64_t bytes = flip["bytes"];
     const auto best = [&](std::int64_t n) {
-      return name(selector.rank({.operation = Operation::Allreduce, .ranks = 8, .bytes = {n}})
-                      .front()
-                      .algorithm);
+      return to_text(selector.rank({.operation = Operation::Allreduce, .ranks = 8, .bytes = {n}})
+                         .front()
+                         .algorithm);
     };
     EXPECT_EQ(best(bytes - 1), flip["from"].get<std::string>());
     EXPECT_EQ(best(bytes), flip["to"].get<std::string>());
@@ -198,7 +199,7 @@ TEST(ScheduleCommand, WritesPicturesAndTraces) {
   const Trace trace = parse_trace(read_text(scratch_folder() + "/tree.json"));
   EXPECT_EQ(trace.kind, TraceKind::Predicted);
   EXPECT_EQ(trace.spans.size(), 16U);
-  EXPECT_EQ(trace.verify(), std::vector<std::string>{});
+  EXPECT_EQ(problems(trace), std::vector<std::string>{});
   EXPECT_EQ(run_program("schedule allreduce --compare --svg plot.svg").exit_code, 0);
   EXPECT_EQ(read_text(scratch_folder() + "/plot.svg").substr(0, 5), "<?xml");
   EXPECT_EQ(run_program("schedule allreduce --ranks 4 --svg /nonexistent/x.svg").exit_code, 1);

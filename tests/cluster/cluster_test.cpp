@@ -30,7 +30,7 @@ Cluster three_levels() {
 
 TEST(Cluster, FindsTheInnermostLinkThatJoinsTwoRanks) {
   const Cluster cluster = three_levels();
-  ASSERT_TRUE(cluster.verify().empty()) << cluster.verify().front();
+  ASSERT_TRUE(problems(cluster).empty()) << problems(cluster).front();
   EXPECT_EQ(cluster.devices(), 16);
   EXPECT_EQ(cluster.node_of(7), 1);
   for (int a = 0; a < 16; ++a) {
@@ -62,7 +62,7 @@ TEST(Cluster, OneDeviceNeedsNoLink) {
   cluster.nodes = 1;
   cluster.devices_per_node = 1;
   cluster.links.clear();
-  EXPECT_TRUE(cluster.verify().empty());
+  EXPECT_TRUE(problems(cluster).empty());
 }
 
 TEST(MessageCost, GoesStraightBetweenItsPoints) {
@@ -77,7 +77,7 @@ TEST(MessageCost, GoesStraightBetweenItsPoints) {
 }
 
 struct Flaw {
-  const char* words;  ///< what verify() must say
+  const char* words;  ///< what problems() must say
   std::function<void(Cluster&)> plant;
 };
 
@@ -138,7 +138,7 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
     Cluster cluster = three_levels();
     flaw.plant(cluster);
     std::string all;
-    for (const std::string& problem : cluster.verify()) {
+    for (const std::string& problem : problems(cluster)) {
       all += problem + "\n";
     }
     EXPECT_NE(all.find(flaw.words), std::string::npos)

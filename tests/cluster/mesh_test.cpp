@@ -103,9 +103,9 @@ TEST(Mesh, RefusesWhatItDoesNotHave) {
 
 TEST(Mesh, MustUseAllDevicesOfTheCluster) {
   const Cluster cluster = cluster_preset("dgx-h100:2");
-  EXPECT_TRUE(verify_mesh(parse_mesh("data=2,tensor=8"), cluster).empty());
+  EXPECT_TRUE(problems(parse_mesh("data=2,tensor=8"), cluster).empty());
   EXPECT_EQ(
-      verify_mesh(parse_mesh("data=2,tensor=4"), cluster),
+      problems(parse_mesh("data=2,tensor=4"), cluster),
       std::vector<std::string>{
           "mesh data=2,tensor=4 has 8 devices, but cluster dgx-h100:2 has 16 (2 nodes of 8)"});
 }

@@ -75,7 +75,7 @@ TEST(ClusterPresets, AreSoundAndSayWhatIsAssumed) {
   for (const std::string& name : cluster_preset_names()) {
     const Cluster cluster = cluster_preset(name);
     EXPECT_EQ(cluster.name, name);
-    EXPECT_TRUE(cluster.verify().empty()) << name;
+    EXPECT_TRUE(problems(cluster).empty()) << name;
     EXPECT_FALSE(cluster.notes.empty()) << name;
     for (const Link& link : cluster.links) {
       EXPECT_FALSE(link.source.empty()) << name;

@@ -13,7 +13,7 @@ struct Case {
   BuildOptions options;
 
   [[nodiscard]] std::string text() const {
-    return std::string(name(operation)) + " " + std::string(name(algorithm)) +
+    return std::string(to_text(operation)) + " " + std::string(to_text(algorithm)) +
            " p=" + std::to_string(options.ranks) + " root=" + std::to_string(options.root) +
            " k=" + std::to_string(options.segments) +
            " d=" + std::to_string(options.ranks_per_node);

@@ -71,7 +71,7 @@ TEST(Golden, Section2_8_Costs) {
       const auto [operation, algorithm] = kColumns[i];
       EXPECT_NEAR(simulated(operation, algorithm, row.p, row.n), row.seconds[i],
                   1e-5 * row.seconds[i])
-          << name(operation) << " " << name(algorithm) << " p=" << row.p << " n=" << row.n;
+          << to_text(operation) << " " << to_text(algorithm) << " p=" << row.p << " n=" << row.n;
     }
     EXPECT_NEAR(simulated(Gather, Algorithm::Mst, row.p, row.n), row.seconds[2],
                 1e-5 * row.seconds[2]);
@@ -99,7 +99,7 @@ TEST(Golden, Section2_7_Crossovers) {
   for (const Row& row : kRows) {
     for (std::size_t i = 0; i < kOperations.size(); ++i) {
       EXPECT_NEAR(golden_crossover(kOperations[i], row.p).value(), row.bytes[i], 0.05)
-          << name(kOperations[i]) << row.p;
+          << to_text(kOperations[i]) << row.p;
     }
   }
   EXPECT_NEAR(golden_crossover(Allreduce, 4).value(), 761.9, 0.05);
@@ -118,7 +118,8 @@ TEST(Golden, Section2_7_RingWinsAtEverySizeForFewRanks) {
   for (Rank p = 2; p <= 33; ++p) {
     const bool always = p <= 7 || p == 9;
     for (const Operation operation : {Allgather, ReduceScatter}) {
-      EXPECT_EQ(golden_crossover(operation, p).value() <= 0, always) << name(operation) << " " << p;
+      EXPECT_EQ(golden_crossover(operation, p).value() <= 0, always)
+          << to_text(operation) << " " << p;
     }
     EXPECT_EQ(golden_crossover(Allreduce, p).value() <= 0, p <= 3) << p;
   }
@@ -218,10 +219,10 @@ TEST(Golden, D33_TrafficTotals) {
   for (const Row& row : kRows) {
     const Traffic eight = count_traffic(build(Allreduce, row.algorithm, {.ranks = 8}), {1024});
     const Traffic sixteen = count_traffic(build(Allreduce, row.algorithm, {.ranks = 16}), {1024});
-    EXPECT_EQ(eight.total, row.total8) << name(row.algorithm);
-    EXPECT_EQ(sixteen.total, row.total16) << name(row.algorithm);
-    EXPECT_EQ(eight.rounds, row.rounds8) << name(row.algorithm);
-    EXPECT_EQ(eight.peak, row.peak8) << name(row.algorithm);
+    EXPECT_EQ(eight.total, row.total8) << to_text(row.algorithm);
+    EXPECT_EQ(sixteen.total, row.total16) << to_text(row.algorithm);
+    EXPECT_EQ(eight.rounds, row.rounds8) << to_text(row.algorithm);
+    EXPECT_EQ(eight.peak, row.peak8) << to_text(row.algorithm);
   }
   const Traffic one_to_many =
       count_traffic(build(Broadcast, Algorithm::Flat, {.ranks = 8}), {1024});
@@ -271,7 +272,7 @@ TEST(Golden, C9_AlltoallTransposes) {
     for (std::size_t s = 0; s < 4; ++s) {
       for (std::size_t d = 0; d < 4; ++d) {
         EXPECT_EQ(values[d][s * 4 + d], std::vector<double>{static_cast<double>(10 * s + d)})
-            << name(algorithm);
+            << to_text(algorithm);
       }
     }
   }

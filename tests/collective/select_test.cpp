@@ -27,7 +27,7 @@ TEST(Selector, AgreesWithTheArgmin) {
           const auto& ranking = selector.rank({.operation = operation, .ranks = p, .bytes = bytes});
           double best = INFINITY;
           for (const Algorithm algorithm : algorithms_for(operation)) {
-            if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
+            if (!properties(algorithm).two_level && properties(algorithm).bit_identical) {
               const std::int64_t k = best_segments(operation, algorithm, p, bytes, costs);
               best = std::min(best, formula(operation, algorithm, {.ranks = p, .segments = k})
                                         .at(static_cast<double>(bytes.count), costs)
@@ -35,8 +35,10 @@ TEST(Selector, AgreesWithTheArgmin) {
             }
           }
           ASSERT_EQ(ranking.front().predicted.count, best)
-              << name(operation) << " p=" << p << " n=" << bytes.count;
-          const auto is_alike = [](const Choice& c) { return keeps_ranks_alike(c.algorithm); };
+              << to_text(operation) << " p=" << p << " n=" << bytes.count;
+          const auto is_alike = [](const Choice& c) {
+            return properties(c.algorithm).bit_identical;
+          };
           const auto last = std::ranges::partition_point(ranking, is_alike);
           ASSERT_TRUE(std::is_sorted(ranking.begin(), last, [](const Choice& a, const Choice& b) {
             return a.predicted < b.predicted;
@@ -68,8 +70,8 @@ TEST(Selector, FlipsAtTheCrossover) {
             .front()
             .algorithm;
       };
-      EXPECT_EQ(best(std::round(n_star) - 1), Algorithm::Mst) << name(operation) << p;
-      EXPECT_EQ(best(std::round(n_star) + 1), longer) << name(operation) << p;
+      EXPECT_EQ(best(std::round(n_star) - 1), Algorithm::Mst) << to_text(operation) << p;
+      EXPECT_EQ(best(std::round(n_star) + 1), longer) << to_text(operation) << p;
     }
   }
 }
@@ -90,7 +92,7 @@ TEST(Selector, PicksTheBestNumberOfSegments) {
           for (const std::int64_t k : {chosen - 1, chosen + 1, chosen / 2, chosen * 2}) {
             if (k >= 1 && k <= n) {
               EXPECT_LE(cost(chosen), cost(k) * (1 + 1e-12))
-                  << name(algorithm) << p << " n=" << n << " k=" << k;
+                  << to_text(algorithm) << p << " n=" << n << " k=" << k;
             }
           }
         }
@@ -115,7 +117,7 @@ void expect_predictions_are_timed(Selector& selector, const Selector::Query& que
     const Schedule schedule = build(query.operation, choice.algorithm, choice.options);
     const double timed =
         time_schedule(schedule, {query.bytes.count}, selector.costs()).seconds.count;
-    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << name(choice.algorithm);
+    EXPECT_NEAR(choice.predicted.count, timed, 1e-9 * timed) << to_text(choice.algorithm);
   }
 }
 
@@ -134,7 +136,7 @@ TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
   Selector selector(kCosts);
   const auto& ranking =
       selector.rank({.operation = Operation::Allreduce, .ranks = 3, .bytes = {1000}});
-  EXPECT_TRUE(keeps_ranks_alike(ranking.front().algorithm));
+  EXPECT_TRUE(properties(ranking.front().algorithm).bit_identical);
   EXPECT_EQ(ranking.size(), algorithms_for(Operation::Allreduce).size() - 1);  // all but two-level
 }
 
@@ -174,6 +176,25 @@ TEST(Selector, CanBeSharedByThreads) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+TEST(AlgorithmProperties, AreThoseOfTheCatalogue) {
+  using enum Algorithm;
+  const auto with = [](bool AlgorithmProperties::*property) {
+    std::vector<Algorithm> all;
+    for (const Algorithm algorithm : all_algorithms()) {
+      if (properties(algorithm).*property) {
+        all.push_back(algorithm);
+      }
+    }
+    return all;
+  };
+  EXPECT_EQ(with(&AlgorithmProperties::segmented), (std::vector{Chain, DoubleTree}));
+  EXPECT_EQ(with(&AlgorithmProperties::two_level), std::vector{TwoLevel});
+  const std::vector<Algorithm> identical = with(&AlgorithmProperties::bit_identical);
+  EXPECT_EQ(identical.size(), all_algorithms().size() - 2);
+  EXPECT_EQ(std::ranges::count(identical, Naive), 0);
+  EXPECT_EQ(std::ranges::count(identical, WholeRing), 0);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ struct Case {
 
 std::string describe(const Case& c, const World& world, DType dtype) {
   return fmt::format("{} {} by {} root {} size {} {}{}{}{} on rank {} of {}", to_text(dtype),
-                     name(c.operation), name(c.method), c.root, c.size,
+                     to_text(c.operation), to_text(c.method), c.root, c.size,
                      c.in_place ? "in place " : "", c.shared ? "shared " : "",
                      c.uneven ? "uneven " : "", c.order == Order::Fixed ? "fixed" : "",
                      world.rank(), world.size());
@@ -298,7 +298,7 @@ struct Setting {
 };
 
 std::string setting_name(const testing::TestParamInfo<Setting>& info) {
-  std::string text = fmt::format("{}_{}", name(info.param.kind), info.param.ranks);
+  std::string text = fmt::format("{}_{}", to_text(info.param.kind), info.param.ranks);
   std::ranges::replace(text, '-', '_');
   return text;
 }

@@ -39,7 +39,7 @@ std::string to_text(const ModelCase& c) {
     buffers += fmt::format(" {}{}{}", b.input_visible ? 'S' : 'p', b.output_visible ? 'S' : 'p',
                            b.in_place ? "=" : "");
   }
-  return fmt::format("{} of {} {}, counts {}, root {} of {},{} buffers{}", name(c.operation),
+  return fmt::format("{} of {} {}, counts {}, root {} of {},{} buffers{}", to_text(c.operation),
                      c.size, trireme::to_text(c.dtype), static_cast<int>(c.counts), c.root,
                      c.buffers.size(), c.can_fetch ? " fetching," : "", buffers);
 }

@@ -152,9 +152,9 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
       continue;
     }
     const auto i = static_cast<std::size_t>(r);
-    const std::string what =
-        fmt::format("{} by {}, step {}, {}: rank {}: {}", name(blow.operation),
-                    name(blow.algorithm), blow.step, name(blow.kind), r, board->text[i].data());
+    const std::string what = fmt::format("{} by {}, step {}, {}: rank {}: {}",
+                                         to_text(blow.operation), to_text(blow.algorithm),
+                                         blow.step, to_text(blow.kind), r, board->text[i].data());
     EXPECT_GT(board->noticed[i], 0) << what;
     EXPECT_EQ(board->culprit[i], blow.victim) << what;
     EXPECT_EQ(board->fault[i],
@@ -399,7 +399,7 @@ TEST_P(Disagree, IsFoundOnEveryRankAndTheSurvivorsGoOn) {
     for (Rank r = 0; r < 3; ++r) {
       const auto i = static_cast<std::size_t>(r);
       const std::string what =
-          fmt::format("{}, {}, rank {}: {}", d.name, name(GetParam()), r, board->text[i].data());
+          fmt::format("{}, {}, rank {}: {}", d.name, to_text(GetParam()), r, board->text[i].data());
       EXPECT_GT(board->noticed[i], 0) << what;
       EXPECT_EQ(board->fault[i], static_cast<int>(d.fault)) << what;
       EXPECT_NE(std::string(board->text[i].data()).find(d.word), std::string::npos) << what;
@@ -409,7 +409,7 @@ TEST_P(Disagree, IsFoundOnEveryRankAndTheSurvivorsGoOn) {
 }
 
 std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(name(param.param));
+  std::string text(to_text(param.param));
   std::ranges::replace(text, '-', '_');
   return text;
 }

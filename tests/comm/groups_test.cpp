@@ -337,7 +337,7 @@ TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
 }
 
 std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(name(param.param));
+  std::string text(to_text(param.param));
   std::ranges::replace(text, '-', '_');
   return text;
 }

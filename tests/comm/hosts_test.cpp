@@ -137,7 +137,7 @@ void try_operation(Group& group, Operation operation, const Method& method, std:
   const auto [is, want] = std::ranges::mismatch(out, expected);
   require(is == out.end(),
           fmt::format("{} by {} ({}), root {}, blocks of {} {}: element {} is wrong on rank {}",
-                      name(operation), name(method), group.size(), root, block,
+                      to_text(operation), to_text(method), group.size(), root, block,
                       to_text(kDTypeOf<T>), is - out.begin(), group.rank()));
 }
 
@@ -176,7 +176,7 @@ void try_long_allreduces(Group& group) {
   for (const Algorithm algorithm : algorithms_for(Operation::Allreduce)) {
     auto data = values_of<std::uint8_t>(group.rank(), 0, kBytes);
     group.run(allreduce<std::uint8_t>(std::span(data), {.method = Method::scheduled(algorithm)}));
-    require(data == expected, fmt::format("{}: wrong sum", name(algorithm)));
+    require(data == expected, fmt::format("{}: wrong sum", to_text(algorithm)));
   }
 }
 
@@ -197,7 +197,7 @@ void check_reach(const World& world, const Placement& placement) {
     const bool same_host =
         placement[static_cast<std::size_t>(r)] == placement[static_cast<std::size_t>(world.rank())];
     const std::string_view want =
-        name(same_host ? TransportKind::SharedMemory : TransportKind::Tcp);
+        to_text(same_host ? TransportKind::SharedMemory : TransportKind::Tcp);
     require(world.reaches(r) == want,
             fmt::format("rank {} reaches rank {} by {}", world.rank(), r, world.reaches(r)));
   }

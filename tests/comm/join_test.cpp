@@ -201,7 +201,7 @@ std::vector<Difference> differences() {
     one = way.options;
     one.transport = TransportKind::Automatic;
     add("transport", one,
-        fmt::format("transport = automatic|{}", trireme::name(way.options.transport)));
+        fmt::format("transport = automatic|{}", trireme::to_text(way.options.transport)));
   }
   return all;
 }

@@ -38,7 +38,8 @@ inline std::string try_ranks(TransportKind kind, Rank ranks,
 /// The same; fails the test if one throws.
 inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(World&)>& body,
                       const WorldOptions& options = {}) {
-  EXPECT_EQ(try_ranks(kind, ranks, body, options), "") << name(kind) << ", " << ranks << " ranks";
+  EXPECT_EQ(try_ranks(kind, ranks, body, options), "")
+      << to_text(kind) << ", " << ranks << " ranks";
 }
 
 /// The same with deadlines that a busy machine may miss, until one is met.
@@ -52,7 +53,7 @@ inline void run_ranks_with(const std::vector<double>& deadlines, TransportKind k
       return;
     }
   }
-  ADD_FAILURE() << name(kind) << ", " << ranks << " ranks: " << problem;
+  ADD_FAILURE() << to_text(kind) << ", " << ranks << " ranks: " << problem;
 }
 
 /// The transports that this build has.

@@ -135,7 +135,7 @@ TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
 }
 
 std::string process_transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  return std::string(name(param.param));
+  return std::string(to_text(param.param));
 }
 INSTANTIATE_TEST_SUITE_P(Processes, GivenUp, testing::ValuesIn(test::process_transports()),
                          process_transport_name);
@@ -243,7 +243,7 @@ TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
 }
 
 std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(name(param.param));
+  std::string text(to_text(param.param));
   std::ranges::replace(text, '-', '_');
   return text;
 }

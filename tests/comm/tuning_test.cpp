@@ -62,7 +62,7 @@ TEST(Tuning, GivesSizesToTheNearestThatWasMeasured) {
   EXPECT_EQ(tuning.rows[1].from.count, 2049);
   EXPECT_EQ(tuning.rows[1].to.count, 4096);
   EXPECT_EQ(tuning.rows[2].from.count, 4096);  // other buffers: other sizes
-  EXPECT_TRUE(tuning.verify().empty());
+  EXPECT_TRUE(problems(tuning).empty());
 }
 
 TEST(Tuning, FindsTheRowOfACall) {

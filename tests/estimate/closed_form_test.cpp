@@ -172,15 +172,15 @@ TEST(ClosedForm, ParametersOfPublishedModels) {
 TEST(Architectures, SayWhatIsWrong) {
   EXPECT_THROW((void)architecture("gpt5"), Error);
   for (const std::string& name : architecture_names()) {
-    EXPECT_NO_THROW(architecture(name).verify()) << name;
+    EXPECT_NO_THROW(require_valid(architecture(name))) << name;
   }
   Architecture a = architecture("gpt-nano");
   a.model.shared_experts = 1;
-  EXPECT_THROW(a.verify(), Error);
+  EXPECT_THROW(require_valid(a), Error);
   a = architecture("llama4-maverick");
   EXPECT_FALSE(a.is_buildable());
   a.model.mixture_every = 0;
-  EXPECT_THROW(a.verify(), Error);
+  EXPECT_THROW(require_valid(a), Error);
 }
 
 }  // namespace

@@ -171,8 +171,6 @@ std::vector<OpCase> expert_cases() {
 
 std::vector<OpCase> finite_cases() {
   return {
-      {"all_finite", {{{3, 4}}}},
-      {"all_finite", {{{2, 3}}, {{}}, {{5}}, {{0, 2}}}},
       {"select", {{{}, 1, 2}, {{3, 4}}, {{3, 4}}}},
       {"select", {{{}, 0, 0}, {{5}}, {{5}}}},
       {"select", {{{}, 1, 2}, {{0, 3}}, {{0, 3}}}},

@@ -131,8 +131,6 @@ double put_together(Factor::Split split, double a, double b) {
   switch (split) {
     case Factor::Split::Maximum:
       return std::max(a, b);
-    case Factor::Split::Minimum:
-      return std::min(a, b);
     default:
       return a + b;
   }

@@ -39,17 +39,17 @@ Graph adamw_graph(DType p, DType g, DType state) {
 }
 
 TEST(Optimizers, StateIsInF32AtLeast) {
-  adamw_graph(DType::BF16, DType::BF16, DType::F32).verify();
-  adamw_graph(DType::F16, DType::F32, DType::F32).verify();
-  adamw_graph(DType::F64, DType::F64, DType::F64).verify();
+  require_valid(adamw_graph(DType::BF16, DType::BF16, DType::F32));
+  require_valid(adamw_graph(DType::F16, DType::F32, DType::F32));
+  require_valid(adamw_graph(DType::F64, DType::F64, DType::F64));
   EXPECT_THROW(adamw_graph(DType::BF16, DType::BF16, DType::BF16), Error);
   EXPECT_THROW(adamw_graph(DType::F64, DType::BF16, DType::F64), Error);
 }
 
 /// A master copy of a 16-bit parameter has 16-bit gradients.
 TEST(Optimizers, AParameterInF32TakesGradientsIn16Bits) {
-  adamw_graph(DType::F32, DType::BF16, DType::F32).verify();
-  adamw_graph(DType::F32, DType::F16, DType::F32).verify();
+  require_valid(adamw_graph(DType::F32, DType::BF16, DType::F32));
+  require_valid(adamw_graph(DType::F32, DType::F16, DType::F32));
 }
 
 TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {

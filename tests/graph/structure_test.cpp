@@ -1,6 +1,5 @@
 // Ops that move, choose and slide, on hand-computed examples.
 #include <cmath>
-#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -171,17 +170,6 @@ TEST(Rows, AreTakenOutAndAddedBack) {
       (Elements{0, 0, 4, 6, 0, 0}));
   const Input beyond{{1, 1}, {3}, DType::I32};
   EXPECT_THROW(run("gather_rows", {{{1, 3, 2}, count_to(6)}, beyond}), Error);
-}
-
-TEST(AllFinite, FindsOneThatIsNot) {
-  const double infinite = std::numeric_limits<double>::infinity();
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Input good{{2}, {1, 2}};
-  EXPECT_EQ(run("all_finite", {good, {{0}, {}}})[0].data, (Elements{1}));
-  EXPECT_EQ(run("all_finite", {good, {{3}, {0, -infinite, 0}}})[0].data, (Elements{0}));
-  EXPECT_EQ(run("all_finite", {{{}, {nan}}, good})[0].data, (Elements{0}));
-  // Representable in f32 but not in f16.
-  EXPECT_EQ(run("all_finite", {{{1}, {1e6}, DType::F16}})[0].data, (Elements{0}));
 }
 
 TEST(Select, TakesTheOneTheConditionSays) {

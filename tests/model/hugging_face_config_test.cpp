@@ -163,7 +163,7 @@ TEST(HuggingFaceConfig, SurvivesDamage) {
   for (int i = 0; i < 3000; ++i) {
     const char* const text = i % 3 == 0 ? kGpt2 : i % 3 == 1 ? kLlama : kMixtral;
     try {
-      parsed(damaged(text, random)).verify();
+      require_valid(parsed(damaged(text, random)));
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Input);
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();

@@ -277,7 +277,7 @@ TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
       EXPECT_EQ(dense, !expected) << preset << ", block " << layer;
     }
     config.mixture_every = 6;
-    EXPECT_THROW(config.verify(), Error);
+    EXPECT_THROW(require_valid(config), Error);
   }
 }
 

@@ -19,7 +19,7 @@ inline std::vector<float> overfit(const AnyModelConfig& config, const BatchShape
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
   Program program = make_program(
       make_training_graph(model.graph, {.optimizer = AdamW{.decay = 0}, .clip_limit = 1.0}));
-  program.verify();
+  require_valid(program);
   Execution execution(std::move(program), *device);
   for (const ModelParameter& parameter : model.parameters) {
     execution.write(parameter.name, initial_values(parameter, 1).raw());

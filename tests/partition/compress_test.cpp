@@ -134,7 +134,7 @@ bool check_parameter(const std::string& name, const Numbers& before, const Train
 void check_identity(const Task& task, const Case& c, const char* method, int steps) {
   const Plan plan = plan_for(c, method);
   const NamedGraph named = compressed(task.graph, plan);
-  EXPECT_EQ(verify_together(programs_of(named.graph, plan, named.names), groups_of(plan.mesh)),
+  EXPECT_EQ(trireme::problems(programs_of(named.graph, plan, named.names), groups_of(plan.mesh)),
             std::vector<std::string>());
   Numbers at = task.first;
   for (int step = 0; step < steps; ++step) {
@@ -222,7 +222,7 @@ double formula(const std::string& method, double a, double b, double p) {
 
 double bytes_along_data(const Program& program) {
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     bytes += traffic.group == "data" ? traffic.bytes : 0;
   }
   return bytes;
@@ -305,7 +305,7 @@ TEST(Compress, LeavesAllRanksWithTheSameBits) {
       const std::vector<Ended> ended = run_three_steps(task, plan);
       const NamedGraph named = compressed(task.graph, plan);
       std::map<std::string, double> predicted;
-      for (const Traffic& traffic :
+      for (const OpTraffic& traffic :
            traffic_of(programs_of(named.graph, plan, named.names).front())) {
         predicted[traffic.op] += traffic.bytes;
       }

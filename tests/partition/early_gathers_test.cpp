@@ -250,7 +250,7 @@ TEST(EarlyGathers, AreAlikeOnAllRanks) {
     for (const Graph& mine : graphs_of(graph_for(c), plan)) {
       programs.push_back(make_program(mine));
     }
-    EXPECT_EQ(verify_together(programs, groups_of(plan.mesh)), std::vector<std::string>{});
+    EXPECT_EQ(trireme::problems(programs, groups_of(plan.mesh)), std::vector<std::string>{});
   }
 }
 

@@ -109,7 +109,7 @@ void check_all(const Task& task, const std::vector<Case>& plans) {
   for (const Case& c : plans) {
     SCOPED_TRACE(describe(c));
     const Plan plan = plan_of(c);
-    EXPECT_EQ(verify_together(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
+    EXPECT_EQ(trireme::problems(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
               std::vector<std::string>());
     Trained many;
     ASSERT_NO_THROW(many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches));

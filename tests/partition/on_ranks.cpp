@@ -103,8 +103,8 @@ OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
   return bytes;
 }
 
-/// What a rank sends in an all-gather or an all-reduce by a ring: in each round all blocks but one. Traffic has the
-/// mean over ranks if block lengths differ.
+/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. OpTraffic has the
+/// mean over ranks, where blocks are not as long as one another.
 double sent_by_ring(const Signature& s, std::int64_t index) {
   const std::int64_t ranks = s.integer("ranks");
   const auto bytes = static_cast<double>(size_of(s.inputs[0].dtype).count);
@@ -145,7 +145,7 @@ OpBytes predicted_of(const Program& program, const Mesh& mesh, int rank) {
 
 OpBytes traffic_by_op(const Program& program) {
   OpBytes bytes;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     if (traffic.bytes != 0) {
       bytes[traffic.op] += traffic.bytes;
     }
@@ -223,9 +223,9 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec
   const auto body = [&](World& world) {
     const RankPlace place = place_of(plan, placements, world.rank());
     const RankGraph mine = partition.graph_at(place, table);
-    mine.graph.verify();
+    require_valid(mine.graph);
     Program program = make_program(fuse_elementwise(mine.graph));
-    program.verify();
+    require_valid(program);
     Communicator communicator(world, plan.mesh);
     const SentBytes before = world.bytes_sent();  // creating groups sends something, too
     const auto device = make_cpu_device(one_thread());

@@ -73,7 +73,7 @@ TEST(ProgramSet, AcceptsWhatThePartitionerMakes) {
     std::vector<Program> programs;
     ASSERT_NO_THROW(programs = programs_for(graph, c));
     const std::vector<RankGroups> groups = groups_of(parse_mesh(c.mesh));
-    const std::vector<std::string> problems = verify_together(programs, groups);
+    const std::vector<std::string> problems = trireme::problems(programs, groups);
     EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
     EXPECT_TRUE(meaning_of(programs, groups).has_value());
   }
@@ -120,7 +120,7 @@ TEST(ProgramSet, PredictsWhatRanksSend) {
       const Program& program = programs[static_cast<std::size_t>(world.rank())];
       const Execution execution(program, *device, &communicator);
       std::map<std::string, double> predicted;
-      for (const Traffic& traffic : traffic_of(program)) {
+      for (const OpTraffic& traffic : traffic_of(program)) {
         EXPECT_EQ(traffic.group.empty(), traffic.op == "send" || traffic.op == "receive");
         predicted[traffic.op] += traffic.bytes;
       }
@@ -371,7 +371,7 @@ void damage_all(const Graph& graph, const Case& c, std::map<Kind, Tally>& tally)
           continue;
         }
         SCOPED_TRACE(fmt::format("{} at {} of rank {}", name_of(damaged.kind), i, rank));
-        const std::vector<std::string> problems = verify_together(programs, groups);
+        const std::vector<std::string> problems = trireme::problems(programs, groups);
         const bool found = !problems.empty();
         ++(found ? tally[damaged.kind].caught : tally[damaged.kind].harmless);
         if (may_be_harmless(damaged.kind)) {

@@ -250,8 +250,8 @@ void check(const Trial& trial) {
   SCOPED_TRACE(describe(trial.plan));
   const Training training = training_of(trial);
   const DimNames names = dim_names(training.graph);
-  EXPECT_EQ(verify_together(programs_of(training.graph, training.plan, names),
-                            groups_of(training.plan.mesh)),
+  EXPECT_EQ(trireme::problems(programs_of(training.graph, training.plan, names),
+                              groups_of(training.plan.mesh)),
             std::vector<std::string>());
   const Trained alone = simulate(trial, training);
   Trained many;

@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-/// The problems that verify() reports, one per line.
-inline std::string problems(const PipelineTable& table) {
-  return fmt::format("{}", fmt::join(verify(table), "\n"));
+/// What problems() says, one problem a line.
+inline std::string problems_text(const PipelineTable& table) {
+  return fmt::format("{}", fmt::join(problems(table), "\n"));
 }
 
 /// Calls visit(options, table) for every schedule that fits 1 to `ranks` ranks and 1 to

@@ -34,7 +34,7 @@ TEST(PipelineText, AllowsCommentsAndBlanks) {
   const PipelineTable table = parse_pipeline(
       "# mine\ntrireme pipeline 1\nname x\n\nranks 1\nstages 1\nmicrobatches 1  # one\n"
       "weights single\nplace 0\n  rank   0: F0.0   B0.0 U0.0\nend\n");
-  EXPECT_EQ(problems(table), "");
+  EXPECT_EQ(problems_text(table), "");
   EXPECT_EQ(table.name, "x");
 }
 
@@ -51,7 +51,7 @@ void expect_refused(std::string_view what, std::string_view instead, std::string
 }
 
 TEST(PipelineText, NamesTheBadLine) {
-  EXPECT_EQ(problems(parse_pipeline(kGood)), "");
+  EXPECT_EQ(problems_text(parse_pipeline(kGood)), "");
   expect_refused("pipeline 1", "pipeline 2", "line 1: expected 'trireme pipeline 1'");
   expect_refused("name x", "name", "line 2: expected 'name VALUE'");
   expect_refused("ranks 2", "ranks many", "line 3: 'many' is no number from 1 to 4096");
@@ -82,7 +82,7 @@ TEST(PipelineText, SurvivesDamage) {
       const PipelineTable table = parse_pipeline(damaged(text, random));
       ++read;
       EXPECT_TRUE(parse_pipeline(to_text(table)) == table);
-      if (verify(table).empty()) {
+      if (problems(table).empty()) {
         (void)time_pipeline(table, PipelineDurations{});
         (void)live_versions(table);
       }

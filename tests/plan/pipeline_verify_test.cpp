@@ -12,13 +12,13 @@ namespace {
 
 TEST(PipelineVerify, AcceptsEveryTableOfTheCatalogue) {
   for_every_pipeline(8, 16, [](const PipelineOptions&, const PipelineTable& table) {
-    EXPECT_EQ(problems(table), "");
+    EXPECT_EQ(problems_text(table), "");
   });
 }
 
 TEST(PipelineVerify, AcceptsLargeTables) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
-    EXPECT_EQ(problems(make_pipeline(schedule.name, {.ranks = 64, .microbatches = 300})), "");
+    EXPECT_EQ(problems_text(make_pipeline(schedule.name, {.ranks = 64, .microbatches = 300})), "");
   }
 }
 
@@ -31,7 +31,7 @@ void expect_found(const std::function<bool(PipelineTable&, std::size_t, std::siz
         PipelineTable other = table;
         if (break_at(other, rank, i)) {
           ++broken;
-          EXPECT_NE(problems(other), "") << to_text(table.tasks[rank][i]) << "\n" << to_text(other);
+          EXPECT_NE(problems_text(other), "") << to_text(table.tasks[rank][i]) << "\n" << to_text(other);
         }
       }
     }
@@ -109,7 +109,7 @@ PipelineTable two_by_two() {
 }
 
 std::string first_problem(const PipelineTable& table) {
-  const std::vector<std::string> errors = verify(table);
+  const std::vector<std::string> errors = problems(table);
   return errors.empty() ? "" : errors.front();
 }
 
@@ -153,7 +153,7 @@ TEST(PipelineVerify, TellsWhoWaitsForWhom) {
                     {PipelineWork::Backward, 0, 1},
                     {PipelineWork::Update, 0, 1}};
   std::swap(table.tasks[1][1], table.tasks[1][2]);
-  EXPECT_EQ(problems(table),
+  EXPECT_EQ(problems_text(table),
             "the ranks wait in a circle: rank 0 at B0.0 waits for B1.0 of rank 1, rank 1 at F1.1 "
             "waits for F0.1 of rank 0");
 }
@@ -167,7 +167,7 @@ TEST(PipelineVerify, WatchesTheWeights) {
 
   table = make_pipeline("gpipe", {.ranks = 1, .microbatches = 3});
   table.tasks[0].push_back({PipelineWork::Update, 0, 0});
-  EXPECT_NE(problems(table).find("U0.0 comes after the Update of micro-batch 2"),
+  EXPECT_NE(problems_text(table).find("U0.0 comes after the Update of micro-batch 2"),
             std::string::npos);
 
   // Two Updates on one stage, one on the other.
@@ -179,7 +179,7 @@ TEST(PipelineVerify, WatchesTheWeights) {
   // An Update that includes the gradient of a later micro-batch.
   table = make_pipeline("pipedream", {.ranks = 1, .microbatches = 2});
   std::swap(table.tasks[0][2], table.tasks[0][4]);  // F0 B0 B1 F1 U0 …
-  EXPECT_NE(problems(table).find("which it does not include"), std::string::npos);
+  EXPECT_NE(problems_text(table).find("which it does not include"), std::string::npos);
 
   // With `previous`, micro-batches of the third group read version 1; before any Update there is
   // none.
@@ -191,25 +191,25 @@ TEST(PipelineVerify, WatchesTheWeights) {
            {PipelineWork::Update, 0, 0},  {PipelineWork::Backward, 0, 1},
            {PipelineWork::Update, 0, 1},  {PipelineWork::Backward, 0, 2},
            {PipelineWork::Update, 0, 2}};
-  EXPECT_EQ(problems(table), "F0.2 reads version 1 of the weights, but comes after 0 Updates only");
+  EXPECT_EQ(problems_text(table), "F0.2 reads version 1 of the weights, but comes after 0 Updates only");
 }
 
 TEST(PipelineVerify, RefusesWhatIsNoTable) {
   PipelineTable table = two_by_two();
   table.microbatches = 0;
-  EXPECT_EQ(problems(table), "0 micro-batches are not 1 to 1048576");
+  EXPECT_EQ(problems_text(table), "0 micro-batches are not 1 to 1048576");
   table = two_by_two();
   table.placement[0][1] = 2;
-  EXPECT_EQ(problems(table), "a stage is on rank 2; there are 0 to 1");
+  EXPECT_EQ(problems_text(table), "a stage is on rank 2; there are 0 to 1");
   table = two_by_two();
   table.placement[0].pop_back();
-  EXPECT_EQ(problems(table), "2 stages, but the ranks of 1");
+  EXPECT_EQ(problems_text(table), "2 stages, but the ranks of 1");
   table = two_by_two();
   table.copies = 2;
-  EXPECT_EQ(problems(table), "2 copies, but 1 lists of where their stages are");
+  EXPECT_EQ(problems_text(table), "2 copies, but 1 lists of where their stages are");
   table = two_by_two();
   table.tasks.pop_back();
-  EXPECT_EQ(problems(table), "2 ranks, but 1 lists of tasks");
+  EXPECT_EQ(problems_text(table), "2 ranks, but 1 lists of tasks");
   expect_error(ErrorKind::Usage, "the pipeline table is wrong: 2 ranks",
                [&] { (void)time_pipeline(table, PipelineDurations{}); });
 }

@@ -30,10 +30,11 @@ TEST(Plan, TextRoundTrips) {
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(table_of(plan), plan.table);
   plan.microbatches = 8;
-  expect_error(ErrorKind::Usage, "the table mine is for 4 ranks and 16", [&] { plan.verify(); });
+  expect_error(ErrorKind::Usage, "the table mine is for 4 ranks and 16",
+               [&] { require_valid(plan); });
   plan.microbatches = 16;
   plan.table->tasks[0].pop_back();
-  expect_error(ErrorKind::Usage, "the table mine: ", [&] { plan.verify(); });
+  expect_error(ErrorKind::Usage, "the table mine: ", [&] { require_valid(plan); });
 }
 
 // Every field has its line, whatever its value.
@@ -69,7 +70,7 @@ TEST(Plan, RecomputationIsAModeOrABudget) {
   Plan plan;
   plan.recompute = {.mode = RecomputeMode::Full, .budget = Bytes{1 << 20}};
   expect_error(ErrorKind::Usage, "recompute is full and has a budget too, 1 MiB",
-               [&] { plan.verify(); });
+               [&] { require_valid(plan); });
 }
 
 TEST(Plan, RefusesWhatIsNone) {

@@ -17,7 +17,7 @@ Program program_of(const std::string& nodes) {
 /// Two ranks that are one group, "data".
 std::vector<std::string> verify_pair(const std::string& zero, const std::string& one) {
   const std::vector<Program> programs{program_of(zero), program_of(one)};
-  return verify_together(programs, std::vector<RankGroups>(2, {{"data", {0, 1}}}));
+  return trireme::problems(programs, std::vector<RankGroups>(2, {{"data", {0, 1}}}));
 }
 
 using Problems = std::vector<std::string>;
@@ -88,10 +88,10 @@ TEST(ProgramSet, NamesPlacesInAGroupThatAreWrong) {
 TEST(ProgramSet, NamesGroupsThatRanksSeeDifferently) {
   const std::vector<Program> programs(2, program_of(""));
   const std::vector<RankGroups> groups{{{"data", {0, 1}}}, {{"data", {1, 2}}}};
-  EXPECT_EQ(verify_together(programs, groups),
+  EXPECT_EQ(trireme::problems(programs, groups),
             (Problems{"rank 0: its group data has the ranks 0, 1; rank 1 does not see it so",
                       "rank 1: its group data has a rank 2 of 2"}));
-  EXPECT_THROW((void)verify_together(programs, std::vector<RankGroups>(1)), Error);
+  EXPECT_THROW((void)trireme::problems(programs, std::vector<RankGroups>(1)), Error);
 }
 
 TEST(ProgramSet, ShowsWhoWaitsForWhom) {
@@ -119,7 +119,7 @@ TEST(ProgramSet, GivesEightProblemsAtMost) {
 }
 
 TEST(Traffic, FollowsTheFormulas) {
-  using All = std::vector<Traffic>;
+  using All = std::vector<OpTraffic>;
   EXPECT_EQ(traffic_of(program_of("")), All());
   EXPECT_EQ(traffic_of(program_of(kSum + kOtherSum + kSend)),
             (All{{"all_reduce", "data", 2 * 16.0}, {"send", "", 16}}));

@@ -24,8 +24,8 @@ Graph chain(int length) {
 
 TEST(Program, ReusesMemoryOfWhatIsNoLongerNeeded) {
   const Program program = make_program(chain(10));
-  program.verify();
-  EXPECT_EQ(program.arena.count, 4 * 64 * 64 * 4);  // x, w, and two that alternate
+  require_valid(program);
+  EXPECT_EQ(program.arena.count, 4 * 64 * 64 * 4);  // x, w, and two that take turns
 }
 
 TEST(Program, UpdatesEndInTheirTargets) {
@@ -40,7 +40,7 @@ TEST(Program, UpdatesEndInTheirTargets) {
     output b = %b
   })");
   const Program program = make_program(graph);
-  program.verify();
+  require_valid(program);
   const Instruction& last = program.instructions.back();
   EXPECT_EQ(last.op, program.instructions[program.instructions.size() - 2].op);
   EXPECT_EQ(memory_use(program).at_peak[static_cast<std::size_t>(Category::Optimizer)].count, 16);
@@ -51,13 +51,13 @@ TEST(Program, VerifierFindsOverwrittenBuffers) {
   for (Buffer& buffer : program.buffers) {
     buffer.offset = 0;
   }
-  EXPECT_THROW(program.verify(), Error);
+  EXPECT_THROW(require_valid(program), Error);
 }
 
-/// The problem that Program::verify reports.
+/// What require_valid says.
 std::string problem_of(const Program& program) {
   try {
-    program.verify();
+    require_valid(program);
   } catch (const Error& error) {
     return error.what();
   }
@@ -130,7 +130,7 @@ TEST(Program, PlansRandomGraphsWithoutOverlap) {
     }
     builder.output("y", values.back());
     builder.update(values[1], any());
-    make_program(builder.finish()).verify();
+    require_valid(make_program(builder.finish()));
   }
 }
 

@@ -113,7 +113,7 @@ TEST(ScheduleSvg, PaintsAFinishedAllreduceAlikeOnAllRanks) {
     const std::vector<const XmlNode*> first = rows.front()->with_class("rank");
     const std::vector<const XmlNode*> last = rows.back()->with_class("rank");
     for (const XmlNode* rank : last) {
-      EXPECT_EQ(fills_of(*rank), fills_of(*last.front())) << name(algorithm);
+      EXPECT_EQ(fills_of(*rank), fills_of(*last.front())) << to_text(algorithm);
     }
     EXPECT_NE(fills_of(*first.front()), fills_of(*last.front()));
   }
@@ -295,13 +295,13 @@ TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
     }
     std::set<std::string> ranked;
     for (const Choice& choice : comparison.rows.front().ranking) {
-      ranked.emplace(name(choice.algorithm));
+      ranked.emplace(to_text(choice.algorithm));
     }
     EXPECT_EQ(drawn, ranked);
     EXPECT_EQ(plot.with_class("algorithm").size(), ranked.size());
     EXPECT_EQ(plot.with_class("bound").size(), 1U);
     const std::vector<const XmlNode*> flips = plot.with_class("flip");
-    ASSERT_EQ(flips.size(), comparison.flips.size()) << name(operation);
+    ASSERT_EQ(flips.size(), comparison.flips.size()) << to_text(operation);
     for (std::size_t k = 0; k < flips.size(); ++k) {
       EXPECT_EQ(flips[k]->with_text(to_text(comparison.flips[k].bytes)).size(), 1U);
     }

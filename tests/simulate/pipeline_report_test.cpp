@@ -48,7 +48,7 @@ TEST(PipelineTrace, HasASpanForEveryTask) {
   }
   EXPECT_EQ(trace.kind, TraceKind::Predicted);
   EXPECT_EQ(trace.spans.size(), tasks);
-  EXPECT_EQ(trace.verify(), std::vector<std::string>{});
+  EXPECT_EQ(problems(trace), std::vector<std::string>{});
 }
 
 TEST(PipelineComparison, SaysWhyAScheduleDoesNotFit) {

@@ -1,4 +1,4 @@
-// Random traces for property tests: any shape that verify() accepts, deterministic for a seed.
+// Traces for property tests: any shape without problems(), the same for the same seed.
 #pragma once
 
 #include <random>

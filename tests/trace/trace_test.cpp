@@ -31,12 +31,12 @@ Trace sound_trace() {
 }
 
 TEST(Trace, SoundTracesHaveNoProblems) {
-  EXPECT_TRUE(sound_trace().verify().empty());
-  EXPECT_TRUE(Trace().verify().empty());
+  EXPECT_TRUE(problems(sound_trace()).empty());
+  EXPECT_TRUE(problems(Trace()).empty());
   RandomTrace traces(21);
   for (int i = 0; i < 200; ++i) {
-    const std::vector<std::string> problems = traces.make().verify();
-    ASSERT_TRUE(problems.empty()) << problems.front();
+    const std::vector<std::string> found = problems(traces.make());
+    ASSERT_TRUE(found.empty()) << found.front();
   }
 }
 
@@ -47,7 +47,7 @@ TEST(Trace, AppendedTracesKeepWhatTheySay) {
     const Trace second = traces.make();
     Trace both = first;
     both.append(second);
-    ASSERT_TRUE(both.verify().empty()) << both.verify().front();
+    ASSERT_TRUE(problems(both).empty()) << problems(both).front();
     EXPECT_EQ(both.title, first.title);
     EXPECT_EQ(both.details, first.details);
     ASSERT_EQ(both.spans.size(), first.spans.size() + second.spans.size());
@@ -88,7 +88,7 @@ TEST(Trace, ForgivesOverlapsOfRounding) {
     trace.add_span({.track = track, .name = "s", .category = "", .start = {at}, .duration = {0.1}});
     at = 0.1 * (i + 2);  // not the same as adding 0.1 each time
   }
-  EXPECT_TRUE(trace.verify().empty());
+  EXPECT_TRUE(problems(trace).empty());
 }
 
 struct Flaw {
@@ -132,7 +132,7 @@ TEST(Trace, VerifyFindsEveryPlantedFlaw) {
     Trace trace = sound_trace();
     flaw.plant(trace);
     std::string all;
-    for (const std::string& problem : trace.verify()) {
+    for (const std::string& problem : problems(trace)) {
       all += problem + "\n";
     }
     EXPECT_NE(all.find(flaw.words), std::string::npos)
@@ -145,7 +145,7 @@ TEST(Trace, ListsAHundredProblemsAtMost) {
   for (int i = 0; i < 1000; ++i) {
     trace.add_span({.track = {7}, .name = "lost", .category = "", .start = {-1}, .duration = {-1}});
   }
-  EXPECT_EQ(trace.verify().size(), 100U);
+  EXPECT_EQ(problems(trace).size(), 100U);
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ TEST(SamplePool, WorkerKilledAtAnyPlaceLosesNothing) {
         if (moment == Moment::Start && batch > 0) {
           continue;
         }
-        SCOPED_TRACE(fmt::format("{}: moment {}, batch {}", name(transport),
+        SCOPED_TRACE(fmt::format("{}: moment {}, batch {}", to_text(transport),
                                  static_cast<int>(moment), batch));
         expect_survived([&](Notes& notes) { return doomed(notes, moment, batch); }, transport);
       }
@@ -246,7 +246,7 @@ TEST(SamplePool, WorkerKilledAtAnyPlaceLosesNothing) {
 TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
   for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
     for (const int after : {0, 50, 200, 700, 1500, 3000, 5000}) {
-      SCOPED_TRACE(fmt::format("{}: after {} us", name(transport), after));
+      SCOPED_TRACE(fmt::format("{}: after {} us", to_text(transport), after));
       const auto fate = [after](Notes& notes) {
         return Fate{.meets = [after, &notes](Moment now, int batch) {
           if (now == Moment::Start) {

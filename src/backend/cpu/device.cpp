@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -6,10 +7,10 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include "backend/cpu/kernel.h"
+#include "base/cores.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 
@@ -60,36 +61,16 @@ class HostPages : public DeviceMemory {
   std::byte* data_ = nullptr;
 };
 
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) {
-        cores.push_back(core);
-      }
-    }
-  }
-  return cores;
-}
-
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(const CpuOptions& options) : loops_(loops_for(options.instructions)) {
-    const std::vector<int> cores = usable_cores();
+    const std::vector<int> cores = allowed_core_ids();
     threads_ = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(cores.size()));
     const bool pin = options.pinned && threads_ <= static_cast<int>(cores.size());
     omp_set_num_threads(threads_);
     if (pin && threads_ > 1) {
 #pragma omp parallel
-      {
-        cpu_set_t own;
-        CPU_ZERO(&own);
-        CPU_SET(static_cast<std::size_t>(cores[static_cast<std::size_t>(omp_get_thread_num())]),
-                &own);
-        (void)sched_setaffinity(0, sizeof(own), &own);
-      }
+      { pin_thread_to(cores[static_cast<std::size_t>(omp_get_thread_num())]); }
     }
   }
 
@@ -128,6 +109,14 @@ class CpuDevice : public Device {
 };
 
 }  // namespace
+
+bool has_kernel(std::string_view op) {
+  return std::ranges::any_of(std::array{library_kernels(), baseline::loop_kernels()},
+                             [&](std::span<const KernelRow> table) {
+                               return std::ranges::find(table, op, &KernelRow::op) != table.end();
+                             });
+}
+
 }  // namespace cpu
 
 bool has_instructions(Instructions instructions) {

@@ -70,7 +70,20 @@ namespace avx512 {
 [[nodiscard]] std::span<const KernelRow> loop_kernels();
 }
 
-/// Runs the op's reference: for ops too rare to deserve a loop. Slow, and it allocates.
+/// Whether a kernel table has a row for the op.
+[[nodiscard]] bool has_kernel(std::string_view op);
+
+/// An op that may run by its reference, and when.
+struct ReferenceUse {
+  std::string_view op;
+  std::string_view when;
+};
+/// All of them, by name. A test compares this list with the tables of kernels; what is not in it is never computed by a
+/// reference.
+[[nodiscard]] std::span<const ReferenceUse> reference_uses();
+
+/// By the op's reference: for what is too rare to deserve a loop. Slow, and it allocates. Throws Error(Usage) that names
+/// the op and its types if reference_uses() does not list the op.
 [[nodiscard]] std::unique_ptr<PreparedKernel> reference_kernel(const KernelRequest& request);
 
 }  // namespace trireme::cpu

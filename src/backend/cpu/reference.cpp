@@ -1,7 +1,13 @@
-#include <cstring>
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backend/cpu/kernel.h"
 #include "graph/evaluate.h"
+#include "trireme/error.h"
 
 namespace trireme::cpu {
 namespace {
@@ -83,9 +89,65 @@ void write(const TensorType& type, const Dense& values, std::byte* to) {
   }
 }
 
+constexpr std::string_view kAlways = "always";
+constexpr std::string_view kIntegers = "integers";
+constexpr std::string_view kSmallIds = "indices or targets of a type that has no loop";
+constexpr std::string_view kMixed = "x and its scale of different types";
+constexpr std::string_view kShape = "more loops than the kernel has";
+
+constexpr std::array kUses{
+    ReferenceUse{"broadcast", kShape},
+    ReferenceUse{"cast", kIntegers},
+    ReferenceUse{"concat", kShape},
+    ReferenceUse{"cross_entropy", kSmallIds},
+    ReferenceUse{"cross_entropy_backward", kSmallIds},
+    ReferenceUse{"cross_entropy_sums", kSmallIds},
+    ReferenceUse{"cross_entropy_sums_backward", kSmallIds},
+    ReferenceUse{"einsum", kShape},
+    ReferenceUse{"embedding", kSmallIds},
+    ReferenceUse{"embedding_backward", kSmallIds},
+    ReferenceUse{"expert_combine", kSmallIds},
+    ReferenceUse{"expert_combine_backward", kSmallIds},
+    ReferenceUse{"expert_dispatch", kSmallIds},
+    ReferenceUse{"expert_load", kSmallIds},
+    ReferenceUse{"expert_slots", kSmallIds},
+    ReferenceUse{"fill", kIntegers},
+    ReferenceUse{"fused", kShape},
+    ReferenceUse{"gather_rows", kSmallIds},
+    ReferenceUse{"layer_norm", kMixed},
+    ReferenceUse{"layer_norm_backward", kMixed},
+    ReferenceUse{"orthonormal", kAlways},
+    ReferenceUse{"pad", kShape},
+    ReferenceUse{"permute", kShape},
+    ReferenceUse{"reduce_max", kShape},
+    ReferenceUse{"reduce_sum", kShape},
+    ReferenceUse{"rms_norm", kMixed},
+    ReferenceUse{"rms_norm_backward", kMixed},
+    ReferenceUse{"scatter_rows", kSmallIds},
+    ReferenceUse{"slice", kShape},
+    ReferenceUse{"top_k_backward", kSmallIds},
+};
+
+void require_listed(const KernelRequest& request) {
+  if (std::ranges::find(kUses, request.op->name, &ReferenceUse::op) != kUses.end()) {
+    return;
+  }
+  std::vector<std::string> types;
+  for (const TensorType& type : request.inputs) {
+    types.push_back(to_text(type));
+  }
+  throw Error(ErrorKind::Usage, fmt::format("the CPU has no kernel for {}({})", request.op->name,
+                                            fmt::join(types, ", ")));
+}
+
 }  // namespace
 
+std::span<const ReferenceUse> reference_uses() {
+  return kUses;
+}
+
 std::unique_ptr<PreparedKernel> reference_kernel(const KernelRequest& request) {
+  require_listed(request);
   return kernel([request](const KernelMemory& memory) {
     std::vector<Dense> inputs;
     for (std::size_t k = 0; k < request.inputs.size(); ++k) {

@@ -35,6 +35,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "comm/direct/area.h"
 #include "comm/direct/direct_moves.h"
 #include "comm/direct/direct_protocol.h"
@@ -121,8 +122,8 @@ class DirectOp : public Op {
   void choose_path();
   void prepare_work();
   void fail_mismatch();
-  [[nodiscard]] std::vector<Witness> witnesses_of_this() const;
-  [[nodiscard]] std::vector<Witness> witnesses_of_earlier(std::uint64_t sequence) const;
+  [[nodiscard]] IndexedVector<Rank, Witness> witnesses_of_this() const;
+  [[nodiscard]] IndexedVector<Rank, Witness> witnesses_of_earlier(std::uint64_t sequence) const;
   void check_tables() const;
   /// Throws CommError(Stopped) if the other ranks declared this one dead.
   void require_not_declared_dead() const {

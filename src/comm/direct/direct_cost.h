@@ -28,7 +28,7 @@ struct DirectQuery {
   DType dtype = DType::F32;
 };
 
-/// Requires costs without verify() problems.
+/// Requires costs without problems().
 
 /// From the moment that all ranks call until the last one is done; root 0, blocks of equal size.
 [[nodiscard]] Seconds predict_direct(const DirectQuery& query, const HostCosts& costs);

@@ -125,10 +125,10 @@ void DirectOp::prepare_work() {
 }
 
 void DirectOp::fail_mismatch() {
-  const auto differ = [](const std::vector<Witness>& witnesses) {
-    return !mismatch_culprits(witnesses).empty();
+  const auto differ = [](const IndexedVector<Rank, Witness>& witnesses) {
+    return !mismatch_culprits(witnesses.items()).empty();
   };
-  std::vector<Witness> witnesses = witnesses_of_this();
+  IndexedVector<Rank, Witness> witnesses = witnesses_of_this();
   std::uint64_t sequence = record_.sequence;
   // If all agree on this call, an earlier one differed, and no rank compared both sides.
   for (std::uint64_t back = kEarly / 2; back > 0 && !differ(witnesses); --back) {
@@ -144,14 +144,14 @@ void DirectOp::fail_mismatch() {
                     "rank may leave before the others arrive",
                     record_.sequence, to_text(record_)));
   }
-  context_.op.failures.fail(CommFault::Mismatch, mismatch_culprits(witnesses),
-                            mismatch_text(sequence, witnesses));
+  context_.op.failures.fail(CommFault::Mismatch, mismatch_culprits(witnesses.items()),
+                            mismatch_text(sequence, witnesses.items()));
 }
 
-/// The ranks that have announced this call, and what they called.
-std::vector<Witness> DirectOp::witnesses_of_this() const {
-  std::vector<Witness> witnesses;
-  witnesses.reserve(static_cast<std::size_t>(direct_.ranks));
+/// Who has announced this call, and what they called.
+IndexedVector<Rank, Witness> DirectOp::witnesses_of_this() const {
+  IndexedVector<Rank, Witness> witnesses;
+  witnesses.reserve(direct_.ranks);
   for (Rank r = 0; r < direct_.ranks; ++r) {
     const bool here =
         r == direct_.me || slot(r).stamp.load(std::memory_order_acquire) == record_.sequence;
@@ -161,11 +161,11 @@ std::vector<Witness> DirectOp::witnesses_of_this() const {
   return witnesses;
 }
 
-/// What the ranks that announced this call had called in an earlier one, if they left that early.
-std::vector<Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
-  std::vector<Witness> witnesses = witnesses_of_this();
+/// What those who announced this call had called in one before, if they left that early.
+IndexedVector<Rank, Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequence) const {
+  IndexedVector<Rank, Witness> witnesses = witnesses_of_this();
   for (Rank r = 0; r < direct_.ranks; ++r) {
-    Witness& witness = witnesses[static_cast<std::size_t>(r)];
+    Witness& witness = witnesses[r];
     if (witness.known) {
       witness.record = state_.area(r).early[sequence % kEarly];
       witness.known = witness.record.sequence == sequence;

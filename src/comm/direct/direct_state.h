@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "comm/direct/area.h"
 #include "comm/direct/store_policy.h"
 #include "comm/kernels/combine.h"
@@ -43,8 +44,8 @@ class DirectState {
   DirectState& operator=(const DirectState&) = delete;
 
   [[nodiscard]] Rank size() const { return static_cast<Rank>(areas_.size()); }
-  [[nodiscard]] Area& area(Rank place) const { return *areas_[static_cast<std::size_t>(place)]; }
-  [[nodiscard]] const std::vector<Area*>& areas() const { return areas_; }
+  [[nodiscard]] Area& area(Rank place) const { return *areas_[place]; }
+  [[nodiscard]] const std::vector<Area*>& areas() const { return areas_.items(); }
   [[nodiscard]] bool can_fetch() const { return can_fetch_; }
 
   // Which calls members have begun and finished.
@@ -101,7 +102,7 @@ class DirectState {
   std::vector<std::byte*> targets;
 
  private:
-  std::vector<Area*> areas_;
+  IndexedVector<Rank, Area*> areas_;
   std::vector<Bell*> bells_;
   Rank rank_;
   bool can_fetch_;

@@ -17,9 +17,8 @@ GroupModel::Query query_of(const Call& call, Bytes bytes) {
 
 /// Whether an algorithm supports blocks of different sizes.
 bool carries_own_sizes(Operation operation, Algorithm algorithm) {
-  return operation == Operation::Alltoall
-             ? algorithm == Algorithm::Pairwise || algorithm == Algorithm::Flat
-             : !has_segments(algorithm);
+  const AlgorithmProperties& has = properties(algorithm);
+  return operation == Operation::Alltoall ? !has.forwards_blocks : !has.segmented;
 }
 
 }  // namespace

@@ -26,14 +26,15 @@ bool is_repeated(const Call& a, const Call& b) {
 }
 
 /// Throws unless the schedule supports blocks of these sizes.
-void require_sizes(const Call& call, const Geometry& geometry, const Schedule& schedule) {
+void require_sizes(const Call& call, const Geometry& geometry, Algorithm algorithm,
+                   const Schedule& schedule) {
   const bool splits = geometry.form != Form::Blocks || schedule.blocks % schedule.ranks == 0;
-  const bool passes_on = !geometry.received.empty() && schedule.algorithm != "pairwise" &&
-                         schedule.algorithm != "flat" && schedule.ranks > 1;
+  const bool passes_on =
+      !geometry.received.empty() && properties(algorithm).forwards_blocks && schedule.ranks > 1;
   if (!splits || passes_on) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} by {} cannot have blocks of different sizes; leave the method open",
-                            name(call.operation), schedule.algorithm));
+                            to_text(call.operation), to_text(algorithm)));
   }
 }
 
@@ -65,7 +66,8 @@ const Prepared& CallChecker::prepare(const Call& call) {
 void CallChecker::require_possible(const Call& call, const Geometry& geometry,
                                    const Method& method) {
   if (method.kind == Method::Kind::Scheduled) {
-    require_sizes(call, geometry, schedules_.for_call(call, geometry, method.algorithm));
+    require_sizes(call, geometry, method.algorithm,
+                  schedules_.for_call(call, geometry, method.algorithm));
   }
 }
 

@@ -15,26 +15,6 @@
 namespace trireme::comm {
 namespace {
 
-std::string_view fault_text(CommFault fault) {
-  switch (fault) {
-    case CommFault::Mismatch:
-      return "called something else";
-    case CommFault::Died:
-      return "died";
-    case CommFault::Stopped:
-      return "stopped";
-    case CommFault::Left:
-      return "left the world";
-    case CommFault::Late:
-      return "did not join in time";
-    case CommFault::Corrupt:
-      return "sent damaged data";
-    case CommFault::Dead:
-      return "gave up";
-  }
-  return "failed";
-}
-
 constexpr std::uint64_t failure_code(CommFault fault, Rank culprit) {
   return static_cast<std::uint64_t>(culprit) << 8 | (static_cast<std::uint64_t>(fault) + 1);
 }
@@ -101,7 +81,7 @@ void FailureState::abandon(const Call& call, const std::string& why) {
           : fmt::format(" with the reduction '{}'", call.options.user->name);
   (void)announce_failure(CommFault::Mismatch, world_.rank(),
                          fmt::format("rank {} failed in its own call of {}{}: {}", world_.rank(),
-                                     name(call.operation), reduction, why));
+                                     to_text(call.operation), reduction, why));
 }
 
 void FailureState::abandon_to_shrink() {
@@ -138,7 +118,7 @@ void FailureState::fail_for(Rank place, CommFault fault, const std::string& why,
   const Rank rank = members_.world_rank(place);
   fail(fault, {rank},
        fmt::format("{}: rank {} on host {} {}{}{}", what, rank,
-                   world_.host(rank).substr(0, world_.host(rank).find('/')), fault_text(fault),
+                   world_.host(rank).substr(0, world_.host(rank).find('/')), to_text(fault),
                    why.empty() ? "" : " (" + why + ")", last_call_of(place)));
 }
 

@@ -164,7 +164,7 @@ void Group::barrier() {
 std::string Group::method_of(const Call& call) const {
   const comm::Geometry geometry =
       comm::make_geometry(call, core_->members().rank(), core_->members().size());
-  return std::string(name(core_->choice().choose(call, geometry)));
+  return std::string(to_text(core_->choice().choose(call, geometry)));
 }
 
 // Messages.

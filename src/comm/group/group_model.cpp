@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "base/cores.h"
+#include "base/indexed_vector.h"
+#include "tensor/half.h"
 #include "trireme/collective.h"
 
 namespace trireme::comm {
@@ -22,10 +24,10 @@ bool is_memory(TransportKind transport) {
 
 MessageCost messages_of(const std::optional<HostCosts>& costs, TransportKind transport) {
   const LinkLevel& believed = is_memory(transport) ? kNear : kFar;
-  const MessageCost* measured = costs ? costs->messages_by(name(transport)) : nullptr;
+  const MessageCost* measured = costs ? costs->messages_by(to_text(transport)) : nullptr;
   return measured != nullptr
              ? *measured
-             : MessageCost{std::string(name(transport)), believed.alpha, believed.beta, {}};
+             : MessageCost{std::string(to_text(transport)), believed.alpha, believed.beta, {}};
 }
 
 LinkLevel link_of(const std::optional<HostCosts>& costs, TransportKind transport) {
@@ -76,7 +78,7 @@ class HostMessages {
   /// The time of the busiest rank or, if longer, of all bytes on all cores.
   [[nodiscard]] double time(const Schedule& schedule, const Step& step,
                             const Payload& payload) const {
-    std::vector<Busy> ranks(static_cast<std::size_t>(schedule.ranks));
+    IndexedVector<Rank, Busy> ranks(schedule.ranks);
     const double crowding = crowding_(busy_ranks(schedule, step));
     double work = 0;
     bool is_empty = true;
@@ -87,9 +89,9 @@ class HostMessages {
       const double combining =
           m.action == Action::Combine ? gamma_ * static_cast<double>(bytes) : 0;
       const Ways moving{takes.one_way.count + more, takes.exchange.count + more};
-      ranks[static_cast<std::size_t>(m.from)].out += moving;
-      ranks[static_cast<std::size_t>(m.to)].in += moving;
-      ranks[static_cast<std::size_t>(m.to)].in += {combining, combining};
+      ranks[m.from].out += moving;
+      ranks[m.to].in += moving;
+      ranks[m.to].in += {combining, combining};
       work += work_of(takes) + combining;
       is_empty = false;
     });
@@ -126,10 +128,10 @@ class HostMessages {
   [[nodiscard]] MessagePoint shortest() const { return cost_.at({0}); }
 
   [[nodiscard]] static Rank busy_ranks(const Schedule& schedule, const Step& step) {
-    std::vector<bool> busy(static_cast<std::size_t>(schedule.ranks));
+    IndexedVector<Rank, bool> busy(schedule.ranks);
     for_each_message(step, [&](const Message& m) {
-      busy[static_cast<std::size_t>(m.from)] = true;
-      busy[static_cast<std::size_t>(m.to)] = true;
+      busy[m.from] = true;
+      busy[m.to] = true;
     });
     return static_cast<Rank>(std::ranges::count(busy, true));
   }
@@ -158,8 +160,7 @@ Seconds time_on_one_host(const Schedule& schedule, const Payload& payload,
 
 /// Sums of half-precision values travel as f32.
 Bytes travelling(const GroupModel::Query& query) {
-  const bool wide =
-      combines(query.operation) && (query.dtype == DType::F16 || query.dtype == DType::BF16);
+  const bool wide = combines(query.operation) && is_half(query.dtype);
   return {std::max<std::int64_t>(query.bytes.count, 1) * (wide ? 2 : 1)};
 }
 
@@ -212,7 +213,7 @@ const std::vector<Choice>& GroupModel::ranking(const Query& query) {
 std::vector<Choice> GroupModel::rank_on_one_host(const Query& query) const {
   std::vector<Choice> choices;
   for (const Algorithm algorithm : algorithms_for(query.operation)) {
-    if (algorithm != Algorithm::TwoLevel && keeps_ranks_alike(algorithm)) {
+    if (const auto& has = properties(algorithm); !has.two_level && has.bit_identical) {
       choices.push_back({algorithm, options_for(query, algorithm), moving(query, algorithm)});
     }
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/rendezvous/roster.h"
 #include "trireme/error.h"
@@ -160,8 +161,7 @@ class Joining {
   }
 
   [[nodiscard]] bool is_neighbour(Rank r) const {
-    return uses_memory() && cards_[static_cast<std::size_t>(r)].host ==
-                                cards_[static_cast<std::size_t>(parts_.rank)].host;
+    return uses_memory() && cards_[r].host == cards_[parts_.rank].host;
   }
 
   void connect() {
@@ -169,11 +169,11 @@ class Joining {
     world_.size = parts_.size;
     world_.options = parts_.options;
     adopt_choices();
-    world_.reach.assign(static_cast<std::size_t>(parts_.size), world_.transports.front().get());
+    world_.reach.assign(parts_.size, world_.transports.front().get());
     std::vector<PeerAddress> near;
     std::vector<PeerAddress> far;
     for (Rank r = 0; r < parts_.size; ++r) {
-      const Card& card = cards_[static_cast<std::size_t>(r)];
+      const Card& card = cards_[r];
       world_.hosts.push_back(card.host);
       world_.area_places.push_back(card.area);
       if (r == parts_.rank) {
@@ -186,7 +186,7 @@ class Joining {
                                 r, parts_.rank));
       }
       (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.network});
-      world_.reach[static_cast<std::size_t>(r)] =
+      world_.reach[r] =
           is_neighbour(r) ? world_.transports.front().get() : world_.transports.back().get();
     }
     if (!near.empty()) {
@@ -200,7 +200,7 @@ class Joining {
 
   void connect_heartbeat(const std::vector<PeerAddress>& far) {
     for (const PeerAddress& peer : far) {
-      const std::string& address = cards_[static_cast<std::size_t>(peer.rank)].heartbeat;
+      const std::string& address = cards_[peer.rank].heartbeat;
       if (world_.heartbeat && !address.empty()) {
         world_.heartbeat->connect(peer.rank, address);
       }
@@ -233,7 +233,7 @@ class Joining {
   const JoinParts& parts_;
   Roster roster_;
   WorldParts world_;
-  std::vector<Card> cards_;
+  IndexedVector<Rank, Card> cards_;
 };
 
 /// Throws Error(Usage) if this rank cannot join any world.
@@ -243,7 +243,7 @@ void check(const JoinParts& parts) {
       options.transport != TransportKind::Automatic) {
     throw Error(ErrorKind::Usage,
                 fmt::format("ranks that are threads use the transport in-process, not {}",
-                            name(options.transport)));
+                            to_text(options.transport)));
   }
   if (options.encrypt && options.transport == TransportKind::Ucx) {
     throw Error(ErrorKind::Usage,
@@ -264,13 +264,11 @@ void check(const JoinParts& parts) {
                     "which ranks on other hosts reach it",
                     options.bind));
   }
-  for (const std::vector<std::string>& problems :
-       {options.costs ? options.costs->verify() : std::vector<std::string>{},
-        options.tuning.verify()}) {
-    if (!problems.empty()) {
-      throw Error(ErrorKind::Usage, "costs or tuning of the world: " + problems.front());
-    }
+  constexpr std::string_view kCosts = "costs or tuning of the world";
+  if (options.costs) {
+    require_valid(*options.costs, ErrorKind::Usage, kCosts);
   }
+  require_valid(options.tuning, ErrorKind::Usage, kCosts);
   if (parts.size < 1 || parts.rank < 0 || parts.rank >= parts.size) {
     throw Error(ErrorKind::Usage, fmt::format("rank {} of {}: it must be 0 to {}", parts.rank,
                                               parts.size, parts.size - 1));

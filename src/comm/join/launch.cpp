@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "comm/join/join.h"
 #include "comm/rendezvous/tcp_store.h"
 #include "comm/rendezvous/tcp_store_server.h"
@@ -234,11 +235,11 @@ int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptio
   }
   std::fflush(nullptr);
   const comm::Secret secret = comm::Secret::random();
-  std::vector<Line> lines(static_cast<std::size_t>(ranks));
+  IndexedVector<Rank, Line> lines(ranks);
   Children children;  // after `lines`, which it refers to
   try {
     for (Rank r = 0; r < ranks; ++r) {
-      Line& line = lines[static_cast<std::size_t>(r)];
+      Line& line = lines[r];
       line = make_line();
       children.add(r, start_child(r, ranks, body, options, secret, line), line.parent);
     }

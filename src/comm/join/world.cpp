@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "comm/group/new_group.h"
 #include "comm/join/join.h"
 #include "comm/rendezvous/memory_store.h"
@@ -32,7 +33,7 @@ const std::vector<std::vector<Rank>>& World::hosts() const {
   return core_->hosts();
 }
 std::string_view World::reaches(Rank peer) const {
-  return name(core_->reach(peer).kind());
+  return to_text(core_->reach(peer).kind());
 }
 
 SentBytes World::bytes_sent() const {
@@ -44,7 +45,7 @@ void* World::allocate_bytes(std::int64_t bytes) {
     throw Error(ErrorKind::Usage,
                 fmt::format("no rank of this world shares memory with another (transport {}); use "
                             "any buffer",
-                            name(core_->options().transport)));
+                            to_text(core_->options().transport)));
   }
   return core_->memory().allocate(bytes);
 }
@@ -77,7 +78,7 @@ void throw_first(const std::vector<std::exception_ptr>& errors) {
 void run_threads(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
   const std::shared_ptr<comm::InProcessHub> hub = comm::make_in_process_hub(ranks);
   comm::MemoryStore store;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  IndexedVector<Rank, std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
   for (Rank r = 0; r < ranks; ++r) {
@@ -86,14 +87,14 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body, const Worl
         World world(comm::join({r, ranks, options, store, hub, std::nullopt}));
         body(world);
       } catch (...) {
-        errors[static_cast<std::size_t>(r)] = std::current_exception();
+        errors[r] = std::current_exception();
       }
     });
   }
   for (std::thread& thread : threads) {
     thread.join();
   }
-  throw_first(errors);
+  throw_first(errors.items());
 }
 
 }  // namespace trireme

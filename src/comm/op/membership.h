@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/schedule.h"
 
 namespace trireme::comm {
@@ -25,15 +26,13 @@ class Membership {
   /// The place of this rank.
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] Rank size() const { return static_cast<Rank>(world_ranks_.size()); }
-  [[nodiscard]] const std::vector<Rank>& world_ranks() const { return world_ranks_; }
-  [[nodiscard]] Rank world_rank(Rank place) const {
-    return world_ranks_[static_cast<std::size_t>(place)];
-  }
+  [[nodiscard]] const std::vector<Rank>& world_ranks() const { return world_ranks_.items(); }
+  [[nodiscard]] Rank world_rank(Rank place) const { return world_ranks_[place]; }
   [[nodiscard]] Rank own_world_rank() const { return world_rank(rank_); }
 
  private:
   std::uint64_t context_;
-  std::vector<Rank> world_ranks_;
+  IndexedVector<Rank, Rank> world_ranks_;
   Rank rank_;
 };
 

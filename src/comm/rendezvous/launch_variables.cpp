@@ -164,7 +164,7 @@ class Finder {
     if (!rank || !size) {
       const Variable& set = rank ? *rank : *size;
       refuse(fmt::format("{} is set but {} is not; set both or neither ({})", set.text(),
-                         (rank ? source.size : source.rank).front(), name(source.launcher)));
+                         (rank ? source.size : source.rank).front(), to_text(source.launcher)));
     }
     Number count = number_of(*size, 1, kMostRanks);
     const std::optional<std::int64_t> place = parse_integer(rank->value);
@@ -193,9 +193,9 @@ class Finder {
     }
     const Variable& a = rank_differs ? chosen.rank.variable : chosen.size.variable;
     const Variable& b = rank_differs ? other.rank.variable : other.size.variable;
-    refuse(
-        fmt::format("{} ({}) and {} ({}) disagree; unset those that are left over from elsewhere",
-                    a.text(), name(chosen.source.launcher), b.text(), name(other.source.launcher)));
+    refuse(fmt::format(
+        "{} ({}) and {} ({}) disagree; unset those that are left over from elsewhere", a.text(),
+        to_text(chosen.source.launcher), b.text(), to_text(other.source.launcher)));
   }
 
   void fill(LaunchInfo& info, const Found& found) const {
@@ -278,7 +278,7 @@ class Finder {
 
 }  // namespace
 
-std::string_view name(Launcher launcher) {
+std::string_view to_text(Launcher launcher) {
   static constexpr std::array<std::string_view, 6> kNames{"alone",    "Trireme", "torchrun",
                                                           "Open MPI", "MPICH",   "Slurm"};
   return kNames.at(static_cast<std::size_t>(launcher));

@@ -33,7 +33,7 @@ namespace trireme::comm {
 
 enum class Launcher : std::uint8_t { Alone, Trireme, Torchrun, OpenMpi, Mpich, Slurm };
 /// "Open MPI".
-[[nodiscard]] std::string_view name(Launcher launcher);
+[[nodiscard]] std::string_view to_text(Launcher launcher);
 
 struct LaunchInfo {
   Launcher launcher = Launcher::Alone;  ///< Alone: no variables, a job of one rank

@@ -51,25 +51,13 @@ std::string taken_text(Rank rank, const std::string& first, const std::string& s
                      process_of(first), process_of(second));
 }
 
-std::string_view name(WorldOptions::Checksums checksums) {
-  switch (checksums) {
-    case WorldOptions::Checksums::Off:
-      return "off";
-    case WorldOptions::Checksums::Network:
-      return "network";
-    case WorldOptions::Checksums::All:
-      return "all";
-  }
-  return "?";
-}
-
 /// What must be the same on all ranks, a line each, after a line with the rank.
 std::string record_text(RosterPlace place, const WorldOptions& options) {
   return fmt::format(
       "{}\nsize = {}\ntransport = {}\nencrypt = {}\nchecksums = {}\nconnections = {}\n"
       "deadline = {} s",
-      place.rank, place.size, trireme::name(options.transport), options.encrypt ? "on" : "off",
-      name(options.checksums), options.connections, options.deadline.count);
+      place.rank, place.size, to_text(options.transport), options.encrypt ? "on" : "off",
+      to_text(options.checksums), options.connections, options.deadline.count);
 }
 
 /// The first difference between two records, as a sentence; "" if there is none.

@@ -13,7 +13,7 @@ FixedOrderOp::FixedOrderOp(const ScheduledContext& context, const Call& call,
       scratch_(context.op.scratch),
       counts_(call.operation == Operation::ReduceScatter ? block_counts()
                                                          : even_counts(geometry.count, size())),
-      mine_(counts_[static_cast<std::size_t>(context.op.members.rank())]) {
+      mine_(counts_[context.op.members.rank()]) {
   exchange();
 }
 
@@ -52,7 +52,7 @@ void FixedOrderOp::exchange() {
                .dtype = call_.dtype,
                .input = call_.input,
                .output = {contributions, bytes * ranks},
-               .counts = counts_,
+               .counts = counts_.items(),
                .receive_counts = std::vector<std::int64_t>(ranks, mine_)};
   exchange_geometry_ = make_geometry(exchange_, context_.op.members.rank(), size());
   block_ = call_.operation == Operation::ReduceScatter ? call_.output.data() : scratch_.get(bytes);
@@ -78,7 +78,7 @@ void FixedOrderOp::gather() {
              .root = call_.root,
              .input = {block_, static_cast<std::size_t>(mine_ * geometry_.element_bytes)},
              .output = call_.output,
-             .counts = counts_};
+             .counts = counts_.items()};
   gather_geometry_ = make_geometry(gather_, context_.op.members.rank(), size());
   op_ = std::make_unique<ScheduledOp>(
       context_, gather_, gather_geometry_, record_,

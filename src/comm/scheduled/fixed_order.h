@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "comm/op/op.h"
 #include "comm/op/scratch.h"
 #include "comm/scheduled/context.h"
@@ -40,7 +41,7 @@ class FixedOrderOp : public Op {
   const Geometry& geometry_;
   const Record& record_;
   Scratch scratch_;
-  std::vector<std::int64_t> counts_;
+  IndexedVector<Rank, std::int64_t> counts_;
   std::int64_t mine_ = 0;
   std::vector<const std::byte*> inputs_;
   std::byte* block_ = nullptr;

@@ -20,10 +20,7 @@ constexpr std::chrono::milliseconds kPatience{200};
 }  // namespace
 
 MismatchDetector::MismatchDetector(std::vector<Rank> members, Rank me, Send send)
-    : members_(std::move(members)),
-      me_(static_cast<std::size_t>(me)),
-      send_(std::move(send)),
-      reached_(members_.size()) {}
+    : members_(std::move(members)), me_(me), send_(std::move(send)), reached_(members_.size()) {}
 
 void MismatchDetector::remember(const Record& record) {
   if (!is_checked()) {
@@ -42,7 +39,7 @@ std::optional<Record> MismatchDetector::recall(std::uint64_t sequence) const {
 }
 
 void MismatchDetector::ask(const Record& record) const {
-  for (std::size_t place = 0; place < members_.size(); ++place) {
+  for (Rank place = 0; place < members_.count(); ++place) {
     if (place != me_) {
       send_(members_[place], ControlKind::Inquiry, record);
     }
@@ -75,14 +72,14 @@ void MismatchDetector::dispute(const Record& record) {
 }
 
 void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_question) {
-  const auto place = std::ranges::find(members_, world_rank) - members_.begin();
-  if (place == std::ssize(members_)) {
+  const auto place = static_cast<Rank>(std::ranges::find(members_, world_rank) - members_.begin());
+  if (place == members_.count()) {
     return;
   }
   std::optional<Record> mine;
   {
     MutexLock lock(mutex_);
-    std::uint64_t& reached = reached_[static_cast<std::size_t>(place)];
+    std::uint64_t& reached = reached_[place];
     reached = std::max(reached, record.sequence);
     if (remembered_.empty()) {
       return;
@@ -97,7 +94,7 @@ void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_qu
       if (witnesses_.empty() || witnesses_.front().record.sequence != record.sequence) {
         forget_witnesses(record.sequence);
       }
-      witnesses_[static_cast<std::size_t>(place)] = {world_rank, true, record};
+      witnesses_[place] = {world_rank, true, record};
     }
   }
   if (is_question && mine) {
@@ -111,9 +108,9 @@ void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_qu
 std::vector<Rank> MismatchDetector::silent_in(std::uint64_t sequence) {
   MutexLock lock(mutex_);
   std::vector<Rank> silent;
-  for (std::size_t place = 0; place < members_.size(); ++place) {
+  for (Rank place = 0; place < members_.count(); ++place) {
     if (place != me_ && reached_[place] < sequence) {
-      silent.push_back(static_cast<Rank>(place));
+      silent.push_back(place);
     }
   }
   return silent;
@@ -122,7 +119,7 @@ std::vector<Rank> MismatchDetector::silent_in(std::uint64_t sequence) {
 /// No member has reported this call yet.
 void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   witnesses_.assign(members_.size(), Witness{});
-  for (std::size_t i = 0; i < members_.size(); ++i) {
+  for (Rank i = 0; i < members_.count(); ++i) {
     witnesses_[i].world_rank = members_[i];
     witnesses_[i].record.sequence = sequence;
   }
@@ -163,7 +160,7 @@ std::optional<MismatchDetector::Verdict> MismatchDetector::verdict() {
     if (!all && Clock::now() - disputed_since_ < kPatience) {
       return std::nullopt;
     }
-    witnesses = witnesses_;
+    witnesses = witnesses_.items();
   }
   std::vector<Rank> culprits = mismatch_culprits(witnesses);
   if (!culprits.empty()) {

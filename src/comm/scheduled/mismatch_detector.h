@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "base/mutex.h"
 #include "comm/net/deadline.h"
 #include "comm/wire/control.h"
@@ -54,18 +55,19 @@ class MismatchDetector {
 
   static constexpr std::size_t kRemembered = 1024;
 
-  const std::vector<Rank> members_;
-  const std::size_t me_;
+  const IndexedVector<Rank, Rank> members_;  ///< by place: the world rank
+  const Rank me_;
   const Send send_;
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
   std::atomic<double> ask_after_{0};     ///< seconds until it asks again
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first
-  std::vector<std::uint64_t> reached_
-      TRIREME_GUARDED_BY(mutex_);                              ///< by place: the last call reported
-  std::vector<Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);  ///< of the disputed call, by place
-  std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;      ///< its number; 0: none
+  IndexedVector<Rank, std::uint64_t> reached_
+      TRIREME_GUARDED_BY(mutex_);  ///< by place: the last call reported
+  IndexedVector<Rank, Witness> witnesses_
+      TRIREME_GUARDED_BY(mutex_);                          ///< of the disputed call, by place
+  std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< its number; 0: none
   Clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
 };
 

@@ -8,34 +8,13 @@
 #include "base/check.h"
 #include "comm/checks.h"
 #include "comm/direct/direct_limits.h"
+#include "tensor/half.h"
 
 namespace trireme::comm {
 namespace {
 
 /// How much is copied before checking again for arrivals.
 constexpr std::int64_t kOwnPiece = std::int64_t{256} << 10;
-
-bool is_half(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
-
-void widen_elements(DType dtype, const std::byte* from, std::byte* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from + 2 * i, sizeof(bits));
-    const float value = dtype == DType::F16 ? to_f32(Float16{bits}) : to_f32(BFloat16{bits});
-    std::memcpy(to + 4 * i, &value, sizeof(value));
-  }
-}
-
-void narrow_elements(DType dtype, const std::byte* from, std::byte* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    float value = 0;
-    std::memcpy(&value, from + 4 * i, sizeof(value));
-    const std::uint16_t bits = dtype == DType::F16 ? to_f16(value).bits : to_bf16(value).bits;
-    std::memcpy(to + 2 * i, &bits, sizeof(bits));
-  }
-}
 
 }  // namespace
 
@@ -210,7 +189,7 @@ std::byte* ScheduledOp::passing_place(Block block) {
     }
     return whole_scratch_ + extent(block).offset * element_bytes_;
   }
-  std::byte*& own = passing_[static_cast<std::size_t>(block)];
+  std::byte*& own = passing_[block];
   if (own == nullptr) {
     own = scratch_.get(static_cast<std::size_t>(extent(block).length * element_bytes_));
   }
@@ -241,10 +220,10 @@ void ScheduledOp::prepare() {
     std::memcpy(copy, call_.input.data(), call_.input.size());
     input_ = copy;
   }
-  current_.resize(static_cast<std::size_t>(schedule_.blocks));
-  passing_.resize(static_cast<std::size_t>(schedule_.blocks));
+  current_.resize(schedule_.blocks);
+  passing_.resize(schedule_.blocks);
   for (Block b = 0; b < schedule_.blocks; ++b) {
-    current_[static_cast<std::size_t>(b)] = first_place(b);
+    current_[b] = first_place(b);
   }
 }
 
@@ -253,7 +232,7 @@ void ScheduledOp::widen() {
   element_bytes_ = size_of(DType::F32).count;
   const auto elements = static_cast<std::int64_t>(call_.input.size()) / geometry_.element_bytes;
   std::byte* wide_input = scratch_.get(static_cast<std::size_t>(elements * element_bytes_));
-  widen_elements(call_.dtype, call_.input.data(), wide_input, elements);
+  widen_halves(call_.dtype, call_.input, wide_input);
   input_ = wide_input;
   const auto results = static_cast<std::int64_t>(call_.output.size()) / geometry_.element_bytes;
   output_ = scratch_.get(static_cast<std::size_t>(results * element_bytes_));
@@ -262,8 +241,7 @@ void ScheduledOp::widen() {
 void ScheduledOp::narrow() {
   const bool has_result = call_.operation != Operation::Reduce || me_ == call_.root;
   if (has_result) {
-    narrow_elements(call_.dtype, output_, call_.output.data(),
-                    static_cast<std::int64_t>(call_.output.size()) / geometry_.element_bytes);
+    narrow_to_halves(call_.dtype, output_, call_.output);
   }
 }
 
@@ -288,7 +266,7 @@ void ScheduledOp::begin_step() {
   });
   for (Arrival& arrival : receives_) {
     for (const Block block : arrival.blocks) {
-      current_[static_cast<std::size_t>(block)] = landing_place(block);
+      current_[block] = landing_place(block);
     }
   }
   for (Outgoing& send : sends_) {
@@ -308,7 +286,7 @@ void ScheduledOp::add_send(const Message& message) {
   send.fingerprint = compared(record_);
   for_each_block(message.blocks, [&](Block block) {
     const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
-    const std::byte* from = current_[static_cast<std::size_t>(block)];
+    const std::byte* from = current_[block];
     if (bytes == 0) {
       return;
     }
@@ -337,7 +315,7 @@ void ScheduledOp::add_receive(const Message& message) {
   for_each_block(message.blocks, [&](Block block) {
     arrival.blocks.push_back(block);
     const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
-    const std::byte* base = current_[static_cast<std::size_t>(block)];
+    const std::byte* base = current_[block];
     std::byte* into = landing_place(block);
     for (Arrival& earlier : receives_) {
       if (&earlier != &arrival &&
@@ -415,7 +393,7 @@ bool ScheduledOp::place_own() {
     const std::int64_t left = extent(own_block_).length * element_bytes_ - own_bytes_;
     // A block that returns later, as in some schedules, is left to that message.
     if (value == nullptr || result == nullptr || value == result || left == 0 ||
-        current_[static_cast<std::size_t>(own_block_)] != value) {
+        current_[own_block_] != value) {
       continue;
     }
     const std::int64_t piece = std::min(left, kOwnPiece);
@@ -424,7 +402,7 @@ bool ScheduledOp::place_own() {
                is_long ? Stores::Streaming : Stores::Cached);
     own_bytes_ += piece;
     if (piece == left) {
-      current_[static_cast<std::size_t>(own_block_)] = result;
+      current_[own_block_] = result;
     }
     return true;
   }
@@ -453,7 +431,7 @@ void ScheduledOp::finish_block(Block block) {
   if (result == nullptr) {
     return;
   }
-  const std::byte* value = current_[static_cast<std::size_t>(block)];
+  const std::byte* value = current_[block];
   TRIREME_CHECK(value != nullptr, "a block of the result never arrived");
   const std::int64_t length = extent(block).length;
   if (value != result) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "comm/direct/direct.h"
 #include "comm/kernels/kernels.h"
 #include "comm/op/op.h"
@@ -90,9 +91,9 @@ class ScheduledOp : public Op {
   std::byte* output_ = nullptr;
   std::int64_t element_bytes_ = 1;
   Combine combine_{};
-  bool wide_ = false;                      ///< f16 and bf16 are combined, and travel, as f32
-  std::vector<const std::byte*> current_;  ///< by block: its current value here
-  std::vector<std::byte*> passing_;        ///< by block: its scratch, once it needed some
+  bool wide_ = false;  ///< f16 and bf16 are combined, and travel, as f32
+  IndexedVector<Block, const std::byte*> current_;  ///< by block: its present value here
+  IndexedVector<Block, std::byte*> passing_;        ///< by block: its scratch, once it needed some
   std::byte* whole_scratch_ = nullptr;
 
   bool prepared_ = false;

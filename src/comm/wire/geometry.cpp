@@ -14,7 +14,7 @@ namespace {
 [[noreturn]] void refuse(const Call& call, const std::string& problem) {
   const std::string site =
       call.options.site[0] == '\0' ? "" : fmt::format(" at {}", call.options.site);
-  throw Error(ErrorKind::Usage, fmt::format("{}{}: {}", name(call.operation), site, problem));
+  throw Error(ErrorKind::Usage, fmt::format("{}{}: {}", to_text(call.operation), site, problem));
 }
 
 std::int64_t elements_of(const Call& call, std::size_t bytes, std::int64_t element_bytes) {

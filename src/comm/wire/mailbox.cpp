@@ -17,7 +17,7 @@ Mailbox::~Mailbox() = default;
 
 void Mailbox::connect(Rank peer, std::vector<std::unique_ptr<Stream>> streams, bool checksums) {
   const std::lock_guard lock(mutex_);
-  Peer& p = *peers_[static_cast<std::size_t>(peer)];
+  Peer& p = *peers_[peer];
   for (auto& stream : streams) {
     p.lines.push_back(std::make_unique<Line>());
     p.lines.back()->stream = std::move(stream);
@@ -42,7 +42,7 @@ void Mailbox::post(Rank to, const Key& key, std::span<const std::byte> data, Urg
 
 void Mailbox::receive(Incoming& message) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(message.from)];
+  Peer& peer = *peers_[message.from];
   if (!try_stored(peer, message)) {
     peer.waiting.emplace(message.key, &message);
   }
@@ -50,7 +50,7 @@ void Mailbox::receive(Incoming& message) {
 
 void Mailbox::cancel(Outgoing& message) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(message.to)];
+  Peer& peer = *peers_[message.to];
   const auto is_it = [&](const std::shared_ptr<Sending>& s) { return s->message == &message; };
   std::erase_if(peer.queue, is_it);
   std::erase_if(peer.unasked, is_it);
@@ -69,7 +69,7 @@ void Mailbox::cancel(Outgoing& message) {
 
 void Mailbox::cancel(Incoming& message) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(message.from)];
+  Peer& peer = *peers_[message.from];
   const auto [first, last] = peer.waiting.equal_range(message.key);
   const auto is_it = [&](const auto& entry) { return entry.second == &message; };
   if (const auto it = std::find_if(first, last, is_it); it != last) {
@@ -93,12 +93,12 @@ void Mailbox::cancel(Incoming& message) {
 
 void Mailbox::expect_end(Rank from, std::uint64_t pieces) {
   const std::lock_guard lock(mutex_);
-  peers_[static_cast<std::size_t>(from)]->last_piece = pieces;
+  peers_[from]->last_piece = pieces;
 }
 
 bool Mailbox::has_everything(Rank from) {
   const std::lock_guard lock(mutex_);
-  const Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  const Peer& peer = *peers_[from];
   if (!controls_.empty() || in_dispatch_) {
     return false;
   }
@@ -134,10 +134,10 @@ bool Mailbox::progress() {
   }
   bool moved = false;
   held_up_.store(false, std::memory_order_relaxed);
-  for (std::size_t r = 0; r < peers_.size(); ++r) {
+  for (Rank r = 0; r < peers_.count(); ++r) {
     Peer& peer = *peers_[r];
     if (!peer.broken && !peer.lines.empty()) {
-      progress_peer(static_cast<Rank>(r), peer, moved);
+      progress_peer(r, peer, moved);
     }
   }
   if (completed_) {

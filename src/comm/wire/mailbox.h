@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "comm/wire/message.h"
 #include "comm/wire/stream.h"
 #include "trireme/schedule.h"
@@ -123,7 +124,7 @@ class Mailbox {
 
   Handlers handlers_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Peer>> peers_;
+  IndexedVector<Rank, std::unique_ptr<Peer>> peers_;
   std::set<std::uint64_t> forgotten_;
   struct ControlMessage {
     Rank from = 0;

@@ -43,7 +43,7 @@ void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending,
   header.number = key.number;
   header.total = total_of(sending->parts);
   const std::lock_guard lock(mutex_);
-  Peer& peer = *peers_[static_cast<std::size_t>(to)];
+  Peer& peer = *peers_[to];
   header.serial = peer.next_serial++;
   if (urgency == Urgency::Urgent) {
     peer.queue.push_front(std::move(sending));

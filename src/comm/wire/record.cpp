@@ -147,17 +147,17 @@ std::string to_text(const Record& r) {
     return r.site[0] == '\0' ? "barrier" : fmt::format("barrier, at {}", r.site);
   }
   std::string text =
-      fmt::format("{} of {}{}", name(r.operation),
+      fmt::format("{} of {}{}", to_text(r.operation),
                   r.count < 0 ? std::string{} : fmt::format("{} ", r.count), to_text(r.dtype));
   if (combines(r.operation)) {
-    text += r.user_hash != 0 ? ", own reduction" : fmt::format(", {}", name(r.reduction));
+    text += r.user_hash != 0 ? ", own reduction" : fmt::format(", {}", to_text(r.reduction));
     text += r.order == Order::Fixed ? ", fixed order" : "";
   }
   if (has_root(r.operation)) {
     text += fmt::format(", root {}", r.root);
   }
   text += r.counts_hash != 0 ? ", own block sizes" : "";
-  text += fmt::format(", by {}", name(Method{r.method, r.algorithm}));
+  text += fmt::format(", by {}", to_text(Method{r.method, r.algorithm}));
   return r.site[0] == '\0' ? text : fmt::format("{}, at {}", text, r.site);
 }
 

@@ -25,16 +25,12 @@ bool is_quorum(const std::vector<Rank>& voters, const std::vector<Rank>& elector
 }
 
 Agreement::Agreement(Rank size, Rank me, std::vector<std::byte> payload)
-    : size_(size),
-      me_(me),
-      payload_(std::move(payload)),
-      seen_(static_cast<std::size_t>(size)),
-      joined_(static_cast<std::size_t>(size)) {
+    : size_(size), me_(me), payload_(std::move(payload)), seen_(size), joined_(size) {
   step();
 }
 
-void Agreement::observe(const std::vector<Standing>& seen) {
-  for (std::size_t place = 0; place < seen_.size(); ++place) {
+void Agreement::observe(const IndexedVector<Rank, Standing>& seen) {
+  for (Rank place = 0; place < size_; ++place) {
     seen_[place] = std::max(seen_[place], seen[place]);
   }
   step();
@@ -71,7 +67,7 @@ void Agreement::withdraw(const std::string& why) {
 // Liveness and connectivity.
 
 bool Agreement::is_alive(Rank place) const {
-  return place == me_ || seen_[static_cast<std::size_t>(place)] == Standing::Alive;
+  return place == me_ || seen_[place] == Standing::Alive;
 }
 
 Rank Agreement::coordinator() const {
@@ -85,7 +81,7 @@ Rank Agreement::coordinator() const {
 std::vector<Rank> Agreement::missing() const {
   std::vector<Rank> out;
   for (Rank place = 0; place < size_; ++place) {
-    if (is_alive(place) && !joined_[static_cast<std::size_t>(place)]) {
+    if (is_alive(place) && !joined_[place]) {
       out.push_back(place);
     }
   }
@@ -94,10 +90,7 @@ std::vector<Rank> Agreement::missing() const {
 
 /// According to both. Requires that both have joined.
 bool Agreement::reach_each_other(Rank a, Rank b) const {
-  const auto sees = [&](Rank from, Rank to) {
-    return joined_[static_cast<std::size_t>(from)]->seen[static_cast<std::size_t>(to)] ==
-           Standing::Alive;
-  };
+  const auto sees = [&](Rank from, Rank to) { return joined_[from]->seen[to] == Standing::Alive; };
   return a == b || (sees(a, b) && sees(b, a));
 }
 
@@ -108,8 +101,7 @@ Rank Agreement::least_connected(const std::vector<Rank>& places) const {
     std::int64_t accusers = 0;
     std::int64_t apart = 0;
     for (const Rank other : places) {
-      const Standing seen =
-          joined_[static_cast<std::size_t>(other)]->seen[static_cast<std::size_t>(place)];
+      const Standing seen = joined_[other]->seen[place];
       accusers += other != place && seen >= Standing::Silent ? 1 : 0;
       apart += reach_each_other(place, other) ? 0 : 1;
     }
@@ -139,8 +131,7 @@ std::vector<Rank> Agreement::connected() const {
 Standing Agreement::worst_seen(const std::vector<Rank>& voters, Rank place) const {
   Standing worst = Standing::Alive;
   for (const Rank voter : voters) {
-    worst = std::max(
-        worst, joined_[static_cast<std::size_t>(voter)]->seen[static_cast<std::size_t>(place)]);
+    worst = std::max(worst, joined_[voter]->seen[place]);
   }
   return worst;
 }
@@ -175,21 +166,20 @@ bool Agreement::should_step_down() const {
   if (std::ranges::count_if(seen_, gave_up_on_us) > 1) {
     return true;
   }
-  const auto accuser = std::ranges::find(seen_, Standing::FoundUsStalled) - seen_.begin();
-  if (accuser == std::ssize(seen_)) {
+  const auto accuser =
+      static_cast<Rank>(std::ranges::find(seen_, Standing::FoundUsStalled) - seen_.begin());
+  if (accuser == size_) {
     return false;
   }
   std::vector<Rank> others;
   std::vector<Rank> counted;
   for (Rank place = 0; place < size_; ++place) {
     const bool reaches_accuser =
-        place != me_ && is_alive(place) &&
-        joined_[static_cast<std::size_t>(place)]->seen[static_cast<std::size_t>(accuser)] ==
-            Standing::Alive;
+        place != me_ && is_alive(place) && joined_[place]->seen[accuser] == Standing::Alive;
     if (place == accuser || reaches_accuser) {
       others.push_back(place);
     }
-    if (seen_[static_cast<std::size_t>(place)] < Standing::Dead) {
+    if (seen_[place] < Standing::Dead) {
       counted.push_back(place);
     }
   }
@@ -209,7 +199,7 @@ bool Agreement::is_valid(const Attempt& attempt) const {
 
 void Agreement::step() {
   if (outcome_ == Outcome::Open) {
-    for (std::size_t place = 0; place < seen_.size(); ++place) {
+    for (Rank place = 0; place < size_; ++place) {
       seen_[place] =
           seen_[place] == Standing::Dead && joined_[place] ? Standing::Fallen : seen_[place];
     }
@@ -222,7 +212,7 @@ void Agreement::step() {
 /// Tells the others how this member sees them, whenever that changes. The first message goes to all: a member that
 /// later learns of this one's death then knows that it had joined.
 void Agreement::announce() {
-  std::optional<Joined>& mine = joined_[static_cast<std::size_t>(me_)];
+  std::optional<Joined>& mine = joined_[me_];
   if (mine && mine->seen == seen_) {
     return;
   }
@@ -265,7 +255,7 @@ void Agreement::prepare() {
   attempt_->voters = voters;
   for (const Rank voter : voters) {
     attempt_->value.members.push_back(voter);
-    attempt_->value.payloads.push_back(joined_[static_cast<std::size_t>(voter)]->payload);
+    attempt_->value.payloads.push_back(joined_[voter]->payload);
   }
   const Ballot ballot = attempt_->ballot;
   for (const Rank voter : voters) {
@@ -304,7 +294,7 @@ void Agreement::receive(Rank from, const AgreementMessage& message) {
       decide({message.members, message.payloads});
       break;
     case Kind::Withdraw:
-      seen_[static_cast<std::size_t>(from)] = Standing::Fallen;
+      seen_[from] = Standing::Fallen;
       break;
   }
   step();
@@ -326,7 +316,7 @@ void Agreement::answer_late(Rank from, const AgreementMessage& message) {
 
 void Agreement::on_join(Rank from, const AgreementMessage& message) {
   if (message.seen.size() == seen_.size()) {
-    joined_[static_cast<std::size_t>(from)] = Joined{message.seen, message.payload};
+    joined_[from] = Joined{message.seen, message.payload};
   }
 }
 

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/schedule.h"
 
 namespace trireme::comm {
@@ -64,10 +65,10 @@ struct AgreementMessage {
     Withdraw,  ///< "I do not continue"
   } kind = Kind::Join;
   Ballot ballot{};
-  Ballot accepted{};                 ///< Promise: the ballot of `members`
-  std::vector<Rank> members{};       ///< Promise, Propose, Decide
-  std::vector<Standing> seen{};      ///< Join: by rank in the group
-  std::vector<std::byte> payload{};  ///< Join: of the sender
+  Ballot accepted{};                     ///< Promise: the ballot of `members`
+  std::vector<Rank> members{};           ///< Promise, Propose, Decide
+  IndexedVector<Rank, Standing> seen{};  ///< Join: by place
+  std::vector<std::byte> payload{};      ///< Join: of the sender
   /// Propose, Promise, Decide: of the members, in their order.
   std::vector<std::vector<std::byte>> payloads{};
   friend bool operator==(const AgreementMessage&, const AgreementMessage&) = default;
@@ -88,8 +89,8 @@ class Agreement {
   /// For member `me` of `size`. `payload` is what the others receive from this member if it continues.
   Agreement(Rank size, Rank me, std::vector<std::byte> payload);
 
-  /// How this member sees the others now, by rank in the group; ignores standings better than before.
-  void observe(const std::vector<Standing>& seen);
+  /// How this member sees the others now, by place; better standings than before are ignored.
+  void observe(const IndexedVector<Rank, Standing>& seen);
   void receive(Rank from, const AgreementMessage& message);
   /// This member does not continue, whatever the others do. No effect once the outcome is known.
   void withdraw(const std::string& why);
@@ -110,7 +111,7 @@ class Agreement {
  private:
   using Kind = AgreementMessage::Kind;
   struct Joined {
-    std::vector<Standing> seen;
+    IndexedVector<Rank, Standing> seen;
     std::vector<std::byte> payload;
   };
   struct Value {
@@ -156,9 +157,10 @@ class Agreement {
   Rank size_;
   Rank me_;
   std::vector<std::byte> payload_;
-  std::vector<Standing> seen_;
-  std::vector<std::optional<Joined>> joined_;  ///< by rank; this member's is what it announced
-  std::uint64_t round_ = 0;                    ///< the latest one seen
+  IndexedVector<Rank, Standing> seen_;
+  IndexedVector<Rank, std::optional<Joined>>
+      joined_;               ///< by place; this member's is what it announced
+  std::uint64_t round_ = 0;  ///< the latest one seen
   Ballot promised_{};
   Ballot accepted_{};
   Value accepted_value_{};

@@ -72,7 +72,7 @@ std::vector<std::byte> to_bytes(const AgreementMessage& message) {
   writer.put(message.accepted.round);
   writer.put(message.accepted.coordinator);
   writer.put_list(message.members);
-  writer.put_list(message.seen);
+  writer.put_list(message.seen.items());
   writer.put_list(message.payload);
   writer.put(static_cast<std::uint32_t>(message.payloads.size()));
   for (const auto& payload : message.payloads) {

@@ -53,7 +53,7 @@ void Agreements::withdraw(std::uint64_t context, const std::string& why) {
 
 void Agreements::send_letters(std::uint64_t context, Entry& entry) {
   for (const Agreement::Letter& letter : entry.agreement.take_letters()) {
-    send_(entry.members[static_cast<std::size_t>(letter.to)], context, to_bytes(letter.message));
+    send_(entry.members[letter.to], context, to_bytes(letter.message));
   }
 }
 
@@ -63,7 +63,7 @@ Agreements::State Agreements::state(std::uint64_t context) {
   const auto world_ranks = [&](const std::vector<Rank>& places) {
     std::vector<Rank> ranks;
     for (const Rank place : places) {
-      ranks.push_back(entry.members[static_cast<std::size_t>(place)]);
+      ranks.push_back(entry.members[place]);
     }
     return ranks;
   };

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "base/mutex.h"
 #include "comm/world/agreement.h"
 
@@ -42,7 +43,7 @@ class Agreements {
 
  private:
   struct Entry {
-    std::vector<Rank> members;
+    IndexedVector<Rank, Rank> members;
     Agreement agreement;
   };
   void deliver(Entry& entry, Rank from, std::span<const std::byte> bytes) TRIREME_REQUIRES(mutex_);

@@ -89,11 +89,11 @@ WorldCore::WorldCore(WorldParts parts)
       agreements_([this](Rank to, std::uint64_t context, std::span<const std::byte> data) {
         post_control(to, ControlKind::Agreement, context, data);
       }),
-      failures_(static_cast<std::size_t>(parts_.size)),
-      heard_(static_cast<std::size_t>(parts_.size)),
-      beaten_(static_cast<std::size_t>(parts_.size)),
-      doubted_until_(static_cast<std::size_t>(parts_.size)),
-      farewells_(static_cast<std::size_t>(parts_.size)) {
+      failures_(parts_.size),
+      heard_(parts_.size),
+      beaten_(parts_.size),
+      doubted_until_(parts_.size),
+      farewells_(parts_.size) {
   connect_transports();
   connect_peers();
 }
@@ -139,7 +139,7 @@ void WorldCore::connect_peers() {
                           options().checksums == WorldOptions::Checksums::Network));
   }
   last_tick_.store(nanoseconds_now());
-  for (std::size_t peer = 0; peer < heard_.size(); ++peer) {
+  for (Rank peer = 0; peer < size(); ++peer) {
     heard_[peer].store(last_tick_);
     beaten_[peer].store(last_tick_);
   }
@@ -197,8 +197,7 @@ void WorldCore::await_farewells() {
   const auto give_up = deadline_in(options().deadline);
   for (Rank r = 0; r < size(); ++r) {
     const bool network = r != rank() && page(r) == nullptr;
-    while (network && !farewells_[static_cast<std::size_t>(r)].load() && !failure(r) &&
-           !passed(give_up)) {
+    while (network && !farewells_[r].load() && !failure(r) && !passed(give_up)) {
       if (!messages_->progress()) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
@@ -219,9 +218,9 @@ std::vector<Area*> WorldCore::first_areas() {
   std::vector<Area*> areas;
   if (share_memory(everyone) && everyone.size() <= kMostDirectRanks) {
     for (const Rank r : everyone) {
-      areas.push_back(r == rank() ? parts_.first_area
-                                  : reinterpret_cast<Area*>(memory().view(
-                                        r, parts_.area_places[static_cast<std::size_t>(r)])));
+      areas.push_back(r == rank()
+                          ? parts_.first_area
+                          : reinterpret_cast<Area*>(memory().view(r, parts_.area_places[r])));
     }
   }
   return areas;
@@ -243,7 +242,7 @@ bool WorldCore::share_memory(const std::vector<Rank>& ranks) {
 void WorldCore::report(Rank rank, const Failure& failure) {
   {
     MutexLock lock(mutex_);
-    std::optional<Failure>& first = failures_[static_cast<std::size_t>(rank)];
+    std::optional<Failure>& first = failures_[rank];
     if (first) {
       return;
     }
@@ -256,7 +255,7 @@ void WorldCore::report(Rank rank, const Failure& failure) {
 std::optional<Failure> WorldCore::failure(Rank rank) {
   if (has_failures()) {
     MutexLock lock(mutex_);
-    if (const auto& failure = failures_[static_cast<std::size_t>(rank)]) {
+    if (const auto& failure = failures_[rank]) {
       return failure;
     }
   }
@@ -284,8 +283,8 @@ void WorldCore::declare_dead(Rank rank, const std::string& why) {
 bool WorldCore::is_final(Rank rank, Departures& departures) {
   const std::optional<Failure> known = failure(rank);
   const bool ended = known && (known->fault == CommFault::Left || known->fault == CommFault::Died);
-  const std::int64_t last = std::max(heard_[static_cast<std::size_t>(rank)].load(),
-                                     departures.first_seen(rank).time_since_epoch().count());
+  const std::int64_t last =
+      std::max(heard_[rank].load(), departures.first_seen(rank).time_since_epoch().count());
   return !ended || mailbox_.has_everything(rank) ||
          nanoseconds_now() - last > nanoseconds(options().deadline);
 }
@@ -301,18 +300,16 @@ void WorldCore::report_loss(Rank rank, LossKind kind, const std::string& why) {
 bool WorldCore::may_be_declared_dead(Rank by) const {
   const auto stalled =
       static_cast<std::int64_t>(kStalled * static_cast<double>(nanoseconds(options().deadline)));
-  return doubted_until_[static_cast<std::size_t>(by)].load() != 0 ||
-         nanoseconds_now() - last_tick_.load() > stalled;
+  return doubted_until_[by].load() != 0 || nanoseconds_now() - last_tick_.load() > stalled;
 }
 
 /// Bytes arrived from a peer. Those that arrive a deadline after this process stalled were sent since: a peer that had
 /// declared this rank dead would have fallen silent.
 void WorldCore::note_bytes(Rank rank) {
   const std::int64_t now = nanoseconds_now();
-  const auto peer = static_cast<std::size_t>(rank);
-  heard_[peer].store(now);
-  if (const std::int64_t until = doubted_until_[peer].load(); until != 0 && now > until) {
-    doubted_until_[peer].store(0);
+  heard_[rank].store(now);
+  if (const std::int64_t until = doubted_until_[rank].load(); until != 0 && now > until) {
+    doubted_until_[rank].store(0);
   }
 }
 
@@ -360,19 +357,18 @@ void WorldCore::tick() {
   const std::int64_t deadline = nanoseconds(options().deadline);
   const std::int64_t stalled = now - last_tick_.exchange(now);
   if (parts_.heartbeat) {
-    parts_.heartbeat->receive([&](Rank r) { beaten_[static_cast<std::size_t>(r)].store(now); });
+    parts_.heartbeat->receive([&](Rank r) { beaten_[r].store(now); });
   }
   for (Rank r = 0; r < size(); ++r) {
-    const auto peer = static_cast<std::size_t>(r);
     if (r == rank() || page(r) != nullptr || failure(r)) {
       continue;
     }
     if (static_cast<double>(stalled) > kStalled * static_cast<double>(deadline)) {
-      doubted_until_[peer].store(now + deadline);
+      doubted_until_[r].store(now + deadline);
     }
     if (stalled > deadline / 2) {  // this process stalled
-      heard_[peer].store(now);
-      beaten_[peer].store(now);
+      heard_[r].store(now);
+      beaten_[r].store(now);
     }
     check_peer(r, now);
   }
@@ -384,10 +380,9 @@ void WorldCore::tick() {
 /// again.
 void WorldCore::check_peer(Rank rank, std::int64_t now) {
   constexpr std::int64_t kToRecover = 3;  // deadlines
-  const auto peer = static_cast<std::size_t>(rank);
   const std::int64_t deadline = nanoseconds(options().deadline);
-  const std::int64_t silent = now - heard_[peer].load();
-  const std::int64_t lifeless = std::min(silent, now - beaten_[peer].load());
+  const std::int64_t silent = now - heard_[rank].load();
+  const std::int64_t lifeless = std::min(silent, now - beaten_[rank].load());
   if (lifeless > deadline) {
     declare_dead(rank,
                  fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
@@ -477,7 +472,7 @@ void WorldCore::handle_control(Rank from, const PieceHeader& header,
       report(from, {CommFault::Left, "", Standing::Dead});
       break;
     case ControlKind::Farewell:
-      farewells_[static_cast<std::size_t>(from)].store(true);
+      farewells_[from].store(true);
       break;
     case ControlKind::Beat:  // its arrival is the message
       break;

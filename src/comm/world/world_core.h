@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "base/mutex.h"
 #include "comm/direct/area.h"
 #include "comm/direct/direct_state.h"
@@ -43,12 +44,12 @@ struct WorldParts {
   Rank rank = 0;
   Rank size = 1;
   WorldOptions options{};
-  std::vector<std::string> hosts{};  ///< by rank: the name of its host
-  std::vector<Transport*> reach{};   ///< by rank: the transport to it; this rank: any
+  IndexedVector<Rank, std::string> hosts{};  ///< by rank: the name of its host
+  IndexedVector<Rank, Transport*> reach{};   ///< by rank: the transport to it; this rank: any
   std::vector<std::unique_ptr<Transport>> transports{};
-  std::unique_ptr<Heartbeat> heartbeat{};    ///< if there are peers on other hosts
-  Area* first_area = nullptr;                ///< for the group of all ranks, if all are on one host
-  std::vector<std::uint64_t> area_places{};  ///< of all ranks' first areas
+  std::unique_ptr<Heartbeat> heartbeat{};  ///< where there are peers on other hosts
+  Area* first_area = nullptr;              ///< for the group of all, where all are on one host
+  IndexedVector<Rank, std::uint64_t> area_places{};  ///< of all ranks' first areas
 };
 
 class WorldCore {
@@ -76,12 +77,8 @@ class WorldCore {
   /// Requires has_memory().
   [[nodiscard]] HostMemory& memory() { return *memory_; }
   [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
-  [[nodiscard]] Transport& reach(Rank peer) {
-    return *parts_.reach[static_cast<std::size_t>(peer)];
-  }
-  [[nodiscard]] const std::string& host(Rank rank) const {
-    return parts_.hosts[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] Transport& reach(Rank peer) { return *parts_.reach[peer]; }
+  [[nodiscard]] const std::string& host(Rank rank) const { return parts_.hosts[rank]; }
   /// The page of a rank of this host, or nothing.
   [[nodiscard]] RankPage* page(Rank rank);
   /// Whether all these ranks see this rank's memory, and it theirs.
@@ -159,19 +156,20 @@ class WorldCore {
   Agreements agreements_;
 
   mutable Mutex mutex_;
-  std::vector<std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
+  IndexedVector<Rank, std::optional<Failure>> failures_ TRIREME_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<GroupListener>> groups_ TRIREME_GUARDED_BY(mutex_);
   /// Groups that another rank could not create, before this rank created them.
   std::map<std::uint64_t, FailureNotice> early_failures_ TRIREME_GUARDED_BY(mutex_);
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
-  // Of peers across a network, by rank, in nanoseconds of the steady clock.
-  std::vector<std::atomic<std::int64_t>> heard_;   ///< when its last bytes arrived
-  std::vector<std::atomic<std::int64_t>> beaten_;  ///< when its last heartbeat datagram arrived
+  // Of peers behind a network, by rank, in nanoseconds of the steady clock.
+  IndexedVector<Rank, std::atomic<std::int64_t>> heard_;  ///< when its last bytes arrived
+  IndexedVector<Rank, std::atomic<std::int64_t>>
+      beaten_;  ///< when its last heartbeat datagram arrived
   /// After this process stalled: the peer may have declared this rank dead, unless it sends something after this time.
-  std::vector<std::atomic<std::int64_t>> doubted_until_;
+  IndexedVector<Rank, std::atomic<std::int64_t>> doubted_until_;
   std::atomic<std::int64_t> last_tick_{0};
-  std::vector<std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
+  IndexedVector<Rank, std::atomic<bool>> farewells_;  ///< by rank: it sends nothing more
 
   std::unique_ptr<Watch> watch_;  ///< last: it calls the rest
 };

@@ -1,8 +1,7 @@
-// all_finite, select, next_loss_scale: the ops of loss scaling. A step whose gradients overflowed is skipped.
+// select, next_loss_scale: what loss scaling decides with. A step whose gradients overflowed is not taken.
 //
-//   all_finite:      1 if no element of any input is infinite or NaN, else 0
-//   select:          a if the condition is not 0, else b; not element-wise
-//   next_loss_scale: the scale of the next step, from this one's and the number of good steps since it changed
+//   select:          a if the condition is not 0, else b, all of it
+//   next_loss_scale: the scale of the next step, from this one's and how many went well since it last changed
 //
 // If the step was finite, it counts as good; after `interval` good steps the scale doubles, up to `most`. If it was not
 // but the loss is, gradients overflowed: the scale halves, down to `least`, and `lowered` is 1. If it is `least`
@@ -15,41 +14,6 @@
 
 namespace trireme::ops {
 namespace {
-
-std::vector<TensorType> infer_all_finite(const Signature& s) {
-  for (std::size_t k = 0; k < s.inputs.size(); ++k) {
-    rules::require_float(s, k);
-  }
-  return {{DType::F32, Shape{}}};
-}
-
-/// All are finite if those of every shard are: the minimum of the shards' results.
-Factors all_finite_factors(const Signature& s) {
-  Factors result{.factors = {}, .inputs = {}, .outputs = {{}}};
-  for (const TensorType& input : s.inputs) {
-    Factors::Dims& dims = result.inputs.emplace_back();
-    for (const std::int64_t size : input.shape.dims()) {
-      dims.push_back({static_cast<std::int32_t>(result.factors.size())});
-      result.factors.push_back({size, Factor::Split::Minimum});
-    }
-  }
-  return result;
-}
-
-Work all_finite_work(const Signature& s) {
-  double elements = 0;
-  for (const TensorType& input : s.inputs) {
-    elements += static_cast<double>(input.shape.element_count());
-  }
-  return {.others = elements, .bytes = rules::bytes_of_operands(s)};
-}
-
-void reference_all_finite(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
-  const bool all = std::ranges::all_of(in, [](const Dense& x) {
-    return std::ranges::all_of(x.data, [](double element) { return std::isfinite(element); });
-  });
-  out[0].data[0] = all ? 1 : 0;
-}
 
 // select: condition, a, b -> y
 
@@ -131,15 +95,7 @@ void reference_scale(const Signature& s, std::span<const Dense> in, std::span<De
 }  // namespace
 
 std::vector<Op> finite_ops() {
-  return {{.name = "all_finite",
-           .summary = "1 if no element is infinite or NaN, else 0",
-           .inputs = {"xs..."},
-           .outputs = {"ok"},
-           .infer = infer_all_finite,
-           .factors = all_finite_factors,
-           .work = all_finite_work,
-           .reference = reference_all_finite},
-          {.name = "select",
+  return {{.name = "select",
            .summary = "y = a if the condition[] is not 0, else b",
            .inputs = {"condition", "a", "b"},
            .outputs = {"y"},

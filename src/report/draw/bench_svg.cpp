@@ -54,7 +54,7 @@ std::vector<Curve> curves_of(const BenchReport& report, Operation operation) {
     if (row.what.operation != operation || row.what.bytes.count == 0 || seconds <= 0) {
       continue;
     }
-    const std::string_view method = name(row.what.method);
+    const std::string_view method = to_text(row.what.method);
     auto found = std::ranges::find(curves, method, &Curve::name);
     if (found == curves.end()) {
       found = curves.insert(found, Curve{std::string(method), {}, {}});
@@ -80,7 +80,7 @@ class Panel {
 
   [[nodiscard]] Element draw() const {
     Element panel = svg::group("operation");
-    panel.add(svg::words({kPanel.margin, plot_.top() - 12}, name(operation_),
+    panel.add(svg::words({kPanel.margin, plot_.top() - 12}, to_text(operation_),
                          {.size = 16, .weight = "bold"}));
     return panel.add(plot_.draw_axes()).add(draw_curves()).add(draw_names());
   }
@@ -155,8 +155,8 @@ class Panel {
 std::string bench_svg(const BenchReport& report) {
   const std::string title =
       fmt::format("{} ranks by {}{} · {} · {} buffers", report.plan.ranks,
-                  name(report.plan.transport), report.plan.encrypt ? ", encrypted" : "",
-                  to_text(report.plan.dtype), name(report.plan.buffers));
+                  to_text(report.plan.transport), report.plan.encrypt ? ", encrypted" : "",
+                  to_text(report.plan.dtype), to_text(report.plan.buffers));
   Element canvas("g");
   canvas.add(svg::words({kPanel.margin, kPanel.margin + kPanel.title_size}, title,
                         {.size = kPanel.title_size, .weight = "bold"}));

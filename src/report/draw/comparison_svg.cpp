@@ -162,7 +162,7 @@ class ComparisonArtist {
   using Range = LogScale::Range;
 
   [[nodiscard]] std::string title() const {
-    return fmt::format("{} · {} · predicted time by size", name(comparison_.operation),
+    return fmt::format("{} · {} · predicted time by size", to_text(comparison_.operation),
                        plural(comparison_.ranks, "rank"));
   }
 
@@ -177,7 +177,7 @@ class ComparisonArtist {
       throw Error(ErrorKind::Usage,
                   fmt::format("there is nothing to plot: {} over {} takes no time at these sizes; "
                               "compare more ranks (--ranks) or larger sizes",
-                              name(comparison_.operation), plural(comparison_.ranks, "rank")));
+                              to_text(comparison_.operation), plural(comparison_.ranks, "rank")));
     }
     return range_of(values, room);
   }
@@ -192,7 +192,7 @@ class ComparisonArtist {
   [[nodiscard]] static double plot_left() { return kPlot.margin + kPlot.axis_width; }
 
   [[nodiscard]] static std::string flip_text(const Flip& flip) {
-    return fmt::format("{} → {}", name(flip.before), name(flip.after));
+    return fmt::format("{} → {}", to_text(flip.before), to_text(flip.after));
   }
 
   [[nodiscard]] static double flip_width(const Flip& flip) {
@@ -226,7 +226,7 @@ class ComparisonArtist {
   [[nodiscard]] double width() const {
     double names = svg::text_width("lower bound", kPlot.label_size);
     for (const Curve& curve : curves_) {
-      names = std::max(names, svg::text_width(name(curve.algorithm), kPlot.label_size));
+      names = std::max(names, svg::text_width(to_text(curve.algorithm), kPlot.label_size));
     }
     double right = plot_.right() + kPlot.label_gap + names;
     for (const Flip& flip : comparison_.flips) {
@@ -322,7 +322,7 @@ class ComparisonArtist {
           Element line = svg::outline(
               trace(curve.samples),
               {.color = curve.color, .width = wins ? kPlot.line_width : kPlot.faded_width});
-          lines.add(line.set("class", "algorithm").set("data-name", name(curve.algorithm)));
+          lines.add(line.set("class", "algorithm").set("data-name", to_text(curve.algorithm)));
         }
       }
     }
@@ -343,7 +343,7 @@ class ComparisonArtist {
       names.push_back({"lower bound", plot_.place(bound_.back()).y, kBound, "normal"});
     }
     for (const Curve& curve : curves_) {
-      names.push_back({name(curve.algorithm), plot_.place(curve.samples.back()).y,
+      names.push_back({to_text(curve.algorithm), plot_.place(curve.samples.back()).y,
                        curve.wins ? curve.color : kQuiet, curve.wins ? "bold" : "normal"});
     }
     std::ranges::stable_sort(names, {}, &Name::y);

@@ -27,7 +27,7 @@ std::size_t as_index(Rank rank) {
 }
 
 std::string title_text(const Schedule& schedule, Bytes bytes) {
-  std::string text = fmt::format("{} · {} · {}", name(schedule.operation), schedule.algorithm,
+  std::string text = fmt::format("{} · {} · {}", to_text(schedule.operation), schedule.algorithm,
                                  plural(schedule.ranks, "rank"));
   if (has_root(schedule.operation)) {
     text += fmt::format(" · root {}", schedule.root);

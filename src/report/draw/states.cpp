@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::report {
@@ -85,24 +86,24 @@ CellGrid plain_grid(const Schedule& schedule) {
 
 /// By rank: the blocks that it has or gets at any time.
 std::vector<std::set<Block>> blocks_ever_held(const Schedule& schedule) {
-  std::vector<std::set<Block>> held(static_cast<std::size_t>(schedule.ranks));
+  IndexedVector<Rank, std::set<Block>> held(schedule.ranks);
   const Holdings start(schedule);
   for (Rank rank = 0; rank < schedule.ranks; ++rank) {
     for (Block block = 0; block < schedule.blocks; ++block) {
       if (start.contributors(rank, block) > 0 || promise(schedule, rank, block).wanted) {
-        held[static_cast<std::size_t>(rank)].insert(block);
+        held[rank].insert(block);
       }
     }
   }
   for (const Step& step : schedule.steps) {
     for_each_message(step, [&](const Message& m) {
       for_each_block(m.blocks, [&](Block block) {
-        held[static_cast<std::size_t>(m.from)].insert(block);
-        held[static_cast<std::size_t>(m.to)].insert(block);
+        held[m.from].insert(block);
+        held[m.to].insert(block);
       });
     });
   }
-  return held;
+  return std::move(held).items();
 }
 
 CellGrid pair_grid(const Schedule& schedule) {

@@ -83,7 +83,7 @@ void parse_experts(std::string_view text, ModelConfig& config) {
     const bool plain = equals == std::string_view::npos;
     set(config, parts[i].substr(0, equals), plain ? "on" : parts[i].substr(equals + 1));
   }
-  config.verify();
+  require_valid(config);
 }
 
 }  // namespace trireme

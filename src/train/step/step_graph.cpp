@@ -31,7 +31,7 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
 
 double bytes_along_data(const Program& program) {
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(program)) {
+  for (const OpTraffic& traffic : traffic_of(program)) {
     bytes += traffic.group == "data" ? traffic.bytes : 0;
   }
   return bytes;
@@ -83,7 +83,7 @@ CompiledTraining compile_training(const TrainerOptions& options, int only_rank) 
 
 void check_programs(const CompiledTraining& compiled) {
   for (const CompiledPlan* plan : {&compiled.step, &compiled.evaluation}) {
-    const std::vector<std::string> problems = plan->problems();
+    const std::vector<std::string> problems = trireme::problems(*plan);
     TRIREME_CHECK(problems.empty(),
                   fmt::format("programs of ranks: {}", fmt::join(problems, "; ")));
   }

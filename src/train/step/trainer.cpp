@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "tensor/half.h"
 #include "train/checkpoint/carried.h"
 #include "train/step/step_graph.h"
 #include "trireme/error.h"
@@ -19,22 +19,6 @@ namespace {
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
-}
-
-template <class T>
-std::vector<float> widened_from(std::span<const std::byte> elements) {
-  std::vector<float> wide(elements.size() / sizeof(T));
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    T element;
-    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
-    wide[i] = to_f32(element);
-  }
-  return wide;
-}
-
-/// Elements of 16 bits in f32.
-std::vector<float> widened(DType dtype, std::span<const std::byte> elements) {
-  return dtype == DType::BF16 ? widened_from<BFloat16>(elements) : widened_from<Float16>(elements);
 }
 
 bool has_state(const Graph& graph, const std::string& name) {
@@ -154,8 +138,9 @@ std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
 void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
   execution_->write(parameter.name, elements);
   if (const std::string master = master_of(parameter.name); has_state(graph(), master)) {
-    const std::vector<float> wide = widened(parameter.type.dtype, elements);
-    execution_->write(master, std::as_bytes(std::span(wide)));
+    std::vector<std::byte> wide(2 * elements.size());
+    widen_halves(parameter.type.dtype, elements, wide.data());
+    execution_->write(master, wide);
   }
   forward_is_current_ = false;
 }

@@ -60,7 +60,7 @@ std::string to_text_of_ranks(RankSet ranks) {
 std::string describe(const Record& record) {
   std::string text = fmt::format("  the machine was late by at most {:.3f} s\n", record.lateness);
   for (const Strike& strike : record.strikes) {
-    text += fmt::format("  {} {} {} from {:.3f} to {:.3f}\n", name(strike.fault.kind),
+    text += fmt::format("  {} {} {} from {:.3f} to {:.3f}\n", to_text(strike.fault.kind),
                         strike.fault.hits_host() ? "host" : "rank", strike.fault.target,
                         strike.began_before - record.started_at,
                         strike.ended_after - record.started_at);

@@ -50,7 +50,7 @@ void check_endings(const History& history, Violations& found) {
   }
 }
 
-std::string_view name(Rule rule) {
+std::string_view to_text(Rule rule) {
   return kRuleNames.at(static_cast<std::size_t>(rule));
 }
 

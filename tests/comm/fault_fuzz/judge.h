@@ -27,7 +27,7 @@ enum class Rule {
   NothingLeft,   ///< no process, file or descriptor is left behind
 };
 inline constexpr int kRules = static_cast<int>(Rule::NothingLeft) + 1;
-[[nodiscard]] std::string_view name(Rule rule);
+[[nodiscard]] std::string_view to_text(Rule rule);
 
 struct Violation {
   Rule rule = Rule::RightResult;

@@ -76,7 +76,7 @@ class Fuzzer {
       const std::uint64_t seed = settings_.seed + static_cast<std::uint64_t>(i);
       const Transport transport = settings_.transports[seed % transports];
       const Scenario scenario = random_scenario(seed, {.transport = transport, .hosts = hosts_});
-      fmt::print("seed {}: {}, {} ranks on {} host(s), {} fault(s): ", seed, name(transport),
+      fmt::print("seed {}: {}, {} ranks on {} host(s), {} fault(s): ", seed, to_text(transport),
                  scenario.ranks(), scenario.host_count(), scenario.faults.size());
       std::fflush(stdout);
       last_seed_ = seed;
@@ -137,7 +137,7 @@ class Fuzzer {
 
   void print_violations(const Judgement& judgement) const {
     for (const Violation& violation : judgement.violations) {
-      fmt::print("  {}: {}\n", name(violation.rule), violation.text);
+      fmt::print("  {}: {}\n", to_text(violation.rule), violation.text);
     }
     if (!judgement.violations.empty() && settings_.output == Settings::Output::Brief) {
       fmt::print("{}", story_);
@@ -160,7 +160,7 @@ class Fuzzer {
         "  comm_fault_fuzz --replay FILE\n"
         "The scenario as it was: comm_fault_fuzz --transport {} --seed {} --scenarios 1\n"
         "# seed {}, rule {}\n{}\n",
-        name(rule), name(scenario.transport), last_seed_, last_seed_, name(rule),
+        to_text(rule), to_text(scenario.transport), last_seed_, last_seed_, to_text(rule),
         to_text(smallest));
     std::fflush(stdout);
   }

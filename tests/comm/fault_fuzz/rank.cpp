@@ -73,7 +73,7 @@ class Worker {
       rest();
       const Op& op = scenario_.ops[static_cast<std::size_t>(step_) % scenario_.ops.size()];
       run_op(op, group_, step_,
-             [&](const std::function<void()>& call) { timed(name(op.kind).data(), call); });
+             [&](const std::function<void()>& call) { timed(to_text(op.kind).data(), call); });
       mine_.steps.fetch_add(1);
     }
   }

@@ -118,13 +118,13 @@ std::string problem_of(const Scenario& scenario, const Fault& fault) {
 
 }  // namespace
 
-std::string_view name(Transport transport) {
+std::string_view to_text(Transport transport) {
   return kTransportNames.at(static_cast<std::size_t>(transport));
 }
-std::string_view name(Op::Kind kind) {
+std::string_view to_text(Op::Kind kind) {
   return kOpNames.at(static_cast<std::size_t>(kind));
 }
-std::string_view name(Fault::Kind kind) {
+std::string_view to_text(Fault::Kind kind) {
   return kFaultNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -156,7 +156,7 @@ std::string Scenario::problem() const {
     if (std::ranges::any_of(faults, [&](const Fault& other) {
           return &other != &fault && overlap(fault, other);
         })) {
-      return fmt::format("a {} begins while the same is still going on", name(fault.kind));
+      return fmt::format("a {} begins while the same is still going on", to_text(fault.kind));
     }
   }
   return "";
@@ -164,13 +164,13 @@ std::string Scenario::problem() const {
 
 std::string to_text(const Scenario& scenario) {
   std::string text =
-      fmt::format("transport {}\ndeadline {}\nhosts {}\nlength {}\n", name(scenario.transport),
+      fmt::format("transport {}\ndeadline {}\nhosts {}\nlength {}\n", to_text(scenario.transport),
                   scenario.deadline, fmt::join(scenario.hosts, " "), scenario.length);
   for (const Op& op : scenario.ops) {
-    text += fmt::format("op {} {}\n", name(op.kind), op.elements);
+    text += fmt::format("op {} {}\n", to_text(op.kind), op.elements);
   }
   for (const Fault& fault : scenario.faults) {
-    text += fmt::format("fault {} {} {} at {}{}\n", name(fault.kind),
+    text += fmt::format("fault {} {} {} at {}{}\n", to_text(fault.kind),
                         fault.hits_host() ? "host" : "rank", fault.target, fault.at,
                         fault.length > 0 ? fmt::format(" for {}", fault.length) : "");
   }

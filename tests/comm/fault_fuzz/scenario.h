@@ -24,7 +24,7 @@ namespace trireme::fault_fuzz {
 /// Tls is Tcp with encryption. Mixed is shared memory inside a host and TCP between hosts.
 enum class Transport { Shm, Tcp, Tls, Ucx, Mixed };
 inline constexpr int kTransports = 5;
-[[nodiscard]] std::string_view name(Transport transport);
+[[nodiscard]] std::string_view to_text(Transport transport);
 
 /// One step of the workload. `elements` are 32-bit integers in each rank's largest buffer.
 struct Op {
@@ -50,7 +50,7 @@ struct Op {
   friend bool operator==(const Op&, const Op&) = default;
 };
 inline constexpr int kOps = static_cast<int>(Op::Kind::Split) + 1;
-[[nodiscard]] std::string_view name(Op::Kind kind);
+[[nodiscard]] std::string_view to_text(Op::Kind kind);
 
 struct Fault {
   enum class Kind {
@@ -70,7 +70,7 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 inline constexpr int kFaults = static_cast<int>(Fault::Kind::Slow) + 1;
-[[nodiscard]] std::string_view name(Fault::Kind kind);
+[[nodiscard]] std::string_view to_text(Fault::Kind kind);
 /// Whether both do the same to the same target at the same time. Then the end of one would end the other.
 [[nodiscard]] bool overlap(const Fault& a, const Fault& b);
 

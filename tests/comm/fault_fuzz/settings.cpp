@@ -60,7 +60,7 @@ std::vector<Transport> parse_transports(std::string_view text) {
   if (text == "all") {
     return all;
   }
-  std::erase_if(all, [&](Transport transport) { return name(transport) != text; });
+  std::erase_if(all, [&](Transport transport) { return to_text(transport) != text; });
   if (all.empty()) {
     bad_usage(
         fmt::format("unknown transport '{}': expected shm, tcp, tls, ucx, mixed or all", text));

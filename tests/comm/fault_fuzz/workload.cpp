@@ -73,7 +73,7 @@ class OpRun {
     const auto [a, b] = std::ranges::mismatch(got, expected);
     if (a != got.end() || b != expected.end()) {
       throw WrongResult(fmt::format("{} of {} elements, step {}: element {} is {}, not {}",
-                                    name(op_.kind), expected.size(), step_, a - got.begin(),
+                                    to_text(op_.kind), expected.size(), step_, a - got.begin(),
                                     a == got.end() ? -1 : *a, b == expected.end() ? -1 : *b));
     }
   }

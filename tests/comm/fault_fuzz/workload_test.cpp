@@ -45,7 +45,7 @@ TEST_P(FaultWorkload, NoticesWrongResults) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, FaultWorkload, testing::Range(0, kOps), [](const auto& op) {
-  std::string text(name(static_cast<Op::Kind>(op.param)));
+  std::string text(to_text(static_cast<Op::Kind>(op.param)));
   std::erase(text, '-');
   return text;
 });

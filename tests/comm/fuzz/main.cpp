@@ -186,14 +186,15 @@ void print_sequence(const std::string& title, const Sequence& sequence, const st
 
 void report(const Sequence& failing, const Outcome& outcome, std::uint64_t seed,
             const Options& options) {
-  const std::string file = fmt::format("comm_fuzz_{}_{}", name(failing.transport), seed);
-  fmt::print("seed {} on {}: {} after {:.1f} s: {}\n", seed, name(failing.transport),
-             name(outcome.kind), outcome.took.count, outcome.details);
+  const std::string file = fmt::format("comm_fuzz_{}_{}", to_text(failing.transport), seed);
+  fmt::print("seed {} on {}: {} after {:.1f} s: {}\n", seed, to_text(failing.transport),
+             to_text(outcome.kind), outcome.took.count, outcome.details);
   print_sequence("the sequence", failing, file + ".full");
   const Shrunk smallest = shrink_by_running(failing, outcome, options);
-  print_sequence(fmt::format("smallest sequence for seed {} on {}", seed, name(failing.transport)),
-                 smallest.sequence, file + ".min");
-  fmt::print("{}: {}\n", name(smallest.outcome.kind), smallest.outcome.details);
+  print_sequence(
+      fmt::format("smallest sequence for seed {} on {}", seed, to_text(failing.transport)),
+      smallest.sequence, file + ".min");
+  fmt::print("{}: {}\n", to_text(smallest.outcome.kind), smallest.outcome.details);
 }
 
 bool goes_on(const Options& options, std::int64_t done, const Stopwatch& watch) {
@@ -249,7 +250,7 @@ int replay(const Options& options) {
   constexpr std::int64_t kRuns = 10;
   const Outcome outcome =
       run_until_failure(sequence, options.sequences.value_or(kRuns), options.timeout);
-  fmt::print("{} after {:.1f} s, {} steps, {} operations{}{}\n", name(outcome.kind),
+  fmt::print("{} after {:.1f} s, {} steps, {} operations{}{}\n", to_text(outcome.kind),
              outcome.took.count, sequence.steps.size(), count_checks(sequence),
              outcome.passed() ? "" : ": ", outcome.details);
   return outcome.passed() ? 0 : 1;
@@ -262,7 +263,7 @@ int run(const Options& options) {
   }
   for (const Transport transport : options.transports) {
     if (!is_available(transport)) {
-      fmt::print("skipped: {} is not available here\n", name(transport));
+      fmt::print("skipped: {} is not available here\n", to_text(transport));
       return 0;
     }
   }

@@ -52,7 +52,7 @@ bool compares_bits(const Collective& call, const std::string& method) {
     return false;
   }
   return call.order == Order::Fixed || method == "direct" ||
-         keeps_ranks_alike(parse_algorithm(method));
+         properties(parse_algorithm(method)).bit_identical;
 }
 
 /// Sends or receives, blocking.

@@ -26,8 +26,8 @@ std::string illegal_counts(const Collective& call, std::size_t ranks) {
       call.operation == Operation::Gather || call.operation == Operation::Allgather ||
       call.operation == Operation::ReduceScatter;
   if (!call.counts.empty() && (!takes_counts || call.counts.size() != wanted)) {
-    return fmt::format("{} counts for a {} of {} ranks", call.counts.size(), name(call.operation),
-                       ranks);
+    return fmt::format("{} counts for a {} of {} ranks", call.counts.size(),
+                       to_text(call.operation), ranks);
   }
   const bool negative = std::ranges::any_of(call.counts, [](std::int64_t n) { return n < 0; });
   return negative || call.count < 0 ? "a negative count" : "";
@@ -40,7 +40,7 @@ std::string illegal_method(const Collective& call, const std::vector<Rank>& memb
   }
   if (call.method.kind == Method::Kind::Scheduled &&
       !is_legal(call, call.method.algorithm, static_cast<Rank>(members.size()))) {
-    return fmt::format("no {} by {}", name(call.operation), name(call.method.algorithm));
+    return fmt::format("no {} by {}", to_text(call.operation), to_text(call.method.algorithm));
   }
   return "";
 }
@@ -53,7 +53,7 @@ bool is_missing_memory(const Side& side, Transport transport) {
 std::string illegal_sides(const Collective& call, Transport transport) {
   for (const Side& side : call.sides) {
     if (is_missing_memory(side, transport)) {
-      return fmt::format("no shared memory over {}", name(transport));
+      return fmt::format("no shared memory over {}", to_text(transport));
     }
     if (side.layout == Side::Layout::InPlace && call.operation == Operation::Alltoall &&
         !call.counts.empty()) {
@@ -97,7 +97,7 @@ std::string illegal_message(const Message& message, const Groups& groups, Transp
   }
   if (is_missing_memory(message.sender, transport) ||
       is_missing_memory(message.receiver, transport)) {
-    return fmt::format("no shared memory over {}", name(transport));
+    return fmt::format("no shared memory over {}", to_text(transport));
   }
   return message.count < 0 ? "a negative count" : "";
 }
@@ -123,7 +123,7 @@ std::string illegal_groups(const NewGroups& made, const Groups& groups) {
 
 }  // namespace
 
-std::string_view name(Transport transport) {
+std::string_view to_text(Transport transport) {
   return kTransports.at(static_cast<std::size_t>(transport)).second;
 }
 
@@ -201,7 +201,7 @@ bool is_legal(const Collective& call, Algorithm algorithm, Rank ranks) {
     return true;
   }
   return call.operation == Operation::Alltoall ? algorithm == Algorithm::Pairwise
-                                               : !has_segments(algorithm);
+                                               : !properties(algorithm).segmented;
 }
 
 namespace {

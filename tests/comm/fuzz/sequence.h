@@ -32,8 +32,8 @@ namespace trireme::fuzz {
 /// Tls is Tcp with WorldOptions::encrypt. Mixed is shared memory inside hosts and Tcp between them,
 /// MixedTls the same with encryption.
 enum class Transport { InProcess, SharedMemory, Tcp, Tls, Ucx, Mixed, MixedTls };
-[[nodiscard]] std::string_view name(Transport transport);
-/// Throws Error(Usage) listing the names.
+[[nodiscard]] std::string_view to_text(Transport transport);
+/// Throws Error(Usage) that lists the names.
 [[nodiscard]] Transport parse_fuzz_transport(std::string_view text);
 [[nodiscard]] std::vector<Transport> all_transports();
 /// Whether World::allocate is legal.

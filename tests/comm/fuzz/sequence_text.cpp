@@ -37,9 +37,9 @@ std::string sides_text(const std::vector<Side>& sides) {
 std::string to_text(const Collective& call) {
   std::string text = fmt::format(
       "{} group={} dtype={} reduction={} order={} method={} values={} root={} count={}",
-      name(call.operation), call.group, trireme::to_text(call.dtype),
-      call.combiner == Collective::Combiner::User ? "user" : name(call.reduction),
-      call.order == Order::Fixed ? "fixed" : "any", name(call.method),
+      to_text(call.operation), call.group, trireme::to_text(call.dtype),
+      call.combiner == Collective::Combiner::User ? "user" : to_text(call.reduction),
+      call.order == Order::Fixed ? "fixed" : "any", to_text(call.method),
       call.values == Collective::Values::Random ? "random" : "exact", call.root, call.count);
   if (!call.counts.empty()) {
     text += fmt::format(" counts={}", fmt::join(call.counts, "."));
@@ -308,7 +308,7 @@ std::string to_text(const Step& step) {
 std::string to_text(const Sequence& sequence) {
   std::string text = fmt::format(
       "world transport={} ranks={} hosts={} checksums={} connections={} costs={} skew={} end={}\n",
-      name(sequence.transport), sequence.ranks, fmt::join(sequence.hosts, "."),
+      to_text(sequence.transport), sequence.ranks, fmt::join(sequence.hosts, "."),
       word_of(checksum_words(), sequence.checksums), sequence.connections,
       word_of(cost_words(), sequence.costs), word_of(skew_words(), sequence.skew),
       word_of(end_words(), sequence.end));

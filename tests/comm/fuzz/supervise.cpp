@@ -131,7 +131,7 @@ Outcome judge(Child& child, const Board& board, const Captured& captured, Second
 
 }  // namespace
 
-std::string_view name(Outcome::Kind kind) {
+std::string_view to_text(Outcome::Kind kind) {
   constexpr std::array<std::string_view, 4> kNames{"passed", "wrong", "crashed", "hung"};
   return kNames.at(static_cast<std::size_t>(kind));
 }

@@ -14,7 +14,7 @@ struct Outcome {
   Seconds took{};
   [[nodiscard]] bool passed() const { return kind == Kind::Passed; }
 };
-[[nodiscard]] std::string_view name(Outcome::Kind kind);
+[[nodiscard]] std::string_view to_text(Outcome::Kind kind);
 
 /// Forks a process that executes the sequence; kills it, and with it the ranks, after the timeout.
 /// Call it before creating any thread.

@@ -33,13 +33,13 @@ int main() {
       .operation = Operation::Allreduce, .ranks = 8, .bytes = parse_bytes("1M")};
   const Choice& best = selector.rank(query).front();
   const Schedule schedule = build(query.operation, best.algorithm, best.options);
-  if (!verify(schedule).ok()) {
+  if (!problems(schedule).empty()) {
     return 1;
   }
   // A function of each of the other libraries, so that all of them are linked.
   const bool links = cluster_preset("dgx-h100").devices() == 8 && size_of(DType::BF16).count == 2 &&
-                     Trace{}.verify().empty();
-  std::cout << "trireme " << kVersion << ": " << name(best.algorithm) << " takes "
+                     problems(Trace{}).empty();
+  std::cout << "trireme " << kVersion << ": " << to_text(best.algorithm) << " takes "
             << to_text(best.predicted) << "\n";
   return links && sums_up() ? 0 : 1;
 }

@@ -1,5 +1,4 @@
-// Top-k, gathering rows by index, and the decisions of loss scaling.
-#include <atomic>
+// The largest of rows, rows by their numbers, and what loss scaling decides with.
 #include <cstring>
 #include <span>
 
@@ -139,56 +138,6 @@ std::unique_ptr<PreparedKernel> scatter_rows(const KernelRequest& request) {
   });
 }
 
-/// x - x is 0 for finite values and NaN for others.
-template <class T>
-bool all_finite(const T* x, std::int64_t n) {
-  Wide<T> sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Wide<T> element = load(x[i]);
-    sum += element - element;
-  }
-  return sum == 0;
-}
-
-bool all_finite(const std::byte* x, DType dtype, std::int64_t begin, std::int64_t end) {
-  const auto check = [=]<class T>(T) {
-    return all_finite(reinterpret_cast<const T*>(x) + begin, end - begin);
-  };
-  switch (dtype) {
-    case DType::F64:
-      return check(double{});
-    case DType::BF16:
-      return check(BFloat16{});
-    case DType::F16:
-      return check(Float16{});
-    default:
-      return check(float{});
-  }
-}
-
-std::unique_ptr<PreparedKernel> all_finite(const KernelRequest& request) {
-  struct Part {
-    DType dtype;
-    std::int64_t elements;
-  };
-  std::vector<Part> parts;
-  for (const TensorType& x : request.inputs) {
-    parts.push_back({x.dtype, x.shape.element_count()});
-  }
-  return kernel([parts = std::move(parts)](const KernelMemory& memory) {
-    std::atomic<bool> all{true};
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-      parallel(parts[k].elements, kSerial, [&](std::int64_t begin, std::int64_t end) {
-        if (!all_finite(memory.inputs[k], parts[k].dtype, begin, end)) {
-          all.store(false, std::memory_order_relaxed);
-        }
-      });
-    }
-    *output<float>(memory, 0) = all ? 1.0F : 0.0F;
-  });
-}
-
 /// a and b of any type.
 std::unique_ptr<PreparedKernel> select(const KernelRequest& request) {
   const std::int64_t bytes = size_of(request.inputs[1]).count;
@@ -208,8 +157,7 @@ std::unique_ptr<PreparedKernel> select(const KernelRequest& request) {
 }  // namespace
 
 std::vector<KernelRow> choice_kernels() {
-  return {{"all_finite", all_finite},
-          {"gather_rows", gather_rows},
+  return {{"gather_rows", gather_rows},
           {"scatter_rows", scatter_rows},
           {"select", select},
           {"top_k", top_k},

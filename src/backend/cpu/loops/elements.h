@@ -14,6 +14,7 @@
 #include <omp.h>
 
 #include "backend/cpu/kernel.h"
+#include "tensor/half_bits.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
 
@@ -27,17 +28,10 @@ inline double load(double value) {
   return value;
 }
 inline float load(BFloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+  return half::widen(value);
 }
-/// Like to_f32, but branch-free, so that loops vectorize. Read as a float, the shifted bits are 2^112 too small,
-/// including subnormals.
 inline float load(Float16 value) {
-  const std::uint32_t sign = (value.bits & 0x8000U) << 16;
-  const std::uint32_t magnitude = value.bits & 0x7FFFU;
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-  const std::uint32_t special =
-      (magnitude >= 0x7C00U ? 0x7F800000U : 0U) | (magnitude > 0x7C00U ? 0x00400000U : 0U);
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+  return half::widen(value);
 }
 
 inline void store(float& to, float value) {
@@ -46,26 +40,11 @@ inline void store(float& to, float value) {
 inline void store(double& to, double value) {
   to = value;
 }
-/// Rounds to nearest, ties to even; a NaN stays a NaN.
 inline void store(BFloat16& to, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
-  to.bits = static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40U : rounded);
+  to = half::narrow_to_bf16(value);
 }
-/// Like to_f16, but branch-free. Adding 0.5, whose last place is 2^-24, rounds a subnormal correctly.
 inline void store(Float16& to, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-  const std::uint32_t nearest =
-      (magnitude + 0xFFFU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;
-  const std::uint32_t normal = nearest < 0x7C00U ? nearest : 0x7C00U;
-  const std::uint32_t subnormal =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
-  const std::uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;
-  const std::uint32_t nan = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
-  const std::uint32_t rounded = magnitude > 0x7F800000U ? nan : finite;
-  to.bits = static_cast<std::uint16_t>(((bits >> 16) & 0x8000U) | rounded);
+  to = half::narrow_to_f16(value);
 }
 
 /// The type in which a T is computed.

@@ -8,7 +8,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-template <class Function>
+template <class F>
 std::unique_ptr<PreparedKernel> unary(const KernelRequest& request) {
   const std::int64_t n = request.inputs[0].shape.element_count();
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
@@ -18,14 +18,14 @@ std::unique_ptr<PreparedKernel> unary(const KernelRequest& request) {
       parallel(n, kSerial, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
-          store(y[i], Function::value(load(x[i])));
+          store(y[i], F::value(load(x[i])));
         }
       });
     });
   });
 }
 
-template <class Function>
+template <class F>
 std::unique_ptr<PreparedKernel> unary_backward(const KernelRequest& request) {
   const std::int64_t n = request.inputs[0].shape.element_count();
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
@@ -36,7 +36,7 @@ std::unique_ptr<PreparedKernel> unary_backward(const KernelRequest& request) {
       parallel(n, kSerial, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
-          store(dx[i], Function::slope(load(x[i])) * load(dy[i]));
+          store(dx[i], F::slope(load(x[i])) * load(dy[i]));
         }
       });
     });
@@ -44,7 +44,7 @@ std::unique_ptr<PreparedKernel> unary_backward(const KernelRequest& request) {
 }
 
 /// b is repeated for every `period` elements of a.
-template <class Function>
+template <class F>
 std::unique_ptr<PreparedKernel> binary(const KernelRequest& request) {
   const std::int64_t n = request.inputs[0].shape.element_count();
   const std::int64_t period = request.inputs[1].shape.element_count();
@@ -61,7 +61,7 @@ std::unique_ptr<PreparedKernel> binary(const KernelRequest& request) {
         parallel(n, kSerial, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
           for (std::int64_t i = begin; i < end; ++i) {
-            store(y[i], Function::value(load(a[i]), constant));
+            store(y[i], F::value(load(a[i]), constant));
           }
         });
         return;
@@ -71,7 +71,7 @@ std::unique_ptr<PreparedKernel> binary(const KernelRequest& request) {
                  for (std::int64_t row = begin; row < end; row += period) {
 #pragma omp simd
                    for (std::int64_t i = 0; i < period; ++i) {
-                     store(y[row + i], Function::value(load(a[row + i]), load(b[i])));
+                     store(y[row + i], F::value(load(a[row + i]), load(b[i])));
                    }
                  }
                });
@@ -143,36 +143,21 @@ std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
 }  // namespace
 
 std::vector<KernelRow> elementwise_kernels() {
-  return {{"add", binary<Add>},
-          {"cast", cast},
-          {"copy", copy},
-          {"divide", binary<Divide>},
-          {"exp", unary<Exp>},
-          {"exp_backward", unary_backward<Exp>},
-          {"fill", fill},
-          {"gelu", unary<Gelu>},
-          {"gelu_backward", unary_backward<Gelu>},
-          {"log", unary<Log>},
-          {"log_backward", unary_backward<Log>},
-          {"maximum", binary<Maximum>},
-          {"minimum", binary<Minimum>},
-          {"multiply", binary<Multiply>},
-          {"relu", unary<Relu>},
-          {"relu_backward", unary_backward<Relu>},
-          {"scale", scale},
-          {"sigmoid", unary<Sigmoid>},
-          {"sigmoid_backward", unary_backward<Sigmoid>},
-          {"silu", unary<Silu>},
-          {"silu_backward", unary_backward<Silu>},
-          {"softplus", unary<Softplus>},
-          {"softplus_backward", unary_backward<Softplus>},
-          {"sqrt", unary<Sqrt>},
-          {"sqrt_backward", unary_backward<Sqrt>},
-          {"square", unary<Square>},
-          {"square_backward", unary_backward<Square>},
-          {"subtract", binary<Subtract>},
-          {"tanh", unary<Tanh>},
-          {"tanh_backward", unary_backward<Tanh>}};
+  std::vector<KernelRow> rows{{"add", binary<Add>},
+                              {"cast", cast},
+                              {"copy", copy},
+                              {"divide", binary<Divide>},
+                              {"fill", fill},
+                              {"maximum", binary<Maximum>},
+                              {"minimum", binary<Minimum>},
+                              {"multiply", binary<Multiply>},
+                              {"scale", scale},
+                              {"subtract", binary<Subtract>}};
+  for_each_unary_function([&]<UnaryFunction kFunction>(const UnaryRow& row) {
+    rows.push_back({row.op, unary<Function<kFunction>>});
+    rows.push_back({row.backward, unary_backward<Function<kFunction>>});
+  });
+  return rows;
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/loops/elements.h"
+#include "graph/unary_functions.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -19,7 +20,12 @@ W gelu_share(W x) {
   return sigmoid(static_cast<W>(2 * kGeluScale) * (x + static_cast<W>(kGeluCubic) * x * x * x));
 }
 
-struct Exp {
+/// A function of graph/unary_functions.h and its slope.
+template <UnaryFunction kFunction>
+struct Function;
+
+template <>
+struct Function<UnaryFunction::Exp> {
   template <class W>
   static W value(W x) {
     return exp_of(x);
@@ -29,7 +35,8 @@ struct Exp {
     return exp_of(x);
   }
 };
-struct Gelu {
+template <>
+struct Function<UnaryFunction::Gelu> {
   template <class W>
   static W value(W x) {
     return x * gelu_share(x);
@@ -41,7 +48,8 @@ struct Gelu {
     return share + 2 * x * share * (1 - share) * inner;
   }
 };
-struct Log {
+template <>
+struct Function<UnaryFunction::Log> {
   template <class W>
   static W value(W x) {
     return std::log(x);
@@ -51,7 +59,8 @@ struct Log {
     return 1 / x;
   }
 };
-struct Relu {
+template <>
+struct Function<UnaryFunction::Relu> {
   template <class W>
   static W value(W x) {
     return x > 0 ? x : W{0};
@@ -61,7 +70,8 @@ struct Relu {
     return x > 0 ? W{1} : W{0};
   }
 };
-struct Sigmoid {
+template <>
+struct Function<UnaryFunction::Sigmoid> {
   template <class W>
   static W value(W x) {
     return sigmoid(x);
@@ -72,7 +82,8 @@ struct Sigmoid {
     return s * (1 - s);
   }
 };
-struct Silu {
+template <>
+struct Function<UnaryFunction::Silu> {
   template <class W>
   static W value(W x) {
     return x * sigmoid(x);
@@ -83,7 +94,8 @@ struct Silu {
     return s * (1 + x * (1 - s));
   }
 };
-struct Softplus {
+template <>
+struct Function<UnaryFunction::Softplus> {
   template <class W>
   static W value(W x) {
     return x > 30 ? x : std::log1p(exp_of(x));
@@ -93,7 +105,8 @@ struct Softplus {
     return sigmoid(x);
   }
 };
-struct Sqrt {
+template <>
+struct Function<UnaryFunction::Sqrt> {
   template <class W>
   static W value(W x) {
     return std::sqrt(x);
@@ -103,7 +116,8 @@ struct Sqrt {
     return static_cast<W>(0.5) / std::sqrt(x);
   }
 };
-struct Square {
+template <>
+struct Function<UnaryFunction::Square> {
   template <class W>
   static W value(W x) {
     return x * x;
@@ -113,7 +127,8 @@ struct Square {
     return 2 * x;
   }
 };
-struct Tanh {
+template <>
+struct Function<UnaryFunction::Tanh> {
   template <class W>
   static W value(W x) {
     return tanh_of(x);

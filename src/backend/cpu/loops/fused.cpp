@@ -18,25 +18,25 @@ constexpr std::int64_t kBlock = 512;
 template <class W>
 using StepLoop = void (*)(const W* a, const W* b, W number, W* to, std::int64_t n);
 
-template <class Function, class W>
+template <class F, class W>
 void value_loop(const W* a, const W*, W, W* to, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = Function::value(a[i]);
+    to[i] = F::value(a[i]);
   }
 }
-template <class Function, class W>
+template <class F, class W>
 void slope_loop(const W* x, const W* dy, W, W* to, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = Function::slope(x[i]) * dy[i];
+    to[i] = F::slope(x[i]) * dy[i];
   }
 }
-template <class Function, class W>
+template <class F, class W>
 void pair_loop(const W* a, const W* b, W, W* to, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = Function::value(a[i], b[i]);
+    to[i] = F::value(a[i], b[i]);
   }
 }
 template <class W>
@@ -59,13 +59,6 @@ struct StepRow {
   StepLoop<W> loop;
 };
 
-/// NAME and NAME_backward.
-template <class Function, class W>
-void add_function(std::vector<StepRow<W>>& rows, std::string_view name, std::string_view backward) {
-  rows.push_back({name, value_loop<Function, W>});
-  rows.push_back({backward, slope_loop<Function, W>});
-}
-
 template <class W>
 std::vector<StepRow<W>> step_rows() {
   std::vector<StepRow<W>> rows{
@@ -73,16 +66,10 @@ std::vector<StepRow<W>> step_rows() {
       {"divide", pair_loop<Divide, W>},   {"maximum", pair_loop<Maximum, W>},
       {"minimum", pair_loop<Minimum, W>}, {"multiply", pair_loop<Multiply, W>},
       {"scale", scale_loop<W>},           {"subtract", pair_loop<Subtract, W>}};
-  add_function<Exp>(rows, "exp", "exp_backward");
-  add_function<Gelu>(rows, "gelu", "gelu_backward");
-  add_function<Log>(rows, "log", "log_backward");
-  add_function<Relu>(rows, "relu", "relu_backward");
-  add_function<Sigmoid>(rows, "sigmoid", "sigmoid_backward");
-  add_function<Silu>(rows, "silu", "silu_backward");
-  add_function<Softplus>(rows, "softplus", "softplus_backward");
-  add_function<Sqrt>(rows, "sqrt", "sqrt_backward");
-  add_function<Square>(rows, "square", "square_backward");
-  add_function<Tanh>(rows, "tanh", "tanh_backward");
+  for_each_unary_function([&]<UnaryFunction kFunction>(const UnaryRow& row) {
+    rows.push_back({row.op, value_loop<Function<kFunction>, W>});
+    rows.push_back({row.backward, slope_loop<Function<kFunction>, W>});
+  });
   return rows;
 }
 

@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "base/indexed_vector.h"
 #include "comm/transport/ring.h"
 #include "trireme/error.h"
 
@@ -14,7 +15,7 @@ namespace trireme::comm {
 
 class InProcessHub {
  public:
-  explicit InProcessHub(Rank ranks) : pages_(static_cast<std::size_t>(ranks)) {
+  explicit InProcessHub(Rank ranks) : pages_(ranks) {
     for (auto& page : pages_) {
       page = std::make_unique<RankPage>();
     }
@@ -27,7 +28,7 @@ class InProcessHub {
   InProcessHub(const InProcessHub&) = delete;
   InProcessHub& operator=(const InProcessHub&) = delete;
 
-  [[nodiscard]] RankPage& page(Rank rank) { return *pages_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] RankPage& page(Rank rank) { return *pages_[rank]; }
 
   /// The ring from one rank to another; created on first use.
   [[nodiscard]] Ring& ring(Rank from, Rank to) {
@@ -60,7 +61,7 @@ class InProcessHub {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<RankPage>> pages_;
+  IndexedVector<Rank, std::unique_ptr<RankPage>> pages_;
   std::map<std::pair<Rank, Rank>, std::unique_ptr<Ring>> rings_;
   std::map<void*, std::size_t> memory_;
 };

@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/net/fd.h"
 #include "comm/net/file_size.h"
@@ -98,19 +99,17 @@ class Heap : public HostMemory {
                       static_cast<std::int64_t>(sizeof(Ring)) * ranks;
     top_ = round_up(head, kPage);
     grow(top_);
-    new (own_.base()) HeapHead();  // the rings must be zero, and are
-    views_.resize(static_cast<std::size_t>(ranks));
-    processes_.resize(static_cast<std::size_t>(ranks));
-    handles_.resize(static_cast<std::size_t>(ranks), -1);
+    new (own_.base()) HeapHead();  // the rings are zero, as they should be at first
+    views_.resize(ranks);
+    processes_.resize(ranks);
+    handles_.resize(ranks, -1);
   }
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] HeapHead& head(Rank rank) {
     return *reinterpret_cast<HeapHead*>(rank == rank_ ? own_.base() : base(rank));
   }
-  void add_view(Rank peer, const Fd& file) {
-    views_[static_cast<std::size_t>(peer)] = Mapping(map_heap(file.get()));
-  }
+  void add_view(Rank peer, const Fd& file) { views_[peer] = Mapping(map_heap(file.get())); }
 
   [[nodiscard]] std::byte* allocate(std::int64_t bytes) override {
     const std::int64_t need = round_up(std::max<std::int64_t>(bytes, 1), kPage) + kApart;
@@ -173,8 +172,8 @@ class Heap : public HostMemory {
   [[nodiscard]] std::byte* base() const { return own_.base(); }
   /// `handle` is the process' pidfd.
   void add_process(Rank peer, pid_t process, int handle) {
-    processes_[static_cast<std::size_t>(peer)] = process;
-    handles_[static_cast<std::size_t>(peer)] = handle;
+    processes_[peer] = process;
+    handles_[peer] = handle;
   }
   void allow_fetch(bool allowed) { can_fetch_ = allowed; }
   [[nodiscard]] bool can_fetch() const override { return can_fetch_; }
@@ -187,8 +186,7 @@ class Heap : public HostMemory {
   /// Whether the peer's process still exists. The PID of one that does not may have been reused, by a process whose
   /// memory must not be written to.
   [[nodiscard]] bool is_there(Rank peer) const {
-    return syscall(SYS_pidfd_send_signal, handles_[static_cast<std::size_t>(peer)], 0, nullptr,
-                   0) == 0;
+    return syscall(SYS_pidfd_send_signal, handles_[peer], 0, nullptr, 0) == 0;
   }
   void put(Rank peer, std::uint64_t address, std::span<const std::byte> from) const override {
     if (!is_there(peer)) {
@@ -216,10 +214,8 @@ class Heap : public HostMemory {
   }
 
  private:
-  [[nodiscard]] std::byte* base(Rank peer) const {
-    return views_[static_cast<std::size_t>(peer)].base();
-  }
-  /// Copies between this rank's memory and an address in the peer's process. Returns 0, or errno.
+  [[nodiscard]] std::byte* base(Rank peer) const { return views_[peer].base(); }
+  /// Between this rank's memory and an address of the peer's process. 0, or the system's number of what went wrong.
   [[nodiscard]] int try_copy(decltype(&process_vm_readv) copy, Rank peer, std::uint64_t address,
                              std::span<std::byte> memory) const {
     std::size_t done = 0;
@@ -227,8 +223,7 @@ class Heap : public HostMemory {
       const iovec local{memory.data() + done, memory.size() - done};
       // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
       const iovec remote{reinterpret_cast<void*>(address + done), memory.size() - done};
-      const ssize_t got =
-          copy(processes_[static_cast<std::size_t>(peer)], &local, 1, &remote, 1, 0);
+      const ssize_t got = copy(processes_[peer], &local, 1, &remote, 1, 0);
       if (got <= 0) {
         return got < 0 ? errno : EFAULT;
       }
@@ -252,9 +247,9 @@ class Heap : public HostMemory {
   Fd fd_;
   Mapping own_;
   Rank rank_;
-  std::vector<Mapping> views_;
-  std::vector<pid_t> processes_;
-  std::vector<int> handles_;
+  IndexedVector<Rank, Mapping> views_;
+  IndexedVector<Rank, pid_t> processes_;
+  IndexedVector<Rank, int> handles_;
   bool can_fetch_ = false;
   std::mutex mutex_;
   std::int64_t top_ = 0;
@@ -265,10 +260,9 @@ class Heap : public HostMemory {
 
 class ShmTransport : public Transport {
  public:
-  ShmTransport(Rank rank, Rank ranks)
-      : rank_(rank), heap_(rank, ranks), deaths_(static_cast<std::size_t>(ranks)) {
-    // Lets the other ranks, which belong to the same user, fetch from this process if the kernel requires that (Yama).
-    // If refused or unknown, they do without.
+  ShmTransport(Rank rank, Rank ranks) : rank_(rank), heap_(rank, ranks), deaths_(ranks) {
+    // Lets the other ranks, which belong to the same user, fetch from this process where the system
+    // asks for that (Yama). Refused or unknown: they do without.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   }
 
@@ -292,10 +286,8 @@ class ShmTransport : public Transport {
       }
       heap_.add_view(peer.rank, file);
       const auto pid = parse_integer(words.at(0));
-      deaths_[static_cast<std::size_t>(peer.rank)] =
-          Fd(static_cast<int>(syscall(SYS_pidfd_open, pid.value_or(0), 0)));
-      heap_.add_process(peer.rank, static_cast<pid_t>(pid.value_or(0)),
-                        deaths_[static_cast<std::size_t>(peer.rank)].get());
+      deaths_[peer.rank] = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid.value_or(0), 0)));
+      heap_.add_process(peer.rank, static_cast<pid_t>(pid.value_or(0)), deaths_[peer.rank].get());
       fetches = fetches && heap_.is_there(peer.rank) && try_fetch(peer.rank, words.at(2));
     }
     heap_.allow_fetch(fetches);
@@ -310,9 +302,7 @@ class ShmTransport : public Transport {
   }
   [[nodiscard]] HostMemory* memory() override { return &heap_; }
   [[nodiscard]] RankPage* page(Rank rank) override { return &heap_.head(rank).page; }
-  [[nodiscard]] int death_watch(Rank peer) override {
-    return deaths_[static_cast<std::size_t>(peer)].get();
-  }
+  [[nodiscard]] int death_watch(Rank peer) override { return deaths_[peer].get(); }
 
  private:
   /// Whether the kernel lets this process read that one's memory: reads a known word.
@@ -328,7 +318,7 @@ class ShmTransport : public Transport {
 
   Rank rank_;
   Heap heap_;
-  std::vector<Fd> deaths_;
+  IndexedVector<Rank, Fd> deaths_;
 };
 
 }  // namespace

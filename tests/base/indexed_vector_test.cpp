@@ -1,0 +1,45 @@
+#include "base/indexed_vector.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+struct NodeNumber {
+  std::int32_t index = 0;
+};
+enum class Color { Red, Green };
+
+TEST(IndexedVector, IsIndexedByNumbersEnumeratorsAndIds) {
+  IndexedVector<std::int32_t, double> by_rank(std::int32_t{3});
+  by_rank[2] = 5;
+  EXPECT_EQ(by_rank.items(), (std::vector<double>{0, 0, 5}));
+  EXPECT_EQ(by_rank.count(), 3);
+  IndexedVector<Color, char> by_color{'r', 'g'};
+  EXPECT_EQ(by_color[Color::Green], 'g');
+  IndexedVector<NodeNumber, std::unique_ptr<int>> by_node(2);
+  by_node[NodeNumber{1}] = std::make_unique<int>(7);
+  EXPECT_EQ(*by_node[NodeNumber{1}], 7);
+}
+
+TEST(IndexedVector, ChecksIndicesOfAt) {
+  IndexedVector<std::int32_t, int> few(2, 1);
+  EXPECT_EQ(few.at(1), 1);
+  EXPECT_THROW((void)few.at(2), std::out_of_range);
+  EXPECT_THROW((void)few.at(-1), std::out_of_range);
+}
+
+TEST(IndexedVector, IsARangeAndHoldsBits) {
+  IndexedVector<std::int64_t, bool> bits(4);
+  bits[std::int64_t{2}] = true;
+  EXPECT_EQ(std::ranges::count(bits, true), 1);
+  EXPECT_EQ(std::ranges::find(bits, true) - bits.begin(), 2);
+}
+
+}  // namespace
+}  // namespace trireme
