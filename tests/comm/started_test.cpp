@@ -90,6 +90,21 @@ TEST_P(Started, CountsThatOverflowAreRefused) {
   });
 }
 
+/// All ranks agree, and the buffers have as many elements as the counts add up to in 64 bits: none.
+TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
+  const std::vector<std::int64_t> counts(4, std::int64_t{1} << 62);
+  run_ranks(GetParam(), 4, [&](World& world) {
+    try {
+      world.all().run(with_counts(
+          alltoall<std::uint8_t>(std::span<const std::uint8_t>(), std::span<std::uint8_t>()),
+          counts, counts));
+      require(false, "counts were accepted");
+    } catch (const Error& error) {
+      require(std::string(error.what()).find("2^62") != std::string::npos, error.what());
+    }
+  });
+}
+
 /// Work that was started is not done in quadratic time: a bound far above what it takes, and far below what it would.
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
   constexpr std::size_t kMany = 5000;
