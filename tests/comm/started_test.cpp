@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "comm/rendezvous_helpers.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"
 
@@ -105,7 +106,6 @@ TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
   });
 }
 
-/// Work that was started is not done in quadratic time: a bound far above what it takes, and far below what it would.
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {
@@ -128,6 +128,27 @@ TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
     }
     require(std::ranges::all_of(values, [](std::int64_t x) { return x == 2; }), "sums");
     require(std::ranges::all_of(got, [](std::int64_t x) { return x == 3; }), "messages");
+  });
+}
+
+/// The limit is far above what this takes, about a second, and far below what it would in quadratic time.
+TEST_P(Started, ManyCallsOfThreeRanksTakeLinearTime) {
+  constexpr std::size_t kMany = comm::kSanitized ? 1000 : 20000;
+  constexpr double kAtMostSeconds = 20;
+  run_ranks(GetParam(), 3, [](World& world) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::int64_t> values(kMany, 1);
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      pending.push_back(
+          world.all().start(allreduce<std::int64_t>(std::span(values).subspan(i, 1))));
+    }
+    for (Pending& one : pending) {
+      one.wait();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    require(std::ranges::all_of(values, [](std::int64_t x) { return x == 3; }), "sums");
+    require(took.count() < kAtMostSeconds, fmt::format("took {:.1f} s", took.count()));
   });
 }
 
