@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "comm/rendezvous_helpers.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"
 
@@ -90,7 +91,25 @@ TEST_P(Started, CountsThatOverflowAreRefused) {
   });
 }
 
+<<<<<<< HEAD
 /// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
+=======
+/// All ranks agree, and the buffers have as many elements as the counts add up to in 64 bits: none.
+TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
+  const std::vector<std::int64_t> counts(4, std::int64_t{1} << 62);
+  run_ranks(GetParam(), 4, [&](World& world) {
+    try {
+      world.all().run(with_counts(
+          alltoall<std::uint8_t>(std::span<const std::uint8_t>(), std::span<std::uint8_t>()),
+          counts, counts));
+      require(false, "counts were accepted");
+    } catch (const Error& error) {
+      require(std::string(error.what()).find("2^62") != std::string::npos, error.what());
+    }
+  });
+}
+
+>>>>>>> evidence
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {
@@ -113,6 +132,27 @@ TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
     }
     require(std::ranges::all_of(values, [](std::int64_t x) { return x == 2; }), "sums");
     require(std::ranges::all_of(got, [](std::int64_t x) { return x == 3; }), "messages");
+  });
+}
+
+/// The limit is far above what this takes, about a second, and far below what it would in quadratic time.
+TEST_P(Started, ManyCallsOfThreeRanksTakeLinearTime) {
+  constexpr std::size_t kMany = comm::kSanitized ? 1000 : 20000;
+  constexpr double kAtMostSeconds = 20;
+  run_ranks(GetParam(), 3, [](World& world) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::int64_t> values(kMany, 1);
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      pending.push_back(
+          world.all().start(allreduce<std::int64_t>(std::span(values).subspan(i, 1))));
+    }
+    for (Pending& one : pending) {
+      one.wait();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    require(std::ranges::all_of(values, [](std::int64_t x) { return x == 3; }), "sums");
+    require(took.count() < kAtMostSeconds, fmt::format("took {:.1f} s", took.count()));
   });
 }
 

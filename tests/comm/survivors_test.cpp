@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "comm/hosts.h"
 #include "comm/netns.h"
 #include "comm/run_ranks.h"
 #include "trireme/comm.h"
@@ -20,6 +21,8 @@
 namespace trireme {
 namespace {
 
+using test::Hosts;
+using test::Network;
 using test::require;
 using test::run_ranks;
 
@@ -96,40 +99,64 @@ TEST_P(GivenUp, DoesNotContinueAloneWhenAllOthersHaveLeft) {
   });
 }
 
-/// The rank stops in the middle of a long message: nothing more of it arrives, and no rank waits for the rest.
-TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
+/// Rank 2 stops in the middle of a long message to rank 0: nothing more of it arrives, and nobody waits for the rest.
+/// Counts the ranks that continue.
+void stop_in_a_long_message(World& world, std::atomic<int>& recovered) {
+  constexpr std::size_t kLong = std::size_t{64} << 20;
+  std::vector<std::uint8_t> data(kLong);
+  std::vector<std::int64_t> pids(3);
+  const std::vector<std::int64_t> mine{getpid()};
+  world.all().run(allgather<std::int64_t>(mine, pids));
+  if (world.rank() == 2) {
+    const Pending sending = world.all().start_send<std::uint8_t>(data, 0);
+    sleep_for(0.005);
+    raise(SIGSTOP);  // for good
+  }
+  const CommFault fault = fault_of([&] {
+    if (world.rank() == 0) {
+      world.all().receive<std::uint8_t>(data, 2);
+    }
+    world.all().barrier();
+  });
+  require(fault == CommFault::Stopped, "the others know");
+  const auto begin = std::chrono::steady_clock::now();
+  Group rest = world.all().shrink();
+  require(rest.size() == 2, "they continue");
+  rest.barrier();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  require(took.count() < 6, fmt::format("shrink took {} s", took.count()));
+  ++recovered;
+  rest.barrier();
+  kill(static_cast<pid_t>(pids[2]), SIGKILL);
+}
+
+void expect_two_continue(const WorldOptions& options) {
   for (int run = 0; run < 3; ++run) {
     const test::Shared<std::atomic<int>> recovered;
-    launch(3,
-           [&](World& world) {
-             constexpr std::size_t kLong = std::size_t{64} << 20;
-             std::vector<std::uint8_t> data(kLong);
-             std::vector<std::int64_t> pids(3);
-             const std::vector<std::int64_t> mine{getpid()};
-             world.all().run(allgather<std::int64_t>(mine, pids));
-             if (world.rank() == 2) {
-               const Pending sending = world.all().start_send<std::uint8_t>(data, 0);
-               sleep_for(0.005);
-               raise(SIGSTOP);  // for good
-             }
-             const CommFault fault = fault_of([&] {
-               if (world.rank() == 0) {
-                 world.all().receive<std::uint8_t>(data, 2);
-               }
-               world.all().barrier();
-             });
-             require(fault == CommFault::Stopped, "the others did not detect the stopped rank");
-             const auto begin = std::chrono::steady_clock::now();
-             Group rest = world.all().shrink();
-             require(rest.size() == 2, "the others did not continue");
-             rest.barrier();
-             const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-             require(took.count() < 6, fmt::format("shrink took {} s", took.count()));
-             ++*recovered;
-             rest.barrier();
-             kill(static_cast<pid_t>(pids[2]), SIGKILL);
-           },
-           {.deadline = {0.3}, .transport = GetParam()});
+    launch(
+        3, [&](World& world) { stop_in_a_long_message(world, *recovered); }, options);
+    EXPECT_EQ(*recovered, 2);
+  }
+}
+
+TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
+  expect_two_continue({.deadline = {0.3}, .transport = GetParam()});
+}
+
+TEST(GivenUpByTls, InTheMiddleOfALongMessageHoldsNobodyUp) {
+  expect_two_continue({.deadline = {0.3}, .transport = TransportKind::Tcp, .encrypt = true});
+}
+
+TEST_F(Hosts, RankGivenUpInTheMiddleOfALongMessageHoldsNobodyUp) {
+  const Network network;
+  for (int run = 0; run < 3; ++run) {
+    const test::Shared<std::atomic<int>> recovered;
+    const bool all_ended_well = test::run_on_hosts(
+        {.network = network,
+         .placement = {0, 0, 1},
+         .body = [&](World& world) { stop_in_a_long_message(world, *recovered); },
+         .options = {.deadline = {0.3}}});
+    EXPECT_FALSE(all_ended_well) << "rank 2 was not killed";
     EXPECT_EQ(*recovered, 2);
   }
 }
