@@ -21,9 +21,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "trireme/cpu_device.h"
 #include "trireme/model.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 #include "trireme/training.h"
 

@@ -69,9 +69,9 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Zero-initialized. Throws Error(System) with the amount if there is not enough.
   /// The share of its machine's cores that it computes on; 0: it has its own hardware.
   [[nodiscard]] virtual double machine_share() const { return 0; }
+  /// Zero-initialized. Throws Error(System) with the amount if there is not enough.
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Bytes bytes) = 0;
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;

@@ -80,7 +80,7 @@ struct Value {
   NodeId producer{};  ///< if computed by a node
 };
 
-struct Op;  // an op's row; see src/graph/op.h
+struct Op;  // an op's row; see trireme/op.h
 
 struct Node {
   const Op* op = nullptr;

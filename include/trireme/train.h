@@ -131,8 +131,6 @@ struct RunOptions {
 
 /// What is wrong with the options, each with what to do. Opens no data, and no model.
 [[nodiscard]] std::vector<std::string> problems(const RunOptions& options);
-/// Throws Error(Usage) with the first problem.
-void require_valid(const RunOptions& options);
 
 /// Ends a rank when another rank throws the error with the reason. Programs need not show it.
 class ReportedElsewhere : public Error {

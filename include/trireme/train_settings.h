@@ -9,6 +9,7 @@
 #include "trireme/model_kinds.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
 #include "trireme/training.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 
@@ -39,8 +40,6 @@ struct TrainSettings {
 
 /// What is wrong with the settings, each with what to do. Opens no file and does not check `model`.
 [[nodiscard]] std::vector<std::string> problems(const TrainSettings& settings);
-/// Throws Error(Usage) with the first problem.
-void require_valid(const TrainSettings& settings);
 
 /// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
 /// experts: their number, then settings by name, in any order. every=2 puts experts into every second block, gate is

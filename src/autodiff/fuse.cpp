@@ -11,7 +11,7 @@
 
 #include "autodiff/rebuild.h"
 #include "graph/fused.h"
-#include "graph/op.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 
 namespace trireme {

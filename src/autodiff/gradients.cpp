@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 
 namespace trireme {

@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/graph.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 

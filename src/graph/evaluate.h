@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 

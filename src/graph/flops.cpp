@@ -1,6 +1,6 @@
 #include "trireme/flops.h"
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "graph/op.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme {
 

@@ -19,9 +19,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/graph.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/op.h"
+#include "trireme/op.h"
 
 #include <algorithm>
 

@@ -1,10 +1,16 @@
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
-#include "graph/op.h"
+#include "base/mutex.h"
 #include "graph/ops/families.h"
+#include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {
@@ -23,6 +29,12 @@ constexpr std::array kFamilies{
     Family{ops::top_k_ops},         Family{ops::unary_ops},
 };
 
+/// Whether the row has all that every op needs.
+bool is_complete(const Op& op) {
+  return !op.name.empty() && op.infer != nullptr && op.factors != nullptr && op.work != nullptr &&
+         op.reference != nullptr && !op.outputs.empty();
+}
+
 std::vector<Op> make_rows() {
   std::vector<Op> rows;
   for (const Family family : kFamilies) {
@@ -32,11 +44,8 @@ std::vector<Op> make_rows() {
   }
   std::ranges::sort(rows, {}, &Op::name);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Op& op = rows[i];
-    const bool complete = op.infer != nullptr && op.factors != nullptr && op.work != nullptr &&
-                          op.reference != nullptr && !op.outputs.empty();
-    TRIREME_CHECK(complete, std::string(op.name));
-    TRIREME_CHECK(i == 0 || rows[i - 1].name != op.name, std::string(op.name));
+    TRIREME_CHECK(is_complete(rows[i]), std::string(rows[i].name));
+    TRIREME_CHECK(i == 0 || rows[i - 1].name != rows[i].name, std::string(rows[i].name));
   }
   return rows;
 }
@@ -46,11 +55,56 @@ const std::vector<Op>& rows() {
   return all;
 }
 
+const Op* find_built_in(std::string_view name) {
+  const auto it = std::ranges::lower_bound(rows(), name, {}, &Op::name);
+  return it != rows().end() && it->name == name ? &*it : nullptr;
+}
+
+/// Those of the program.
+class RegisteredOps {
+ public:
+  [[nodiscard]] const Op* find(std::string_view name) {
+    MutexLock lock(mutex_);
+    const auto it = std::ranges::find(ops_, name, &Op::name);
+    return it == ops_.end() ? nullptr : &*it;
+  }
+  const Op& add(Op op) {
+    MutexLock lock(mutex_);
+    return ops_.emplace_back(std::move(op));
+  }
+
+ private:
+  Mutex mutex_;
+  std::deque<Op> ops_ TRIREME_GUARDED_BY(mutex_);  ///< they stay where they are
+};
+
+RegisteredOps& registered_ops() {
+  static RegisteredOps ops;
+  return ops;
+}
+
 }  // namespace
 
 const Op* find_op(std::string_view name) {
-  const auto it = std::ranges::lower_bound(rows(), name, {}, &Op::name);
-  return it != rows().end() && it->name == name ? &*it : nullptr;
+  const Op* built_in = find_built_in(name);
+  return built_in != nullptr ? built_in : registered_ops().find(name);
+}
+
+bool is_built_in(const Op& op) {
+  return find_built_in(op.name) == &op;
+}
+
+const Op& register_op(Op op) {
+  if (!is_complete(op)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("op '{}' is incomplete: it needs a name, outputs, infer, factors, work "
+                            "and reference",
+                            op.name));
+  }
+  if (find_op(op.name) != nullptr) {
+    throw Error(ErrorKind::Usage, fmt::format("there is an op '{}' already", op.name));
+  }
+  return registered_ops().add(std::move(op));
 }
 
 const std::vector<const Op*>& all_ops() {

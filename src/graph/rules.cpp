@@ -1,11 +1,10 @@
-#include "graph/rules.h"
-
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::rules {
 

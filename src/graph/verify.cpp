@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
-#include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/graph.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

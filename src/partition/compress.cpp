@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "partition/place.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 #include "trireme/partition.h"
 
 namespace trireme {

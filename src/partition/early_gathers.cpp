@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "partition/run_order.h"
 
 namespace trireme::partition {
@@ -117,9 +117,13 @@ class EarlyGathers {
 
 }  // namespace
 
-Tasks begin_gathers_early(const Placed& placed, const RunOrder& order, int pipe,
-                          const Tasks& tasks) {
-  return tasks.empty() ? tasks : EarlyGathers(placed, order, pipe, tasks).run();
+RunOrder start_gathers_early(const Placed& placed, RunOrder order) {
+  for (int pipe = 0; pipe < order.places(); ++pipe) {
+    if (!order.at(pipe).empty()) {
+      order.set_turns(pipe, EarlyGathers(placed, order, pipe, order.at(pipe)).run());
+    }
+  }
+  return order;
 }
 
 }  // namespace trireme::partition

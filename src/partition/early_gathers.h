@@ -2,16 +2,11 @@
 // computation. Callable from any thread.
 #pragma once
 
-#include <cstdint>
-#include <vector>
+#include "partition/run_order.h"
 
 namespace trireme::partition {
 
-struct Placed;
-struct Turn;
-class RunOrder;
-
-/// The turns of a place of the pipeline, by task, with gathers moved forward as far as memory allows.
+/// The same order with gathers moved forward as far as memory allows, on every place of the pipeline.
 ///
 /// A gather can move if its input exists when the step begins: a shard of a parameter, for example. What has started
 /// and is not needed yet, results and scratch, is at most as large as what one block gathers in one phase of the step
@@ -23,8 +18,6 @@ class RunOrder;
 /// and with memory for one   gather a, gather b, use a, gather c, use b, use c.
 ///
 /// Gathers keep their relative order, which depends only on the place, so that all ranks of a group agree.
-[[nodiscard]] std::vector<std::vector<Turn>> begin_gathers_early(
-    const Placed& placed, const RunOrder& order, int pipe,
-    const std::vector<std::vector<Turn>>& tasks);
+[[nodiscard]] RunOrder start_gathers_early(const Placed& placed, RunOrder order);
 
 }  // namespace trireme::partition

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/indexed_vector.h"
-#include "partition/place.h"
+#include "partition/placed.h"
 
 namespace trireme::partition {
 

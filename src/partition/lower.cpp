@@ -8,12 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "graph/op.h"
 #include "partition/buckets.h"
+#include "partition/early_gathers.h"
 #include "partition/rank_values.h"
 #include "partition/ring.h"
 #include "partition/run_order.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme::partition {
 namespace {
@@ -29,7 +30,7 @@ class Lowering {
         table_(table),
         builder_(placed.graph.name()),
         buckets_(builder_),
-        order_(placed, table),
+        order_(start_gathers_early(placed, RunOrder(placed, table))),
         values_(placed, place, table, order_, builder_) {}
 
   RankGraph run() {

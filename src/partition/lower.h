@@ -2,7 +2,7 @@
 // that RunOrder assigns to it. Callable from any thread.
 #pragma once
 
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "trireme/partition.h"
 
 namespace trireme::partition {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/indexed_vector.h"
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "partition/run_order.h"
 #include "trireme/pipeline.h"
 
@@ -67,7 +67,7 @@ class Messages {
   std::map<std::pair<int, Instance>, std::vector<std::size_t>> by_maker_;
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
-  std::vector<Known> told_;   ///< by message: what its sender knew before the task that made it
+  std::vector<Known> told_;  ///< by message: what its sender knew before the task that made it
   IndexedVector<int, Known> known_;  ///< by place, so far
   IndexedVector<int, int> begun_;    ///< likewise: tasks
   IndexedVector<int, std::vector<std::size_t>>

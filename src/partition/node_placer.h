@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 #include "trireme/placement.h"
 
 namespace trireme::partition {

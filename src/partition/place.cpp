@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
-#include "graph/op.h"
 #include "partition/known_copies.h"
 #include "partition/node_placer.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme::partition {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "graph/op.h"
-#include "partition/place.h"
+#include "partition/placed.h"
+#include "trireme/op.h"
 
 namespace trireme::partition {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "partition/messages.h"
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "partition/run_order.h"
 #include "trireme/graph.h"
 #include "trireme/partition.h"

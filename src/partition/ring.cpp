@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::partition {
 namespace {

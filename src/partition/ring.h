@@ -23,8 +23,8 @@
 #include <span>
 #include <vector>
 
-#include "graph/op.h"
 #include "trireme/graph.h"
+#include "trireme/op.h"
 #include "trireme/placement.h"
 
 namespace trireme::partition {

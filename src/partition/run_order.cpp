@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "partition/early_gathers.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -46,7 +45,6 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
         add_work(static_cast<int>(pipe), task, turns);
       }
     }
-    turns_[pipe] = begin_gathers_early(placed_, *this, static_cast<int>(pipe), turns_[pipe]);
   }
 }
 

@@ -10,10 +10,11 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/indexed_vector.h"
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "partition/task_steps.h"
 #include "plan/pipeline_index.h"
 #include "trireme/pipeline.h"
@@ -52,6 +53,12 @@ class RunOrder {
   [[nodiscard]] const std::vector<std::vector<Turn>>& at(int pipe) const {
     return turns_[static_cast<std::size_t>(pipe)];
   }
+
+  /// Reorders them: a task keeps its turns, but may start gathers of later ones.
+  void set_turns(int pipe, std::vector<std::vector<Turn>> turns) {
+    turns_[static_cast<std::size_t>(pipe)] = std::move(turns);
+  }
+  [[nodiscard]] int places() const { return static_cast<int>(turns_.size()); }
 
   [[nodiscard]] Multiplicity multiplicity(CopyId id) const { return multiplicity_[id]; }
   /// The instance of a copy that the turn reads.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "partition/place.h"
+#include "partition/placed.h"
 #include "trireme/pipeline.h"
 
 namespace trireme::partition {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "base/check.h"
-#include "graph/op.h"
 #include "program/categories.h"
+#include "trireme/op.h"
 #include "trireme/program.h"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 // What a communication op sends, from its op, its operands' types and its attributes alone. Callable from any thread.
 #pragma once
 
-#include "graph/op.h"
+#include "trireme/op.h"
 #include "trireme/program.h"
 
 namespace trireme {

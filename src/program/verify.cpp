@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
-#include "graph/op.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 #include "trireme/program.h"
 
 namespace trireme {

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
-#include "graph/op.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 #include "trireme/program_set.h"
 
 namespace trireme {
@@ -77,9 +77,7 @@ class Together {
   [[nodiscard]] Signature signature(Spot spot) const {
     return signature_of(program(spot.rank), instruction(spot));
   }
-  [[nodiscard]] std::vector<Spot>& partners(Spot spot) {
-    return partners_[spot.rank][spot.at];
-  }
+  [[nodiscard]] std::vector<Spot>& partners(Spot spot) { return partners_[spot.rank][spot.at]; }
   [[nodiscard]] const Buffer& tensor(Spot spot) const {
     const Instruction& what = instruction(spot);
     return program(spot.rank).buffer(what.inputs.empty() ? what.outputs[0] : what.inputs[0]);
@@ -334,8 +332,7 @@ class Together {
   bool advance(int rank) {
     std::int32_t& begun = begun_[rank];
     const std::int32_t before = begun;
-    while (find_wait(rank) == nullptr &&
-           std::cmp_less(begun, program(rank).instructions.size())) {
+    while (find_wait(rank) == nullptr && std::cmp_less(begun, program(rank).instructions.size())) {
       ++begun;
     }
     return begun != before;
@@ -356,8 +353,8 @@ class Together {
       links.push_back(fmt::format(
           "rank {} stands before instruction {} until instruction {}, {}, is done, for which rank "
           "{} must begin its instruction {}",
-          one, begun_[one], wait.exchange.at, what_is(wait.exchange),
-          wait.missing.rank, wait.missing.at));
+          one, begun_[one], wait.exchange.at, what_is(wait.exchange), wait.missing.rank,
+          wait.missing.at));
     }
     report("cyclic wait: {}", fmt::join(links, "; "));
   }

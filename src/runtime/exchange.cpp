@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "graph/blocks.h"
-#include "graph/op.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme::runtime {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "program/traffic.h"
 #include "runtime/exchange.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 #include "trireme/program_set.h"
 
 namespace trireme {

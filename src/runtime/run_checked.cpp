@@ -8,9 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "graph/op.h"
 #include "runtime/exchange.h"
 #include "trireme/execution.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/hand_mlp.h"
-#include "graph/op.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme::testing {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/model.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 #include "trireme/training.h"
 

@@ -91,9 +91,6 @@ TEST_P(Started, CountsThatOverflowAreRefused) {
   });
 }
 
-<<<<<<< HEAD
-/// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
-=======
 /// All ranks agree, and the buffers have as many elements as the counts add up to in 64 bits: none.
 TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
   const std::vector<std::int64_t> counts(4, std::int64_t{1} << 62);
@@ -109,7 +106,7 @@ TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
   });
 }
 
->>>>>>> evidence
+/// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/one_node.h"
-#include "graph/op.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme::testing {
 namespace {

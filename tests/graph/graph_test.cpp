@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/evaluate.h"
-#include "graph/op.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/evaluate.h"
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme::testing {
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "on_ranks.h"
 #include "plan_case.h"
 #include "trireme/model_dims.h"
+#include "trireme/op.h"
 #include "trireme/training.h"
 
 namespace trireme {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "on_ranks.h"
 #include "plan_case.h"
 #include "temporary_folder.h"
@@ -15,6 +14,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/model_dims.h"
+#include "trireme/op.h"
 #include "trireme/program_set.h"
 #include "trireme/training.h"
 

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "on_ranks.h"
 #include "plan_cases.h"
 #include "tiny_model.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
+#include "trireme/op.h"
 #include "trireme/training.h"
 
 namespace trireme {

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "on_ranks.h"
 #include "trireme/model.h"
 #include "trireme/model_dims.h"
+#include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/training.h"
 

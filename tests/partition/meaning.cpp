@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme {
 namespace {

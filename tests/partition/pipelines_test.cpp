@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "on_ranks.h"
 #include "plan_case.h"
 #include "tiny_model.h"
 #include "trireme/model_dims.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 #include "trireme/training.h"
 

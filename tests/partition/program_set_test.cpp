@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
 #include "meaning.h"
 #include "on_ranks.h"
 #include "plan_case.h"
@@ -20,6 +19,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/model_dims.h"
+#include "trireme/op.h"
 #include "trireme/training.h"
 
 namespace trireme {

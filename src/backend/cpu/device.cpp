@@ -78,8 +78,7 @@ class CpuDevice : public Device {
     return fmt::format("cpu, {} thread{}", threads_, threads_ == 1 ? "" : "s");
   }
   [[nodiscard]] double machine_share() const override {
-    return static_cast<double>(threads_) /
-           static_cast<double>(std::max<std::size_t>(1, usable_cores().size()));
+    return static_cast<double>(threads_) / usable_cores();
   }
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
     return std::make_unique<HostPages>(bytes);
@@ -145,8 +144,7 @@ std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads) {
     CpuOptions options;
     options.threads = threads;
     if (ranks > 1) {
-      const int part = static_cast<int>(cpu::usable_cores().size()) / ranks;
-      options.threads = threads > 0 ? threads : std::max(1, part);
+      options.threads = threads > 0 ? threads : std::max(1, usable_cores() / ranks);
       options.pinned = false;
     }
     return make_cpu_device(options);

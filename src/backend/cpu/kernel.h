@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/op.h"
 #include "trireme/device.h"
+#include "trireme/op.h"
 
 namespace trireme::cpu {
 

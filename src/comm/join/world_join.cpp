@@ -193,7 +193,7 @@ LaunchedRank find_launched_rank(
     const std::function<std::optional<std::string>(const std::string&)>& variable) {
   const comm::LaunchInfo launch = comm::find_launch(variable);
   const bool alone = launch.launcher == comm::Launcher::Alone;
-  return {.launcher = alone ? "" : std::string(comm::name(launch.launcher)),
+  return {.launcher = alone ? "" : std::string(comm::to_text(launch.launcher)),
           .rank = launch.rank,
           .size = launch.size};
 }

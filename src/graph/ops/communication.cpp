@@ -21,7 +21,7 @@
 
 #include "graph/blocks.h"
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

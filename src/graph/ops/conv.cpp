@@ -9,7 +9,7 @@
 //   FLOPs = 2 N O H' W' C KH KW, forward and for each gradient
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -1,6 +1,6 @@
 // copy: a copy of a tensor in separate memory.
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme::ops {
 

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme {
 namespace {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "graph/ops/families.h"
 #include "graph/random.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

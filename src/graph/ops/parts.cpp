@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

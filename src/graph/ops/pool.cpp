@@ -9,7 +9,7 @@
 
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -12,7 +12,7 @@
 #include <cmath>
 
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -1,6 +1,6 @@
 // scale: every element times a constant.
 #include "graph/ops/families.h"
-#include "graph/rules.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <numbers>
 
 #include "graph/ops/families.h"
-#include "graph/rules.h"
 #include "graph/unary_functions.h"
+#include "trireme/op_rules.h"
 
 namespace trireme::ops {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "graph/op.h"
+#include "trireme/op.h"
 
 namespace trireme::ops {
 

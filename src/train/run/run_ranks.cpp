@@ -134,10 +134,4 @@ std::vector<std::string> problems(const RunOptions& o) {
   return found;
 }
 
-void require_valid(const RunOptions& options) {
-  if (const std::vector<std::string> found = problems(options); !found.empty()) {
-    throw Error(ErrorKind::Usage, found.front());
-  }
-}
-
 }  // namespace trireme

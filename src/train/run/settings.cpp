@@ -116,12 +116,6 @@ std::vector<std::string> problems(const TrainSettings& s) {
   return std::move(problems).found();
 }
 
-void require_valid(const TrainSettings& settings) {
-  if (const std::vector<std::string> found = problems(settings); !found.empty()) {
-    throw Error(ErrorKind::Usage, found.front());
-  }
-}
-
 std::string to_text(const TrainSettings& s) {
   const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
                   {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "trireme/error.h"
 #include "trireme/execution.h"
+#include "trireme/op.h"
 #include "trireme/optimize.h"
 #include "trireme/recompute.h"
 

@@ -1,9 +1,10 @@
 // Op: the properties of one operation, as a row of data and small functions. Each op, or family of ops that differ in
-// one formula, is one file in ops/; all other code consults the row.
+// one formula, is one file in src/graph/ops/; all other code consults the row. A program adds its own with register_op().
 //
-// Rows are constant and have static lifetime.
+// Rows are constant and have static lifetime. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -146,8 +147,25 @@ struct Op {
 [[nodiscard]] const Op* find_op(std::string_view name);
 /// Throws Error(Usage) naming the nearest match.
 [[nodiscard]] const Op& op_named(std::string_view name);
-/// Sorted by name.
+/// The built-in ones, sorted by name.
 [[nodiscard]] const std::vector<const Op*>& all_ops();
+[[nodiscard]] bool is_built_in(const Op& op);
+
+/// Adds an op of the program's own, before the first graph that uses it. The CPU device runs it by its reference. Its
+/// texts must have static lifetime. Throws Error(Usage) if the row is incomplete or the name is taken.
+const Op& register_op(Op op);
+
+/// A node to compute, as a device sees it; `attributes` has all of the row's.
+struct ReferenceCall {
+  const Op& op;
+  const Attributes& attributes;
+  const std::vector<TensorType>& inputs;
+  const std::vector<TensorType>& outputs;
+};
+/// Computes a node by its op's reference, from operands in memory and of any type: a new backend starts with this, and
+/// replaces it kernel by kernel. Slow, and it allocates.
+void run_reference(const ReferenceCall& call, std::span<const std::byte* const> inputs,
+                   std::span<std::byte* const> outputs);
 
 [[nodiscard]] Signature signature_of(const Graph& graph, const Node& node);
 [[nodiscard]] Work work_of(const Graph& graph, const Node& node);
