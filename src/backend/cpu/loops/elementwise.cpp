@@ -140,6 +140,11 @@ std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
   });
 }
 
+/// Of wait: whoever runs it has waited for its inputs.
+std::unique_ptr<PreparedKernel> nothing(const KernelRequest&) {
+  return kernel([](const KernelMemory&) {});
+}
+
 }  // namespace
 
 std::vector<KernelRow> elementwise_kernels() {
@@ -152,7 +157,8 @@ std::vector<KernelRow> elementwise_kernels() {
                               {"minimum", binary<Minimum>},
                               {"multiply", binary<Multiply>},
                               {"scale", scale},
-                              {"subtract", binary<Subtract>}};
+                              {"subtract", binary<Subtract>},
+                              {"wait", nothing}};
   for_each_unary_function([&]<UnaryFunction kFunction>(const UnaryRow& row) {
     rows.push_back({row.op, unary<Function<kFunction>>});
     rows.push_back({row.backward, unary_backward<Function<kFunction>>});
