@@ -104,7 +104,7 @@ Bytes parse_bytes(std::string_view text) {
       return {unit.factor == 1 && exact ? *exact : static_cast<std::int64_t>(bytes)};
     }
   }
-  bad_size(text, fmt::format("'{}' is no unit of size", quantity.unit));
+  bad_size(text, fmt::format("unknown size unit '{}'", quantity.unit));
 }
 
 Seconds parse_seconds(std::string_view text) {

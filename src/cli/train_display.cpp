@@ -190,7 +190,7 @@ void print_next(const RunFacts& f, const RunSummary& e, const std::string& progr
   const std::string go_on = fmt::format("train --resume {}{} --steps {}", e.run_folder, spread,
                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
   const std::array<std::pair<std::string, std::string_view>, 4> tries{
-      {{go_on, "go on from here"},
+      {{go_on, "resume from here"},
        {"train --data FILE --steps 2000", "your own text, byte by byte"},
        {"train --model llama-tiny", "another model"},
        {"train --help", "all options; docs/train.md explains them"}}};

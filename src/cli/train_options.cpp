@@ -96,10 +96,9 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
                    "write config.json and model.safetensors into this folder at the end")
       ->check(named);
   command
-      ->add_option(
-          "--resume", o.run.resume,
-          "go on with the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
-          "--batch and --recompute may differ")
+      ->add_option("--resume", o.run.resume,
+                   "resume the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
+                   "--batch and --recompute may differ")
       ->excludes(folder)
       ->check(named);
   command->add_option("--save-every", o.run.save_every,

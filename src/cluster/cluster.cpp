@@ -94,7 +94,7 @@ class Verifier {
     const std::vector<Peak>& peaks = cluster_.device.peaks;
     const std::vector<std::string>& types = peak_types();
     if (std::find(types.begin(), types.end(), peak.dtype) == types.end()) {
-      add("device {}: '{}' is no number type; use {}", cluster_.device.name, peak.dtype,
+      add("device {}: unknown number type '{}'; use {}", cluster_.device.name, peak.dtype,
           list_words(types, "or"));
     }
     if (std::count_if(peaks.begin(), peaks.end(),
@@ -137,7 +137,7 @@ class Verifier {
       add("link level '{}' is given twice", link.level);
     }
     if (link.reach <= inner || link.reach % inner != 0) {
-      add("link '{}': reach {} is no larger multiple of {}, which the level inside joins",
+      add("link '{}': reach {} is not a larger multiple of {}, the reach of the level inside",
           link.level, link.reach, inner);
     }
     if (link.reach > devices()) {
@@ -204,7 +204,7 @@ std::optional<FlopRate> DeviceSpec::peak(std::string_view dtype, Sparsity sparsi
   const std::vector<std::string>& types = peak_types();
   if (std::find(types.begin(), types.end(), wanted) == types.end()) {
     throw Error(ErrorKind::Usage,
-                fmt::format("'{}' is no number type; use {}", dtype, list_words(types, "or")));
+                fmt::format("unknown number type '{}'; use {}", dtype, list_words(types, "or")));
   }
   const auto at = std::find_if(peaks.begin(), peaks.end(),
                                [&](const Peak& peak) { return peak.dtype == wanted; });

@@ -31,7 +31,7 @@ int checked_devices(const std::vector<MeshAxis>& axes) {
   for (const MeshAxis& axis : axes) {
     if (!is_word(axis.name)) {
       refuse(
-          fmt::format("mesh: '{}' is no axis name; use letters, digits, '-' and '_'", axis.name));
+          fmt::format("mesh: invalid axis name '{}'; use letters, digits, '-' and '_'", axis.name));
     }
     if (std::count_if(axes.begin(), axes.end(),
                       [&](const MeshAxis& a) { return a.name == axis.name; }) > 1) {
@@ -110,8 +110,8 @@ int Mesh::rank_at(const std::vector<int>& coordinates) const {
   int rank = 0;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (coordinates[i] < 0 || coordinates[i] >= axes_[i].size) {
-      refuse(fmt::format("mesh {}: {} is no index along '{}'", to_text(*this), coordinates[i],
-                         axes_[i].name));
+      refuse(fmt::format("mesh {}: index {} is out of range along '{}'", to_text(*this),
+                         coordinates[i], axes_[i].name));
     }
     rank = rank * axes_[i].size + coordinates[i];
   }

@@ -242,7 +242,7 @@ int parse_nodes(const ClusterRow& row, std::string_view text) {
   const std::optional<std::int64_t> nodes = parse_integer(text);
   if (!nodes || *nodes < 1 || *nodes > kMostNodes) {
     throw Error(ErrorKind::Usage,
-                fmt::format("cluster '{}:{}': '{}' is no number of nodes from 1 to {}", row.name,
+                fmt::format("cluster '{}:{}': '{}' is not a number of nodes from 1 to {}", row.name,
                             text, text, kMostNodes));
   }
   if (!row.network && *nodes != 1) {

@@ -332,7 +332,7 @@ Algorithm parse_algorithm(std::string_view text) {
     names.emplace_back(row.name);
   }
   const std::optional<std::string> nearest = nearest_word(text, names);
-  refuse(fmt::format("'{}' is no algorithm{}; there are {}", text,
+  refuse(fmt::format("unknown algorithm '{}'{}; known are {}", text,
                      nearest ? ", did you mean " + *nearest + "?" : "", list_words(names, "and")));
 }
 
@@ -372,7 +372,7 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
     refuse(fmt::format("{} ranks; there must be 1 to {}", o.ranks, kMostRanks));
   }
   if (o.root < 0 || o.root >= o.ranks) {
-    refuse(fmt::format("root {} is no rank; with {} ranks it must be 0 to {}", o.root, o.ranks,
+    refuse(fmt::format("invalid root {}; with {} ranks it must be 0 to {}", o.root, o.ranks,
                        o.ranks - 1));
   }
   if (o.root != 0 && !has_root(operation)) {

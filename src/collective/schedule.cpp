@@ -195,7 +195,7 @@ Operation parse_operation(std::string_view text) {
     names.emplace_back(each.name);
   }
   throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no operation; use {}", text, list_words(names, "or")));
+              fmt::format("unknown operation '{}'; use {}", text, list_words(names, "or")));
 }
 
 std::span<const Operation> all_operations() {

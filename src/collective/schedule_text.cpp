@@ -181,7 +181,7 @@ class Parser : private LineReader {
     const std::vector<std::string_view> halves = split(word, '/');
     const std::vector<std::string_view> ends = split(halves[0], '-');
     if (halves.size() > 2 || ends.size() > 2 || (halves.size() == 2 && ends.size() != 2)) {
-      fail(fmt::format("'{}' is no run of blocks; write 3, 2-5 or 1-9/4", word.substr(0, 40)));
+      fail(fmt::format("invalid run of blocks '{}'; write 3, 2-5 or 1-9/4", word.substr(0, 40)));
     }
     BlockRun run{integer(ends[0]), 1, 1};
     if (ends.size() == 2) {

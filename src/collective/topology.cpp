@@ -313,7 +313,7 @@ Topology parse_topology(std::string_view text, Rank ranks) {
                         n.size() == 3 ? static_cast<double>(n[2]) : 10.0);
   }
   refuse(fmt::format(
-      "'{}' is no topology; use linear, ring, mesh:2x4, torus:4x4, fat-tree:4x2 or nodes:4x8",
+      "unknown topology '{}'; use linear, ring, mesh:2x4, torus:4x4, fat-tree:4x2 or nodes:4x8",
       text));
 }
 

@@ -99,10 +99,9 @@ ValueId GraphBuilder::add_value(std::string_view name, TensorType type, Origin o
 /// The name, or the name with the first free number appended.
 std::string GraphBuilder::free_name(std::string_view wish) {
   if (wish.empty() || !std::ranges::all_of(wish, is_name_character)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("'{}' is no name for a value: letters, digits and _ . / - "
-                            "are fine",
-                            wish));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("invalid name '{}' for a value: use letters, digits and _ . / -", wish));
   }
   const auto [it, is_new] = names_.emplace(wish, 0);
   if (is_new) {

@@ -20,7 +20,7 @@ TensorType parse_type(std::string_view text) {
   if (bracket == std::string_view::npos) {
     throw Error(
         ErrorKind::Usage,
-        fmt::format("'{}' is no type; write the element type and the shape, as f32[2,3]", text));
+        fmt::format("invalid type '{}'; write the element type and the shape, as f32[2,3]", text));
   }
   return {parse_dtype(trim(text.substr(0, bracket))), parse_shape(text.substr(bracket))};
 }

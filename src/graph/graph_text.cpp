@@ -161,7 +161,7 @@ class Cursor {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size()) {
-      fail(fmt::format("'{}' is no number", word));
+      fail(fmt::format("expected a number, found '{}'", word));
     }
     return value;
   }
@@ -328,7 +328,7 @@ class Parser {
         return phase;
       }
     }
-    c.fail(fmt::format("'@{}' is none of @recompute, @backward, @update, @block(N)", word));
+    c.fail(fmt::format("unknown '@{}'; use @recompute, @backward, @update or @block(N)", word));
   }
 
   std::string_view text_;

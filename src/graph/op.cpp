@@ -61,7 +61,7 @@ const Op& op_named(std::string_view name) {
   }
   const auto near = nearest_word(name, names);
   throw Error(ErrorKind::Usage,
-              fmt::format("there is no op '{}'{}", name,
+              fmt::format("unknown op '{}'{}", name,
                           near ? fmt::format("; did you mean '{}'?", *near) : ""));
 }
 

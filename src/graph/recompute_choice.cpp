@@ -19,9 +19,8 @@ std::optional<RecomputeMode> find_mode(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view text, std::string_view more) {
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("'{}' is no way to recompute; use none, selective or full{}", text, more));
+  throw Error(ErrorKind::Usage,
+              fmt::format("unknown recomputation '{}'; use none, selective or full{}", text, more));
 }
 
 }  // namespace

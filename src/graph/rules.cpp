@@ -49,7 +49,7 @@ void require_same_dtype(const Signature& s, std::size_t a, std::size_t b) {
 int axis_of(const Signature& s, std::int64_t axis, int rank) {
   const std::int64_t from_front = axis < 0 ? axis + rank : axis;
   s.require(from_front >= 0 && from_front < rank,
-            fmt::format("there is no dimension {} of {}", axis, rank));
+            fmt::format("dimension {} is out of range; the rank is {}", axis, rank));
   return static_cast<int>(from_front);
 }
 

@@ -165,7 +165,7 @@ ModelConfig preset_model(std::string_view name) {
       return config;
     }
   }
-  throw Error(ErrorKind::Usage, fmt::format("'{}' is no model; there are {}", name,
+  throw Error(ErrorKind::Usage, fmt::format("unknown model '{}'; known are {}", name,
                                             list_words(preset_model_names(), "and")));
 }
 

@@ -313,7 +313,7 @@ void read_mixture(const Reader& reader, ModelConfig& config) {
 
 [[noreturn]] void cannot_export(const ModelConfig& config, const std::string& why) {
   throw Error(ErrorKind::Usage,
-              fmt::format("model {} is no model of Hugging Face's: {}", config.name, why));
+              fmt::format("model {} has no Hugging Face equivalent: {}", config.name, why));
 }
 
 /// A feature of the model that no family has; "" if there is none.

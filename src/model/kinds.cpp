@@ -55,7 +55,7 @@ AnyModelConfig preset_any_model(std::string_view name) {
   }
   const auto found = std::ranges::find(presets(), name, name_of);
   if (found == presets().end()) {
-    throw Error(ErrorKind::Usage, fmt::format("'{}' is no model; there are {}", name,
+    throw Error(ErrorKind::Usage, fmt::format("unknown model '{}'; known are {}", name,
                                               list_words(preset_any_model_names(), "and")));
   }
   return *found;

@@ -143,10 +143,10 @@ ValueId RankValues::get(CopyId id, int number) {
   }
   throw Error(
       ErrorKind::Usage,
-      fmt::format("the schedule {} needs {} of a micro-batch before all have been through the "
-                  "forward, and it takes them all (a loss over the whole batch, such as the "
-                  "balance of experts, does); use the schedule gpipe, or no micro-batches",
-                  table_.name, placed_.value(id).name));
+      fmt::format(
+          "schedule {} cannot run: {} needs the forward pass of every micro-batch first (as "
+          "the load-balancing loss of experts does); use schedule gpipe, or one micro-batch",
+          table_.name, placed_.value(id).name));
 }
 
 void RankValues::define(const Instance& what, ValueId made) {

@@ -76,7 +76,7 @@ Compression parse_compression(std::string_view text) {
   const auto* row = std::ranges::find(kMethods, name, &MethodRow::name);
   if (row == kMethods.end()) {
     refuse(
-        fmt::format("'{}' is no way to compress gradients; ways are none, top-k:SHARE, sign, "
+        fmt::format("unknown compression '{}'; use none, top-k:SHARE, sign, "
                     "ternary, int8, fp16 and power:RANK",
                     text));
   }

@@ -66,7 +66,7 @@ const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
     names.emplace_back(schedule.name);
   }
   const std::optional<std::string> nearest = nearest_word(name, names);
-  throw Error(ErrorKind::Usage, fmt::format("'{}' is no pipeline schedule; {}", name,
+  throw Error(ErrorKind::Usage, fmt::format("unknown pipeline schedule '{}'; {}", name,
                                             nearest ? fmt::format("did you mean {}?", *nearest)
                                                     : "use " + list_words(names, "or")));
 }

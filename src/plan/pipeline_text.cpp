@@ -90,7 +90,7 @@ class Parser : private LineReader {
   [[nodiscard]] int integer(std::string_view text, int least, int most) const {
     const std::optional<std::int64_t> value = parse_integer(text);
     if (!value || *value < least || *value > most) {
-      fail(fmt::format("{} is no number from {} to {}", in_quotes(text), least, most));
+      fail(fmt::format("{} is not a number from {} to {}", in_quotes(text), least, most));
     }
     return static_cast<int>(*value);
   }
@@ -143,7 +143,7 @@ class Parser : private LineReader {
     const std::size_t dot = word.find('.');
     const std::size_t slash = std::min(word.find('/'), word.size());
     if (letter == std::string_view::npos || dot == std::string_view::npos || dot > slash) {
-      fail(fmt::format("{} is no task; write it like F2.0: F, B, I, W or U, stage, micro-batch",
+      fail(fmt::format("invalid task {}; write it like F2.0: F, B, I, W or U, stage, micro-batch",
                        in_quotes(word)));
     }
     PipelineTask task;

@@ -39,7 +39,8 @@ void check_durations(std::span<const PipelineDurations> by_stage, int stages) {
     for (const double number :
          {d.forward, d.backward_input, d.backward_weight, d.update, d.message}) {
       if (!std::isfinite(number) || number < 0) {
-        throw Error(ErrorKind::Usage, fmt::format("a duration of {} is none", number));
+        throw Error(ErrorKind::Usage,
+                    fmt::format("invalid duration {}; it must be finite and not negative", number));
       }
     }
   }

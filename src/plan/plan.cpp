@@ -302,7 +302,7 @@ Plan::Context parse_context(std::string_view text) {
   }
   throw Error(
       ErrorKind::Usage,
-      fmt::format("'{}' is no way for attention; ways are gather, all-to-all and ring", text));
+      fmt::format("unknown context parallelism '{}'; use gather, all-to-all or ring", text));
 }
 
 std::vector<AxisCuts> default_cuts() {
@@ -394,7 +394,7 @@ class Verifier {
 
   void check_levels() {
     require(plan_.zero >= 0 && plan_.zero <= 3,
-            fmt::format("there is no ZeRO level {}; levels are 0, 1, 2 and 3", plan_.zero));
+            fmt::format("invalid ZeRO level {}; use 0, 1, 2 or 3", plan_.zero));
     const RecomputeChoice& recompute = plan_.recompute;
     if (recompute.budget) {
       require(recompute.mode == RecomputeMode::None,

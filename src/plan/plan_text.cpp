@@ -47,7 +47,7 @@ std::vector<AxisCuts> read_cuts(const JsonObject& object, const Json& value) {
     }
     for (const Json& dim : dims) {
       if (!dim.is_string()) {
-        object.fail("cuts", fmt::format("has for {} something that is no name", in_quotes(axis)));
+        object.fail("cuts", fmt::format("has an invalid name for {}", in_quotes(axis)));
       }
       row.dims.push_back(dim.get<std::string>());
     }

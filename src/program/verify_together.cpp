@@ -184,7 +184,7 @@ class Together {
   void collect_message(Spot spot) {
     const Signature s = signature(spot);
     if (peer(s) < 0 || peer(s) >= count() || peer(s) == spot.rank) {
-      report("{}: of {} ranks, that is none that it can exchange with", name_of(spot), count());
+      report("{}: invalid peer; there are {} ranks", name_of(spot), count());
       return;
     }
     const int other = static_cast<int>(peer(s));

@@ -82,8 +82,10 @@ std::string summary(const PipelineReport& report, const Terminal& terminal) {
                                   listed(report.activations)));
   out += summary_line("weights", versions_text(report));
   out += summary_line("messages", fmt::format("{}", report.messages));
-  out += summary_line("verified", styled("yes", Style::Good, terminal.color) +
-                                      ", every micro-batch goes once through every stage and back");
+  out += summary_line(
+      "verified",
+      styled("yes", Style::Good, terminal.color) +
+          ", every micro-batch passes once forward and once backward through every stage");
   return out;
 }
 

@@ -294,7 +294,7 @@ std::unique_ptr<Exchange> make_exchange(const KernelRequest& request, const Kern
                                                        {"receive", make<Receive>}};
   const auto it = makers.find(request.op->name);
   if (it == makers.end()) {
-    throw Error(ErrorKind::Usage, fmt::format("{} is no exchange", request.op->name));
+    throw Error(ErrorKind::Usage, fmt::format("{} is not a communication op", request.op->name));
   }
   return it->second(request, memory, communicator);
 }

@@ -51,7 +51,7 @@ DType parse_dtype(std::string_view text) {
     names.emplace_back(row.name);
   }
   throw Error(ErrorKind::Usage,
-              fmt::format("'{}' is no element type; use {}", text, list_words(names, "or")));
+              fmt::format("unknown element type '{}'; use {}", text, list_words(names, "or")));
 }
 
 Bytes size_of(DType dtype) {

@@ -119,7 +119,7 @@ class Builder {
     } else if (phase == kFlowEnd) {
       add_flow_end(event);
     } else {
-      event.fail(fmt::format("there is no phase {}", in_quotes(phase)));
+      event.fail(fmt::format("unknown phase {}", in_quotes(phase)));
     }
   }
 
@@ -154,7 +154,7 @@ class Builder {
       trace.add_track(at->second, name);
       process_ids_.push_back(static_cast<std::int32_t>(process));
     } else {
-      event.fail(fmt::format("there is no metadata {}", in_quotes(what)));
+      event.fail(fmt::format("unknown metadata {}", in_quotes(what)));
     }
   }
 
@@ -211,7 +211,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   Trace finish() {
     if (!events_seen_) {
-      fail("there is no list \"traceEvents\"");
+      fail("missing list \"traceEvents\"");
     }
     return builder_.finish();
   }

@@ -188,8 +188,8 @@ TEST_F(BenchCommand, RefusesATuningFileThatIsNone) {
 
 TEST_F(BenchCommand, RefusesInOneLine) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"allreduze", "'allreduze' is no operation"},
-      {"allreduce,", "'' is no operation"},
+      {"allreduze", "unknown operation 'allreduze'"},
+      {"allreduce,", "unknown operation ''"},
       {"allreduce --sizes 10", "--sizes: 10 bytes are not a multiple of the f32 element size"},
       {"allreduce --sizes 4M..1K", "--sizes: invalid range of sizes '4M..1K'"},
       {"allreduce --sizes 1K..4M:1", "--sizes: invalid factor '1'"},

@@ -34,7 +34,7 @@ TEST(ClusterCommand, ListsAsJson) {
   EXPECT_EQ(json.at("devices").size(), device_preset_names().size());
 }
 
-TEST(ClusterCommand, ShowsPeaksOfTheDeviceB5) {
+TEST(ClusterCommand, ShowsPeaksOfTheDevice) {
   const Ran ran = run_program("cluster dgx-h100:4");
   EXPECT_EQ(ran.exit_code, 0);
   for (const char* text : {"32 in all", "989.4 TFLOP/s", "1.9789 PFLOP/s", "450 GB/s one way",

@@ -54,7 +54,7 @@ TEST(EstimateCommand, KeepsToAHundredColumns) {
   }
 }
 
-TEST(EstimateCommand, FourStepsToTheMfuB4) {
+TEST(EstimateCommand, FourStepsToTheMfu) {
   const Json json = estimated("--model gpt2-small --batch 64 --device h200 --step-time 123.2ms");
   EXPECT_NEAR(json.at("utilization").at("mfu"), 0.4594, 1e-3);
   EXPECT_EQ(json.at("flops").at("training_per_token").at("model"), 854438400.0);
@@ -62,7 +62,7 @@ TEST(EstimateCommand, FourStepsToTheMfuB4) {
 }
 
 /// Eight devices with a batch each have eight times the peak: the MFU stays.
-TEST(EstimateCommand, DevicesDoEachTheirBatchB2) {
+TEST(EstimateCommand, DevicesDoEachTheirBatch) {
   const Json one = estimated("-m gpt-mini --step-time 1ms");
   const Json eight = estimated("-m gpt-mini --step-time 1ms --devices 8");
   EXPECT_EQ(one.at("utilization").at("mfu"), eight.at("utilization").at("mfu"));
@@ -70,7 +70,7 @@ TEST(EstimateCommand, DevicesDoEachTheirBatchB2) {
             eight.at("utilization").at("tokens_per_second").get<double>());
 }
 
-TEST(EstimateCommand, SaysWhetherAnMfuIsTypicalB6) {
+TEST(EstimateCommand, SaysWhetherAnMfuIsTypical) {
   expect_text("--batch 8 --step-time 18ms", {"yes, typical", "30 to 50 %"});
   expect_text("--batch 8 --step-time 300ms", {"below what is typical"});
   expect_text("--batch 8 --step-time 1ms", {"impossible, above the peak"});
@@ -86,7 +86,7 @@ TEST(EstimateCommand, AnUnknownPeakStaysUnknown) {
   EXPECT_TRUE(json.at("roofline").at("seconds").is_null());
 }
 
-TEST(EstimateCommand, RecomputationRaisesHfuAloneB7) {
+TEST(EstimateCommand, RecomputationRaisesHfuAlone) {
   const Json none = estimated("--batch 8 --step-time 20ms");
   const Json full = estimated("--batch 8 --step-time 20ms --recompute full");
   EXPECT_EQ(none.at("utilization").at("mfu"), full.at("utilization").at("mfu"));

@@ -27,7 +27,7 @@ TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("schedule allreduce --alpha fast", {"--alpha", "1.5us"});
   expect_refused("schedule allreduce --dtype f99", {"--dtype", "f32"});
   expect_refused("schedule allreduce --size 3 --dtype f32", {"--size", "f32"});
-  expect_refused("schedule dance", {"'dance' is no operation", "allreduce"});
+  expect_refused("schedule dance", {"unknown operation 'dance'", "allreduce"});
   expect_refused("schedule", {"operation"});
   expect_refused("schedule allreduce --ranks many", {"--ranks"});
   expect_refused("schedule allreduce --frobnicate", {"--frobnicate"});

@@ -257,7 +257,7 @@ TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
        {std::string("384 tokens, in 0:0"), std::string("(MFU)"), std::string("loss "),
         std::string("(on data it has not seen "), std::string("4.159  from guessing evenly"),
         std::string("1.213  is the floor"), "In " + run_folder() + ":", std::string("checkpoints/"),
-        "./run train --resume " + run_folder() + " --steps 6   go on from here",
+        "./run train --resume " + run_folder() + " --steps 6   resume from here",
         std::string("./run train --data FILE")}) {
     EXPECT_NE(last.find(words), std::string::npos) << words << " is not in:\n" << last;
   }
@@ -269,7 +269,7 @@ TEST_F(TrainCommand, RefusesWhatCannotBe) {
     EXPECT_NE(ran.exit_code, 0) << arguments;
     return ran.err;
   };
-  EXPECT_NE(error("--model gpt9").find("'gpt9' is no model"), std::string::npos);
+  EXPECT_NE(error("--model gpt9").find("unknown model 'gpt9'"), std::string::npos);
   EXPECT_NE(error("--data /no/such/file").find("/no/such/file"), std::string::npos);
   EXPECT_NE(error("--model mlp --data book.txt").find("not on files"), std::string::npos);
   EXPECT_NE(error("--model conv-mini --dropout 0.1").find("no dropout"), std::string::npos);

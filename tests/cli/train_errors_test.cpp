@@ -74,18 +74,18 @@ TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
            {"--validation 1", "--validation is 1"},
            {"--validation -0.1", "--validation is -0.1"},
            {"--dtype i32", "--dtype: 'i32' cannot be trained in; use f32, bf16, f16 or f64"},
-           {"--dtype bf16 --master f64", "--master: 'f64' is no master copy; use f32 or none"},
+           {"--dtype bf16 --master f64", "--master: unknown 'f64'; use f32 or none"},
            {"--loss-scale 8", "--loss-scale is for --dtype f16"},
            {"--dtype f16 --loss-scale 0", "--loss-scale is 0; it must be 1 to 1e+30"},
-           {"--dtype f33", "--dtype: 'f33' is no element type"},
-           {"--rate fast", "--rate: learning rate: there is no 'fast'"},
+           {"--dtype f33", "--dtype: unknown element type 'f33'"},
+           {"--rate fast", "--rate: learning rate: unknown schedule 'fast'"},
            {"--rate constant:-1", "--rate: learning rate: the peak is '-1'"},
            {"--seed -1", "--seed is"},
            {"--threads -1", "--threads is -1"},
            {"--threads 100000", "--threads is 100000"},
            {"--save-every -1", "--save-every is -1"},
            {"--validate-every -1", "--validate-every is -1"},
-           {"--recompute most", "--recompute: 'most' is no way to recompute; use none"},
+           {"--recompute most", "--recompute: unknown recomputation 'most'; use none"},
            {"--recompute 5x", "--recompute: '5x' is not a size"},
            {"--recompute 1KiB", "give more, or make the batch smaller"},
            {"--memory-limit -1", "--memory-limit: '-1' is not a size"},
@@ -170,21 +170,22 @@ TEST_F(TrainErrors, NameTheRunFolder) {
   };
   refused("--steps 0", "--steps is 0; it must be 1 or more, unless a model is exported");
   refused("--steps -1", "--steps is -1");
-  refused("--run-folder " + file, "is no folder");
+  refused("--run-folder " + file, "is not a folder");
   refused("--run-folder " + file + "/x", "cannot make the folder");
-  refused("--resume " + folder_.path(), "--resume: '" + folder_.path() + "' is no run's folder");
+  refused("--resume " + folder_.path(),
+          "--resume: '" + folder_.path() + "' is not the folder of a run");
   refused("--resume a --run-folder b", "--run-folder excludes --resume");
 
   ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
   refused("--run-folder " + run_folder(), "go on with it by --resume " + run_folder());
   const Ran done = run_program("train --resume " + run_folder());
   EXPECT_EQ(done.exit_code, 2);
-  EXPECT_NE(done.err.find("has its 2 steps already; give more, such as --steps 4"),
+  EXPECT_NE(done.err.find("already took its 2 steps; ask for more, such as --steps 4"),
             std::string::npos)
       << done.err;
   const Ran other = run_program("train --steps 3 --model gpt-mini --resume " + run_folder());
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.err.find("--model: this run was begun with \"gpt-nano\""), std::string::npos)
+  EXPECT_NE(other.err.find("--model: this run started with \"gpt-nano\""), std::string::npos)
       << other.err;
   const Ran batch = run_program("train --json --steps 3 --batch 2 --resume " + run_folder());
   EXPECT_EQ(batch.exit_code, 0) << "another batch is fine: " << batch.err;
@@ -192,7 +193,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
 
 // Numbers that are none.
 
-/// The step, the node, the tensor; what is saved; and what was saved can be gone on from.
+/// The step, the node, the tensor; what is saved; and the run resumes from what was saved.
 TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
   const Ran ran =
       run_program(kSmall + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
@@ -258,8 +259,9 @@ TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
   change_tensor(run_folder(), "h.1.ln_1.weight", 1, std::numeric_limits<float>::quiet_NaN());
   const Ran ran = run_program("train --steps 4 --resume " + run_folder());
   EXPECT_EQ(ran.exit_code, 2);
-  EXPECT_NE(ran.err.find(run_folder() + "/checkpoints/step-000002 cannot be gone on from, for the "
-                                        "parameter %h.1.ln_1.weight f32[64], whose [5] is nan"),
+  EXPECT_NE(ran.err.find("cannot resume from " + run_folder() +
+                         "/checkpoints/step-000002: the "
+                         "parameter %h.1.ln_1.weight f32[64], whose [5] is nan"),
             std::string::npos)
       << ran.err;
 }
@@ -281,7 +283,7 @@ TEST_F(TrainErrors, TellOfGradientsThatOverflowWhileTheLossDoesNot) {
                    ".weight) in update"),
       std::string::npos)
       << ran.err;
-  EXPECT_NE(ran.err.find("begin anew with --rate"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("start over with --rate"), std::string::npos) << ran.err;
 }
 
 // Memory.

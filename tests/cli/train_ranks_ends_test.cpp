@@ -83,15 +83,15 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --microbatches 7", "7 micro-batches are more than the 6"},
            {"--microbatches 7", "7 micro-batches are more than the 6"},
            {"-n 2 --microbatches 0", "0 micro-batches"},
-           {"--mesh pipe=2 --schedule round", "'round' is no pipeline schedule"},
+           {"--mesh pipe=2 --schedule round", "unknown pipeline schedule 'round'"},
            {"--mesh pipe=2 --schedule chimera", "no micro-batch goes through"},
            {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
-           {"-n 2 --zero 4", "there is no ZeRO level 4"},
-           {"-n 2 --context spiral", "--context: 'spiral' is no way for attention"},
+           {"-n 2 --zero 4", "invalid ZeRO level 4"},
+           {"-n 2 --context spiral", "--context: unknown context parallelism 'spiral'"},
            {"-n 2 --compress top-k:0", "--compress: 'top-k:0': the share"},
            {"-n 2 --compress top-k:2", "above 0 and at most 1, such as top-k:0.01"},
            {"-n 2 --compress power:-1", "--compress: 'power:-1': the rank"},
-           {"-n 2 --compress zstd", "--compress: 'zstd' is no way to compress gradients; ways are"},
+           {"-n 2 --compress zstd", "--compress: unknown compression 'zstd'; use"},
            {"--compress sign", "leave out the compression sign, or add data=2 to the mesh"},
            {"--mesh tensor=2 --compress int8", "the mesh 'tensor=2' has no such"},
            {"-n 2 --dtype f16 --compress sign", "train in bf16 or f32 (--dtype)"},
@@ -143,7 +143,7 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
            {"{}", "mesh"},
            {R"({"mesh": "rows=2"})", "nothing is cut along the axis 'rows'"},
            {R"({"mesh": "data=2", "zero": "all"})", "zero"},
-           {R"({"mesh": "data=2", "recompute": "all"})", "recompute 'all' is no way to recompute"},
+           {R"({"mesh": "data=2", "recompute": "all"})", "recompute unknown recomputation 'all'"},
            {R"({"mesh": "data=2", "colour": 1})", "colour"}}) {
     const std::string file = folder_.file("bad.plan.json", one.options);
     expect_refused("--plan " + file, one.words);

@@ -43,7 +43,7 @@ TEST(Cluster, FindsTheInnermostLinkThatJoinsTwoRanks) {
   }
 }
 
-TEST(Cluster, CostOfAMessageDependsOnTheLinkA2) {
+TEST(Cluster, CostOfAMessageDependsOnTheLink) {
   const Cluster cluster = cluster_preset("figure-4x4");
   const Link& fast = cluster.link_between(0, 3);
   const Link& slow = cluster.link_between(3, 4);
@@ -92,14 +92,14 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
       {"device has no name", [](Cluster& c) { c.device.name.clear(); }},
       {"memory is 0", [](Cluster& c) { c.device.memory = Bytes{0}; }},
       {"memory bandwidth is nan", [nan](Cluster& c) { c.device.memory_bandwidth = ByteRate{nan}; }},
-      {"'fp33' is no number type", [](Cluster& c) { c.device.peaks[0].dtype = "fp33"; }},
+      {"unknown number type 'fp33'", [](Cluster& c) { c.device.peaks[0].dtype = "fp33"; }},
       {"given twice", [](Cluster& c) { c.device.peaks.push_back(c.device.peaks[0]); }},
       {"is empty", [](Cluster& c) { c.device.peaks[0].dense.reset(); }},
       {"peak of f32 is 0", [](Cluster& c) { c.device.peaks[0].dense = FlopRate{0}; }},
       {"swapped", [](Cluster& c) { c.device.peaks[0].sparse = FlopRate{1}; }},
       {"no level name", [](Cluster& c) { c.links[0].level.clear(); }},
       {"'node' is given twice", [](Cluster& c) { c.links[1].level = "node"; }},
-      {"reach 4 is no larger multiple of 4", [](Cluster& c) { c.links[1].reach = 4; }},
+      {"reach 4 is not a larger multiple of 4", [](Cluster& c) { c.links[1].reach = 4; }},
       {"reach 12 joins parts",
        [](Cluster& c) { c.links[0].reach = 12, c.devices_per_node = 8, c.nodes = 3; }},
       {"reach 32 is more", [](Cluster& c) { c.links[2].reach = 32; }},

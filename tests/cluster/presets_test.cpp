@@ -40,7 +40,7 @@ TEST(DevicePresets, PeakTableOfTheH100B5) {
   EXPECT_EQ(device_preset("h100").peak("f32", Sparsity::Structured), std::nullopt);
 }
 
-TEST(DevicePresets, PeaksOfTheUsualTrainersB6) {
+TEST(DevicePresets, PeaksOfTheUsualTrainers) {
   EXPECT_EQ(dense("v100-pcie", "f16"), 112e12);
   EXPECT_EQ(dense("v100", "f16"), 125e12);
   EXPECT_EQ(dense("a100", "bf16"), 312e12);
@@ -92,7 +92,7 @@ TEST(ClusterPresets, LinksCountOneDirection) {
   EXPECT_DOUBLE_EQ(1 / a100.link_between(0, 8).beta.count, 25e9);
 }
 
-TEST(ClusterPresets, FigureHasFourNodesOfFourWithFastAndSlowLinksA2) {
+TEST(ClusterPresets, FigureHasFourNodesOfFourWithFastAndSlowLinks) {
   const Cluster figure = cluster_preset("figure-4x4");
   EXPECT_EQ(figure.nodes, 4);
   EXPECT_EQ(figure.devices_per_node, 4);
@@ -116,7 +116,7 @@ TEST(ClusterPresets, RefuseWithTheFix) {
   EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
   for (const char* name :
        {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2", "dgx-h100:65537"}) {
-    EXPECT_NE(failure(name).find("is no number of nodes from 1 to 65536"), std::string::npos)
+    EXPECT_NE(failure(name).find("is not a number of nodes from 1 to 65536"), std::string::npos)
         << name;
   }
 }

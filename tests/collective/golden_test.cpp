@@ -18,7 +18,7 @@ double simulated(Operation operation, Algorithm algorithm, Rank p, std::int64_t 
 }
 
 // Costs, from simulated schedules.
-TEST(Golden, Section2_8_Costs) {
+TEST(Golden, Costs) {
   struct Row {
     Rank p;
     std::int64_t n;
@@ -86,7 +86,7 @@ std::optional<double> golden_crossover(Operation operation, Rank p) {
                    formula(operation, longer, {.ranks = p}).inner, kCosts);
 }
 
-TEST(Golden, Section2_7_Crossovers) {
+TEST(Golden, Crossovers) {
   struct Row {
     Rank p;
     std::array<double, 5> bytes;
@@ -114,7 +114,7 @@ TEST(Golden, Section2_7_Crossovers) {
 }
 
 // The ring wins at every n for p-1 <= 2L (p <= 7 and 9), all-reduce for p <= 3.
-TEST(Golden, Section2_7_RingWinsAtEverySizeForFewRanks) {
+TEST(Golden, RingWinsAtEverySizeForFewRanks) {
   for (Rank p = 2; p <= 33; ++p) {
     const bool always = p <= 7 || p == 9;
     for (const Operation operation : {Allgather, ReduceScatter}) {
@@ -137,13 +137,13 @@ std::string pairs(const Schedule& schedule) {
   return out;
 }
 
-TEST(Golden, Section2_9_MstBroadcastOf9RanksFromRoot1) {
+TEST(Golden, MstBroadcastOf9RanksFromRoot1) {
   EXPECT_EQ(pairs(build(Broadcast, Algorithm::Mst, {.ranks = 9, .root = 1})),
             "1>8 | 1>4 8>6 | 1>2 4>3 6>5 8>7 | 1>0 ");
 }
 
 // In step t, rank i sends block i-t to i+1.
-TEST(Golden, Section2_9_RingAllgatherOf9RanksMovesRight) {
+TEST(Golden, RingAllgatherOf9RanksMovesRight) {
   const Schedule schedule = build(Allgather, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
   for (int t = 0; t < 8; ++t) {
@@ -156,7 +156,7 @@ TEST(Golden, Section2_9_RingAllgatherOf9RanksMovesRight) {
 }
 
 // In step t, rank i sends its partial block i+1+t to i-1; rank i ends with block i.
-TEST(Golden, Section2_9_RingReduceScatterOf9RanksMovesLeft) {
+TEST(Golden, RingReduceScatterOf9RanksMovesLeft) {
   const Schedule schedule = build(ReduceScatter, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
   for (int t = 0; t < 8; ++t) {
@@ -169,7 +169,7 @@ TEST(Golden, Section2_9_RingReduceScatterOf9RanksMovesLeft) {
 }
 
 // The three-worker ring all-reduce with its intermediate states.
-TEST(Golden, Section2_9_RingAllreduceOfThreeWorkers) {
+TEST(Golden, RingAllreduceOfThreeWorkers) {
   Values workers{
       {{5, 13}, {8, 19}, {42, 1}}, {{8, 11}, {4, 2}, {7, 7}}, {{9, 27}, {3, 15}, {8, 4}}};
   const std::vector<Values> after{
@@ -190,7 +190,7 @@ TEST(Golden, Section2_9_RingAllreduceOfThreeWorkers) {
 }
 
 // The split keeps p-1 blocks on the critical path for every p and root.
-TEST(Golden, Section2_6_MstScatterSendsNoMoreThanItMust) {
+TEST(Golden, MstScatterSendsNoMoreThanItMust) {
   for (Rank p = 1; p <= 128; ++p) {
     for (Rank root = 0; root < p; ++root) {
       const double seconds =
@@ -203,7 +203,7 @@ TEST(Golden, Section2_6_MstScatterSendsNoMoreThanItMust) {
 }
 
 // Totals in whole vectors at K = 8 and 16, Time and Peak.
-TEST(Golden, D33_TrafficTotals) {
+TEST(Golden, TrafficTotals) {
   struct Row {
     Algorithm algorithm;
     double total8;
@@ -232,7 +232,7 @@ TEST(Golden, D33_TrafficTotals) {
 }
 
 // How the totals grow, as exponents fitted over K = 4 … 64.
-TEST(Golden, D33_GrowthExponents) {
+TEST(Golden, GrowthExponents) {
   const auto exponent = [](Algorithm algorithm) {
     double sx = 0, sy = 0, sxx = 0, sxy = 0, count = 0;
     for (Rank k = 4; k <= 64; k *= 2) {
@@ -252,14 +252,14 @@ TEST(Golden, D33_GrowthExponents) {
 }
 
 // Resharding costs at n = 1 MiB, p = 4.
-TEST(Golden, A17_RepartitionCosts) {
+TEST(Golden, RepartitionCosts) {
   const std::int64_t n = 1 << 20;
   EXPECT_NEAR(simulated(Allgather, Algorithm::Ring, 4, n), 7.894e-4, 5e-8);
   EXPECT_NEAR(simulated(Alltoall, Algorithm::Pairwise, 4, n / 4), 1.996e-4, 5e-8);
 }
 
 // All-to-all is the transpose of the blocks; doing it twice restores the input.
-TEST(Golden, C9_AlltoallTransposes) {
+TEST(Golden, AlltoallTransposes) {
   for (const Algorithm algorithm : algorithms_for(Alltoall)) {
     const Schedule schedule = build(Alltoall, algorithm, {.ranks = 4});
     Values values(4, std::vector<std::vector<double>>(16, {-1}));

@@ -184,7 +184,7 @@ TEST(Build, RefusesWhatCannotBeInOneLine) {
   EXPECT_EQ(message(Operation::Broadcast, Algorithm::Mst, {.ranks = 0}),
             "0 ranks; there must be 1 to 1048576");
   EXPECT_EQ(message(Operation::Broadcast, Algorithm::Mst, {.ranks = 4, .root = 4}),
-            "root 4 is no rank; with 4 ranks it must be 0 to 3");
+            "invalid root 4; with 4 ranks it must be 0 to 3");
   EXPECT_EQ(message(Operation::Allreduce, Algorithm::Ring, {.ranks = 4, .root = 1}),
             "allreduce has no root; leave it out");
   EXPECT_EQ(message(Operation::Alltoall, Algorithm::Mst, {.ranks = 4}),

@@ -86,7 +86,7 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error(head + "end\nmore\n"), "schedule, line 9: text after 'end'");
   EXPECT_EQ(error(head + "copy 0 -> 1 : 0\n"), "schedule, line 8: expected 'step' or 'end'");
   EXPECT_EQ(error("trireme schedule 1\noperation dance\n").substr(0, 44),
-            "schedule, line 2: 'dance' is no operation; u");
+            "schedule, line 2: unknown operation 'dance'; u");
 }
 
 // Truncating the text or changing any single byte gives an error or another well-formed schedule,

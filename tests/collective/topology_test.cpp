@@ -14,7 +14,7 @@ const LinkCosts kWormhole{{1e-6}, {1e-9}, {1e-10}, Switching::Wormhole};
 const LinkCosts kStoreAndForward{{1e-6}, {1e-9}, {1e-10}, Switching::StoreAndForward};
 
 // On a linear array with wormhole routing no directed link carries two messages in a step.
-TEST(Topology, C31_RingAndTreeDoNotConflictOnALinearArray) {
+TEST(Topology, RingAndTreeDoNotConflictOnALinearArray) {
   for (Rank p = 2; p <= 33; ++p) {
     const Topology line = linear_array(p);
     for (const Operation operation :
@@ -38,7 +38,7 @@ TEST(Topology, C31_RingAndTreeDoNotConflictOnALinearArray) {
 
 // The neighbors use one direction, the wrap-around the other; with half-duplex cables they
 // conflict.
-TEST(Topology, C31_HalfDuplexCablesConflict) {
+TEST(Topology, HalfDuplexCablesConflict) {
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = 9});
   for (const StepLoad& load : time_on(linear_array(9, Duplex::Half), ring, {9}, kWormhole).steps) {
     EXPECT_EQ(load.most_messages, 2);
@@ -46,7 +46,7 @@ TEST(Topology, C31_HalfDuplexCablesConflict) {
 }
 
 // With store-and-forward the wrap-around takes p-1 hops, and the whole ring waits for it.
-TEST(Topology, C31_WrapAroundHurtsUnderStoreAndForward) {
+TEST(Topology, WrapAroundHurtsUnderStoreAndForward) {
   const Rank p = 9;
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = p});
   const double hop = 1e-6 + 1000 * 1e-9;
@@ -59,7 +59,7 @@ TEST(Topology, C31_WrapAroundHurtsUnderStoreAndForward) {
 }
 
 // The tree leaves most links idle, the ring none. p = 8: round k has 2^k senders.
-TEST(Topology, C26_TreesLeaveLinksIdle) {
+TEST(Topology, TreesLeaveLinksIdle) {
   const Schedule tree = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8});
   EXPECT_EQ(count_traffic(tree, {8}).busy_senders, (std::vector<Rank>{1, 2, 4}));
   const double used = 7.0 / (3 * 4);  // (p-1) messages of the L * floor(p/2) possible ones

@@ -92,7 +92,7 @@ TEST_P(AnyStore, GetWaitsForTheKey) {
 TEST_P(AnyStore, GetEndsAtTheDeadlineAndTheStoreGoesOn) {
   const auto store = enter();
   for (int i = 0; i < 3; ++i) {
-    expect_error(ErrorKind::Peer, {"nobody set key 'missing' within"},
+    expect_error(ErrorKind::Peer, {"key 'missing' was not set within"},
                  [&] { (void)store->get("missing", deadline_in({0.01})); });
   }
   store->set("missing", "1");

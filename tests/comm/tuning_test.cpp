@@ -101,7 +101,7 @@ TEST(Tuning, SaysWhatIsWrong) {
       {"\"ranks\": 2", "\"ranks\": \"two\"", "choices[0].ranks"},
       {"\"ranks\": 2", "\"ranks\": 0", "choices[0]: 0 ranks"},
       {"\"operation\": \"allreduce\"", "\"operation\": \"allreduze\"",
-       "choices[0].operation is wrong: 'allreduze' is no operation"},
+       "choices[0].operation is wrong: unknown operation 'allreduze'"},
       {"\"transport\": \"shm\"", "\"transport\": \"automatic\"",
        "choices[0]: transport is automatic"},
       {"\"transport\": \"shm\"", "\"transport\": \"pigeon\"", "choices[0].transport is wrong"},

@@ -59,7 +59,7 @@ TEST(ClosedForm, ParametersAreThoseOfTheBuiltModel) {
 }
 
 /// The closed formulas, to the last FLOP, on the nodes of the graph: forward, backward, and what a mask leaves.
-TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
+TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraph) {
   for (const Architecture& a : small_ones()) {
     for (const BatchShape& batch : {BatchShape{1, 8}, BatchShape{3, 64}, BatchShape{2, 127}}) {
       const auto length = static_cast<double>(batch.length);
@@ -86,7 +86,7 @@ TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraphB14) {
   }
 }
 
-TEST(ClosedForm, OfGpt2SmallInOneStepExactlyB14) {
+TEST(ClosedForm, OfGpt2SmallInOneStepExactly) {
   const Architecture small = architecture("gpt2-small");
   const double h = 768;
   const double model = 3 * (12 * (8 * h * h + 4 * 1024 * h + 16 * h * h) + 2 * h * 50257);
@@ -97,7 +97,7 @@ TEST(ClosedForm, OfGpt2SmallInOneStepExactlyB14) {
 
 /// Full recomputation, counted: four forwards of the blocks except for the last product of each, which no backward
 /// needs.
-TEST(ClosedForm, FullRecomputationLeavesOutTheLastProductB8) {
+TEST(ClosedForm, FullRecomputationLeavesOutTheLastProduct) {
   const Architecture a = architecture("gpt-mini");
   const BatchShape batch{2, 64};
   const double tokens = 128;
@@ -119,7 +119,7 @@ TEST(ClosedForm, Gpt3IsWithinFivePercentOfSixNB14) {
             4.0 * 96 * (24 * h * h + 4 * 2048 * h) + 3 * 2 * h * 50257);
 }
 
-TEST(ClosedForm, ParametersOfAMixtureE19) {
+TEST(ClosedForm, ParametersOfAMixture) {
   const ParameterCount p = count_parameters(architecture("llama4-maverick"));
   EXPECT_NEAR(static_cast<double>(p.total()) / 1e9, 400.7, 0.05);
   EXPECT_NEAR(static_cast<double>(p.active() - p.routers) / 1e9, 17.17, 0.005);
@@ -127,7 +127,7 @@ TEST(ClosedForm, ParametersOfAMixtureE19) {
 }
 
 /// The FLOPs of a token do not depend on the number of experts.
-TEST(ClosedForm, MoreExpertsAreNotMoreFlopsE18) {
+TEST(ClosedForm, MoreExpertsAreNotMoreFlops) {
   Architecture a = architecture("mixtral-8x7b");
   const TokenFlops eight = forward_flops(a, 1024);
   a.model.experts = 64;
@@ -136,7 +136,7 @@ TEST(ClosedForm, MoreExpertsAreNotMoreFlopsE18) {
 }
 
 /// A mixture of depths: an eighth of the tokens in every second block, and all tokens in all blocks.
-TEST(ClosedForm, CountsPickedTokensE20) {
+TEST(ClosedForm, CountsPickedTokens) {
   Architecture a = architecture("depths-mini");
   const Architecture dense = architecture("gpt-mini");
   EXPECT_EQ(count_parameters(a).total(), counted_parameters(make_model(a.model, {1, 8})));

@@ -12,7 +12,7 @@ double value(const char* name, const char* what) {
 }
 
 /// Eight rows of five numbers, as published.
-TEST(OptTable, AsPrintedB15) {
+TEST(OptTable, AsPrinted) {
   const ExampleTable table = example("b15").tables.at(0);
   const std::vector<std::vector<std::string>> printed{
       {"760M", "4.3E+15", "35", "44", "14.8", "5.8"},
@@ -26,7 +26,7 @@ TEST(OptTable, AsPrintedB15) {
   EXPECT_EQ(table.rows, printed);
 }
 
-TEST(OptTable, CorrectedB15) {
+TEST(OptTable, Corrected) {
   const ExampleTable table = example("opt").tables.at(1);
   const std::vector<std::vector<std::string>> right{
       {"760M", "3.73E+15", "25.5", "50.9", "17.0", "6.6"},
@@ -66,7 +66,7 @@ TEST(Examples, HaveTheNumbersOfTheirRequirements) {
   EXPECT_NEAR(value("e19", "outside routed experts"), 14.15e9, 0.005e9);
 }
 
-TEST(Examples, GradientsOfResNetD12) {
+TEST(Examples, GradientsOfResNet) {
   EXPECT_NEAR(value("d12", "parameter server"), 0.1707, 5e-5);
   EXPECT_NEAR(value("d12", "with 97.5 MB"), 0.1664, 5e-5);
   EXPECT_NEAR(value("d12", "with 0.0952 GB"), 0.1625, 5e-5);
@@ -74,7 +74,7 @@ TEST(Examples, GradientsOfResNetD12) {
 }
 
 /// A single product comes close to the peak; element-wise ops reduce it, fusing recovers it.
-TEST(Examples, FriendlyAndUnfriendlyOpsB9) {
+TEST(Examples, FriendlyAndUnfriendlyOps) {
   EXPECT_NEAR(value("b9", "one product"), 1, 1e-9);
   EXPECT_LT(value("b9", "product, 4 element-wise"), value("b9", "the 4 fused into one"));
   EXPECT_LT(value("b9", "the 4 fused into one"), 1);

@@ -47,7 +47,7 @@ TEST(GraphEstimate, SumsUpAllThatIsExecuted) {
   EXPECT_NEAR(sum, hardware.products + hardware.others, 1e-9 * sum);
 }
 
-TEST(GraphEstimate, RecomputationTradesFlopsForMemoryB8) {
+TEST(GraphEstimate, RecomputationTradesFlopsForMemory) {
   const GraphEstimate none = small_step();
   const GraphEstimate full = small_step(RecomputeMode::Full);
   EXPECT_LT(full.kept, none.kept);
@@ -57,7 +57,7 @@ TEST(GraphEstimate, RecomputationTradesFlopsForMemoryB8) {
   EXPECT_EQ(at_peak(full, Category::Parameter).count, 2 * 124439808);
 }
 
-TEST(AtRoofline, ProductsAloneComeNearThePeakAndOthersTakeFromItB9) {
+TEST(AtRoofline, ProductsAloneComeNearThePeakAndOthersTakeFromIt) {
   const auto best = [](const std::string& text) {
     return at_roofline(estimate_graph(parse_graph(text)), kH100).mfu;
   };

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-TEST(Intensity, OfAProductAndAReluB1) {
+TEST(Intensity, OfAProductAndARelu) {
   EXPECT_NEAR(matmul_intensity(4096, 4096, 4096, 2), 1365.3, 0.05);
   EXPECT_EQ(elementwise_intensity(1, 2), 0.25);
 }
@@ -28,31 +28,31 @@ TEST(Roofline, IsUnknownWhereANumberIs) {
   EXPECT_FALSE(roofline_of(device_preset("v100"), "bf16"));
 }
 
-TEST(Utilization, OfTheWorkedExampleB3) {
+TEST(Utilization, OfTheWorkedExample) {
   EXPECT_DOUBLE_EQ(utilization(1e12, {10}, {1e13}), 0.01);
   EXPECT_DOUBLE_EQ(utilization(1e12, {10}, {1e13}, 4), 0.0025);
 }
 
-TEST(Utilization, MfuOverHfuB8) {
+TEST(Utilization, MfuOverHfu) {
   EXPECT_EQ(mfu_over_hfu(0), 1);
   EXPECT_EQ(mfu_over_hfu(1), 0.75);
 }
 
-TEST(Utilization, TypicalValuesB6) {
+TEST(Utilization, TypicalValues) {
   EXPECT_EQ(typical_mfu("v100-pcie")->low, 0.4);
   EXPECT_EQ(typical_mfu("a100")->high, 0.6);
   EXPECT_EQ(typical_mfu("h100")->low, 0.3);
   EXPECT_FALSE(typical_mfu("b200"));
 }
 
-TEST(Runs, TakeYearsOnOneDeviceF1) {
+TEST(Runs, TakeYearsOnOneDevice) {
   const FlopRate b200 = *device_preset("b200").peak("f16");
   EXPECT_NEAR(run_time(2e25, b200).count, 8.889e9, 1e6);
   EXPECT_EQ(devices_needed(2e25, b200, 0.4, {90 * 86400.0}), 2858);
   EXPECT_DOUBLE_EQ(run_time(2e25, b200, 0.5, 2).count, run_time(2e25, b200).count);
 }
 
-TEST(Gradients, BetweenWorkersD12) {
+TEST(Gradients, BetweenWorkers) {
   EXPECT_NEAR(server_time(256, 0.1e9, {300e9}).count, 0.1707, 5e-5);
   EXPECT_NEAR(ring_time(256, 0.1e9, {300e9}).count, 0.664e-3, 5e-7);
   EXPECT_NEAR(tree_server_time(256, 0.1e9, {300e9}).count, 10.67e-3, 5e-6);

@@ -25,7 +25,7 @@ TEST(Fused, RefusesWhatIsNoProgram) {
   for (const std::string wrong :
        {"", "relu", "relu()", "relu(%2)", "relu(t0)", "relu(x)", "add(%0)", "einsum(%0,%1)",
         "fused(%0)", "scale(%0)", "scale(%0) factor=x", "relu(%0) factor=1", "relu(%-1)"}) {
-    EXPECT_EQ(error_of(wrong), "'" + wrong + "' is no step, such as add(%0,t0)");
+    EXPECT_EQ(error_of(wrong), "invalid step '" + wrong + "'; write it as add(%0,t0)");
   }
   EXPECT_EQ(error_of("relu(%1)"), "every step must give the type of the first input");
 }

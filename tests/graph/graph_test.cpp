@@ -56,7 +56,7 @@ TEST(Graph, ErrorsNameTheOpAndItsTypes) {
             }),
             "einsum(a: f32[2,3], b: f32[4,4]): 'k' is 3 in one and 4 in the other");
   EXPECT_EQ(error_of([&] { builder.add1("relue", {x}); }),
-            "there is no op 'relue'; did you mean 'relu'?");
+            "unknown op 'relue'; did you mean 'relu'?");
   EXPECT_EQ(error_of([&] { builder.add1("relu", {x, w}); }), "relu takes 1 inputs (x), not 2");
   EXPECT_EQ(error_of([&] { builder.add1("scale", {x}); }), "scale needs 'factor'");
   EXPECT_EQ(error_of([&] {

@@ -27,7 +27,7 @@ TEST(RecomputeChoice, RefusesWhatIsNone) {
                  [&] { (void)parse_recompute(text); });
   }
   expect_error(ErrorKind::Usage, "'5x' is not a size", [] { (void)parse_recompute("5x"); });
-  expect_error(ErrorKind::Usage, "'64MiB' is no way to recompute; use none, selective or full",
+  expect_error(ErrorKind::Usage, "unknown recomputation '64MiB'; use none, selective or full",
                [] { (void)parse_recompute_mode("64MiB"); });
 }
 

@@ -130,7 +130,7 @@ Leaves alike(const Model& model, std::int64_t step = 1) {
   return leaves;
 }
 
-TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalisedE15) {
+TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalised) {
   ModelConfig config = with_experts(4, 2);
   config.gate_order = GateOrder::TopKFirst;
   const Ran top_k(config);
@@ -149,7 +149,7 @@ TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalisedE15) {
 }
 
 /// With one expert per token, the gate is 1 if the softmax comes last, and no gradient reaches the router.
-TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirstE15) {
+TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirst) {
   const auto largest_gradient = [](std::optional<GateOrder> order) {
     ModelConfig config = with_experts(4, 1);
     config.gate_order = order;
@@ -217,7 +217,7 @@ TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
   EXPECT_NEAR((ran.loss() - plain) / 0.1, expected, 1e-12);
 }
 
-TEST(MixtureOfExperts, NoiseSpreadsTheLoadE16) {
+TEST(MixtureOfExperts, NoiseSpreadsTheLoad) {
   ModelConfig config = with_experts(4, 1);
   const Model plain = make_model(config, kBatch);
   EXPECT_NEAR(load_variation(Ran(plain.graph, alike(plain))), std::sqrt(3.0), 1e-12);
@@ -282,7 +282,7 @@ TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
 }
 
 /// With routed experts that return 0, only the shared one remains: a plain feed-forward part.
-TEST(MixtureOfExperts, SharedExpertTakesAllTokensE19) {
+TEST(MixtureOfExperts, SharedExpertTakesAllTokens) {
   ModelConfig config = with_experts(4, 2);
   config.shared_experts = 2;
   ModelConfig plain = small();
@@ -327,7 +327,7 @@ TEST(MixtureOfDepths, PicksTheBestTokensInTheirOrder) {
   }
 }
 
-TEST(MixtureOfDepths, LeavesTheOthersAsTheyAreE20) {
+TEST(MixtureOfDepths, LeavesTheOthersAsTheyAre) {
   const Ran ran(with_depths(0.25));
   const Dense& before = ran.input("gather_rows", 0);
   const Dense& after = ran.after_blocks();
@@ -347,7 +347,7 @@ TEST(MixtureOfDepths, LeavesTheOthersAsTheyAreE20) {
 
 /// A router that scores 0 gates everything by one half: if it picks all tokens, that is half of what a plain block
 /// adds.
-TEST(MixtureOfDepths, IsAPlainBlockButForTheGateIfItPicksAllE20) {
+TEST(MixtureOfDepths, IsAPlainBlockButForTheGateIfItPicksAll) {
   const Model routed = make_model(with_depths(1), kBatch);
   Leaves leaves = leaves_of(routed);
   std::ranges::fill(leaves["h.0.depth_router.weight"].data, 0.0);

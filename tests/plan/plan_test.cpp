@@ -87,7 +87,7 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "", "sequence": 1})", "sequence"},
       {R"({"mesh": "", "context": "spiral"})", "all-to-all"},
       {R"({"mesh": "", "compression": "zstd"})", "power:RANK"},
-      {R"({"mesh": "", "recompute": "most"})", "plan: recompute 'most' is no way to recompute"},
+      {R"({"mesh": "", "recompute": "most"})", "plan: recompute unknown recomputation 'most'"},
       {R"({"mesh": "", "recompute": 64})", "recompute"},
       {R"({"mesh": "", "recompute": "64XB"})", "'64XB' is not a size"},
       {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},

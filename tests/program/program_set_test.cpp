@@ -45,8 +45,8 @@ TEST(ProgramSet, NamesMessagesWithoutTheOtherEnd) {
             Problems{"rank 1, instruction 0, receive of %r: f32[4] from rank 0, tag 5: rank 0 has "
                      "no send for it"});
   EXPECT_EQ(verify_pair("  %s: u8[0] = send(%x) to=2 tag=5\n", ""),
-            Problems{"rank 0, instruction 0, send of %x: f32[4] to rank 2, tag 5: of 2 ranks, that "
-                     "is none that it can exchange with"});
+            Problems{"rank 0, instruction 0, send of %x: f32[4] to rank 2, tag 5: invalid peer; "
+                     "there are 2 ranks"});
   EXPECT_EQ(verify_pair(kSend, "  %r: f32[3] = receive() from=0 tag=5 shape=[3]\n"),
             Problems{"rank 0, instruction 0, send of %x: f32[4] to rank 1, tag 5: its receive is "
                      "rank 1, instruction 0, receive of %r: f32[3] from rank 0, tag 5"});

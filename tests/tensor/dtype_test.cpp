@@ -38,7 +38,7 @@ TEST(DType, RefusesAnUnknownNameAndListsTheRightOnes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     EXPECT_STREQ(error.what(),
-                 "'float' is no element type; use f32, f64, f16, bf16, i8, u8, i32 or i64");
+                 "unknown element type 'float'; use f32, f64, f16, bf16, i8, u8, i32 or i64");
   }
 }
 

@@ -161,7 +161,7 @@ TEST(ParseTrace, ErrorsNameTheEventOrTheLine) {
             "trace: event 6: thread 9 has no name yet");
   EXPECT_EQ(broken(R"("ph":"X","pid":1,"tid":1)", R"("ph":"X","pid":3,"tid":1)"),
             "trace: event 6: thread 1 belongs to another process");
-  EXPECT_EQ(broken(R"("ph":"X")", R"("ph":"B")"), "trace: event 6: there is no phase 'B'");
+  EXPECT_EQ(broken(R"("ph":"X")", R"("ph":"B")"), "trace: event 6: unknown phase 'B'");
   EXPECT_EQ(broken(R"("tid":2)", R"("tid":3)"),
             "trace: event 3: threads are not numbered 1, 2, … in order");
   EXPECT_EQ(broken(R"({"value":64.0})", R"({"value":"64"})"),
@@ -185,7 +185,7 @@ TEST(ParseTrace, RefusesTracesOfOtherPrograms) {
   EXPECT_EQ(failure("[]"), answer);
   EXPECT_EQ(failure(R"([{"ph":"X","ts":0,"dur":1,"pid":1,"tid":1,"name":"a"}])"), answer);
   EXPECT_EQ(failure(R"({"traceEvents":[]})"), answer);
-  EXPECT_EQ(failure("{}"), "trace: there is no list \"traceEvents\"");
+  EXPECT_EQ(failure("{}"), "trace: missing list \"traceEvents\"");
 }
 
 TEST(ParseTrace, SurvivesHostileDocuments) {

@@ -109,7 +109,7 @@ TEST(TokenSource, SaysWhatIsWrong) {
   expect_error(ErrorKind::Usage, "no validation part without a validation fraction",
                [] { TokenSource(counting(9), {.length = 4, .part = Part::Validation}); });
   const TokenSource source(counting(9), {.length = 4});
-  expect_error(ErrorKind::Usage, "there is no window 2 of epoch 0; an epoch has 2",
+  expect_error(ErrorKind::Usage, "window 2 of epoch 0 is out of range; an epoch has 2",
                [&] { (void)source.batch({.epoch = 0, .index = 2}, 1); });
   expect_error(ErrorKind::Usage, "token number 1 is 5, beyond the vocabulary of 5", [] {
     Tokens({0, 5}, 5, "x");

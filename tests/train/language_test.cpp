@@ -100,7 +100,7 @@ TEST(Language, SamplesTheSameAgainAndPrintsIt) {
   for (const char c : language.text(tokens)) {
     EXPECT_TRUE(c == '\n' || std::isprint(static_cast<unsigned char>(c)) != 0);
   }
-  expect_error(ErrorKind::Usage, "64 is no symbol; there are 64",
+  expect_error(ErrorKind::Usage, "symbol 64 is out of range; there are 64",
                [&] { (void)language.text(std::vector<std::int32_t>{64}); });
 }
 

@@ -67,8 +67,8 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
   const auto refuses = [](const char* text, const char* words) {
     expect_error(ErrorKind::Usage, words, [&] { (void)parse_learning_rate(text); });
   };
-  refuses("", "there is no ''");
-  refuses("cos:1", "there is no 'cos'; write constant, linear, cosine or wsd");
+  refuses("", "unknown schedule ''");
+  refuses("cos:1", "unknown schedule 'cos'; write constant, linear, cosine or wsd");
   refuses("constant", "has no peak");
   refuses("constant:fast", "the peak is 'fast', not a number");
   refuses("constant:-1", "the peak is '-1'");

@@ -160,7 +160,8 @@ TEST(Shard, RefusesNumbersThatCannotBe) {
             "sampler: each sample in 0 shards of 2 workers; it can be in 1 to 2");
   EXPECT_EQ(refused({.samples = 5, .epoch = -1}), "sampler: epoch -1; they are numbered from 0");
   const Shard shard({.samples = 5}, 0);
-  EXPECT_EQ(refusal([&] { (void)shard.at(5); }), "sampler: there is no place 5 in a shard of 5");
+  EXPECT_EQ(refusal([&] { (void)shard.at(5); }),
+            "sampler: place 5 is out of range in a shard of 5");
 }
 
 TEST(ShardSampler, GivesOutEpochAfterEpoch) {

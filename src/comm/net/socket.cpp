@@ -169,7 +169,7 @@ Fd accept_one(const Fd& listener, Deadline deadline) {
       return std::move(*socket);
     }
     if (!wait_for(listener, Ready::Read, deadline)) {
-      throw Error(ErrorKind::System, fmt::format("port {}: nobody connected within {}",
+      throw Error(ErrorKind::System, fmt::format("port {}: no connection within {}",
                                                  to_address(name_of(listener, getsockname)).port,
                                                  trireme::to_text(since(begin))));
     }

@@ -31,8 +31,8 @@ std::string MemoryStore::get(const std::string& key, Deadline deadline) {
       return *value;
     }
     if (passed(deadline)) {
-      throw Error(ErrorKind::Peer, fmt::format("store: nobody set key {} within {}", in_quotes(key),
-                                               trireme::to_text(since(begin))));
+      throw Error(ErrorKind::Peer, fmt::format("store: key {} was not set within {}",
+                                               in_quotes(key), trireme::to_text(since(begin))));
     }
     changed_.wait_until(mutex_, deadline);
   }

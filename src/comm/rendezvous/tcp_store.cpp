@@ -57,7 +57,7 @@ std::string TcpStore::get(const std::string& key, Deadline deadline) {
   request.what = Request::What::Cancel;
   send(request, deadline_in({0.1}));
   throw Error(ErrorKind::Peer,
-              fmt::format("store {}: nobody set key {} within {}", to_text(options_.server),
+              fmt::format("store {}: key {} was not set within {}", to_text(options_.server),
                           in_quotes(key), trireme::to_text(since(begin))));
 }
 

@@ -134,7 +134,7 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
                     h.length <= kPieceBytes && h.offset <= h.total &&
                     h.length <= h.total - h.offset;
   if (!sane) {
-    throw Error(ErrorKind::Peer, fmt::format("rank {} sent a header that cannot be: piece of {} "
+    throw Error(ErrorKind::Peer, fmt::format("rank {} sent an invalid header: piece of {} "
                                              "bytes at {} of {}",
                                              from, h.length, h.offset, h.total));
   }

@@ -49,8 +49,9 @@ int dimension_of(const Signature& s, std::string_view name) {
 
 void require_place(const Signature& s) {
   s.require(s.integer("ranks") >= 1, "a group has a rank at least");
-  s.require(s.integer("index") >= 0 && s.integer("index") < s.integer("ranks"),
-            fmt::format("there is no rank {} of {}", s.integer("index"), s.integer("ranks")));
+  s.require(
+      s.integer("index") >= 0 && s.integer("index") < s.integer("ranks"),
+      fmt::format("rank {} is out of range; there are {}", s.integer("index"), s.integer("ranks")));
 }
 
 void require_unit(const Signature& s, std::string_view unit, std::int64_t size) {

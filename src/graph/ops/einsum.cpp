@@ -24,7 +24,7 @@ EinsumLetters parse_equation(const Signature& s) {
   const std::size_t comma = equation.find(',');
   const std::size_t arrow = equation.find("->");
   s.require(comma != std::string::npos && arrow != std::string::npos && comma < arrow,
-            fmt::format("'{}' is no equation; write it as ik,kj->ij", equation));
+            fmt::format("invalid equation '{}'; write it as ik,kj->ij", equation));
   EinsumLetters letters{equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1),
                         equation.substr(arrow + 2)};
   for (const std::string* operand : {&letters.a, &letters.b, &letters.result}) {
@@ -32,7 +32,7 @@ EinsumLetters parse_equation(const Signature& s) {
     s.require(distinct.size() == operand->size(),
               fmt::format("a letter stands twice in '{}'", *operand));
     for (const char letter : *operand) {
-      s.require(letter >= 'a' && letter <= 'z', fmt::format("'{}' is no letter", letter));
+      s.require(letter >= 'a' && letter <= 'z', fmt::format("'{}' is not a letter", letter));
     }
   }
   return letters;

@@ -53,7 +53,7 @@ Work work_of_choices(const Signature& s) {
 std::size_t expert_in(const Signature& s, const Dense& indices, std::size_t choice) {
   const auto expert = static_cast<std::int64_t>(indices.data[choice]);
   s.require(expert >= 0 && expert < s.integer("experts"),
-            fmt::format("there is no expert {} of {}", expert, s.integer("experts")));
+            fmt::format("expert {} is out of range; there are {}", expert, s.integer("experts")));
   return static_cast<std::size_t>(expert);
 }
 
@@ -127,7 +127,8 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
   const std::size_t choices_of_group = static_cast<std::size_t>(slots.shape.dim(1)) * choices;
   for (std::size_t i = 0; i < slots.data.size(); ++i) {
     const auto slot = static_cast<std::int64_t>(slots.data[i]);
-    s.require(slot >= -1 && slot < limit, fmt::format("there is no slot {} of {}", slot, limit));
+    s.require(slot >= -1 && slot < limit,
+              fmt::format("slot {} is out of range; there are {}", slot, limit));
     if (slot >= 0) {
       const auto group = static_cast<std::int64_t>(i / choices_of_group);
       const std::int64_t row = (slot / capacity * groups + group) * capacity + slot % capacity;

@@ -56,7 +56,7 @@ class StepReader {
 
  private:
   void require(bool holds) const {
-    s_.require(holds, fmt::format("'{}' is no step, such as add(%0,t0)", text_));
+    s_.require(holds, fmt::format("invalid step '{}'; write it as add(%0,t0)", text_));
   }
 
   [[nodiscard]] FusedOperand operand(std::string_view word) const {

@@ -61,7 +61,7 @@ void for_each_element(const Signature& s, const Dense& indices, const Shape& all
   for (std::int64_t i = 0; i < indices.shape.element_count(); ++i) {
     const auto row = static_cast<std::int64_t>(indices.data[static_cast<std::size_t>(i)]);
     s.require(row >= 0 && row < all.dim(1),
-              fmt::format("there is no row {} of {}", row, all.dim(1)));
+              fmt::format("row {} is out of range; there are {}", row, all.dim(1)));
     const std::int64_t from = (i / per_sequence * all.dim(1) + row) * c;
     for (std::int64_t k = 0; k < c; ++k) {
       visit(static_cast<std::size_t>(i * c + k), static_cast<std::size_t>(from + k));

@@ -225,7 +225,7 @@ std::vector<TensorType> infer_slice(const Signature& s) {
   Numbers dims;
   for (std::size_t d = 0; d < ends.size(); ++d) {
     s.require(begin[d] >= 0 && begin[d] <= ends[d],
-              fmt::format("there is no {}..{} in dimension {}", begin[d], ends[d], d));
+              fmt::format("{}..{} is out of range in dimension {}", begin[d], ends[d], d));
     dims.push_back(ends[d] - begin[d]);
   }
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};

@@ -91,7 +91,8 @@ void reference_backward(const Signature& s, std::span<const Dense> in, std::span
   const std::int64_t size = s.integer("size");
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {
     const auto index = static_cast<std::int64_t>(in[1].data[i]);
-    s.require(index >= 0 && index < size, fmt::format("there is no score {} of {}", index, size));
+    s.require(index >= 0 && index < size,
+              fmt::format("score {} is out of range; there are {}", index, size));
     const auto row = static_cast<std::int64_t>(i / k);
     out[0].data[static_cast<std::size_t>(row * size + index)] += in[0].data[i];
   }

@@ -15,7 +15,7 @@ namespace trireme::train {
 
 /// The elements of such a state, from what was saved (nullptr: nothing was).
 ///
-/// - As it is, if it is of the same type: the run goes on bit for bit.
+/// - As it is, if it is of the same type: the run continues bit for bit.
 /// - A residual [p,..] of another number of ranks: their sum, which is what the model has not seen yet, is the first
 ///   rank's, and the others have none.
 /// - Else zeros: nothing is left over, or a basis is drawn anew.

@@ -1,4 +1,4 @@
-// Checkpoints: all that a run needs to go on, saved so that a crash at whatever moment loses none.
+// Checkpoints: everything a run needs to resume, saved so that a crash at any moment loses nothing.
 //
 //   FOLDER/step-000123/model.safetensors
 //                      optimizer.safetensors   if there is one

@@ -268,7 +268,7 @@ std::string BpeTokenizer::decode(std::span<const std::int32_t> tokens) const {
   std::string out;
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= vocabulary() || bytes_of_[static_cast<std::size_t>(token)].empty()) {
-      throw Error(ErrorKind::Usage, fmt::format("tokenizer: {} is no token", token));
+      throw Error(ErrorKind::Usage, fmt::format("tokenizer: unknown token {}", token));
     }
     out += bytes_of_[static_cast<std::size_t>(token)];
   }

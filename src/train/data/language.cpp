@@ -195,8 +195,8 @@ std::string Language::text(std::span<const std::int32_t> tokens) const {
   out.reserve(tokens.size());
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= symbols_) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("language: {} is no symbol; there are {}", token, symbols_));
+      throw Error(ErrorKind::Usage, fmt::format("language: symbol {} is out of range; there are {}",
+                                                token, symbols_));
     }
     out += kAlphabet[static_cast<std::size_t>(token)];
   }

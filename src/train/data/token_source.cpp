@@ -67,7 +67,7 @@ TokenSource::TokenSource(Tokens tokens, const TokenSourceOptions& options)
 void TokenSource::check(DataPosition at) const {
   if (at.epoch < 0 || at.index < 0 || at.index >= windows_) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{}: there is no window {} of epoch {}; an epoch has {}",
+                fmt::format("{}: window {} of epoch {} is out of range; an epoch has {}",
                             tokens_.name(), at.index, at.epoch, windows_));
   }
 }

@@ -67,7 +67,7 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
     config.noisy_router = on_or_off(name, value);
   } else {
     refuse(
-        fmt::format("there is no setting {}; there are per-token, every, gate, capacity, "
+        fmt::format("unknown setting {}; use per-token, every, gate, capacity, "
                     "balance, shared and noise",
                     in_quotes(name)));
   }

@@ -35,8 +35,8 @@ std::string what_is_saved(const TrainFailure& f) {
 
 std::string what_to_try(const TrainFailure& f) {
   const std::string go_on = f.checkpoint.empty() || f.at_once
-                                ? "begin anew"
-                                : fmt::format("--resume {}, or begin anew,", f.run_folder);
+                                ? "start over"
+                                : fmt::format("--resume {}, or start over,", f.run_folder);
   return fmt::format("the rate was {:.2g}: {} with --rate {} or a smaller --clip", f.result.rate,
                      go_on, f.rate);
 }

@@ -91,7 +91,7 @@ void check_dtype(const TrainSettings& s, Problems& problems) {
       is_float(type),
       fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16, f16 or f64", s.dtype));
   problems.require(s.master == "f32" || s.master == "none",
-                   fmt::format("--master: '{}' is no master copy; use f32 or none", s.master));
+                   fmt::format("--master: unknown '{}'; use f32 or none", s.master));
   check_loss_scale(s.loss_scale, type, problems);
 }
 

@@ -99,7 +99,7 @@ Shard::Shard(const ShardOptions& options, Rank worker) : options_(options), work
 
 SampleIndex Shard::at(std::int64_t place) const {
   require(place >= 0 && place < size_,
-          fmt::format("there is no place {} in a shard of {}", place, size_));
+          fmt::format("place {} is out of range in a shard of {}", place, size_));
   // A stream of random numbers for each epoch, of which each worker has one as the seed of its order.
   const std::uint64_t stream =
       random_bits(options_.seed, static_cast<std::uint64_t>(options_.epoch));

@@ -34,7 +34,7 @@ Decay parse_shape_name(std::string_view name) {
     }
   }
   fail(
-      fmt::format("there is no {}; write constant, linear, cosine or wsd, as in "
+      fmt::format("unknown schedule {}; write constant, linear, cosine or wsd, as in "
                   "'cosine:0.001,warmup=100,steps=2000'",
                   in_quotes(name)));
 }
