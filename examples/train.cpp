@@ -1,5 +1,5 @@
-// Trains a small GPT, on as many processes as the first argument says, and lets it write; then resumes the run on one
-// device with twice the steps, and exports the model for Hugging Face's programs.
+// Trains a small GPT on as many processes as the first argument says and samples from it; then resumes the run on one
+// device with twice the steps, and exports the model for Hugging Face.
 #include <cstdio>
 #include <string>
 

@@ -37,12 +37,12 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// The next samples, at most `count`. Empty: if everything taken is confirmed, the epoch is over, and the next call
-  /// starts the next one; if not, there may be more once it is. Throws Error(Usage) if count < 1, and CommError if the
-  /// master has failed or has given up on this worker.
+  /// The next samples, at most `count`. When the result is empty and everything taken is confirmed, the epoch is over
+  /// and the next call starts the next one; otherwise more samples may follow after the confirmation. Throws
+  /// Error(Usage) if count < 1, and CommError if the master has failed or has given up on this worker.
   [[nodiscard]] std::vector<SampleIndex> take(std::int64_t count);
-  /// Marks the first `count` of the samples taken but not confirmed as consumed. Throws as take() does; then they do
-  /// not count as consumed by this worker. Throws Error(Usage) if fewer were taken.
+  /// Marks the first `count` unconfirmed samples as consumed. If it throws as take() does, they do not count as
+  /// consumed by this worker. Throws Error(Usage) if fewer were taken.
   void confirm(std::int64_t count);
   /// Taken but not confirmed.
   [[nodiscard]] std::int64_t unconfirmed() const noexcept { return unconfirmed_; }
@@ -69,7 +69,7 @@ struct ShardOptions {
   std::int64_t epoch = 0;
 };
 
-/// The samples of a worker in an epoch, in random order. Does not store them.
+/// The samples of a worker in an epoch, in random order, computed on demand.
 ///
 /// A random order of all samples is split into as many parts as there are workers, whose sizes differ by at most one.
 /// Worker w has part w and the next replication-1 parts, cyclically. So the shards of an even split contain each sample
@@ -125,7 +125,7 @@ struct ServeReport {
 /// but did not confirm go to others, so they may have been trained on twice, but confirm() returns for a sample on at
 /// most one worker.
 ///
-/// Does nothing but serve: this rank's thread is busy until an epoch is over. Must not outlive the World.
+/// Only serves: this rank's thread is busy until an epoch is over. Must not outlive the World.
 class SampleMaster {
  public:
   using OnConsumed = std::function<void(Rank worker, std::span<const SampleIndex> samples)>;

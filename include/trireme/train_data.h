@@ -1,4 +1,4 @@
-// The data of a training run: batches, and what is known about them. Any thread.
+// The data of a training run: batches, and what is known about them. Callable from any thread.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ struct DataPosition {
   friend auto operator<=>(const DataPosition&, const DataPosition&) = default;
 };
 
-/// Memory for a batch: the model's inputs and its targets, as many bytes as the graph's inputs have.
+/// Memory for a batch: the model's inputs and its targets, sized like the graph's inputs.
 struct BatchMemory {
   std::span<std::byte> inputs{};
   std::span<std::byte> targets{};
@@ -36,34 +36,34 @@ class Batches {
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
-  /// The next examples from `at` on, as many as there is memory for.
+  /// Writes the next examples from `at` on, as many as fit.
   virtual void fill(DataPosition at, const BatchMemory& to) const = 0;
-  /// The position `examples` further on.
+  /// The position `examples` later.
   [[nodiscard]] virtual DataPosition advance(DataPosition at, std::int64_t examples) const = 0;
 };
 
 /// Losses known before training.
 struct LossBounds {
   double floor = 0;             ///< no model does better on average
-  double uninformed = 0;        ///< of a model that ignores its input
-  std::string floor_is{};       ///< explains it: "the entropy of …"
-  std::string uninformed_is{};  ///< explains it: "always answering the mean"
+  double uninformed = 0;        ///< loss of a model that ignores its input
+  std::string floor_is{};       ///< explanation: "the entropy of …"
+  std::string uninformed_is{};  ///< explanation: "always answering the mean"
 };
 
 struct TrainData {
   std::string name{};           ///< for display
-  std::int64_t vocabulary = 0;  ///< number of tokens; 0: there are no tokens
+  std::int64_t vocabulary = 0;  ///< number of tokens; 0: no tokens
   std::unique_ptr<Batches> training{};
-  std::unique_ptr<Batches> validation{};  ///< none: nothing was set aside
+  std::unique_ptr<Batches> validation{};  ///< null if nothing was set aside
   std::optional<LossBounds> bounds{};
-  std::function<std::string(std::span<const std::int32_t>)> text{};  ///< none: it is not text
+  std::function<std::string(std::span<const std::int32_t>)> text{};  ///< empty if not text
 };
 
-/// The text of tokens. Those that the model knows but the data does not become U+FFFD.
+/// The text of tokens. Tokens outside the data's vocabulary become U+FFFD.
 [[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
 
-/// Opens the data that the settings name, or generates some for the model. Throws Error(Usage) that names the option
-/// and the file, or says that the model takes no files.
+/// Opens the data that the settings name, or generates data for the model. Throws Error(Usage) that names the option
+/// and the file, or reports that the model takes no files.
 [[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model);
 
 }  // namespace trireme

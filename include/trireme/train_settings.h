@@ -1,4 +1,5 @@
-// The settings of a training run, as data. A run keeps them in its folder, so that it can resume. Any thread.
+// The settings of a training run, as data. A run stores them in its folder so that it can resume. Callable from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +14,32 @@
 
 namespace trireme {
 
-/// Messages name a setting as the option of `trireme train` that sets it: --batch, --rate.
+/// Messages refer to a setting by its `trireme train` option: --batch, --rate.
 struct TrainSettings {
   std::string model = "gpt-mini";  ///< a preset, or the path of a config.json or its folder
-  std::string weights{};    ///< initial weights: safetensors; "": random, or those beside the model
-  std::string data{};       ///< a file; "": generated data
-  std::string tokenizer{};  ///< a tokenizer.json; "": a byte is a token, in *.bin files two bytes
+  std::string weights{};  ///< initial weights: safetensors; "": random, or those next to the model
+  std::string data{};     ///< a file; "": generated data
+  std::string tokenizer{};  ///< a tokenizer.json; "": one byte per token, two in *.bin files
   std::int64_t batch = 16;
   std::int64_t length = 128;
   std::int64_t steps = 750;  ///< of the whole run
   std::string rate{};        ///< the learning rate schedule; "": warmup and cosine over the steps
-  double clip = 1.0;         ///< maximum norm of all gradients; 0: no clipping
+  double clip = 1.0;         ///< maximum global gradient norm; 0: no clipping
   double decay = 0.1;
   double dropout = 0.0;
-  std::string experts{};     ///< see parse_experts; "": as the model has them
-  double validation = 0.05;  ///< share of the data
+  std::string experts{};     ///< see parse_experts; "": as in the model
+  double validation = 0.05;  ///< fraction of the data
   std::string dtype = "f32";
   std::string master =
       "f32";  ///< for bf16 and f16: the optimizer updates f32 master weights; or "none"
   double loss_scale = LossScaling{}.first;  ///< for f16: the initial loss scale
-  std::string recompute = "none";           ///< see parse_recompute; a plan's, if there is one
+  std::string recompute = "none";           ///< see parse_recompute; a plan overrides it
   std::uint64_t seed = 1;
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };
 
-/// What is wrong with the settings, each with what to do. Opens no file and does not check `model`.
+/// Everything wrong with the settings, each with a fix. Opens no files and does not check `model`.
 [[nodiscard]] std::vector<std::string> problems(const TrainSettings& settings);
 
 /// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
@@ -54,12 +55,12 @@ void parse_experts(std::string_view text, ModelConfig& config);
 /// The settings of the run in a folder. Throws Error(Usage) if there is none.
 [[nodiscard]] TrainSettings load_settings(const std::string& run_folder);
 
-/// Whether this names a setting: "steps", "rate".
+/// Whether `name` is a setting: "steps", "rate".
 [[nodiscard]] bool is_setting(std::string_view name);
 [[nodiscard]] std::vector<std::string> setting_names();
 
-/// For a run that resumes: its own settings, with those that `names` lists taken from `given`.
-/// Throws Error(Usage) that names a setting that cannot change once a run has started.
+/// For a resumed run: its own settings, with those listed in `names` taken from `given`. Throws Error(Usage) naming a
+/// setting that cannot change once a run has started.
 [[nodiscard]] TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& given,
                                              const std::vector<std::string>& names);
 

@@ -39,7 +39,7 @@ struct AdamW {
 };
 using Optimizer = std::variant<Sgd, Momentum, Adagrad, AdamW>;
 
-/// The backward starts from a scale instead of 1, so that small gradients do not underflow in f16; the optimizer
+/// The backward pass starts from a scale instead of 1, so that small gradients do not underflow in f16; the optimizer
 /// divides by it. The scale adapts: it halves after an overflow and doubles after enough steps without one.
 struct LossScaling {
   double first = 65536;          ///< initial value of the state
@@ -51,13 +51,12 @@ struct LossScaling {
 struct TrainingOptions {
   Optimizer optimizer = AdamW{};
   /// For a parameter in bf16 or f16, the optimizer updates an f32 copy, the state master/PARAMETER; the parameter is
-  /// that copy, rounded. So updates that are too small for 16 bits accumulate instead of vanishing.
+  /// that copy, rounded. Updates too small for 16 bits thus accumulate instead of vanishing.
   bool master_weights = true;
-  /// Clips the global gradient norm to this. Infinity: never.
+  /// Clips the global gradient norm to this. Infinity disables clipping.
   double clip_limit = std::numeric_limits<double>::infinity();
   std::optional<LossScaling> loss_scaling{};
-  /// Weight decay applies to parameters with at least this many dimensions: to matrices, not to biases and the scales
-  /// of norms.
+  /// Weight decay applies to parameters with at least this many dimensions: to matrices, not to biases or norm scales.
   int decay_from_rank = 2;
   /// Each parameter is updated from its own gradient alone, for pipelines whose stages do not wait for one another: no
   /// clipping by the global norm, and a gradient that is not finite leaves only its own parameter unchanged.
@@ -89,7 +88,7 @@ struct TrainingOptions {
 /// scaling it does not have the scalars' type, or if independent_updates is combined with a clip_limit.
 [[nodiscard]] Graph make_training_graph(Graph forward, const TrainingOptions& options = {});
 
-/// The name of a parameter's master copy. Code that writes the parameter must write the master copy, too.
+/// The name of a parameter's master copy. Code that writes the parameter must write the master copy as well.
 [[nodiscard]] std::string master_of(std::string_view parameter);
 
 }  // namespace trireme

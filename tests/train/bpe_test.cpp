@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// GPT-2's spelling of bytes, written down again: '!' … '~', '¡' … '¬' and '®' … 'ÿ' are themselves.
+/// An independent version of GPT-2's byte spelling: '!' … '~', '¡' … '¬' and '®' … 'ÿ' are themselves.
 std::string spelled(unsigned char byte) {
   const std::map<unsigned, unsigned> all_codes = [] {
     std::map<unsigned, unsigned> codes;
@@ -90,7 +90,7 @@ TEST(BpeTokenizer, MergesTheLowestRankFirst) {
   EXPECT_EQ(tokenizer.encode("low lower"), (Tokens{257, 260}));
   EXPECT_EQ(tokenizer.encode("er lo"), (Tokens{258, ' ', 256}));
   EXPECT_EQ(tokenizer.encode("é"), (Tokens{261}));
-  // "aa" comes before "aaa", and from the left.
+  // "aa" is merged before "aaa", from the left.
   EXPECT_EQ(tokenizer.encode("aaaaa"), (Tokens{262, 263}));
   EXPECT_EQ(tokenizer.encode(""), (Tokens{}));
   EXPECT_EQ(tokenizer.vocabulary(), 265);
@@ -115,7 +115,7 @@ TEST(BpeTokenizer, GivesTheTextBack) {
   }
 }
 
-/// All occurrences of the best pair at a time, over and over: GPT-2's own loop.
+/// Merges all occurrences of the best pair at a time, repeatedly: GPT-2's own loop.
 std::vector<std::string> slow_merge(
     const std::string& word, const std::vector<std::pair<std::string, std::string>>& merges) {
   std::vector<std::string> parts;
@@ -136,7 +136,7 @@ std::vector<std::string> slow_merge(
 TEST(BpeTokenizer, EqualsTheSlowWay) {
   std::mt19937 random(2);
   for (int round = 0; round < 30; ++round) {
-    // As in training, a merge only joins what is there already.
+    // As in training, a merge only joins existing tokens.
     std::vector<std::string> tokens{"a", "b", "c"};
     std::vector<std::pair<std::string, std::string>> merges;
     for (int i = 0; i < 12; ++i) {
@@ -165,7 +165,7 @@ TEST(BpeTokenizer, EqualsTheSlowWay) {
 
 TEST(BpeTokenizer, IsNotSlowOnALongWord) {
   const std::string word(300'000, 'a');
-  EXPECT_EQ(example().encode(word).size(), 150'000U);  // "aa" each time, as its rank is lower
+  EXPECT_EQ(example().encode(word).size(), 150'000U);  // always "aa", as it has the lower rank
 }
 
 TEST(BpeTokenizer, ReadsMergesAsPairsToo) {

@@ -1,5 +1,5 @@
-// A checkpoint that is being saved when the process is killed, or the disk fails, at any moment never
-// costs the one before. Every change of the disk is announced to a hook; the tests stop before each.
+// If the process is killed or the disk fails at any point during a save, the previous checkpoint survives. A hook is
+// called before every change to the disk; the tests stop at each one.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -29,7 +29,7 @@ Disk stopping_at(int k, const std::function<void()>& stop) {
   });
 }
 
-/// Saves in a process of its own, which kills itself before change number k. True if it got through.
+/// Saves in a child process, which kills itself before change number k. Returns whether the save completed.
 bool save_and_die(const std::string& folder, std::int64_t step, int keep, int k) {
   const pid_t child = fork();
   if (child == 0) {
@@ -54,8 +54,8 @@ bool has_leftovers(const std::string& folder) {
   });
 }
 
-/// Saves `before`, then `step` killed at every moment, each time in a fresh folder. One of `allowed` must
-/// be whole afterwards, and saving again must put all in order.
+/// Saves `before`, then kills the save of `step` at every point, each time in a new folder. Afterwards one of `allowed`
+/// must be intact, and saving again must clean up.
 void kill_everywhere(const std::vector<std::int64_t>& before, std::int64_t step, int keep,
                      const std::vector<std::int64_t>& allowed) {
   int k = 0;
@@ -139,8 +139,8 @@ TEST(CheckpointCrash, LosesNothingWhenTheDiskFailsAtAnyMoment) {
   }
 }
 
-// A power failure can undo all that was not synced. So: every file is synced before the folder that it is
-// in, that before the rename, the rename before `latest`, and that before anything is removed.
+// A power failure can undo anything not synced. Thus every file is synced before its folder, that before the rename,
+// the rename before `latest`, and that before anything is removed.
 TEST(CheckpointCrash, SyncsInTheRightOrder) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), state_at(1));
@@ -154,7 +154,7 @@ TEST(CheckpointCrash, SyncsInTheRightOrder) {
     }
   });
   save_checkpoint(folder.path(), state_at(2), {.keep = 1, .disk = watching});
-  std::sort(changes.end() - 4, changes.end() - 1);  // files of a folder come in any order
+  std::sort(changes.end() - 4, changes.end() - 1);  // the files of a folder come in any order
   EXPECT_EQ(changes, (Names{"make folder step-000002.tmp",
                             "create step-000002.tmp/model.safetensors",
                             "write step-000002.tmp/model.safetensors",

@@ -65,7 +65,7 @@ TEST(Checkpoint, KeepsTheNewestAndLaterOnes) {
     save_checkpoint(folder.path(), state_at(step), {.keep = 2});
   }
   EXPECT_EQ(names_in(folder.path()), (Names{"latest", "step-000003", "step-000004"}));
-  // Resumed from 2, say: what comes later belongs to another run and stays.
+  // For example, resumed from step 2: later steps belong to another run and stay.
   save_checkpoint(folder.path(), state_at(2), {.keep = 1});
   EXPECT_EQ(names_in(folder.path()),
             (Names{"latest", "step-000002", "step-000003", "step-000004"}));

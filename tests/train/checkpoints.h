@@ -1,4 +1,4 @@
-// Small checkpoints for tests, whose content follows from their step.
+// Small checkpoints for tests, with contents determined by the step.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trireme::train {
 
-/// Enough that the model is written in more than one piece.
+/// Large enough for the model to be written in several pieces.
 inline constexpr std::int64_t kModelElements = 300'000;
 
 inline std::vector<float> content(std::int64_t step, std::int64_t count) {
@@ -46,7 +46,7 @@ inline void expect_floats(const TensorView& tensor, std::int64_t step) {
       << tensor.spec.name;
 }
 
-/// All of it is as state_at(step) has it.
+/// Expects the contents of state_at(step).
 inline void expect_whole(const Checkpoint& checkpoint, std::int64_t step) {
   EXPECT_EQ(checkpoint.info, state_at(step).info);
   expect_floats(checkpoint.model.at("wte"), step);

@@ -1,5 +1,4 @@
-// Training with compressed gradients: that it learns, that this is the residual's doing, and that checkpoints carry the
-// residual over. Requirements G5, B12.
+// Training with compressed gradients: it converges, thanks to the residual, and checkpoints preserve the residual.
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -19,12 +18,12 @@ struct RankRun {
   std::string mesh = "data=2";
   std::string compression = "none";
   int steps = kCurveSteps;
-  /// With AdamW, which makes up for gradients that are too small, little would be seen of what is missing.
+  /// Uses SGD: AdamW compensates for small gradients and would hide what is missing.
   bool sgd = false;
-  /// Forgets, before each step, what was not sent.
+  /// Clears the residual before each step.
   bool forget = false;
   std::string resume{};  ///< a folder of checkpoints
-  std::string save{};    ///< likewise
+  std::string save{};    ///< the same
 };
 
 Plan plan_of(const RankRun& run) {
@@ -66,7 +65,7 @@ void save_to(Trainer& trainer, bool leads, const std::string& folder, DataPositi
   (void)save_checkpoint(folder, trainer.state({.step = 0, .seed = 0, .data = at, .config = "{}"}));
 }
 
-/// The losses, on ranks that are threads.
+/// The losses of a run whose ranks are threads.
 std::vector<double> losses_of(const RankRun& run) {
   const ModelConfig config = small_language_model("gpt-nano");
   const Plan plan = plan_of(run);
@@ -129,7 +128,7 @@ TEST(CompressedTraining, LearnsLessWithoutTheResidual) {
   EXPECT_GT(without, 1.02 * plain);
 }
 
-/// The sum over ranks of each residual.
+/// Each residual, summed over ranks.
 std::map<std::string, std::vector<double>> residuals_in(const std::string& folder) {
   std::map<std::string, std::vector<double>> sums;
   const auto loaded = load_latest(folder);
@@ -162,7 +161,7 @@ TEST(CompressedTraining, GoesOnBitForBit) {
   }
 }
 
-// What was not sent before is not lost: under another mesh its sum is the same.
+// The residual is not lost: its sum is the same under another mesh.
 TEST(CompressedTraining, GoesOnUnderAnyMesh) {
   const TemporaryFolder folder;
   (void)losses_of({.compression = "sign", .steps = 5, .save = folder / "two"});

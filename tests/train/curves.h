@@ -14,7 +14,7 @@ namespace trireme::train {
 
 inline constexpr int kCurveSteps = 100;
 inline constexpr BatchShape kCurveBatch{.sequences = 4, .length = 16};
-inline constexpr std::int64_t kCurveExamples = 32;  ///< of models without sequences
+inline constexpr std::int64_t kCurveExamples = 32;  ///< for models without sequences
 
 inline ModelConfig small_language_model(const char* preset) {
   ModelConfig config = preset_model(preset);
@@ -63,7 +63,7 @@ inline std::unique_ptr<Batches> curve_data(const ConvNetConfig& config) {
   return make_batches(PatternTask({.size = config.size, .classes = config.classes}), 1);
 }
 
-/// The losses of the first steps, in this type.
+/// The losses of the first steps, in this dtype.
 inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, const CpuOptions& cpu,
                                       int steps = kCurveSteps) {
   TrainerOptions options;

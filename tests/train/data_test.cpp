@@ -11,7 +11,7 @@
 namespace trireme::train {
 namespace {
 
-/// Tokens that are their own numbers.
+/// Tokens 0, 1, 2, …
 Tokens counting(int count) {
   std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 0);

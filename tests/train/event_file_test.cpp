@@ -1,4 +1,4 @@
-// Event files, read back by a decoder that shares nothing with the encoder.
+// Event files, read back by a decoder independent of the encoder.
 #include "train/run/event_file.h"
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace trireme::train {
 namespace {
 
-/// Bit by bit, as the definition has it.
+/// Bit by bit, straight from the definition.
 std::uint32_t slow_crc32c(std::string_view bytes) {
   std::uint32_t crc = 0xFFFFFFFF;
   for (const char c : bytes) {
@@ -27,7 +27,7 @@ std::uint32_t slow_crc32c(std::string_view bytes) {
   return crc ^ 0xFFFFFFFF;
 }
 
-/// The vectors of RFC 3720, B.4, and the usual check.
+/// The test vectors of RFC 3720, B.4, and the usual check value.
 TEST(Crc32c, HasTheKnownValues) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
   EXPECT_EQ(crc32c(""), 0U);
@@ -95,7 +95,7 @@ void read_value(Reader bytes, Event& event) {
         value = bytes.number<float>();
         break;
       default:
-        ADD_FAILURE() << "an unknown field of a value";
+        ADD_FAILURE() << "unknown field in a value";
         return;
     }
   }
@@ -126,7 +126,7 @@ Event read_event(Reader bytes) {
         read_summary(Reader(bytes.text()), event);
         break;
       default:
-        ADD_FAILURE() << "an unknown field of an event";
+        ADD_FAILURE() << "unknown field in an event";
         return event;
     }
   }
@@ -158,7 +158,7 @@ TEST(EventFile, IsReadBack) {
   EventFile file(path, {1.5e9});
   const std::array<EventScalar, 2> first{{{"loss", 2.5}, {"speed/tokens_per_second", 12345.0}}};
   file.add(1, {1.5e9 + 0.25}, first);
-  // Seen at once, not when the file is closed.
+  // Visible immediately, not only when the file is closed.
   ASSERT_EQ(read_events(path).size(), 2U);
   const std::array<EventScalar, 1> second{{{"loss", -0.125}}};
   file.add(3'000'000'000, {1.5e9 + 1}, second);
@@ -175,7 +175,7 @@ TEST(EventFile, IsReadBack) {
   EXPECT_EQ(events[2].scalars, (std::map<std::string, float>{{"loss", -0.125F}}));
 }
 
-/// A resumed run writes a file of its own: what was written before it is never lost.
+/// A resumed run writes a new file, so earlier events are never lost.
 TEST(EventFile, DoesNotReplaceAnother) {
   const TemporaryFolder folder;
   const std::string path = folder.file("events", "something");

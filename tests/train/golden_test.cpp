@@ -1,5 +1,5 @@
-// Loss curves as they were when they were looked at last, in golden/*.txt. To make them anew, after a change that
-// is meant to change them: TRIREME_MAKE_GOLDEN=1 build/release/tests/train/train_test --gtest_filter='*Golden*'
+// Loss curves compared with the reviewed ones in golden/*.txt. To regenerate them after an intended change:
+// TRIREME_MAKE_GOLDEN=1 build/release/tests/train/train_test --gtest_filter='*Golden*'
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -13,8 +13,8 @@
 namespace trireme::train {
 namespace {
 
-/// The files have 12 digits, and in f64 the curves of all instruction sets agreed in them. This leaves room for
-/// other processors and compilers; a wrong formula is off by much more.
+/// The files have 12 digits, to which the f64 curves of all instruction sets agreed. This leaves room for other
+/// processors and compilers; a wrong formula is off by much more.
 constexpr double kTolerance = 1e-8;
 
 std::string golden_path(const std::string& model) {
@@ -41,7 +41,7 @@ struct Way {
   const char* name;
   Instructions instructions;
   int threads;
-  int steps;  ///< few with two threads, which on a busy machine wait for each other
+  int steps;  ///< few with two threads, which wait for each other on a busy machine
 };
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, Way>> {};
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
       return fmt::format("{}_{}", std::get<0>(test.param), std::get<1>(test.param).name);
     });
 
-/// All of them learn: the last losses are well below the first.
+/// Every model learns: the last losses are well below the first.
 TEST(Curves, GoDown) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv", "mlp"}) {
     const std::vector<double> golden = read_curve(golden_path(model));

@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-/// Files as a system would have them.
+/// A fake root file system.
 class Root {
  public:
   void put(const std::string& path, const std::string& content) {
@@ -26,7 +26,7 @@ class Root {
 
 TEST(HostMemory, IsWhatTheMachineHas) {
   Root root;
-  EXPECT_GT(root.ask().bytes.count, std::int64_t{1} << 60U) << "nothing is known";
+  EXPECT_GT(root.ask().bytes.count, std::int64_t{1} << 60U) << "no information available";
   root.put("proc/meminfo", "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  3000 kB\n");
   EXPECT_EQ(root.ask().bytes.count, 3000 * 1024);
   EXPECT_EQ(root.ask().reason, "available on this machine");
@@ -41,12 +41,12 @@ TEST(HostMemory, IsWhatTheTightestGroupHasLeft) {
   EXPECT_EQ(root.ask().bytes.count, 3000 * 1024) << "a group without a limit";
   root.put("sys/fs/cgroup/jobs/memory.max", "1000000\n");
   root.put("sys/fs/cgroup/jobs/memory.current", "600000\n");
-  EXPECT_EQ(root.ask().bytes.count, 400000) << "the group above";
+  EXPECT_EQ(root.ask().bytes.count, 400000) << "the parent group";
   EXPECT_EQ(root.ask().reason, "left in the control group /jobs");
   root.put("sys/fs/cgroup/jobs/memory.stat", "anon 1\ninactive_file 150000\n");
-  EXPECT_EQ(root.ask().bytes.count, 550000) << "files that can be dropped";
+  EXPECT_EQ(root.ask().bytes.count, 550000) << "reclaimable page cache";
   root.put("sys/fs/cgroup/jobs/mine/memory.max", "100\n");
-  EXPECT_EQ(root.ask().bytes.count, 0) << "more is used than allowed";
+  EXPECT_EQ(root.ask().bytes.count, 0) << "usage above the limit";
 }
 
 TEST(HostMemory, KnowsGroupsOfVersion1) {

@@ -35,15 +35,15 @@ TEST(Language, OrdersItsEntropies) {
 }
 
 TEST(Language, KnowsTheEntropiesOfSimpleOnes) {
-  // All symbols equally likely, whatever was before.
+  // All symbols equally likely, regardless of the context.
   const Language uniform({.symbols = 16, .groups = 1, .smoothing = 1});
   EXPECT_NEAR(uniform.entropy_rate(), std::log(16.0), 1e-12);
   EXPECT_NEAR(uniform.bigram_entropy(), std::log(16.0), 1e-12);
   EXPECT_NEAR(uniform.unigram_entropy(), std::log(16.0), 1e-12);
-  // One group: the symbol before the last does not matter.
+  // One group: the second-to-last symbol does not matter.
   const Language first_order({.symbols = 16, .groups = 1});
   EXPECT_NEAR(first_order.entropy_rate(), first_order.bigram_entropy(), 1e-10);
-  // One sure successor, or any of 2: each row has 0.95 and 0.05.
+  // One regular successor, or either of 2: each row has 0.95 and 0.05.
   const Language two({.symbols = 2, .groups = 2, .successors = 1, .smoothing = 0.1});
   EXPECT_NEAR(two.entropy_rate(), -0.95 * std::log(0.95) - 0.05 * std::log(0.05), 1e-12);
 }

@@ -1,4 +1,4 @@
-// Training in f16: the loss scale finds itself, and a step that overflowed is as if it had never been.
+// Training in f16: the loss scale adapts, and a step that overflowed has no effect.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 
 using Bytestring = std::vector<std::byte>;
 
-/// A small GPT in f16, with data, step by step.
+/// A small GPT in f16 with data, run step by step.
 class Half {
  public:
   explicit Half(const LossScaling& scaling)
@@ -26,7 +26,7 @@ class Half {
     targets_.resize(static_cast<std::size_t>(trainer_.target_bytes().count));
   }
 
-  /// The same batch until it was taken.
+  /// Uses the same batch until the step succeeds.
   StepResult step() {
     data_->fill(at_, {inputs_, targets_});
     const StepResult result = trainer_.run_step(inputs_, targets_);
@@ -43,7 +43,7 @@ class Half {
     return result;
   }
 
-  /// All parameters and the optimizer's state, one after the other.
+  /// All parameters and the optimizer's state, concatenated.
   Bytestring everything() {
     CheckpointState state = trainer_.state({});
     Bytestring all;
@@ -102,7 +102,7 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
   EXPECT_EQ(first.loss_scale, kFar / 2);
   EXPECT_EQ(half.trainer().step(), 0);
   EXPECT_EQ(half.everything(), before);
-  // Once a scale fits, all is as if it had been the first.
+  // Once a scale fits, the state is the same as if it had been the initial one.
   const StepResult taken = half.step_until_taken();
   ASSERT_TRUE(taken.finite);
   EXPECT_EQ(taken.step, 1);
@@ -112,7 +112,7 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
   EXPECT_EQ(direct.everything(), half.everything());
 }
 
-/// Twice the largest scale that fits: exactly one step is skipped, and one update with it.
+/// Starting at twice the largest scale that fits skips exactly one step and its update.
 TEST(LossScale, SkipsExactlyOneUpdate) {
   Half search({.first = 0x1p40});
   const double fits = *search.step_until_taken().loss_scale;
@@ -138,7 +138,7 @@ TEST(LossScale, GrowsAfterGoodSteps) {
   EXPECT_EQ(scales, (std::vector<double>{8, 8, 16, 16, 16, 32, 32, 32, 32, 32}));
 }
 
-/// Infinite weights are no matter of scale: it stays, and the first node that shows it is found.
+/// Infinite weights do not change the scale, and the first node affected is found.
 TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
   Half half({.first = 1024});
   (void)half.step();
@@ -155,7 +155,7 @@ TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
   EXPECT_NE(to_text(*found, half.trainer().program()).find(parameter.name), std::string::npos);
 }
 
-/// At the least scale an overflow is one of the model.
+/// At the minimum scale, an overflow is the model's own.
 TEST(LossScale, StopsAtTheLeast) {
   Half half({.first = 0x1p40, .least = 0x1p38, .most = 0x1p40});
   EXPECT_TRUE(half.step().overflowed);
@@ -186,11 +186,11 @@ TEST(LossScale, IsResumedBitForBit) {
   }
 }
 
-// On ranks. A perceptron in f16 of whose batch each rank has a half; examples of the second half are so large that
+// Several ranks: an f16 perceptron with half the batch on each rank. Examples in the second half are so large that
 // their gradients overflow.
 
 constexpr std::int64_t kExamples = 32;
-constexpr std::array<float, 3> kSizes{1, 200, 1};  ///< of the second half, step by step
+constexpr std::array<float, 3> kSizes{1, 200, 1};  ///< of the second half, by step
 
 TrainerOptions perceptron() {
   TrainerOptions options;
@@ -201,7 +201,7 @@ TrainerOptions perceptron() {
   return options;
 }
 
-/// Three tries: one, one with large examples, and one.
+/// Three attempts, the second with large examples.
 std::vector<StepResult> three_steps(const Plan& plan, Communicator* communicator) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1, .pinned = false});
   TrainerOptions options = perceptron();

@@ -1,4 +1,4 @@
-// Master copies in f32 of parameters in 16 bits: what they hold, what they take, how ranks share them.
+// f32 master copies of 16-bit parameters: their values, their memory, and how ranks shard them.
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -37,7 +37,7 @@ std::vector<double> losses_of(Trainer& trainer, int steps) {
   return losses;
 }
 
-/// Bytes that a program keeps of a category from step to step.
+/// Bytes of a category that a program keeps between steps.
 std::int64_t kept_bytes_of(const Program& program, Category category) {
   std::int64_t bytes = 0;
   for (const Buffer& buffer : program.buffers) {
@@ -48,7 +48,7 @@ std::int64_t kept_bytes_of(const Program& program, Category category) {
   return bytes;
 }
 
-/// G3: 2 bytes for the parameter, 2 for its gradient, 12 for the copy and both moments.
+/// 2 bytes for the parameter, 2 for its gradient, 12 for the copy and both moments.
 TEST(Master, AParameterTakesSixteenBytes) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
   const Trainer trainer(bf16_options(), *device);
@@ -61,7 +61,8 @@ TEST(Master, AParameterTakesSixteenBytes) {
   }
 }
 
-/// The copy begins as the parameter; after steps the parameter is the copy rounded, and the copy has more digits.
+/// The copy starts equal to the parameter; after some steps the parameter is the copy rounded, and the copy has more
+/// digits.
 TEST(Master, TheParameterIsItsCopyRounded) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
   Trainer trainer(bf16_options(), *device);
@@ -92,7 +93,7 @@ TEST(Master, TheParameterIsItsCopyRounded) {
   }
 }
 
-/// ZeRO cuts the copy as it cuts the moments; the losses stay the same bit for bit.
+/// ZeRO shards the copy like the moments; the losses stay the same, bit for bit.
 TEST(Master, IsCutByZeroLikeOtherState) {
   std::array<std::int64_t, 4> state{};
   std::array<std::vector<double>, 4> losses;

@@ -38,8 +38,8 @@ TEST(MemoryPlan, IsWhatTheTrainerTakes) {
   }
 }
 
-/// Nobody reads the logits of a training step: their gradient takes their place. If they were an output, as they are of
-/// the forward, the step would need room for both.
+/// Nothing reads the logits of a training step, so their gradient reuses their memory. As an output, as in the forward
+/// graph, they would need separate memory.
 TEST(MemoryPlan, KeepsNoLogits) {
   TrainerOptions options = small_run();
   ModelConfig config = preset_model("gpt-nano");
@@ -55,10 +55,11 @@ TEST(MemoryPlan, KeepsNoLogits) {
   EXPECT_LE(make_program(step).arena.count + saved.count,
             make_program(with_logits.finish()).arena.count);
   EXPECT_THROW((void)step.output("logits"), Error);
-  EXPECT_TRUE(make_evaluation_model(options).graph.output("logits").valid()) << "samples read them";
+  EXPECT_TRUE(make_evaluation_model(options).graph.output("logits").valid())
+      << "sampling reads them";
 }
 
-/// All fit, cost what they say, and the batch could not be one larger.
+/// All of them fit at the stated cost, and the batch is the largest possible.
 TEST(MemoryPlan, FixesFit) {
   const std::unique_ptr<Device> device = one_thread();
   const TrainerOptions options = small_run();
@@ -81,14 +82,14 @@ TEST(MemoryPlan, FixesFit) {
   EXPECT_LT(least_memory(options, *device).need, need.total());
 }
 
-/// Only recomputation costs FLOPs, and the more of it the more.
+/// Only recomputation costs FLOPs, and more of it costs more.
 TEST(MemoryPlan, KnowsWhatFixesCost) {
   const std::unique_ptr<Device> device = one_thread();
   const TrainerOptions options = small_run();
   const MemoryNeed need = plan_memory(options, *device);
   for (const MemoryFix& fix : find_memory_fixes(options, {need.total().count - 1}, *device)) {
     EXPECT_EQ(fix.extra_flops > 1e-9, fix.options.plan.recompute.any()) << fix.extra_flops;
-    EXPECT_LT(fix.extra_flops, 1.0 / 3 + 0.05) << "more than the whole forward again";
+    EXPECT_LT(fix.extra_flops, 1.0 / 3 + 0.05) << "more than a full forward pass";
   }
 }
 

@@ -42,8 +42,8 @@ TEST(Permutation, WorksOnHugeRanges) {
   EXPECT_LT(permutation.at(n - 1), n);
 }
 
-// In a random order each number is anywhere equally often: the 8 places of the first number, over 8000
-// seeds, have 1000 +- 30 each.
+// In a random order every number is equally likely in every position: over 8000 seeds, each of the 8 positions of the
+// first number occurs 1000 +- 30 times.
 TEST(Permutation, PutsTheFirstAnywhere) {
   std::vector<int> counts(8);
   for (std::uint64_t seed = 0; seed < 8000; ++seed) {

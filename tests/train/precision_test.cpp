@@ -1,4 +1,4 @@
-// Training in bf16 and f16 beside the same in f32.
+// Training in bf16 and f16, compared with f32.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 namespace trireme::train {
 namespace {
 
-/// How far, in parts of the loss, a curve is from that in f32: on average, and at most.
+/// Relative distance of a loss curve from that in f32: mean and maximum.
 struct Distance {
   double mean = 0;
   double most = 0;
@@ -27,7 +27,7 @@ Distance distance(const char* model, DType dtype) {
   return found;
 }
 
-/// A number in bf16 is off by up to 1/256 of itself. Measured: 0.1 % to 0.9 % on average, 0.5 % to 5 % at most.
+/// A bf16 number has a relative error of up to 1/256. Measured: 0.1 % to 0.9 % on average, 0.5 % to 5 % at most.
 TEST(Bf16, FollowsTheCurveOfF32) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv"}) {
     const Distance found = distance(model, DType::BF16);
@@ -37,15 +37,15 @@ TEST(Bf16, FollowsTheCurveOfF32) {
   }
 }
 
-/// A squared error has the error of its output twice. Measured: 3.5 % on average, 10 % at most.
+/// A squared error doubles the relative error of the output. Measured: 3.5 % on average, 10 % at most.
 TEST(Bf16, FollowsTheCurveOfF32InARegression) {
   const Distance found = distance("mlp", DType::BF16);
   EXPECT_LT(found.mean, 0.07);
   EXPECT_LT(found.most, 0.20);
 }
 
-/// A number in f16 is off by up to 1/2048 of itself. Measured: 0.02 % to 0.3 % on average, 0.1 % to 2.2 % at most;
-/// the most where tokens choose their experts.
+/// An f16 number has a relative error of up to 1/2048. Measured: 0.02 % to 0.3 % on average, 0.1 % to 2.2 % at most;
+/// the maximum is for models that route tokens to experts.
 TEST(F16, FollowsTheCurveOfF32) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv", "mlp"}) {
     const Distance found = distance(model, DType::F16);

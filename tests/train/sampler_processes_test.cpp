@@ -1,4 +1,4 @@
-// Master and workers as real processes that are slow, killed and stopped (D15).
+// Master and workers as real processes that are slow, killed and stopped.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -34,18 +34,18 @@ constexpr Rank kMaster = kRanks - 1;
 constexpr std::int64_t kSamples = 400;
 constexpr std::int64_t kBatch = 7;
 
-/// What all processes write down, in memory that they share.
+/// What the processes record, in shared memory.
 struct Notes {
   /// By sample: how often the master counted it, and how often a worker's confirm() returned for it.
   std::array<std::atomic<int>, kSamples> counted{};
   std::array<std::atomic<int>, kSamples> confirmed{};
   std::array<std::atomic<std::int64_t>, kRanks> consumed{};  ///< by rank, as the master reports it
-  std::array<std::atomic<bool>, kRanks> finished{};          ///< a rank came to its end
+  std::array<std::atomic<bool>, kRanks> finished{};          ///< the rank finished
   std::array<std::atomic<bool>, kRanks> failed{};            ///< with a CommError
   std::atomic<std::int64_t> left_over{-1};
   std::atomic<unsigned> lost{0};    ///< a bit for each rank
-  std::atomic<bool> struck{false};  ///< it was somebody's last moment
-  std::atomic<bool> taken{false};   ///< the worker that shall be the last has samples
+  std::atomic<bool> struck{false};  ///< a worker reached the point where it is struck
+  std::atomic<bool> taken{false};   ///< the worker that will be the last one has samples
   std::atomic<pid_t> stopped{0};
 };
 
@@ -95,7 +95,7 @@ void wait_for(const std::atomic<bool>& event) {
   }
 }
 
-/// Goes on after some batches only once this happened, so that it does not come too late.
+/// Waits for the event after some batches, so that the epoch does not end before it.
 Fate patient(const std::atomic<bool>& event) {
   return {.meets = [&event](Moment, int batch) {
     if (batch == 8) {
@@ -104,7 +104,7 @@ Fate patient(const std::atomic<bool>& event) {
   }};
 }
 
-/// Is struck at this moment.
+/// Receives the signal at this moment.
 Fate doomed(Notes& notes, Moment moment, int batch, int signal = SIGKILL) {
   return {.meets = [&notes, moment, batch, signal](Moment now, int this_batch) {
     if (now == moment && this_batch == batch) {
@@ -129,7 +129,7 @@ void work(Sampler& sampler, Notes& notes, const Fate& fate) {
 
 using Serve = std::function<void(SampleMaster&)>;
 
-/// A world of a master and four workers, each slower than the one before. Returns what launch() does.
+/// Runs a master and four workers, each slower than the one before. Returns the result of launch().
 int run_world(Notes& notes, const Serve& serve, const std::function<Fate(Rank)>& fate_of,
               const WorldOptions& options = {.deadline = {10}}) {
   return launch(
@@ -168,9 +168,10 @@ Fate nothing(Rank /*rank*/) {
   return {};
 }
 
-/// Every sample counted once and confirmed by at most one worker; all ranks came to a good end but the lost ones.
+/// Expects that every sample was counted once and confirmed by at most one worker, and that all ranks but the lost ones
+/// finished.
 void expect_consumed_once(const Notes& notes, unsigned lost) {
-  std::int64_t unheard = 0;  // counted, but the worker was killed before it heard of that
+  std::int64_t unheard = 0;  // counted, but the worker was killed before it received the reply
   for (std::int64_t i = 0; i < kSamples; ++i) {
     EXPECT_EQ(notes.counted[i], 1) << "sample " << i;
     EXPECT_LE(notes.confirmed[i], 1) << "sample " << i;
@@ -206,7 +207,7 @@ TEST(SamplePool, FastWorkersConsumeMore) {
       note(*notes, master.serve_pool({.samples = kSamples}));
     } else if (world.rank() == 3) {
       const auto sampler = make_sampler(world.all(), kMaster);
-      Fate fate = doomed(*notes, Moment::Taken, 0, 0);  // signal 0 does nothing
+      Fate fate = doomed(*notes, Moment::Taken, 0, 0);  // signal 0 has no effect
       fate.for_each_batch = microseconds(30'000);
       work(*sampler, *notes, fate);
     } else {
@@ -218,7 +219,7 @@ TEST(SamplePool, FastWorkersConsumeMore) {
   EXPECT_GT(notes->consumed[3], 0);
 }
 
-/// Rank 2 is killed.
+/// Expects that the epoch completes when rank 2 is killed.
 void expect_survived(const std::function<Fate(Notes&)>& fate, TransportKind transport) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) { return rank == 2 ? fate(*notes) : patient(notes->struck); };
@@ -242,7 +243,7 @@ TEST(SamplePool, WorkerKilledAtAnyPlaceLosesNothing) {
   }
 }
 
-// From another thread, so that it may be in the middle of a message.
+// Killed from another thread, so it may be in the middle of a message.
 TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
   for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
     for (const int after : {0, 50, 200, 700, 1500, 3000, 5000}) {
@@ -255,7 +256,7 @@ TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
               strike(notes, SIGKILL);
             }).detach();
           } else if (batch == 8) {
-            pause();  // it must not come to its end first
+            pause();  // it must not finish first
           }
         }};
       };
@@ -264,7 +265,7 @@ TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
   }
 }
 
-// The others have nothing to take when it dies. They wait for what it has.
+// When it dies, the others have nothing to take. They wait for its samples.
 TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
@@ -288,7 +289,8 @@ TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
   expect_consumed_once(*notes, 1U << 2U);
 }
 
-// It is stopped while it has samples, given up, and goes on when others have consumed them: too late to confirm.
+// It is stopped while it has samples, the master gives up on it, and it continues after others have consumed them: too
+// late to confirm.
 TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
@@ -320,7 +322,8 @@ TEST(SamplePool, WorkerKilledBeforeItJoinsIsLost) {
   expect_consumed_once(*notes, 1U << 2U);
 }
 
-// It lives, but takes longer for its second batch than the master's patience of 30 deadlines. The others wait meanwhile.
+// It is alive, but takes longer for its second batch than the master's limit of 30 deadlines. The others wait
+// meanwhile.
 TEST(LongSamplePool, LateWorkerIsGivenUpAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
@@ -356,7 +359,7 @@ TEST(SamplePool, WorkersHearThatTheMasterDied) {
       wait_for(notes->struck);
       strike(*notes, SIGKILL);
     }).detach();
-    // More than they can get through.
+    // More than they can finish.
     (void)master.serve_lists(
         {Samples(1'000'000), Samples(1'000'000), Samples(1'000'000), Samples(1'000'000), {}});
   };
@@ -386,7 +389,7 @@ TEST(SampleLists, ListOfAKilledWorkerGoesToTheOthers) {
 /// The samples that each rank consumes, in order.
 using Consumed = std::map<Rank, Samples>;
 
-/// The same on threads of one process: rank 0 serves, the others work as `worker` says.
+/// The same with threads of one process: rank 0 serves, the others run `worker`.
 Consumed run_on_threads(Rank ranks, const Serve& serve,
                         const std::function<void(Rank, Sampler&)>& worker) {
   Consumed consumed;
@@ -432,7 +435,7 @@ TEST(SampleMaster, ServesEpochAfterEpoch) {
           const ServeReport report = master.serve_pool({.samples = 50, .epoch = epoch});
           totals.push_back(report.consumed[1] + report.consumed[2]);
         }
-        // As fast as they were.
+        // In proportion to their speeds.
         (void)master.serve_lists(lists_by_speed({.samples = 20}, std::vector<double>{0, 1, 3}));
       },
       [](Rank rank, Sampler& sampler) {
@@ -447,7 +450,7 @@ TEST(SampleMaster, ServesEpochAfterEpoch) {
 }
 
 TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
-  std::latch taken(1);  // by rank 1; else rank 2 might have had them all by then
+  std::latch taken(1);  // by rank 1; otherwise rank 2 might take all samples first
   const Consumed consumed = run_on_threads(
       3,
       [](SampleMaster& master) {

@@ -1,4 +1,4 @@
-// Samplers without other processes (D15): shards, lists by speed, and the master's ledger.
+// Samplers without other processes: shards, lists by speed, and the master's ledger.
 #include "trireme/sampler.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void append(Samples& to, const Samples& some) {
   to.insert(to.end(), some.begin(), some.end());
 }
 
-/// The error of something that must be refused.
+/// The message of the Error that `action` must throw.
 template <class Action>
 std::string refusal(const Action& action) {
   try {
@@ -55,11 +55,11 @@ std::string refusal(const Action& action) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     return error.what();
   }
-  ADD_FAILURE() << "was not refused";
+  ADD_FAILURE() << "did not throw";
   return {};
 }
 
-// D15: the even split partitions exactly, also where it does not divide, and where workers get nothing.
+// The even split is an exact partition, even when sizes do not divide and some workers get nothing.
 TEST(Shard, EvenSplitHasEverySampleOnce) {
   for (const std::int64_t n : {1, 2, 3, 7, 8, 64, 97, 100}) {
     for (Rank workers = 1; workers <= 12; ++workers) {
@@ -75,7 +75,7 @@ TEST(Shard, EvenSplitHasEverySampleOnce) {
   }
 }
 
-/// Whether the shards of the workers in `alive`, a set of bits, have all samples.
+/// Whether the shards of the workers in `alive`, a bit set, contain all samples.
 bool cover(const std::vector<Samples>& shards, unsigned alive, std::int64_t n) {
   std::set<SampleIndex> covered;
   for (std::size_t w = 0; w < shards.size(); ++w) {
@@ -86,8 +86,8 @@ bool cover(const std::vector<Samples>& shards, unsigned alive, std::int64_t n) {
   return std::ssize(covered) == n;
 }
 
-// D15: every set of losses of up to 8 workers. R-1 losses are always survived; of R losses, those of neighbours are not,
-// so the test would see shards that are larger than they should be.
+// Every set of losses of up to 8 workers. R-1 losses are always survived. R losses of neighbors are not, so the test
+// would detect shards that are too large.
 TEST(Shard, ReplicationSurvivesAnyFewerLosses) {
   for (const std::int64_t n : {8, 61}) {
     for (Rank workers = 1; workers <= 8; ++workers) {
@@ -217,7 +217,7 @@ TEST(ListsBySpeed, RefusesSpeedsThatCannotBe) {
             "sampler: a speed of inf; it must be a number from 0 on");
 }
 
-// The ledger, beside a model that says of each sample who has it. Workers take, confirm and are lost in any order.
+// The ledger, compared with a model of who has each sample. Workers take, confirm and are lost in any order.
 class LedgerGame {
  public:
   LedgerGame(SampleLedger ledger, Samples open, Rank workers, unsigned seed)
@@ -251,7 +251,7 @@ class LedgerGame {
     }
   }
 
-  /// Those that are left take and confirm until there is nothing; returns all that was consumed.
+  /// The remaining workers take and confirm until nothing is left; returns everything consumed.
   Samples finish() {
     for (const Rank worker : alive_) {
       confirm(worker, std::ssize(taken_[worker]));
@@ -328,14 +328,14 @@ TEST(SampleLedger, ListsAreConsumedOnceUnderAnyInterleaving) {
     std::mt19937 random(seed);
     std::vector<Samples> lists(workers);
     Samples all;
-    for (Samples& list : lists) {  // of any samples, also the same ones
+    for (Samples& list : lists) {  // any samples, including duplicates
       list.resize(random() % 20);
       std::ranges::generate(list, [&] { return static_cast<SampleIndex>(random() % 50); });
       append(all, list);
     }
     LedgerGame game(SampleLedger(lists), all, workers, seed);
     game.play(static_cast<int>(seed % 60));
-    // A worker that lives keeps its list to itself; all of them together consume everything.
+    // A live worker's list is its own; together, the workers consume everything.
     ASSERT_EQ(game.finish(), sorted(all)) << seed;
     ASSERT_FALSE(HasFailure());
   }
@@ -343,7 +343,7 @@ TEST(SampleLedger, ListsAreConsumedOnceUnderAnyInterleaving) {
 
 TEST(SampleLedger, TakesTheOwnListThenWhatWasGivenBack) {
   SampleLedger ledger({{1, 2, 3}, {4, 5}, {}});
-  EXPECT_TRUE(ledger.take(2, 5).empty()) << "the others live";
+  EXPECT_TRUE(ledger.take(2, 5).empty()) << "no worker is lost";
   EXPECT_EQ(ledger.take(1, 1), (Samples{4}));
   EXPECT_EQ(ledger.take(0, 2), (Samples{1, 2}));
   ledger.lose(1);

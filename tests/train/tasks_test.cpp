@@ -30,7 +30,7 @@ TEST(WaveTask, HasTheVarianceThatItSays) {
   EXPECT_DOUBLE_EQ(task.floor(), 0.04);
 }
 
-/// Waves of length 0 are flat: what is left is the noise.
+/// Waves of frequency 0 are flat, which leaves the noise.
 TEST(WaveTask, HasTheNoiseThatItSays) {
   const WaveTask task({.inputs = 2, .outputs = 1, .frequency = 0, .noise = 0.3, .seed = 1});
   std::vector<float> x(2 * kMany);
@@ -44,7 +44,7 @@ TEST(WaveTask, HasTheNoiseThatItSays) {
   EXPECT_DOUBLE_EQ(task.uninformed(), task.floor());
 }
 
-/// The class whose pattern fits best, wherever it is. In images without noise that is the one.
+/// The class whose pattern matches best at any position; exact for images without noise.
 std::size_t shown_in(std::span<const float> image, const std::vector<std::vector<float>>& patterns,
                      std::size_t size) {
   std::size_t best = 0;
@@ -66,7 +66,7 @@ std::size_t shown_in(std::span<const float> image, const std::vector<std::vector
   return best;
 }
 
-/// Images of 4 x 4 pixels without noise are the patterns.
+/// Images of 4 x 4 pixels without noise are the patterns themselves.
 std::vector<std::vector<float>> patterns_of(PatternOptions options) {
   options.size = 4;
   options.noise = 0;
@@ -90,7 +90,7 @@ TEST(PatternTask, HasTheShareOfWrongLabelsThatItSays) {
   std::vector<float> images(49 * kImages);
   std::vector<std::int32_t> labels(kImages);
   task.fill(3, 0, images, labels);
-  std::map<std::int32_t, double> turns;  // by how far the label is from the class
+  std::map<std::int32_t, double> turns;  // by distance of the label from the class
   for (std::size_t n = 0; n < kImages; ++n) {
     const auto shown =
         static_cast<std::int32_t>(shown_in(std::span(images).subspan(49 * n, 49), patterns, 7));
@@ -106,7 +106,7 @@ TEST(PatternTask, HasTheShareOfWrongLabelsThatItSays) {
   EXPECT_DOUBLE_EQ(task.uninformed(), std::log(5.0));
 }
 
-/// Any part of a stream can be had alone, and streams differ.
+/// Any part of a stream can be generated on its own, and streams differ.
 TEST(Tasks, ExamplesFollowFromTheirNumbers) {
   const auto draw = [](std::uint64_t seed, DataPosition at, std::size_t count) {
     const auto batches = make_batches(PatternTask({}), seed);

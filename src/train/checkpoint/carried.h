@@ -1,4 +1,4 @@
-// What compressed gradients leave between steps, taken over from a checkpoint. Any thread.
+// Restores the state of gradient compression from a checkpoint. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace trireme::train {
 
-/// Whether a state of this name is compression's, which a checkpoint may have otherwise, or not at all.
+/// Whether this state belongs to gradient compression. A checkpoint may lack it, or have it with another shape.
 [[nodiscard]] bool is_carried(std::string_view name);
 
-/// The elements of such a state, from what was saved (nullptr: nothing was).
+/// The elements of such a state, given what was saved (nullptr: nothing).
 ///
-/// - As it is, if it is of the same type: the run continues bit for bit.
-/// - A residual [p,..] of another number of ranks: their sum, which is what the model has not seen yet, is the first
-///   rank's, and the others have none.
-/// - Else zeros: nothing is left over, or a basis is drawn anew.
+/// - Same type: unchanged, so the run continues bit for bit.
+/// - A residual [p,..] for a different number of ranks: the first rank gets the sum, which is what the model has not
+///   seen yet; the other ranks get zeros.
+/// - Otherwise zeros: no residual is left over, or a new basis is drawn.
 [[nodiscard]] std::vector<std::byte> carried_over(const Value& state, const TensorView* saved);
 
 }  // namespace trireme::train

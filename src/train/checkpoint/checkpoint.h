@@ -2,11 +2,11 @@
 //
 //   FOLDER/step-000123/model.safetensors
 //                      optimizer.safetensors   if there is one
-//                      manifest.json           step, seed, place in the data, config; size and checksum of each file
-//   FOLDER/latest                              the name of the newest whole one
+//                      manifest.json           step, seed, data position, config; size and checksum of each file
+//   FOLDER/latest                              the name of the newest complete checkpoint
 //
-// One process at a time may save into a folder; any may load meanwhile, as long as what it loads is not
-// removed as too old.
+// One process at a time may save to a folder. Any process may load at the same time, as long as the checkpoint it loads
+// is not pruned.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ namespace trireme::train {
 /// Tensors to save, which need not all be in memory at once.
 struct TensorSet {
   std::vector<TensorSpec> specs;
-  /// The elements of specs[i]; asked for once each, in order, and not used after the next is asked for.
+  /// Returns the elements of specs[i]. Called once per tensor, in order; the result is not used after the next call.
   std::function<std::span<const std::byte>(std::size_t i)> read;
 };
 
-/// Tensors that are in memory, and stay there until they are saved.
+/// Tensors in memory, which must stay there until they are saved.
 [[nodiscard]] TensorSet tensor_set(std::vector<TensorView> tensors);
 
 struct CheckpointState {
@@ -39,19 +39,18 @@ struct CheckpointState {
 };
 
 struct SaveOptions {
-  int keep = 3;    ///< how many checkpoints stay, the new one counted; at least 1
-  Disk disk = {};  ///< for tests: sees every change before it is made
+  int keep = 3;    ///< number of checkpoints to keep, including the new one; at least 1
+  Disk disk = {};  ///< for tests: called before every change to the disk
 };
 
-/// Saves into FOLDER/step-…, which is made if it is not there, and gives its path. Everything is written
-/// and synced under another name first, renamed, and then named in `latest`; only after that are older
-/// steps beyond `keep` removed. A checkpoint of the same step is replaced, later steps stay. If it throws
-/// (Error(System), or what `read` throws), or the process is killed, the checkpoints from before are there
-/// still; what a killed process left behind is removed by the next save.
+/// Saves to FOLDER/step-…, creating the folder if necessary, and returns its path. Writes and syncs everything under a
+/// temporary name, renames it, and updates `latest`; only then prunes steps beyond `keep`. Replaces a checkpoint of the
+/// same step and leaves later steps alone. If it throws (Error(System), or whatever `read` throws) or the process is
+/// killed, earlier checkpoints remain intact; the next save cleans up after a killed process.
 std::string save_checkpoint(const std::string& folder, const CheckpointState& state,
                             const SaveOptions& options = {});
 
-/// A checkpoint that is whole. The tensors are mapped, not copied; its files must stay as they are.
+/// A complete checkpoint. The tensors are mapped, not copied; the files must not change.
 struct Checkpoint {
   std::string path;
   CheckpointInfo info;
@@ -59,17 +58,18 @@ struct Checkpoint {
   std::optional<SafetensorsFile> optimizer;
 };
 
-/// Loads FOLDER/step-…, after reading all of it to check sizes and checksums. Throws Error(Input) that
-/// names the file and what is wrong with it, Error(System) if one cannot be read.
+/// Loads FOLDER/step-… after reading all of it to verify sizes and checksums. Throws Error(Input) that names the file
+/// and the problem, Error(System) if a file cannot be read.
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path);
 
 struct LoadedCheckpoint {
   Checkpoint checkpoint;
-  std::string warning;  ///< "" if all is well; else why this one and not another. To be shown
+  std::string warning;  ///< to show the user: why this one was loaded; "" if all is well
 };
 
-/// Loads what `latest` names or, if that is damaged, the whole one with the highest step. Nothing if the
-/// folder has no checkpoint or is not there. Throws Error(Input) if there are some and none is whole.
+/// Loads the checkpoint that `latest` names or, if that is damaged, the complete one with the highest step. Returns
+/// nothing if the folder has no checkpoint or does not exist. Throws Error(Input) if there are checkpoints but none is
+/// complete.
 [[nodiscard]] std::optional<LoadedCheckpoint> load_latest(const std::string& folder);
 
 }  // namespace trireme::train

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 #if defined(__x86_64__)
-#include <xxh_x86dispatch.h>  // by the widest registers that the processor has
+#include <xxh_x86dispatch.h>  // picks the widest SIMD at run time
 #endif
 
 namespace trireme::train {

@@ -1,4 +1,4 @@
-// XXH3 of 64 bits: a checksum against accidents, not against intent. A Checksum belongs to one thread.
+// 64-bit XXH3: detects accidental corruption, not tampering. A Checksum belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace trireme::train {
 
-/// The checksum of bytes that come piece by piece.
+/// An incremental checksum.
 class Checksum {
  public:
   Checksum();

@@ -34,7 +34,7 @@ const ManifestFile* find_file(const Manifest& manifest, std::string_view name) {
   return at == manifest.files.end() ? nullptr : &*at;
 }
 
-/// Where in a file the damage is, as far as its tensors' hashes tell.
+/// Locates the damage in a file, as far as its tensors' hashes allow.
 std::string damaged_part(const std::string& path, const ManifestFile& expected) {
   std::vector<std::string> names;
   try {
@@ -58,7 +58,7 @@ std::string damaged_part(const std::string& path, const ManifestFile& expected) 
                      more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
-/// Checked against the manifest before its header is believed.
+/// Verifies the file against the manifest before trusting its header.
 SafetensorsFile open_checked(const std::string& folder, const ManifestFile& expected) {
   const std::string path = file_in(folder, expected.name);
   {
@@ -76,7 +76,7 @@ SafetensorsFile open_checked(const std::string& folder, const ManifestFile& expe
   return SafetensorsFile(path);
 }
 
-/// The name in `latest`, or "" with a remark on what is wrong.
+/// The name in `latest`, or "" plus a remark on the problem.
 std::string read_latest(const std::string& folder, std::vector<std::string>& remarks) {
   const std::string path = fmt::format("{}/{}", folder, kLatestFile);
   std::error_code ignored;
@@ -88,7 +88,7 @@ std::string read_latest(const std::string& folder, std::vector<std::string>& rem
   return std::string(trim(file.text().substr(0, 100)));
 }
 
-/// What `latest` names comes first, then the others from the highest step down.
+/// The step that `latest` names first, then the others from the highest down.
 std::vector<SavedStep> in_order(std::vector<SavedStep> steps, const std::string& folder,
                                 std::vector<std::string>& remarks) {
   const std::string latest = read_latest(folder, remarks);

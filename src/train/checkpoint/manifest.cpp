@@ -88,7 +88,7 @@ std::vector<ManifestFile> read_files(const JsonObject& object, std::string_view 
   return files;
 }
 
-/// Before all else: a newer format may have other fields.
+/// Checked first: a newer format may have other fields.
 void check_format(const Json& document, std::string_view what) {
   const auto format = document.is_object() ? document.find("format") : document.end();
   if (format == document.end() || !format->is_number_integer() || *format != kFormat) {

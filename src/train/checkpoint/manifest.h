@@ -1,4 +1,4 @@
-// manifest.json of a checkpoint: what it holds and how to tell that it is whole. Any thread.
+// manifest.json of a checkpoint: its contents and how to verify them. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct CheckpointInfo {
   std::int64_t step = 0;
   std::uint64_t seed = 0;
   DataPosition data;
-  std::string config;  ///< kept as it is; UTF-8, JSON by custom
+  std::string config;  ///< stored verbatim; UTF-8, by convention JSON
   friend bool operator==(const CheckpointInfo&, const CheckpointInfo&) = default;
 };
 
-/// A tensor as a whole, however many ranks it lay on: its hash is the same under every mesh.
+/// A whole tensor, however it was sharded: its hash is the same under every mesh.
 struct ManifestTensor {
   std::string name;
   std::string xxh3;  ///< checksum_text of its elements
@@ -40,11 +40,11 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// JSON, with the checksum of all before it as the last field. Throws Error(Usage) if the config is not
-/// UTF-8 or a number is negative.
+/// JSON; its last field is the checksum of everything before it. Throws Error(Usage) if the config is not UTF-8 or a
+/// number is negative.
 [[nodiscard]] std::string to_text(const Manifest& manifest);
 
-/// Reads that very text: one changed byte is an error. Throws Error(Input) that begins with `what`.
+/// Parses the output of to_text; a single changed byte is an error. Throws Error(Input) that begins with `what`.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, std::string_view what);
 
 }  // namespace trireme::train

@@ -1,5 +1,5 @@
-// The order of things is what keeps the promise: content before names, the new checkpoint before the
-// name in `latest`, that before anything old is removed, and a sync between each and the next.
+// Crash safety comes from the order of operations, with a sync after each: write the contents, rename the checkpoint
+// into place, update `latest`, remove old checkpoints.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -24,7 +24,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
-/// With the folders that it lies in.
+/// Creates parent folders too.
 void make_folders(const std::string& path, const Disk& disk) {
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
@@ -35,7 +35,7 @@ void make_folders(const std::string& path, const Disk& disk) {
   disk.sync_folder(folder_of(path));
 }
 
-/// What a process left that was killed while it saved.
+/// Removes what a process killed during a save left behind.
 void clean_up(const std::string& folder, const Disk& disk) {
   for (const std::string& name : names_in(folder)) {
     const bool ours = name.starts_with("step-") || name.starts_with(kLatestFile);
@@ -92,8 +92,7 @@ void write_content(const std::string& folder, const CheckpointState& state, cons
   disk.sync_folder(folder);
 }
 
-/// A folder cannot be renamed over one that holds something: that one gets out of the way first, under a
-/// name that load_latest looks at too.
+/// rename() cannot replace a non-empty folder, so the old one is first moved to a name that load_latest checks too.
 void put_in_place(const std::string& temporary, const std::string& place, const Disk& disk) {
   if (is_there(place)) {
     disk.rename(place, place + std::string(kReplaced));
@@ -102,7 +101,7 @@ void put_in_place(const std::string& temporary, const std::string& place, const 
   disk.sync_folder(folder_of(place));
 }
 
-/// First the name goes, at once, and then the content: what is half removed is never taken for damaged.
+/// Renames atomically before deleting, so that a half-removed checkpoint never looks like a damaged one.
 void remove_step(const std::string& folder, const std::string& name, const Disk& disk) {
   const std::string doomed = join(folder, name + std::string(kTemporary));
   disk.rename(join(folder, name), doomed);

@@ -5,7 +5,7 @@
 namespace trireme::train {
 namespace {
 
-/// Memory of the allocator, or of a device, is aligned for every element type.
+/// Memory from the allocator or a device is aligned for every element type.
 template <class T>
 std::span<T> elements(std::span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
@@ -25,7 +25,7 @@ class TokenBatches : public Batches {
   TokenSource source_;
 };
 
-/// A task has examples without end: one epoch.
+/// A task generates examples endlessly: a single epoch.
 template <class Task, class Target>
 class TaskBatches : public Batches {
  public:

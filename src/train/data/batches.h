@@ -1,6 +1,4 @@
-// Batches of tokens and of generated tasks.
-//
-// All functions may be called from any thread.
+// Batches of tokens and of generated tasks. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +10,9 @@
 
 namespace trireme::train {
 
-/// Windows of tokens; an example is a window.
+/// Batches of token windows; one window is one example.
 [[nodiscard]] std::unique_ptr<Batches> make_batches(TokenSource source);
-/// Examples of a task, never the same one twice. Those of different seeds have nothing in common.
+/// Generated examples, never the same one twice. Different seeds give unrelated examples.
 [[nodiscard]] std::unique_ptr<Batches> make_batches(WaveTask task, std::uint64_t seed);
 [[nodiscard]] std::unique_ptr<Batches> make_batches(PatternTask task, std::uint64_t seed);
 

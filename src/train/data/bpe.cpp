@@ -28,8 +28,8 @@ std::string utf8(unsigned code) {
   return {static_cast<char>(0xc0U | (code >> 6U)), static_cast<char>(0x80U | (code & 0x3fU))};
 }
 
-/// How the file spells each byte: as the character of that number if it can be seen, else as one from
-/// 256 on, in order.
+/// How the file spells each byte: as the character with that code if it is printable, else as the next character from
+/// U+0100 on.
 std::array<std::string, 256> byte_spelling() {
   std::array<std::string, 256> spelling;
   unsigned unseen = 0;
@@ -40,7 +40,7 @@ std::array<std::string, 256> byte_spelling() {
   return spelling;
 }
 
-/// The bytes that a token stands for. A character that spells no byte stands for itself.
+/// The bytes that a token stands for. A character that does not spell a byte stands for itself.
 std::string unspelled(std::string_view token,
                       const std::unordered_map<std::string_view, char>& bytes) {
   std::string out;
@@ -56,9 +56,8 @@ std::string unspelled(std::string_view token,
 
 }  // namespace
 
-/// Encodes the words of one text. The pair of neighbours with the lowest rank, of those the leftmost, is
-/// merged until no pair is left that can be: O(n log n) in the length of a word, however long. Words come
-/// again and again, so that what came out is kept.
+/// Encodes the words of one text. Repeatedly merges the adjacent pair with the lowest rank, leftmost first, until no
+/// pair can be merged: O(n log n) in the length of a word. Results are cached, as words repeat.
 class BpeTokenizer::WordEncoder {
  public:
   explicit WordEncoder(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -119,7 +118,7 @@ class BpeTokenizer::WordEncoder {
     }
   }
 
-  /// The pair that begins at a symbol; nothing if there is none (any more).
+  /// The pair that begins at a symbol; nothing if there is none or it was merged.
   [[nodiscard]] std::optional<std::uint64_t> pair_at(std::size_t left) const {
     const Symbol& symbol = symbols_[left];
     if (symbol.gone || symbol.after == kNone) {
@@ -160,12 +159,12 @@ class BpeTokenizer::WordEncoder {
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
 };
 
-/// Finds the added tokens in a text, in order. Looks for each only beyond where it was found last, so that
-/// a rare one does not make the text be read over and over.
+/// Finds the added tokens in a text, in order. Searches for each only past its last occurrence, so that a rare token
+/// does not cause repeated scans of the text.
 class BpeTokenizer::AddedFinder {
  public:
   struct Found {
-    std::size_t place = 0;  ///< the end of the text if there is no more
+    std::size_t place = 0;  ///< the end of the text if not found
     std::size_t bytes = 0;
     std::optional<std::int32_t> token;
   };
@@ -177,7 +176,7 @@ class BpeTokenizer::AddedFinder {
     }
   }
 
-  /// The first that begins at `from` or later; of those at one place, the longest.
+  /// The first occurrence at or after `from`; the longest, if several begin there.
   Found next(std::size_t from) {
     Found found{.place = text_.size(), .bytes = 0, .token = std::nullopt};
     for (Search& search : searches_) {

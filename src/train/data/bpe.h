@@ -1,4 +1,4 @@
-// GPT-2's byte-level byte-pair encoding, from a tokenizer.json of Hugging Face. Any thread.
+// GPT-2's byte-level byte-pair encoding, from a Hugging Face tokenizer.json. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -14,18 +14,18 @@
 
 namespace trireme::train {
 
-/// Text to tokens and back. Any bytes can be encoded, and decode(encode(text)) is the text.
+/// Converts text to tokens and back. Any bytes can be encoded, and decode(encode(text)) == text.
 class BpeTokenizer {
  public:
-  /// Reads a tokenizer.json. Throws Error(Input) that begins with `what` if it is malformed or of another
-  /// kind than GPT-2's: a model that is not BPE, a normalizer, a pre-tokenizer other than ByteLevel with
-  /// its own pattern and no added space, prefixes or suffixes of words, dropout, a byte without a token.
+  /// Parses a tokenizer.json. Throws Error(Input) that begins with `what` if it is malformed or not of GPT-2's kind: a
+  /// model other than BPE, a normalizer, a pre-tokenizer other than ByteLevel with its own pattern and no added space,
+  /// word prefixes or suffixes, dropout, or a byte without a token.
   BpeTokenizer(std::string_view json, std::string_view what);
 
-  /// Added tokens, such as <|endoftext|>, are recognized wherever they stand in the text.
+  /// Recognizes added tokens, such as <|endoftext|>, anywhere in the text.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-  /// The bytes of the tokens; not always UTF-8, as a token may be a part of a character. Throws
-  /// Error(Usage) on a number that is no token.
+  /// The bytes of the tokens; not always UTF-8, as a token may be part of a character. Throws Error(Usage) on an
+  /// invalid token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
   /// One more than the largest token.
   [[nodiscard]] std::int32_t vocabulary() const noexcept {
@@ -48,10 +48,10 @@ class BpeTokenizer {
   std::vector<std::pair<std::string, std::int32_t>> added_;
 };
 
-/// Throws Error(System) if the file cannot be read, else as the constructor does.
+/// Throws Error(System) if the file cannot be read; otherwise as the constructor.
 [[nodiscard]] BpeTokenizer load_tokenizer(const std::string& path);
 
-/// A text file, encoded at once. Throws Error(Input) if it is empty, Error(System) if it cannot be read.
+/// Reads and encodes a whole text file. Throws Error(Input) if it is empty, Error(System) if it cannot be read.
 [[nodiscard]] Tokens open_text(const std::string& path, const BpeTokenizer& tokenizer);
 
 }  // namespace trireme::train

@@ -16,7 +16,7 @@
 namespace trireme::train {
 namespace {
 
-/// Roughly by how frequent they are in English, so that samples look like text.
+/// Ordered roughly by frequency in English, so that samples look like text.
 constexpr std::string_view kAlphabet =
     " etaoinshrdlcumwfgypbvkxjqz.,\nETAOINSHRDLCUMWFGYPBVKXJQZ'-!?;:()";
 
@@ -49,7 +49,7 @@ double entropy(std::span<const double> distribution) {
                          [](double sum, double p) { return sum + surprise(p); });
 }
 
-/// The index that the share `u` in [0, 1) of the weights' sum falls on.
+/// The index at which the cumulative weights reach the fraction `u` in [0, 1) of their sum.
 int pick(std::span<const double> weights, double u) {
   double rest = u * std::accumulate(weights.begin(), weights.end(), 0.0);
   int last = 0;
@@ -80,7 +80,7 @@ Language::Language(const LanguageOptions& options)
   find_stationary();
 }
 
-/// Successors are drawn without repetition, the symbol i with weight 1 / (i+1).
+/// Draws successors without replacement, symbol i with weight 1 / (i+1).
 void Language::make_row(int group, int last, const LanguageOptions& options) {
   const auto n = static_cast<std::size_t>(symbols_);
   const std::size_t context = static_cast<std::size_t>(group) * n + static_cast<std::size_t>(last);
@@ -102,7 +102,7 @@ void Language::make_row(int group, int last, const LanguageOptions& options) {
   }
 }
 
-/// How often the pairs are one symbol later: p'(b,c) = sum over a of p(a,b) P(c | a,b).
+/// The distribution of pairs one symbol later: p'(b,c) = sum over a of p(a,b) P(c | a,b).
 std::vector<double> Language::pairs_after(const std::vector<double>& pairs) const {
   const auto n = static_cast<std::size_t>(symbols_);
   const auto groups = static_cast<std::size_t>(groups_);
@@ -120,8 +120,8 @@ std::vector<double> Language::pairs_after(const std::vector<double>& pairs) cons
   return after;
 }
 
-/// Power iteration. Every symbol can follow every context, so that there is one stationary distribution
-/// and the iteration goes there.
+/// Power iteration. Every symbol can follow every context, so the stationary distribution is unique and the iteration
+/// converges to it.
 void Language::find_stationary() {
   constexpr int kMostSteps = 100'000;
   constexpr double kSettled = 1e-14;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kLanguageTokens = 4'000'000;
 
-/// Tokens and how to show them.
+/// Tokens, and how to display them.
 struct Opened {
   std::string name;
   train::Tokens tokens;
@@ -41,7 +41,7 @@ std::string bytes_text(std::span<const std::int32_t> tokens) {
   return text;
 }
 
-/// What an option names; a file that cannot be read is here an option that cannot be.
+/// Opens what an option names; a file that cannot be read becomes a usage error for that option.
 template <class Open>
 auto opened(std::string_view option, const Open& open) {
   try {
@@ -70,7 +70,7 @@ std::string numbers_text(std::span<const std::int32_t> tokens) {
   return fmt::format("tokens {} (give --tokenizer to see text)", fmt::join(tokens, " "));
 }
 
-// What may throw comes first: GCC 12 destroys members twice when one in the middle of a braced list throws.
+// Create whatever may throw first: GCC 12 destroys members twice when one in the middle of a braced list throws.
 
 Opened open_file(const TrainSettings& settings) {
   std::shared_ptr<train::BpeTokenizer> tokenizer;
@@ -117,7 +117,7 @@ TrainData open_data(const ModelConfig&, const TrainSettings& settings) {
   return data;
 }
 
-/// Examples for validation come from a stream of their own.
+/// Validation examples come from a separate stream.
 template <class Task>
 TrainData generated(const Task& task, const TrainSettings& settings) {
   TrainData data;

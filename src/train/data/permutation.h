@@ -1,4 +1,4 @@
-// A random order of 0 … n-1 of which any place can be asked for alone. Any thread.
+// A random order of 0 … n-1 with random access. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -6,9 +6,8 @@
 
 namespace trireme::train {
 
-/// A permutation chosen by its seed. Takes no memory for the n numbers: a Feistel network permutes the
-/// 2^2h numbers of which [0, n) is a part of at least a quarter, and is applied again until it lands in
-/// it (Black and Rogaway 2002, "cycle walking").
+/// A permutation determined by its seed, in O(1) memory: a Feistel network permutes 2^2h >= n numbers, at most 4n, and
+/// is applied repeatedly until the result is below n (Black and Rogaway 2002, "cycle walking").
 class Permutation {
  public:
   /// Requires n >= 1.

@@ -1,5 +1,5 @@
-// Random numbers by counter: the same inputs give the same number on every machine and every rank, and
-// any of them can be had without those before it. Any thread.
+// Counter-based random numbers: the same inputs give the same number on every machine and rank, and any number can be
+// computed without its predecessors. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace trireme::train {
   return scramble(scramble(seed) ^ (counter * 0xd6e8feb86659fd93));
 }
 
-/// The same as a number in [0, 1), with 53 random bits.
+/// The same, as a number in [0, 1) with 53 random bits.
 [[nodiscard]] constexpr double random_unit(std::uint64_t seed, std::uint64_t counter) {
   return static_cast<double>(random_bits(seed, counter) >> 11U) * 0x1p-53;
 }

@@ -20,7 +20,7 @@ double normal(std::uint64_t stream, std::int64_t index) {
                         static_cast<std::uint64_t>(index));
 }
 
-/// 0 to count - 1, all equally often but for 2^-53.
+/// Uniform in 0 … count - 1, up to 2^-53.
 std::int64_t pick(std::uint64_t stream, std::uint64_t counter, std::int64_t count) {
   return static_cast<std::int64_t>(random_unit(stream, counter) * static_cast<double>(count));
 }
@@ -53,7 +53,7 @@ double WaveTask::floor() const {
   return options_.noise * options_.noise;
 }
 
-/// w . x is normal with the deviation f = |w|, and the mean of sin² of such a number is (1 - e^(-2 f²)) / 2.
+/// w . x is normal with standard deviation f = |w|, and the mean of sin² of such a number is (1 - e^(-2 f²)) / 2.
 double WaveTask::uninformed() const {
   const double f = options_.frequency;
   return (1 - std::exp(-2 * f * f)) / 2 + floor();
@@ -104,7 +104,7 @@ double PatternTask::uninformed() const {
   return std::log(static_cast<double>(options_.classes));
 }
 
-/// Draws one image, and the label that goes with it.
+/// Draws one image and returns its label.
 std::int32_t PatternTask::draw(std::uint64_t example, std::span<float> image) const {
   enum Draw : std::uint64_t { Class, Row, Column, Wrong, Other, Pixels };
   const std::int64_t size = options_.size;

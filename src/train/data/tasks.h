@@ -1,7 +1,5 @@
-// Made-up tasks whose least loss is known: what models train on that are no language models. The example with a
-// number is a function of the task's seed and that number, so that any rank has any of them without the others.
-//
-// All functions may be called from any thread.
+// Synthetic tasks with a known minimum loss, for models that are not language models. An example is a function of the
+// task's seed and the example's number, so any rank can generate any of them. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +12,16 @@ struct WaveOptions {
   std::int64_t inputs = 8;
   std::int64_t outputs = 4;
   double frequency = 1.0;  ///< the length of each w
-  double noise = 0.1;      ///< the deviation of what is added to each target
+  double noise = 0.1;      ///< standard deviation of the noise added to each target
   std::uint64_t seed = 1;  ///< of the directions
 };
 
-/// Numbers to numbers: x is standard normal, and the targets are waves along fixed directions w, with noise.
+/// Regression: x is standard normal, and the targets are waves along fixed directions w, plus noise.
 ///
 ///   target[o] = sin(w[o] . x) + noise normal,   |w[o]| = frequency
 ///
-/// The mean squared error of any model is at least floor() on average; uninformed() is what always answering
-/// the mean, 0, gives.
+/// The mean squared error of any model is at least floor() on average; uninformed() is the error of always answering
+/// the mean, 0.
 class WaveTask {
  public:
   /// Throws Error(Usage) on sizes below 1.
@@ -31,7 +29,7 @@ class WaveTask {
 
   [[nodiscard]] double floor() const;
   [[nodiscard]] double uninformed() const;
-  /// The examples from number `first` of the stream `seed` on: x [n,inputs], targets [n,outputs].
+  /// Writes the examples from number `first` of the stream `seed` on: x [n,inputs], targets [n,outputs].
   void fill(std::uint64_t seed, std::int64_t first, std::span<float> x,
             std::span<float> targets) const;
 
@@ -41,27 +39,27 @@ class WaveTask {
 };
 
 struct PatternOptions {
-  std::int64_t size = 12;     ///< of an image, along its edge; at least 4
-  std::int64_t channels = 1;  ///< all alike
+  std::int64_t size = 12;     ///< edge length of an image; at least 4
+  std::int64_t channels = 1;  ///< all identical
   std::int64_t classes = 8;
-  double noise = 0.3;         ///< the deviation of what is added to each pixel
-  double wrong_share = 0.05;  ///< of labels: any class but the right one
+  double noise = 0.3;         ///< standard deviation of the noise added to each pixel
+  double wrong_share = 0.05;  ///< fraction of labels replaced by another class
   std::uint64_t seed = 1;     ///< of the patterns
 };
 
-/// Images to classes: somewhere in the noise is the class's pattern of 4 x 4 pixels, each 1 or -1. The label is
-/// that class, or, in a known share of the images, another.
+/// Classification: each image is noise plus, somewhere, the 4 x 4 pattern of its class, each pixel 1 or -1. The label
+/// is that class or, for a known fraction of the images, another one.
 ///
-/// Labels depend on images only through the pattern, so the mean cross-entropy of any model is at least the
-/// labels' entropy given the pattern, floor(); uninformed() is what guessing gives, ln(classes).
+/// Labels depend on images only through the pattern, so the mean cross-entropy of any model is at least the labels'
+/// entropy given the pattern, floor(); uninformed() is the loss of guessing, ln(classes).
 class PatternTask {
  public:
-  /// Throws Error(Usage) on sizes that cannot be.
+  /// Throws Error(Usage) on invalid sizes.
   explicit PatternTask(const PatternOptions& options);
 
   [[nodiscard]] double floor() const;
   [[nodiscard]] double uninformed() const;
-  /// The examples from number `first` of the stream `seed` on: images [n,channels,size,size], labels [n].
+  /// Writes the examples from number `first` of the stream `seed` on: images [n,channels,size,size], labels [n].
   void fill(std::uint64_t seed, std::int64_t first, std::span<float> images,
             std::span<std::int32_t> labels) const;
 

@@ -32,7 +32,7 @@ void check_options(const TokenSourceOptions& options) {
   }
 }
 
-/// A part of w windows takes w * length + 1 tokens.
+/// w windows take w * length + 1 tokens.
 Split split_windows(const Tokens& tokens, const TokenSourceOptions& options) {
   const bool both = options.validation_fraction > 0;
   const std::int64_t parts = both ? 2 : 1;

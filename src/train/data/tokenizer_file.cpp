@@ -8,10 +8,10 @@
 namespace trireme::train {
 namespace {
 
-/// Objects sorted by name: a vocabulary of 50,000 in the order of the file would take a search each.
+/// Objects sorted by name: in file order, each lookup in a vocabulary of 50,000 would be a linear search.
 using Sorted = nlohmann::json;
 
-/// More than any tokenizer has; a larger number would only take memory.
+/// More than any tokenizer has; a larger number would only waste memory.
 constexpr std::int64_t kMostTokens = 10'000'000;
 
 class Reader {

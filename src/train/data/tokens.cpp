@@ -15,7 +15,7 @@ namespace trireme::train {
 namespace {
 
 constexpr std::int32_t kMagic = 20240520;
-/// llm.c's files of tokens of four bytes, as for Llama 3.
+/// llm.c's four-byte token files, as for Llama 3.
 constexpr std::int32_t kWideMagic = 20240801;
 constexpr std::int32_t kVersion = 1;
 constexpr std::size_t kHeaderNumbers = 256;
@@ -40,7 +40,7 @@ void check_tokens(std::span<const T> tokens, std::int32_t vocabulary, const std:
   }
 }
 
-/// The part of llm.c's file behind the header, or the whole of nanoGPT's.
+/// The part of llm.c's file after the header, or all of nanoGPT's.
 std::span<const std::byte> token_bytes(std::span<const std::byte> file, const std::string& path) {
   std::array<std::int32_t, 3> head{};
   if (file.size() >= sizeof head) {
@@ -119,7 +119,7 @@ Tokens open_token_file(const std::string& path, std::int32_t vocabulary) {
                            "called *.bin)",
                            bytes.size()));
   }
-  // The mapping begins at a page and the header has 1024 bytes, so the tokens are aligned.
+  // The mapping is page-aligned and the header has 1024 bytes, so the tokens are aligned.
   const std::span<const std::uint16_t> data(reinterpret_cast<const std::uint16_t*>(bytes.data()),
                                             bytes.size() / sizeof(std::uint16_t));
   check_tokens(data, vocabulary, path, ErrorKind::Input);

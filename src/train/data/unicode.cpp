@@ -1,5 +1,5 @@
-// Tables of character classes: the general categories L* and N* of Unicode 14.0.0, as ranges of code
-// points, and the property White_Space.
+// Tables of character classes: the general categories L* and N* of Unicode 14.0.0, as ranges of code points, and the
+// property White_Space.
 #include "train/data/unicode.h"
 
 #include <algorithm>

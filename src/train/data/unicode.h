@@ -1,12 +1,12 @@
-// What kind of character a code point is, as far as splitting text into words needs it. Any thread.
+// Character classes of code points, as needed to split text into words. Callable from any thread.
 #pragma once
 
 namespace trireme::train {
 
 enum class CharacterClass { Letter, Number, Space, Other };
 
-/// By Unicode 14: \p{L}, \p{N}, \s of regular expressions, and the rest. Characters that later versions
-/// added are Other.
+/// Per Unicode 14: the regular expressions \p{L}, \p{N}, \s, and the rest. Characters added in later versions are
+/// Other.
 [[nodiscard]] CharacterClass class_of(char32_t character);
 
 }  // namespace trireme::train

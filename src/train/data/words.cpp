@@ -14,7 +14,7 @@ struct Character {
   std::size_t bytes = 1;
 };
 
-/// Requires a text that is not empty.
+/// Requires a non-empty text.
 Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = utf8_length(text);
@@ -54,7 +54,7 @@ std::size_t contraction(std::string_view text) {
   return at == kEndings.end() ? 0 : at->size();
 }
 
-/// Spaces before a word leave the last one to it, so that a word keeps one space before it.
+/// Leaves the last space before a word to that word, so that each word keeps one leading space.
 std::size_t spaces(std::string_view text) {
   const Run run = run_of(CharacterClass::Space, text);
   const bool alone = run.bytes == run.last;

@@ -11,8 +11,7 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::uint32_t kPolynomial =
-    0x82F63B78;  // Castagnoli's, the lowest power in the highest bit
+constexpr std::uint32_t kPolynomial = 0x82F63B78;  // Castagnoli's polynomial, bit-reversed
 constexpr std::uint32_t kMask = 0xA282EAD8;
 
 constexpr std::array<std::uint32_t, 256> make_table() {
@@ -40,7 +39,7 @@ std::string little_endian(T value) {
   return bytes;
 }
 
-// Protobuf: a field is its number and how it is written, then its value.
+// Protobuf: a field is its number and wire type, then its value.
 
 enum class Wire : std::uint8_t { Varint = 0, Fixed64 = 1, Length = 2, Fixed32 = 5 };
 

@@ -8,14 +8,14 @@
 
 namespace trireme::train {
 
-/// Where the bad numbers were seen, and what there is to resume from.
+/// Where the non-finite values appeared, and what to resume from.
 struct TrainFailure {
   StepResult result{};               ///< of the step that was not taken, or whose update overflowed
   std::optional<NonFinite> found{};  ///< where it started
   std::string run_folder{};
   std::string checkpoint{};  ///< the newest; "" if there is none
-  bool at_once = false;      ///< in the first step after that checkpoint
-  std::string rate{};        ///< to try instead, as --rate takes it
+  bool at_once = false;      ///< it failed in the first step after that checkpoint
+  std::string rate{};        ///< suggested instead, in the format of --rate
 };
 
 /// One line: the step, the node and the tensor, what is saved, and what to try.

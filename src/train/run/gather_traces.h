@@ -1,4 +1,4 @@
-// One trace of what all ranks did in a step.
+// Collects the traces of all ranks for one step.
 #pragma once
 
 #include "trireme/comm.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::train {
 
-/// All ranks call it with their own; rank 0 gets all of them in one, the others nothing.
+/// Collective: rank 0 gets the merged trace, the others an empty one.
 [[nodiscard]] Trace gather_traces(World& world, Trace mine);
 
 }  // namespace trireme::train

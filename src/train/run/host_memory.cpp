@@ -23,12 +23,12 @@ std::string content_of(const std::string& path) {
   return std::move(text).str();
 }
 
-/// A file with one number; nothing for "max" or no file.
+/// The number in a file; nothing if the file contains "max" or does not exist.
 std::optional<std::int64_t> number_in(const std::string& path) {
   return parse_integer(trim(split(content_of(path), '\n').front()));
 }
 
-/// The number behind a name, in a file of lines "NAME NUMBER …".
+/// The number after `name` in a file of lines "NAME NUMBER …".
 std::optional<std::int64_t> number_of(std::string_view name, const std::string& path) {
   const std::string content = content_of(path);
   for (const std::string_view line : split(content, '\n')) {
@@ -40,7 +40,7 @@ std::optional<std::int64_t> number_of(std::string_view name, const std::string& 
   return std::nullopt;
 }
 
-/// How a version of control groups calls its files.
+/// File names in one version of control groups.
 struct GroupFiles {
   std::string_view folder{};
   std::string_view limit{};
@@ -51,7 +51,7 @@ constexpr GroupFiles kVersion2{"/sys/fs/cgroup", "memory.max", "memory.current",
 constexpr GroupFiles kVersion1{"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
                                "memory.usage_in_bytes", "total_inactive_file"};
 
-/// What a group has left; nothing if it has no limit.
+/// Memory left in a group; nothing if it has no limit.
 std::optional<std::int64_t> left_in(const std::string& group, const GroupFiles& files) {
   const auto limit = number_in(fmt::format("{}/{}", group, files.limit));
   const auto used = number_in(fmt::format("{}/{}", group, files.used));
@@ -75,7 +75,7 @@ class Least {
   AvailableMemory least_{{std::numeric_limits<std::int64_t>::max()}, "that can be addressed"};
 };
 
-/// A group and all above it: each has a limit of its own.
+/// Considers a group and all its ancestors: each has its own limit.
 void consider_groups(const std::string& root, std::string_view path, const GroupFiles& files,
                      Least& least) {
   for (std::filesystem::path group(path);; group = group.parent_path()) {

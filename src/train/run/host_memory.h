@@ -1,4 +1,4 @@
-// How much memory this process may still take.
+// How much more memory this process may allocate.
 #pragma once
 
 #include <string>
@@ -9,13 +9,11 @@ namespace trireme::train {
 
 struct AvailableMemory {
   Bytes bytes{};
-  std::string
-      reason{};  ///< who says so: "available on this machine", "left in the control group /a/b"
+  std::string reason{};  ///< "available on this machine", "left in the control group /a/b"
 };
 
-/// The least of what the machine has left and what each control group of this process (of version 1 or 2) has
-/// left; pages of files that can be dropped count as left. Without any answer: all there can be. `root` is
-/// where proc and sys are looked for.
+/// The minimum of what is available on the machine and in each control group (v1 or v2) of this process; reclaimable
+/// page cache counts as available. Unlimited if nothing can be determined. `root` is prepended to /proc and /sys.
 [[nodiscard]] AvailableMemory available_memory(const std::string& root = "");
 
 }  // namespace trireme::train

@@ -75,14 +75,15 @@ std::string fixes_text(const TrainerOptions& options, const AvailableMemory& ava
   return text;
 }
 
-/// What each rank says.
+/// Gathers a number from every rank.
 std::vector<std::int64_t> all_of(World& world, std::int64_t mine) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
   world.all().run(allgather<std::int64_t>(std::span(&mine, 1), all));
   return all;
 }
 
-/// Of what the machine has: all that this rank needs, or as much as there is for what its ranks need.
+/// This rank's share of the machine's memory: all it needs, or a share in proportion to the needs of the machine's
+/// ranks.
 AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& world) {
   const std::vector<std::int64_t> needs = all_of(world, need.count);
   double together = 0;

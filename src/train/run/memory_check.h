@@ -1,4 +1,4 @@
-// Checks that a training run fits into memory before it takes any.
+// Checks that a training run fits into memory before it allocates any.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,23 @@
 
 namespace trireme::train {
 
-/// What a run may take: `limit` if there is one, else what the host has left.
+/// Memory available to a run: `limit` if given, else what the host has left.
 [[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
 
 /// Throws Error(System) if the rank needs more: how much and for what, the largest tensors, and options that fit, each
-/// tried, the cheapest first.
+/// verified, cheapest first.
 void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                     const AvailableMemory& available, Device& device, int rank = 0);
 
-/// The same for all ranks of a world, each of which calls it: the limit holds for each rank, what a machine has left for
-/// all its ranks together. If memory does not suffice, one rank throws and the others get false.
+/// The same for all ranks of a world; collective. The limit applies to each rank, a machine's available memory to all
+/// its ranks together. If memory does not suffice, one rank throws and the others return false.
 [[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
                               std::optional<Bytes> limit, Device& device, World& world);
 
-/// All categories at the peak of a step, and the gaps in the arena then.
+/// All categories at the peak of a step, and the gaps in the arena at that point.
 [[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena,
                                                    Bytes workspace);
-/// The options that lead from `from` to `to`: "--batch 8 --recompute full".
+/// The options that turn `from` into `to`: "--batch 8 --recompute full".
 [[nodiscard]] std::string options_text(const TrainerOptions& from, const TrainerOptions& to);
 
 }  // namespace trireme::train

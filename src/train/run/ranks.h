@@ -10,10 +10,10 @@
 
 namespace trireme::train {
 
-/// The first rank on which it holds; the number of ranks if it holds on none. All ranks ask.
+/// The first rank where `here` is true, or the number of ranks if there is none. Collective.
 [[nodiscard]] int first_rank_with(World& world, bool here);
 
-/// Without a world: one device.
+/// The ranks of a world; without a world, one device.
 class Ranks {
  public:
   Ranks(const Plan& plan, World* world);
@@ -27,9 +27,9 @@ class Ranks {
   /// See first_rank_with().
   [[nodiscard]] int first_with(bool here);
   [[nodiscard]] bool any(bool here) { return first_with(here) < count_; }
-  /// One rank throws the reason why all end; the others get ReportedElsewhere here.
+  /// Throws ReportedElsewhere unless this rank is `reporter`, which throws the actual reason.
   void require_reported_by(int reporter) const;
-  /// For each machine, how many ranks it has; this one first.
+  /// Number of ranks on each machine; this machine first.
   [[nodiscard]] std::vector<int> by_host() const;
 
  private:

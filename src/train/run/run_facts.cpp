@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-/// How many ranks compute at the same time on hardware of their own, if all machines are like this one.
+/// How many ranks compute at the same time on separate hardware, assuming all machines are like this one.
 double concurrent_ranks(const Ranks& ranks, const Device& device) {
   const double share = device.machine_share();
   double running = 0;
@@ -20,7 +20,7 @@ double concurrent_ranks(const Ranks& ranks, const Device& device) {
   return std::max(1.0, running);
 }
 
-/// "4 ranks, data=2,tensor=2, ZeRO 1"; "" on one device.
+/// "4 ranks: data=2,tensor=2, ZeRO 1"; "" on one device.
 std::string ranks_text(const Plan& plan) {
   const int count = plan.mesh.devices();
   if (count == 1) {

@@ -8,7 +8,7 @@
 
 namespace trireme::train {
 
-/// What a run is made of.
+/// The parts of a run.
 struct RunParts {
   const TrainSettings& settings;
   const Plan& plan;
@@ -16,7 +16,7 @@ struct RunParts {
   const RunModel& model;
 };
 
-/// Measures the device's peak. All ranks call it.
+/// Measures the device's peak. Collective.
 [[nodiscard]] RunFacts collect_facts(const RunParts& parts, const Ranks& ranks,
                                      const CompiledTraining& compiled, const Trainer& trainer,
                                      Device& device);

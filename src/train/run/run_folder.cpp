@@ -19,8 +19,7 @@ Seconds wall_time() {
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()};
 }
 
-/// "FOLDER/events.out.tfevents.SECONDS.trireme.NUMBER": TensorBoard reads the files of a run in the order of
-/// their names.
+/// "FOLDER/events.out.tfevents.SECONDS.trireme.NUMBER": TensorBoard reads the files of a run in name order.
 std::string free_event_file(const std::string& folder, Seconds now) {
   for (int number = 0;; ++number) {
     std::string path = fmt::format("{}/events.out.tfevents.{:.0f}.trireme.{:03}", folder,
@@ -70,7 +69,7 @@ void StepRecord::add(const RunFacts& facts, const StepReport& report) {
   }
 }
 
-// As TensorBoard groups them: by what comes before the slash.
+// TensorBoard groups tags by the part before the slash.
 void StepRecord::add_event(const RunFacts& facts, const StepReport& m) {
   const std::string speed = fmt::format("speed/{}_per_second", facts.unit);
   std::vector<EventScalar> scalars{

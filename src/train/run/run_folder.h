@@ -1,4 +1,4 @@
-// The folder of a training run: its name, and the files in it that grow with the steps.
+// The folder of a training run: its name, and the files that grow with each step.
 #pragma once
 
 #include <fstream>
@@ -10,13 +10,13 @@
 
 namespace trireme::train {
 
-/// "runs/gpt-mini-001", or the first number that is free.
+/// "runs/gpt-mini-001", with the first free number.
 [[nodiscard]] std::string free_run_folder(const std::string& model);
 
-/// Throws Error(Usage) if it cannot be made.
+/// Throws Error(Usage) if it cannot be created.
 void make_run_folder(const std::string& folder);
 
-/// Appends to metrics.jsonl and, if asked for, to an event file for TensorBoard.
+/// Appends to metrics.jsonl and, if requested, to a TensorBoard event file.
 class StepRecord {
  public:
   /// Throws Error(System) if they cannot be written.

@@ -20,7 +20,7 @@ void require_vocabulary(const ModelConfig& config, std::int64_t data) {
   }
 }
 
-/// The sizes of a language model, and what the settings say of it.
+/// Fills in the sizes of a language model and applies the settings to it.
 void complete(const TrainSettings& settings, const NamedModel& named, std::int64_t vocabulary,
               ModelConfig& config, RunModel& model) {
   const bool is_preset = named.is_preset;
@@ -117,7 +117,7 @@ std::string run_description(const RunModel& model) {
     return hugging_face_config(*model.before_experts, model.description);
   } catch (const Error&) {
     if (model.description.empty() && !model.weights) {
-      return {};  // described in code, and no such family
+      return {};  // described in code, without a config.json format
     }
     throw;
   }

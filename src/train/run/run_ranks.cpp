@@ -17,14 +17,14 @@ namespace {
 
 using train::CompiledTraining;
 
-/// Options, and what they compile to.
+/// The options and their compiled form.
 struct Prepared {
   RunOptions options;
   std::shared_ptr<const CompiledTraining> compiled;
 };
 
-/// Finds, before there are ranks, what all of them would complain about, and compiles for all. Chooses the run folder,
-/// which they could not agree on later.
+/// Detects errors common to all ranks before any rank starts, and compiles once for all. Chooses the run folder, which
+/// the ranks could not agree on later.
 Prepared prepare(RunOptions options) {
   require_valid(options);
   const NamedModel named = train::find_model(options);
@@ -53,7 +53,7 @@ void run_prepared(const Prepared& prepared, World* world,
 }
 
 void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
-  SharedNumber refused;  // 1: what a rank says is an error of the caller's
+  SharedNumber refused;  // 1: a rank reported a usage or input error
   const auto rank_body = [&](World& world) {
     try {
       run_prepared(prepared, &world, body);
@@ -65,7 +65,7 @@ void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& 
     }
   };
   WorldOptions options;
-  options.deadline = {10.0};  // a rank that computes for long does not hang
+  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
   if (launch(prepared.options.plan.mesh.devices(), rank_body, options) != 0) {
     throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
                 "a rank failed; see its message above");

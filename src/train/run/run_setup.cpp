@@ -42,7 +42,7 @@ TrainData open_data(const RunOptions& options, const AnyModelConfig& model) {
 }
 
 LearningRate default_learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {
-  // Small models tolerate, and need, larger steps.
+  // Small models tolerate, and need, a larger learning rate.
   const double width = std::visit([](const auto& config) { return width_of(config); }, model);
   const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
   return {.shape = Decay::Cosine,

@@ -1,5 +1,5 @@
-// What the options of a run stand for: its model, its trainer's options, its checkpoint. Used once before there are
-// ranks, and by each of them. Any thread.
+// Resolves the options of a run: its model, data, trainer options and checkpoint. Used once before the ranks start, and
+// by each rank. Callable from any thread.
 #pragma once
 
 #include "train/checkpoint/checkpoint.h"
@@ -10,21 +10,21 @@
 
 namespace trireme::train {
 
-/// The model of the options. Throws Error(Usage) that names the option, if there is no such model.
+/// The model that the options name. Throws Error(Usage) that names the option if there is no such model.
 [[nodiscard]] NamedModel find_model(const RunOptions& options);
 
-/// The data of the options, for that model.
+/// The data that the options name, for that model.
 [[nodiscard]] TrainData open_data(const RunOptions& options, const AnyModelConfig& model);
 
-/// Throws Error(Usage) if the settings do not fit the plan.
+/// Throws Error(Usage) if the settings do not match the plan.
 [[nodiscard]] TrainerOptions trainer_options(const TrainSettings& settings,
                                              const AnyModelConfig& model, const Plan& plan);
 
-/// What suits the model if the settings do not say.
+/// The default schedule for the model, if the settings give none.
 [[nodiscard]] LearningRate default_learning_rate(const TrainSettings& settings,
                                                  const AnyModelConfig& model);
 
-/// The checkpoint that the run resumes from. Throws Error(Usage) if it has all its steps.
+/// The checkpoint to resume from. Throws Error(Usage) if the run has already taken all its steps.
 [[nodiscard]] LoadedCheckpoint open_checkpoint(const RunOptions& options);
 
 }  // namespace trireme::train

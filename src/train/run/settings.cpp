@@ -15,17 +15,17 @@
 namespace trireme {
 namespace {
 
-/// Settings that may change when a run resumes. Its checkpoints and its position in the data depend on the others.
+/// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
 constexpr std::array<std::string_view, 7> kMayChange{"batch", "clip",      "decay", "dropout",
                                                      "rate",  "recompute", "steps"};
 
-/// Beyond these sizes could overflow; nobody gets there.
+/// Generous limits that keep products of sizes from overflowing.
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::uint64_t kMostSeed = 1'000'000'000'000'000;
 constexpr std::int64_t kMostLength = 1 << 20U;
 constexpr std::int64_t kMostTokens = 1 << 28U;
 
-/// Collects what is wrong.
+/// Collects error messages.
 class Problems {
  public:
   void require(bool holds, std::string otherwise) {
@@ -38,12 +38,12 @@ class Problems {
     require(value >= least && value <= most,
             fmt::format("{} is {}; it must be {} to {}", option, value, least, most));
   }
-  /// In [0, 1).
+  /// Requires a value in [0, 1).
   void require_share(std::string_view option, double value) {
     require(value >= 0 && value < 1,
             fmt::format("{} is {}; it must be 0 or more and below 1", option, value));
   }
-  /// Runs `parse`, which throws what is wrong with the value. False if it does.
+  /// Runs `parse`, and records the error if it throws. Returns whether it succeeded.
   template <class Parse>
   bool require_parses(std::string_view option, const std::string& value, const Parse& parse) {
     try {
@@ -74,7 +74,7 @@ void check_sizes(const TrainSettings& s, Problems& problems) {
 }
 
 void check_loss_scale(double scale, DType type, Problems& problems) {
-  constexpr double kLargest = 1e30;  // with room below what f32 holds
+  constexpr double kLargest = 1e30;  // leaves headroom below the f32 maximum
   problems.require(scale >= 1 && scale <= kLargest,
                    fmt::format("--loss-scale is {}; it must be 1 to {}", scale, kLargest));
   problems.require(type == DType::F16 || scale == LossScaling{}.first,
@@ -148,7 +148,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
   settings.dtype = object.text("dtype");
-  // Runs from before there were master weights have none.
+  // Runs saved before master weights existed have none.
   settings.master = object.find("master") != nullptr ? object.text("master") : "none";
   settings.loss_scale = object.optional_number("loss-scale").value_or(settings.loss_scale);
   settings.recompute = object.text("recompute");

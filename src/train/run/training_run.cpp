@@ -30,17 +30,17 @@ using Clock = std::chrono::steady_clock;
 using train::CompiledTraining;
 using train::StepResult;
 
-/// The final loss is the mean over the last steps.
+/// The final loss is the mean over this many last steps.
 constexpr std::size_t kLastSteps = 20;
 constexpr std::int64_t kValidationBatches = 8;
-/// The step that is traced kernel by kernel: earlier ones touch memory for the first time.
+/// The step traced kernel by kernel: earlier ones touch memory for the first time.
 constexpr std::int64_t kTracedStep = 3;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The default rate of the model or, if that was too large, a third of the rate that was used.
+/// The model's default rate or, if the rate used was no larger, a third of that.
 std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
   train::LearningRate smaller = train::default_learning_rate(settings, model);
   if (rate <= smaller.peak) {
@@ -51,7 +51,7 @@ std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& mo
   return to_text(smaller);
 }
 
-/// Settings of a run that resumes must be its own, but for those that may change.
+/// A resumed run must have its own settings, except for those that may change.
 void require_resumable(const RunOptions& options) {
   if (!options.resume.empty()) {
     (void)resumed_settings(load_settings(options.resume), options.settings, setting_names());
@@ -156,7 +156,7 @@ class TrainingRun::Impl {
     return trainer_.sample(std::move(prompt), count, temperature, settings_.seed);
   }
 
-  /// Never what is not finite: nothing could resume from it.
+  /// Never saves non-finite parameters: no run could resume from them.
   std::string save() {
     if (record_) {
       record_->flush();
@@ -254,7 +254,7 @@ class TrainingRun::Impl {
     position_ = loaded.checkpoint.info.data;
   }
 
-  /// Repeats the step with half the loss scale, as long as that may help.
+  /// Repeats the step with half the loss scale while that may help.
   StepResult take_step(Trace* trace) {
     StepResult result;
     do {
@@ -277,7 +277,7 @@ class TrainingRun::Impl {
     }
   }
 
-  /// What there is to say about the last step; the record gets it too.
+  /// Reports the last step, and records it in the run folder.
   StepReport record(double seconds) {
     const StepResult& result = last_result_;
     StepReport report{.step = result.step,
@@ -301,7 +301,7 @@ class TrainingRun::Impl {
     return report;
   }
 
-  /// Training cannot recover from a non-finite loss. The steps before are saved, if they are sound.
+  /// Training cannot recover from a non-finite loss. Saves the steps before it, if they are finite.
   [[noreturn]] void give_up(const StepResult& result, const std::optional<NonFinite>& found) {
     const bool sound = !ranks_.any(!found || found->instruction < 0);
     if (sound && trainer_.step() > facts_.first_step) {

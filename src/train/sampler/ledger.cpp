@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-/// Moves the first `count` of `from`, or all if there are fewer, to the end of `to`.
+/// Moves up to `count` elements from the front of `from` to the end of `to`.
 template <class To>
 void move_first(std::deque<SampleIndex>& from, To& to, std::int64_t count) {
   const auto end = from.begin() + std::min(count, static_cast<std::int64_t>(from.size()));

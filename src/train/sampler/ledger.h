@@ -1,4 +1,4 @@
-// What a master knows of an epoch's samples: which are open, taken, consumed. No messages, no clock. One thread.
+// The master's bookkeeping for an epoch: which samples are open, taken or consumed. No messages, no clock. One thread.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace trireme::train {
 
-/// Each sample is open, taken by one worker, or consumed. Open ones lie in the list of a worker, in the common order
-/// that has not been reached yet, or among those that lost workers gave back.
+/// Each sample is open, taken by one worker, or consumed. Open samples are in a worker's list, in the part of the
+/// shared order not reached yet, or among those returned by lost workers.
 class SampleLedger {
  public:
-  /// All in the common order. Throws Error(Usage) if there are no samples.
+  /// All samples in the shared order. Throws Error(Usage) if there are none.
   SampleLedger(const PoolOptions& order, Rank workers);
-  /// All in lists, one for each worker.
+  /// All samples in lists, one per worker.
   explicit SampleLedger(const std::vector<std::vector<SampleIndex>>& lists);
 
-  /// At most `count`: of the worker's own list; if that is empty, of those given back; then of the common order.
-  /// Requires that the worker is not lost.
+  /// Takes at most `count` samples: from the worker's own list; if that is empty, from the returned ones; then from the
+  /// shared order. Requires that the worker is not lost.
   [[nodiscard]] std::vector<SampleIndex> take(Rank worker, std::int64_t count);
-  /// The first `count` that the worker has taken are consumed; returns them. Requires that it has taken so many and is
-  /// not lost.
+  /// Marks the first `count` samples that the worker has taken as consumed, and returns them. Requires that it has
+  /// taken that many and is not lost.
   [[nodiscard]] std::vector<SampleIndex> confirm(Rank worker, std::int64_t count);
-  /// What the worker has taken, and the rest of its list, is given back. Nothing happens the second time.
+  /// Returns the worker's taken samples and the rest of its list to the pool. Idempotent.
   void lose(Rank worker);
 
   [[nodiscard]] bool is_over() const noexcept { return left_ == 0; }
-  /// Not consumed.
+  /// Number of samples not yet consumed.
   [[nodiscard]] std::int64_t left() const noexcept { return left_; }
   [[nodiscard]] bool holds_some(Rank worker) const {
     return !workers_.at(place(worker)).taken.empty();
@@ -48,8 +48,8 @@ class SampleLedger {
   std::vector<Worker> workers_;
   std::deque<SampleIndex> given_back_;
   std::optional<Permutation> order_;
-  std::int64_t reached_ = 0;  ///< in the order
-  std::int64_t samples_ = 0;  ///< in the order
+  std::int64_t reached_ = 0;  ///< position in the order
+  std::int64_t samples_ = 0;  ///< length of the order
   std::int64_t left_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The master's side: see sampler_wire.h. It looks at each worker in turn, as only one thread makes calls on a World, and
-// sleeps a little when none has asked.
+// The master's side of the protocol in wire.h. Polls the workers in turn, since only one thread may make calls on a
+// World, and sleeps briefly when there are no requests.
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -23,16 +23,17 @@ using train::SamplerMessage;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kNap{100};
-/// A worker that waits for an answer much longer would take the master to be late.
+/// How long a request may be held: a worker that waits much longer would time out on the master.
 constexpr std::chrono::milliseconds kLongestHold{100};
 
-/// A worker as the master sees it. It asks; or it has asked for samples when there were none, and is held.
+/// The master's view of a worker: either its next request is pending, or it requested samples when none were available
+/// and is held.
 struct Seat {
   Rank rank = 0;
   std::optional<Group> pair{};  ///< none: the worker is lost
   SamplerMessage request{};
   bool listening = false;
-  Pending heard{};  ///< of the request, while listening
+  Pending heard{};  ///< the pending request, while listening
   std::optional<Clock::time_point> held{};
   bool told_over = false;
 };
@@ -83,7 +84,7 @@ class SampleMaster::Server {
                                [](const Seat& seat) { return seat.pair && !seat.told_over; });
   }
 
-  /// True if something happened.
+  /// Returns whether anything happened.
   bool attend_all() {
     bool moved = false;
     for (Seat& seat : seats_) {
@@ -95,7 +96,7 @@ class SampleMaster::Server {
     return moved;
   }
 
-  /// What fails between the master and a worker is the end of that worker, and of nothing else.
+  /// A communication failure between the master and a worker affects only that worker.
   template <class Action>
   void guard(Seat& seat, const Action& action) {
     try {
@@ -154,7 +155,7 @@ class SampleMaster::Server {
     answer(seat, make_message(Answer::Counted));
   }
 
-  /// Answers a worker that wants samples; false if it stays held.
+  /// Answers a request for samples; false if the worker stays held.
   bool give(Seat& seat) {
     const std::vector<SampleIndex> some = ledger_->take(seat.rank, seat.request[1]);
     if (!some.empty() || ledger_->holds_some(seat.rank)) {
@@ -180,8 +181,8 @@ class SampleMaster::Server {
 
   Rank master_;
   OnConsumed on_consumed_;
-  std::vector<Seat> seats_;         ///< by rank; the master's own stays empty
-  SampleLedger* ledger_ = nullptr;  ///< of serve(), while it runs
+  std::vector<Seat> seats_;         ///< by rank; the master's own is empty
+  SampleLedger* ledger_ = nullptr;  ///< set while serve() runs
   std::vector<std::int64_t> consumed_;
   std::map<Rank, std::string> lost_;
 };

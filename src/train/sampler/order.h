@@ -1,4 +1,4 @@
-// The random orders of samplers. Any thread.
+// The random orders of samplers. Callable from any thread.
 #pragma once
 
 #include "train/data/permutation.h"

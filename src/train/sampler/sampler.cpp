@@ -1,4 +1,4 @@
-// What all samplers have in common, and those that need nobody else: shards.
+// The common part of all samplers, and those that need no communication: shards.
 #include "trireme/sampler.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class ShardSampler : public Sampler {
 
 }  // namespace
 
-// What all have in common.
+// Common to all samplers.
 
 std::vector<SampleIndex> Sampler::take(std::int64_t count) {
   require(count >= 1, fmt::format("take({}); it must be at least 1", count));
@@ -100,7 +100,7 @@ Shard::Shard(const ShardOptions& options, Rank worker) : options_(options), work
 SampleIndex Shard::at(std::int64_t place) const {
   require(place >= 0 && place < size_,
           fmt::format("place {} is out of range in a shard of {}", place, size_));
-  // A stream of random numbers for each epoch, of which each worker has one as the seed of its order.
+  // Each epoch has a stream of random numbers; each worker's order is seeded with one of them.
   const std::uint64_t stream =
       random_bits(options_.seed, static_cast<std::uint64_t>(options_.epoch));
   std::int64_t rest =
@@ -140,7 +140,7 @@ std::vector<std::vector<SampleIndex>> lists_by_speed(const PoolOptions& order,
   }
   require(total > 0 && std::isfinite(total), "no rank has a speed above 0");
   std::vector<std::vector<SampleIndex>> lists(speeds.size());
-  double before = 0;  // the speed of all ranks up to here
+  double before = 0;  // total speed of the ranks so far
   std::int64_t reached = 0;
   for (std::size_t rank = 0; rank < speeds.size(); ++rank) {
     before += speeds[rank];

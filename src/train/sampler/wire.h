@@ -1,5 +1,5 @@
-// What a worker and its master say to each other: the worker asks, the master answers. Each pair has a group of its own,
-// so that the loss of a worker is an error in that group only.
+// The protocol between a worker and its master: the worker sends requests, the master replies. Each pair has its own
+// group, so that losing a worker is an error in that group only.
 #pragma once
 
 #include <array>
@@ -9,20 +9,20 @@
 
 namespace trireme::train {
 
-/// Places in the group of a pair.
+/// Ranks in the group of a pair.
 inline constexpr Rank kMasterPlace = 0;
 inline constexpr Rank kWorkerPlace = 1;
 
 enum class Ask : std::int64_t {
   Take,     ///< at most `number` samples
-  Confirm,  ///< the first `number` that I have
-  Leave,    ///< there is no answer
+  Confirm,  ///< the first `number` samples taken
+  Leave,    ///< no reply is sent
 };
 enum class Answer : std::int64_t {
-  Given,    ///< `number` samples follow in a message, if it is not 0
-  NotYet,   ///< ask again: there is nothing now, but a worker may be lost
+  Given,    ///< a message with `number` samples follows, unless it is 0
+  NotYet,   ///< ask again: nothing is available now, but another worker may fail
   Over,     ///< all samples are consumed
-  Counted,  ///< what was confirmed
+  Counted,  ///< the confirmation is recorded
 };
 
 /// An Ask or Answer, and its number.

@@ -1,4 +1,4 @@
-// A worker's side of a master: see sampler_wire.h.
+// The worker's side of the protocol in wire.h.
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,8 +20,7 @@ class ServedSampler : public Sampler {
   ~ServedSampler() override {
     try {
       send(make_message(Ask::Leave));
-    } catch (
-        ...) {  // NOLINT(bugprone-empty-catch): the master is gone, or has given this worker up
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the master failed or gave up on this worker
     }
   }
   ServedSampler(const ServedSampler&) = delete;

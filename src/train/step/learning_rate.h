@@ -1,4 +1,4 @@
-// The learning rate as a function of the step, as a value. Any thread.
+// Learning rate schedules as values. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,37 +7,36 @@
 
 namespace trireme::train {
 
-/// How the rate goes after the warmup.
+/// Shape of the schedule after the warmup.
 enum class Decay {
-  Constant,  ///< it stays
-  Linear,    ///< to `least` at `steps`, along a line
-  Cosine,    ///< to `least` at `steps`, along half a cosine
-  Stable,  ///< it stays, and goes to `least` along a line in the last `decay` steps before `steps`
+  Constant,  ///< stays at `peak`
+  Linear,    ///< linear to `least` at `steps`
+  Cosine,    ///< half a cosine to `least` at `steps`
+  Stable,    ///< stays at `peak`, then linear to `least` in the last `decay` steps before `steps`
 };
 
-/// In the first `warmup` steps the rate rises along a line and reaches `peak` in the last of them: with a
-/// warmup of 4 the steps 0, 1, 2, 3 have 1/4, 2/4, 3/4, 4/4 of it. From `steps` on it is `least`.
+/// During the first `warmup` steps the rate rises linearly to `peak`: with a warmup of 4, steps 0, 1, 2, 3 have 1/4,
+/// 2/4, 3/4, 4/4 of it. From `steps` on it is `least`.
 struct LearningRate {
   Decay shape = Decay::Constant;
   double peak = 1e-3;
   std::int64_t warmup = 0;
-  std::int64_t steps = 0;  ///< of the whole run; not for Constant
-  std::int64_t decay = 0;  ///< for Stable only
-  double least = 0;        ///< not for Constant
+  std::int64_t steps = 0;  ///< of the whole run; unused by Constant
+  std::int64_t decay = 0;  ///< used by Stable only
+  double least = 0;        ///< unused by Constant
 
-  /// The rate of a step, from 0 on.
+  /// The rate of a step; steps count from 0.
   [[nodiscard]] double at(std::int64_t step) const;
 
   friend bool operator==(const LearningRate&, const LearningRate&) = default;
 };
 
-/// "cosine:0.001,warmup=100,steps=2000,least=0.0001", "wsd:3e-4,steps=1000,decay=200", "constant:0.01";
-/// what is 0 is left out. parse_learning_rate reads it back.
+/// "cosine:0.001,warmup=100,steps=2000,least=0.0001", "wsd:3e-4,steps=1000,decay=200", "constant:0.01"; fields that are
+/// 0 are omitted. parse_learning_rate reads it back.
 [[nodiscard]] std::string to_text(const LearningRate& rate);
 
-/// Reads that form: one of constant, linear, cosine and wsd, the peak, and settings by name, in any
-/// order. Throws Error(Usage) that says what is wrong: no such shape or setting, not a number, a warmup
-/// longer than the run, a least rate above the peak.
+/// Parses that format: constant, linear, cosine or wsd, the peak, and named settings in any order. Throws Error(Usage)
+/// on an unknown shape or setting, an invalid number, a warmup longer than the run, or a least rate above the peak.
 [[nodiscard]] LearningRate parse_learning_rate(std::string_view text);
 
 }  // namespace trireme::train

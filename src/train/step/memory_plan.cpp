@@ -17,7 +17,7 @@ namespace trireme::train {
 namespace {
 
 constexpr std::size_t kShown = 4;
-/// A search for a budget ends when it is as near as this to the best one.
+/// The search for a budget stops within this fraction of the best one.
 constexpr double kNearEnough = 0.02;
 constexpr int kMostZero = 3;
 
@@ -26,7 +26,7 @@ std::string place_text(const Instruction& instruction) {
                      instruction.block < 0 ? "" : fmt::format(", block {}", instruction.block));
 }
 
-/// Where a tensor comes from: "parameter", "forward, block 3".
+/// The origin of a tensor: "parameter", "forward, block 3".
 std::string origin_text(const Program& program, const Buffer& buffer) {
   const BufferId id{static_cast<std::int32_t>(&buffer - program.buffers.data())};
   for (const Instruction& instruction : program.instructions) {
@@ -68,7 +68,7 @@ double tokens_of(const TrainerOptions& options) {
   return static_cast<double>(options.batch.sequences * options.batch.length);
 }
 
-/// Tries what may help.
+/// Tries changes that may reduce memory.
 class Search {
  public:
   Search(const TrainerOptions& options, Bytes limit, Device& device, int rank)
@@ -123,7 +123,7 @@ class Search {
   }
 
  private:
-  /// Keeps it if it fits.
+  /// Records the fix if it fits. Returns whether it does.
   bool consider(const TrainerOptions& options) {
     MemoryFix fix = fix_of(options);
     if (fix.need > limit_) {
@@ -133,7 +133,7 @@ class Search {
     return true;
   }
 
-  /// More of ZeRO may help, if it goes together with the rest of the plan.
+  /// Checks whether a higher ZeRO level is compatible with the rest of the plan.
   void find_whether_to_shard() {
     if (options_.plan.mesh.size("data") == 1 || options_.plan.zero == kMostZero) {
       return;
@@ -147,7 +147,7 @@ class Search {
       }
     }
   }
-  /// The lowest level that does.
+  /// Tries to find the lowest ZeRO level that fits.
   void try_zero() {
     for (int level = options_.plan.zero + 1; may_shard_ && level <= kMostZero; ++level) {
       if (consider(with_zero(options_, level))) {
@@ -156,7 +156,7 @@ class Search {
     }
   }
 
-  /// All that costs time or bytes, and nothing else.
+  /// Everything that saves memory without changing the batch or the dtype.
   [[nodiscard]] TrainerOptions smallest() const {
     return with_mode(may_shard_ ? with_zero(options_, kMostZero) : options_, RecomputeMode::Full);
   }
@@ -170,7 +170,7 @@ class Search {
     }
   }
 
-  /// The largest budget that fits lies between what full recomputation keeps and what is kept now.
+  /// Bisects between what full recomputation keeps and what is kept now.
   void try_budget() {
     const Model model = make_model(options_.model, options_.batch);
     const Graph graph = make_training_graph(model.graph, training_of(options_));
@@ -192,19 +192,19 @@ class Search {
         best = fix;
       }
     }
-    if (best && best->extra_flops < fixes_.back().extra_flops) {  // than in full
+    if (best && best->extra_flops < fixes_.back().extra_flops) {  // cheaper than full recomputation
       fixes_.push_back(*best);
     }
   }
 
-  /// Easier to type than bytes.
+  /// Rounds down to MiB, which is easier to type.
   static Bytes in_mebibytes(Bytes bytes) {
     constexpr std::int64_t kMebi = std::int64_t{1} << 20U;
     return bytes.count >= kMebi ? Bytes{bytes.count / kMebi * kMebi} : bytes;
   }
 
-  /// The largest that fits. Memory grows with the batch along a line, nearly: the place where the line meets
-  /// the limit is tried, and the middle where that alone would take long.
+  /// Finds the largest batch that fits. Memory grows almost linearly with the batch, so the search alternates between
+  /// linear interpolation and bisection.
   void try_batch(const TrainerOptions& options) {
     if (options.batch.sequences <= least_batch(options)) {
       return;
@@ -227,7 +227,7 @@ class Search {
     fixes_.push_back(std::move(low));
   }
 
-  /// One for each micro-batch of each rank that has examples of its own.
+  /// One example per micro-batch on each rank that has its own examples.
   static std::int64_t least_batch(const TrainerOptions& options) {
     std::int64_t least = options.plan.microbatches;
     for (const AxisCuts& axis : options.plan.cuts) {
@@ -247,11 +247,11 @@ class Search {
     }
   }
 
-  const TrainerOptions& options_;  // the caller's, for the call
+  const TrainerOptions& options_;  // owned by the caller; outlives the search
   Bytes limit_;
   Device& device_;
   int rank_;
-  double flops_;  ///< for each token, as it is
+  double flops_;  ///< per token, with the options unchanged
   bool may_shard_ = false;
   std::vector<MemoryFix> fixes_;
 };

@@ -1,6 +1,5 @@
-// What a training run needs of memory, before it takes any; and what to change where that is too much.
-//
-// One thread at a time uses the device.
+// Predicts how much memory a training run needs before it allocates any, and finds options that fit if that is too
+// much. One thread at a time uses the device.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace trireme::train {
 
-/// A tensor that is there when memory is fullest.
+/// A tensor that is live at peak memory.
 struct LargeTensor {
   std::string name{};
   TensorType type{};
@@ -26,33 +25,33 @@ struct MemoryNeed {
   Bytes workspace{};     ///< of its kernels
   Bytes evaluation{};    ///< of the forward pass alone, with its own copy of the parameters
   MemoryUse use{};       ///< of the arena at its fullest
-  std::string moment{};  ///< of that: "einsum in backward, block 3"
-  std::vector<LargeTensor> largest{};  ///< at that moment, the largest first; a few
-  double flops = 0;                    ///< of a step, as executed
+  std::string moment{};  ///< where the peak occurs: "einsum in backward, block 3"
+  std::vector<LargeTensor> largest{};  ///< the largest few tensors at the peak, largest first
+  double flops = 0;                    ///< per step, as executed
 
   [[nodiscard]] Bytes total() const;
 };
 
-/// Of one rank, whose programs were compiled.
+/// Memory needed by one rank, given its compiled programs.
 [[nodiscard]] MemoryNeed plan_memory(const CompiledTraining& compiled, Device& device,
                                      int rank = 0);
-/// Compiles them. Throws as compile_training().
+/// The same, compiling the programs first. Throws as compile_training().
 [[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 /// Options that fit, with what they need and cost.
 struct MemoryFix {
   TrainerOptions options{};
   Bytes need{};
-  double extra_flops = 0;  ///< for each token, as a share of what it takes now
+  double extra_flops = 0;  ///< per token, as a fraction of the current FLOPs
 };
 
-/// Ways in which a rank keeps within the limit, each tried: ZeRO, recomputation in whole, selective or as little as
-/// will do, bf16, the largest batch that fits; together where none alone is enough. The least extra FLOPs first. Empty
-/// if nothing helps.
+/// Options that keep a rank within the limit, each verified: ZeRO; full, selective or minimal recomputation; bf16; the
+/// largest batch that fits; and combinations where none suffices alone. Fewest extra FLOPs first. Empty if nothing
+/// helps.
 [[nodiscard]] std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
                                                        Device& device, int rank = 0);
 
-/// The least that there is: the smallest batch, all recomputed, in bf16, ZeRO 3 where there is `data`.
+/// The minimum: the smallest batch, full recomputation, bf16, and ZeRO 3 if there is a `data` axis.
 [[nodiscard]] MemoryFix least_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 }  // namespace trireme::train

@@ -1,4 +1,4 @@
-// Text from a model: token by token, each step a whole forward pass over the last tokens.
+// Generates text from a model token by token, each with a full forward pass over the last tokens.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace trireme::train {
 namespace {
 
-/// Draws a token from the soft-max of logits / temperature.
+/// Draws a token from softmax(logits / temperature).
 std::int32_t draw(std::span<const float> logits, double temperature, double uniform) {
   const auto largest = std::ranges::max_element(logits);
   if (temperature <= 0) {

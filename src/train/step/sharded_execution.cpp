@@ -75,7 +75,7 @@ void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {
   }
   Group& all = communicator_->world().all();
   const int own = rank_;
-  std::vector<std::vector<int>> seen;  // the parts that rank 0 has already
+  std::vector<std::vector<int>> seen;  // shards that rank 0 already has
   for (int rank = 0; rank < compiled_.plan().mesh.devices(); ++rank) {
     if (!compiled_.stores(value, rank)) {
       continue;

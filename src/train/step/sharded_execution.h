@@ -1,7 +1,6 @@
-// ShardedExecution: a compiled graph that runs on all ranks of its plan and looks like one device: values are written
-// whole and read whole. Without a communicator it is one device.
-//
-// One thread at a time. All ranks make the same calls in the same order.
+// ShardedExecution runs a compiled graph on all ranks of its plan behind the interface of a single device: values are
+// written and read whole. Without a communicator it uses one device. One thread at a time; all ranks make the same
+// calls in the same order.
 #pragma once
 
 #include <cstddef>
@@ -20,29 +19,29 @@ namespace trireme::train {
 
 class ShardedExecution {
  public:
-  /// `compiled` and the device must live as long, and so must the communicator, which a plan for several ranks needs.
-  /// Throws what Execution throws.
+  /// `compiled`, the device and the communicator must outlive this object; a plan for several ranks requires a
+  /// communicator. Throws what Execution throws.
   ShardedExecution(const CompiledPlan& compiled, Device& device, Communicator* communicator);
   ~ShardedExecution();
   ShardedExecution(const ShardedExecution&) = delete;
   ShardedExecution& operator=(const ShardedExecution&) = delete;
 
-  /// This rank's program, and the memory that it holds.
+  /// This rank's program and memory.
   [[nodiscard]] const Program& program() const { return execution_->program(); }
   [[nodiscard]] Bytes memory() const { return execution_->memory(); }
   [[nodiscard]] std::map<std::string, double> bytes_sent() const {
     return execution_->bytes_sent();
   }
 
-  /// An input, parameter or state, whole; this rank keeps its shard. All ranks pass the same.
+  /// Writes a whole input, parameter or state; each rank keeps its shard. All ranks pass the same elements.
   void write(std::string_view name, std::span<const std::byte> whole);
-  /// A parameter, state or output. Rank 0 gets the whole; the other ranks send their shards, and their `whole` is not
+  /// Reads a whole parameter, state or output on rank 0. The other ranks send their shards; their `whole` is not
   /// written.
   void read(std::string_view name, std::span<std::byte> whole);
-  /// A scalar output, which all ranks have.
+  /// A scalar output, available on all ranks.
   [[nodiscard]] double number(std::string_view output) const;
 
-  /// Ranks that record a trace start together, so that their times can be compared.
+  /// With a trace, ranks start together so that their times are comparable.
   void run(Trace* trace = nullptr);
   [[nodiscard]] Execution& execution() { return *execution_; }
 

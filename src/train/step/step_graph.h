@@ -1,5 +1,5 @@
-// What a training run computes: the options in; the graphs of the step and the evaluation, and what they compile to,
-// out. Any thread.
+// Turns trainer options into the graphs of the training step and the evaluation, and compiles them. Callable from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,52 +20,52 @@ struct TrainerOptions {
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
-  /// Where it runs, and what it recomputes.
+  /// How the model is distributed, and what is recomputed.
   Plan plan{};
   std::uint64_t seed = 1;
 };
 
-/// `options.training` as the step has it: in f16 the loss is scaled, whether or not it says so.
+/// `options.training` with defaults applied: f16 always uses loss scaling.
 [[nodiscard]] TrainingOptions training_of(const TrainerOptions& options);
 
 struct StepGraph {
-  Graph graph{};      ///< nothing dead in it; not fused yet
+  Graph graph{};      ///< without dead nodes; not fused yet
   FlopCount flops{};  ///< of all its nodes
 };
 
-/// Throws Error(Usage) on options that do not go together or a budget that cannot be held (with the least that
-/// could).
+/// Throws Error(Usage) on incompatible options or a recomputation budget that is too small (naming the minimum).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
-/// The forward pass alone, for validation and samples; not fused yet. Nothing in it is random, so it may have fewer
+/// The forward pass alone, for validation and sampling; not fused yet. It is deterministic, so it may have fewer
 /// parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
-/// The training plan without what only training needs: one micro-batch that passes from stage to stage.
+/// The training plan without its training-only parts: one micro-batch that passes through the stages.
 [[nodiscard]] Plan make_evaluation_plan(const Plan& training);
 
-/// What a training run compiles to: its step, and its evaluation on the same ranks.
+/// A compiled training run: its step, and its evaluation on the same ranks.
 struct CompiledTraining {
   Model model;
-  FlopCount flops;  ///< of a step
+  FlopCount flops;  ///< per step
   CompiledPlan step;
   std::vector<ModelParameter> evaluation_parameters;
   CompiledPlan evaluation;
 };
 
-/// Compiles the programs of all ranks. Throws as make_step_graph(), and Error(Usage) if the plan does not fit the model.
+/// Compiles the programs of all ranks. Throws as make_step_graph(), and Error(Usage) if the plan does not suit the
+/// model.
 [[nodiscard]] CompiledTraining compile_training(const TrainerOptions& options);
-/// The same for one rank only.
+/// The same for a single rank.
 [[nodiscard]] CompiledTraining compile_training(const TrainerOptions& options, int only_rank);
 
-/// Fails a check if the programs of all ranks do not fit together, which would be a bug of ours.
+/// Fails a check if the ranks' programs are inconsistent, which would be an internal bug.
 void check_programs(const CompiledTraining& compiled);
 
-/// What rank 0 sends along `data` in a step, by the lower bounds of collectives.
+/// Bytes that rank 0 sends along `data` in a step, computed from the lower bounds of the collectives.
 struct CompressedBytes {
   double sent = 0;
-  double uncompressed = 0;  ///< by the same plan without compression
+  double uncompressed = 0;  ///< under the same plan without compression
 };
-/// Compiles the uncompressed step to compare.
+/// Compiles the uncompressed step for comparison.
 [[nodiscard]] CompressedBytes compressed_bytes(const CompiledTraining& compiled,
                                                const TrainerOptions& options);
 

@@ -69,7 +69,7 @@ Bytes Trainer::target_bytes() const {
   return size_of(graph().value(graph().find("targets")).type);
 }
 
-/// A scalar of the graph: f32, or f64 as the model is.
+/// Writes a scalar input of the graph: f64 if the model is, else f32.
 void Trainer::write_number(std::string_view name, double number) {
   if (model().dtype == DType::F64) {
     execution_->write(name, bytes_of(number));
@@ -105,7 +105,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   return result;
 }
 
-/// The forward pass alone, with a copy of the present parameters. Nothing is random in it.
+/// The forward pass alone, with a copy of the current parameters. Deterministic.
 ShardedExecution& Trainer::forward() {
   if (!forward_) {
     forward_ = std::make_unique<ShardedExecution>(compiled_->evaluation, device_, communicator_);
