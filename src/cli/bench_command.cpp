@@ -1,5 +1,5 @@
-// `trireme bench`: times collectives between ranks of this host, checks their results, and compares
-// with what was predicted.
+// `trireme bench`: times collectives between ranks on this host, verifies their results, and compares them with
+// predictions.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -120,7 +120,7 @@ measure::BenchPlan make_plan(const Options& options) {
   return plan;
 }
 
-/// On a terminal, how far the run is and which case is next. Standard error stays quiet otherwise.
+/// On a terminal, shows progress and the next case. Otherwise prints nothing to standard error.
 measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
   if (isatty(STDERR_FILENO) == 0) {
     return [](std::size_t, const measure::BenchCase&) {};
@@ -148,7 +148,7 @@ HostCosts costs_of(const Cluster& cluster) {
   return *cluster.host;
 }
 
-/// Of the given host, or of this one if it has been probed.
+/// Costs of the given host, or of this one if it has been probed.
 std::optional<HostCosts> load_costs(const Options& options) {
   if (!options.cluster.empty()) {
     return parsed("--cluster", options.cluster,

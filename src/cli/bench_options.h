@@ -19,8 +19,8 @@ struct BenchLists {
 /// Adds the cases that the lists name to the plan. Throws Error(Usage) that names the option.
 void add_cases(measure::BenchPlan& plan, const BenchLists& lists);
 
-/// "8,1K,64K" and ranges "8..64M", in steps of four, or "8..64M:2" in steps of two. Ascending, each
-/// size once. Throws Error(Usage).
+/// "8,1K,64K", and ranges "8..64M" in steps of four or "8..64M:2" in steps of two. Ascending, without duplicates.
+/// Throws Error(Usage).
 [[nodiscard]] std::vector<Bytes> parse_size_list(const std::string& text);
 
 }  // namespace trireme::cli

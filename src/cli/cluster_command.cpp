@@ -1,4 +1,4 @@
-// `trireme cluster`: lists the presets, or shows one cluster, for people or as JSON.
+// `trireme cluster`: lists the presets, or shows one cluster as text or JSON.
 #include <memory>
 #include <string>
 

@@ -1,13 +1,13 @@
-// The subcommands of `trireme`. Each function adds one to the application; CLI11 calls it back when
-// the command line names it.
+// The subcommands of `trireme`. Each function adds one to the application; CLI11 invokes it when the command line names
+// it.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace trireme::cli {
 
-/// The exit code of the command that ran: 0, or 1 if the schedule, table or result that it checked is
-/// wrong. Errors are thrown instead.
+/// The exit code of the command: 0, or 1 if the schedule, table or result it checked is wrong. Errors are thrown
+/// instead.
 struct Outcome {
   int exit_code = 0;
 };

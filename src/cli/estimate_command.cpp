@@ -57,7 +57,7 @@ struct Options {
   std::string example;
   bool json = false;
   bool untied = false;
-  // Sizes; 0: as the model has them.
+  // Sizes; 0: the model's own.
   std::int64_t layers = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;
@@ -115,13 +115,13 @@ Family parse_family(const std::string& text) {
   refuse(fmt::format("unknown model family '{}'; use gpt2 or llama", text));
 }
 
-/// The value of an option if it was given, else the default.
+/// The value of an option if given, else the default.
 std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
   return option > 0 ? option : otherwise;
 }
 
-/// Sizes that were not given follow from those that were: heads share the width, and the feed-forward part
-/// stays as many times as wide.
+/// Derives sizes that were not given from those that were: heads split the width, and the feed-forward layer keeps its
+/// ratio to the width.
 void set_sizes(const Options& o, ModelConfig& c) {
   const ModelConfig before = c;
   c.layers = given_or(o.layers, c.layers);
@@ -149,8 +149,8 @@ bool is_resized(const Options& o) {
                              [](std::int64_t size) { return size > 0; });
 }
 
-/// A name, or a path to a config.json. Experts get the capacity of the presets: in training, room for every token
-/// with every expert would be wasted.
+/// A name, or a path to a config.json. Experts get the capacity of the presets, since reserving room for every token in
+/// every expert would waste memory in training.
 Architecture named_architecture(const std::string& model) {
   if (!is_model_path(model)) {
     return architecture(model);

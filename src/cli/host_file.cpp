@@ -10,7 +10,7 @@
 namespace trireme::cli {
 namespace {
 
-/// Read at the start of a command, before there is a second thread. Relative paths do not count.
+/// Read at the start of a command, before a second thread exists. Relative paths are ignored.
 std::string absolute_path_in(const char* variable) {
   const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
   return value != nullptr && *value == '/' ? value : "";

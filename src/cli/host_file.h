@@ -1,4 +1,4 @@
-// The costs of this host, as `trireme probe` saved them for the other commands.
+// The costs of this host, saved by `trireme probe` for the other commands.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace trireme::cli {
 /// $XDG_CACHE_HOME/trireme/HOST.cluster.json, or under ~/.cache. Throws Error(Usage) if the
 /// environment names neither.
 [[nodiscard]] std::string host_file_path();
-/// The cluster in that file, or nothing if the file does not exist. Throws Error if it cannot be read.
+/// The cluster in that file; nothing if the file does not exist. Throws Error if it cannot be read.
 [[nodiscard]] std::optional<Cluster> load_host_file();
 
 }  // namespace trireme::cli

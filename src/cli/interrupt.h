@@ -1,4 +1,4 @@
-// Ctrl-C as a flag, for this process and those that it forks. One thread sets it up.
+// Ctrl-C as a flag, shared with forked processes. One thread sets it up.
 #pragma once
 
 #include <csignal>
@@ -7,8 +7,9 @@
 
 namespace trireme::cli {
 
-/// While it lives, the first Ctrl-C only sets `flag` to 1; the next ends the program as usual. Forked processes inherit
-/// it, so an interrupt of one reaches all. One at a time, or nested with the same flag, which must outlive it.
+/// While it exists, the first Ctrl-C only sets `flag` to 1; the next one ends the program as usual. Forked processes
+/// inherit it, so interrupting one reaches all. Only one at a time, or nested with the same flag, which must outlive
+/// it.
 class InterruptGuard {
  public:
   explicit InterruptGuard(SharedNumber& flag);

@@ -14,7 +14,7 @@ bool is_file_name(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-/// A hint for an unknown name: whether it is a device, and that files work too.
+/// A hint for an unknown name: whether it is a device, and that files are accepted too.
 std::string hint(const std::string& name) {
   const std::vector<std::string> devices = device_preset_names();
   const bool device = std::find(devices.begin(), devices.end(), name) != devices.end();

@@ -1,4 +1,4 @@
-// Finding the cluster that a command line names.
+// Resolves the cluster that a command line names.
 #pragma once
 
 #include <string>

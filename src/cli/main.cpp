@@ -1,5 +1,4 @@
-// The `trireme` program: parses the command line, runs one subcommand, turns errors into one line
-// and an exit code.
+// The `trireme` program: parses the command line, runs one subcommand, and turns errors into one line and an exit code.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -41,8 +40,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
 
-/// Help that shows an option's value and default, not its relations to other options: those are
-/// reported when violated.
+/// Help that shows an option's value and default, but not its relations to other options, which are reported when
+/// violated.
 class PlainFormatter : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -76,7 +75,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   return std::string("unknown command '") + argv[1] + "'; " + hint;
 }
 
-/// Why the library could not convert a value: it takes integers or real numbers.
+/// Why CLI11 could not convert a value: it expects an integer or a real number.
 std::string conversion_problem(const std::string& value) {
   std::size_t used = 0;
   try {
@@ -91,7 +90,7 @@ std::string conversion_problem(const std::string& value) {
                                                                       : "expected an integer";
 }
 
-/// "--batch: invalid value '1.5': expected an integer" for what the library calls a failed conversion.
+/// "--batch: invalid value '1.5': expected an integer" in place of CLI11's conversion error.
 std::string plain_message(const CLI::ParseError& error) {
   constexpr std::string_view kConversion = "Could not convert: ";
   std::string message = error.what();
@@ -104,17 +103,17 @@ std::string plain_message(const CLI::ParseError& error) {
          value + "': " + conversion_problem(value);
 }
 
-/// One line for a command-line mistake, and where to read more.
+/// Reports a command-line error in one line, and where to read more.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-    return app.exit(error);  // --help and --version arrive here
+    return app.exit(error);  // --help and --version end up here
   }
   const std::string unknown = unknown_command(app, argc, argv);
   print_error((unknown.empty() ? plain_message(error) : unknown) + " (see trireme --help)");
   return kUsage;
 }
 
-/// Everything printed must have arrived: a full disk or a closed pipe is a failure.
+/// All output must have been written: a full disk or a closed pipe is a failure.
 void flush_output() {
   std::cout.flush();
   if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

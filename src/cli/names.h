@@ -5,7 +5,7 @@
 
 namespace trireme::cli {
 
-/// The names of a table, with spaces between, for a help text.
+/// The names in a table, separated by spaces, for a help text.
 template <class Items>
 std::string names_of(const Items& items) {
   std::string out;

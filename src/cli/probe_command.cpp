@@ -39,7 +39,7 @@ struct Options {
   bool quick = false;
 };
 
-/// Creates the folder for the default path only: elsewhere, a missing folder is a mistake.
+/// Creates the folder only for the default path: anywhere else, a missing folder is probably a mistake.
 std::string prepare_output(const Options& options) {
   if (!options.output.empty()) {
     return options.output;

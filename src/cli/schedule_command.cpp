@@ -67,7 +67,7 @@ struct Options {
   bool ranks_given = false;
 };
 
-/// The cost model and, where a cluster was named, its number of devices as the number of ranks.
+/// The cost model. If a cluster is named, its device count becomes the number of ranks.
 CostModel make_costs(Options& options) {
   if (options.cluster.empty()) {
     return CostModel::uniform(parsed("--alpha", options.alpha, parse_seconds),
@@ -178,7 +178,7 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
     decision = {best.algorithm, best.options, selector.explain(query)};
   } else {
     decision.algorithm = parsed("--algorithm", options.algorithm, parse_algorithm);
-    (void)formula_text(operation, decision.algorithm);  // throws if it does not do the operation
+    (void)formula_text(operation, decision.algorithm);  // throws if unsupported
     decision.build.segments =
         best_segments(operation, decision.algorithm, options.ranks, bytes, costs);
     if (decision.build.ranks_per_node == 0 && !costs.is_uniform() &&
@@ -201,7 +201,7 @@ Decision decide(const Options& options, Operation operation, Bytes bytes, const 
   return decision;
 }
 
-/// A file names its operation; another one on the command line would be ignored.
+/// A file names its operation, so one on the command line is an error.
 simulate::ScheduleReport report_from_file(const Options& options, const Payload& payload,
                                           const CostModel& costs) {
   if (!options.operation.empty()) {
@@ -248,7 +248,7 @@ void run_comparison(Options options) {
   if (!options.svg.empty()) {
     write_and_report(
         options.svg,
-        report::comparison_svg(compare_by(2)));  // finer than a table, for smooth lines
+        report::comparison_svg(compare_by(2)));  // denser than in the table, for smooth lines
   }
   const simulate::Comparison comparison = compare_by(8);
   std::cout << (options.json ? report::comparison_json(comparison)

@@ -12,7 +12,7 @@ Terminal standard_output() {
   if (isatty(STDOUT_FILENO) == 0) {
     return terminal;
   }
-  // Read once at the start of a command, before there is a second thread.
+  // Read once at the start of a command, before a second thread exists.
   const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
   terminal.color = no_color == nullptr || *no_color == '\0';
   winsize size{};

@@ -1,4 +1,4 @@
-// What standard output can show: colors and width.
+// Capabilities of standard output: colors and width.
 #pragma once
 
 #include "report/text_style.h"
@@ -12,7 +12,7 @@ using report::Style;
 using report::styled;
 using report::Terminal;
 
-/// Of standard output and the environment (NO_COLOR).
+/// Determined from standard output and the environment (NO_COLOR).
 [[nodiscard]] Terminal standard_output();
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// `trireme tour`: two minutes with schedules.
+// `trireme tour`: a two-minute introduction to schedules.
 #include <iostream>
 #include <memory>
 

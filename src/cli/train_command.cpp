@@ -1,4 +1,4 @@
-// trireme train: from nothing, or from a checkpoint, to a trained model and the record of how it went.
+// `trireme train`: trains a model from scratch or from a checkpoint.
 #include <cstdlib>
 #include <memory>
 
@@ -30,14 +30,14 @@ constexpr const char* kExamples =
     "\n"
     "Ctrl-C finishes the step, saves a checkpoint, and shows how to resume.";
 
-/// A variable of the environment.
+/// An environment variable.
 std::optional<std::string> variable(const std::string& name) {
-  // Before there are threads.
+  // Called before any threads start.
   const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-/// The plan, checked against the options and the launcher of this process.
+/// The plan, checked against the options and this process's launcher.
 Plan plan_of(const TrainOptions& options, const LaunchedRank& launched) {
   Plan plan = options.plan.plan();
   if (options.plan.file.empty()) {
@@ -56,10 +56,10 @@ Plan plan_of(const TrainOptions& options, const LaunchedRank& launched) {
   return plan;
 }
 
-/// Joins the ranks that a launcher has started. Errors name the options as they are called here.
+/// Joins the ranks started by a launcher. Errors name the command-line options.
 World join_ranks(const TrainOptions& given) {
   WorldOptions options;
-  options.deadline = {10.0};  // a rank that computes for long does not hang
+  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
   options.encrypt = given.encrypt;
   options.bind = given.bind.value_or(options.bind);
   try {
@@ -76,7 +76,7 @@ World join_ranks(const TrainOptions& given) {
   }
 }
 
-/// The options in full. All ranks have the same; only rank 0 throws what is wrong with them, the others get nothing.
+/// The complete options, the same on all ranks. Only rank 0 throws if they are invalid; the others return nothing.
 std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launched) {
   try {
     complete_settings(given);

@@ -33,7 +33,7 @@ Json memory_json(const std::vector<MemoryPart>& parts) {
   return json;
 }
 
-/// "112.4 k", "128 ": a unit follows.
+/// "112.4 k", "128 ": the caller appends a unit.
 std::string count_text(double count) {
   constexpr double kThousand = 1000;
   if (count >= kThousand * kThousand * kThousand) {
@@ -80,7 +80,7 @@ std::string speed_text(const RunFacts& facts, double units_per_second) {
                                 : counted(units_per_second, facts.unit + "/s");
 }
 
-/// What is told of a moment, the most important first.
+/// The parts of a progress line, most important first.
 std::vector<std::string> moment_parts(const RunFacts& facts, const StepReport& m,
                                       double step_time) {
   const Seconds time{step_time};
@@ -92,7 +92,7 @@ std::vector<std::string> moment_parts(const RunFacts& facts, const StepReport& m
           to_text(facts.memory)};
 }
 
-/// As many parts as fit: a line that wraps cannot be changed in place.
+/// As many parts as fit: a line that wraps cannot be updated in place.
 std::string within(std::string line, const std::vector<std::string>& parts, int width) {
   for (const std::string& part : parts) {
     if (display_width(line) + 3 + display_width(part) > width) {
@@ -225,13 +225,13 @@ void print_end(const RunFacts& f, const RunSummary& e, const std::string& progra
   print_next(f, e, program);
 }
 
-/// A line that changes in place.
+/// A line updated in place.
 class LiveDisplay : public TrainDisplay {
  public:
   explicit LiveDisplay(std::string program) : program_(std::move(program)) {}
   LiveDisplay(const LiveDisplay&) = delete;
   LiveDisplay& operator=(const LiveDisplay&) = delete;
-  /// What else is to be said, of an error say, begins on a line of its own.
+  /// Ends the line, so that later output, such as an error, starts on a new one.
   ~LiveDisplay() override {
     if (open_) {
       std::fputs("\n", stdout);
@@ -262,7 +262,7 @@ class LiveDisplay : public TrainDisplay {
   bool open_ = false;
 };
 
-/// About twenty lines in all.
+/// About twenty lines in total.
 class PlainDisplay : public TrainDisplay {
  public:
   explicit PlainDisplay(std::string program) : program_(std::move(program)) {}

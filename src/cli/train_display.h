@@ -1,5 +1,5 @@
-// What a training run shows: a line that changes in place on a terminal, occasional lines elsewhere, JSON for
-// machines, and a summary.
+// The output of a training run: a line updated in place on a terminal, occasional lines elsewhere, JSON for machines,
+// and a summary.
 #pragma once
 
 #include <memory>
@@ -16,17 +16,17 @@ class TrainDisplay {
   TrainDisplay(const TrainDisplay&) = delete;
   TrainDisplay& operator=(const TrainDisplay&) = delete;
   virtual void begin(const RunFacts& facts) = 0;
-  /// After every step.
+  /// Called after every step.
   virtual void step(const RunFacts& facts, const StepReport& report) = 0;
   virtual void end(const RunFacts& facts, const RunSummary& summary) = 0;
 };
 
 struct DisplayOptions {
   bool json = false;
-  std::string program = "trireme";  ///< what the user types to run this program
+  std::string program = "trireme";  ///< the command that the user types to run this program
 };
 
-/// For standard output: a terminal or not.
+/// Chooses the display for standard output, which may be a terminal.
 [[nodiscard]] std::unique_ptr<TrainDisplay> make_train_display(const DisplayOptions& options);
 
 }  // namespace trireme::cli

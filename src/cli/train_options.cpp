@@ -12,12 +12,12 @@
 namespace trireme::cli {
 namespace {
 
-/// For an option that takes a path: an empty one, from a variable that is not set say, is no path.
+/// Rejects an empty path, such as one from an unset variable.
 std::string named(const std::string& path) {
   return path.empty() ? "no file is named" : "";
 }
 
-/// What a run is made from.
+/// Adds the settings that define a run.
 void add_settings(CLI::App* command, TrainSettings& s) {
   command
       ->add_option("--model", s.model,
@@ -74,7 +74,7 @@ void add_settings(CLI::App* command, TrainSettings& s) {
       ->capture_default_str();
 }
 
-/// How it is run, and where its files go.
+/// Adds the options that control how it runs and where its files go.
 void add_run_options(CLI::App* command, TrainOptions& o) {
   command->add_option("--bind", o.bind,
                       "where ranks on other hosts reach this one: an address of this machine");

@@ -15,7 +15,7 @@ namespace trireme::cli {
 
 struct TrainOptions {
   RunOptions run{};                  ///< without its plan
-  std::vector<std::string> given{};  ///< settings on the command line, by name
+  std::vector<std::string> given{};  ///< names of the settings given on the command line
   PlanOptions plan{};
   std::optional<std::string> bind{};  ///< WorldOptions::bind
   bool encrypt = false;
@@ -23,14 +23,14 @@ struct TrainOptions {
   bool json = false;
 };
 
-/// All but those of the plan, into `options`, which must outlive the command.
+/// Adds all options except those of the plan. `options` must outlive the command.
 void add_train_options(CLI::App* command, TrainOptions& options);
 
-/// A run that resumes has its own settings, except for those given. Throws Error(Usage) if there is no such run, or if
-/// it cannot change so.
+/// For a resumed run, loads its settings and applies those given. Throws Error(Usage) if there is no such run, or a
+/// given setting cannot change.
 void complete_settings(TrainOptions& options);
 
-/// Finds what is wrong before anything is opened; throws Error(Usage).
+/// Validates the options before anything is opened; throws Error(Usage).
 void require_valid(const TrainOptions& options);
 
 }  // namespace trireme::cli

@@ -14,7 +14,7 @@ namespace trireme::cli {
 
 namespace {
 
-/// The name of a schedule, or a file with a table, which has the micro-batches too.
+/// Sets the schedule from its name or from a file with a table, which also sets the number of micro-batches.
 void set_schedule(const std::string& given, Plan& plan) {
   const bool known = std::ranges::any_of(
       pipeline_schedules(), [&](const PipelineSchedule& row) { return row.name == given; });

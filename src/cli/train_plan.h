@@ -1,4 +1,4 @@
-// How a training run is spread over ranks, as the options of `trireme train` say it.
+// How a training run is distributed over ranks, from the options of `trireme train`.
 #pragma once
 
 #include <optional>
@@ -22,13 +22,13 @@ struct PlanOptions {
   std::string context = "gather";
   std::string compression = "none";
 
-  /// Throws Error(Usage) that names the option, Error(Input) if the file is no plan. With neither mesh nor file:
-  /// all ranks along data. What is recomputed a file alone says: the option is one of TrainSettings, for a run
-  /// remembers it.
+  /// Throws Error(Usage) that names the option, Error(Input) if the file is not a plan. With neither mesh nor file, all
+  /// ranks are along data. Only a file sets recomputation here: --recompute belongs to TrainSettings, which a run
+  /// stores.
   [[nodiscard]] Plan plan() const;
 };
 
-/// The command has an option --recompute already, which a file excludes too.
+/// Requires that the command already has --recompute, which a plan file excludes as well.
 void add_plan_options(CLI::App* command, PlanOptions& options);
 
 }  // namespace trireme::cli

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-/// No file of a probe, and short.
+/// Few repeats keep the test short.
 Ran run_bench(const std::string& arguments) {
   return run_program("bench --repeats 3 " + arguments);
 }
@@ -147,7 +147,7 @@ TEST_F(BenchCommand, DrawsAndTunes) {
   const std::string picture = read_text(scratch_folder() + "/times.svg");
   EXPECT_NE(picture.find("data-name=\"ring\""), std::string::npos);
   const Tuning tuning = parse_tuning(read_text(scratch_folder() + "/tune.json"));
-  ASSERT_EQ(tuning.rows.size(), 4U);  // three sizes, and the barrier
+  ASSERT_EQ(tuning.rows.size(), 4U);  // three sizes, plus the barrier
   EXPECT_FALSE(tuning.date.empty());
   std::set<std::int64_t> sizes;
   for (const TuningRow& row : tuning.rows) {

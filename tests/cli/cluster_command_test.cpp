@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Nothing on standard output, one line on standard error that has this text.
+/// Expects no standard output, and one line on standard error that contains `text`.
 void expect_failed(const std::string& arguments, int exit_code, const std::string& text) {
   const Ran ran = run_program(arguments);
   EXPECT_EQ(ran.exit_code, exit_code) << arguments;

@@ -61,7 +61,7 @@ TEST(EstimateCommand, FourStepsToTheMfu) {
   EXPECT_EQ(json.at("parameters").at("total"), 124439808);
 }
 
-/// Eight devices with a batch each have eight times the peak: the MFU stays.
+/// Eight devices with a batch each have eight times the peak, so the MFU does not change.
 TEST(EstimateCommand, DevicesDoEachTheirBatch) {
   const Json one = estimated("-m gpt-mini --step-time 1ms");
   const Json eight = estimated("-m gpt-mini --step-time 1ms --devices 8");
@@ -120,7 +120,7 @@ TEST(EstimateCommand, MixturesWithoutAGraphGetRecipes) {
   EXPECT_EQ(json.at("flops").at("hardware_is"), "formula");
 }
 
-/// An eighth of 256 tokens; formulas of a plain model would not be those that were used.
+/// An eighth of 256 tokens. The formulas of a dense model do not apply, so they are not shown.
 TEST(EstimateCommand, ShowsPickedTokens) {
   expect_text("--model depths-mini --length 256", {"one layer in 2 works on 32 of 256 tokens"});
   EXPECT_EQ(run_program("estimate --model depths-mini").out.find("8h²L"), std::string::npos);

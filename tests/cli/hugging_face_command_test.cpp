@@ -1,4 +1,4 @@
-// Models of Hugging Face's as a user trains, exports and estimates them.
+// Training, exporting and estimating Hugging Face models from the command line.
 #include <algorithm>
 #include <filesystem>
 
@@ -31,7 +31,7 @@ class HuggingFaceCommand : public ::testing::Test {
     return parse_json(ran.exit_code == 0 ? lines.back() : "{}", "output");
   }
 
-  /// Refused with one line that has these words, and before there is a run folder.
+  /// Expects one line of error that contains `words`, and no run folder.
   void expect_refused(const std::string& arguments, const std::string& words) {
     const Ran ran =
         run_program(fmt::format("train {} --run-folder {} {}", kShort, at("none"), arguments));
@@ -45,7 +45,7 @@ class HuggingFaceCommand : public ::testing::Test {
   int runs_ = 0;
 };
 
-/// A model that goes out and comes in again is the same model: the same loss, bit for bit.
+/// A model that is exported and loaded again has the same loss, bit for bit.
 TEST_F(HuggingFaceCommand, ExportsWhatItTrainsFrom) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     const std::string out = at(preset);
@@ -56,17 +56,17 @@ TEST_F(HuggingFaceCommand, ExportsWhatItTrainsFrom) {
     EXPECT_TRUE(again.at("final_loss").is_null());
     EXPECT_NE(again.at("weights").get<std::string>().find(out + "/model.safetensors"),
               std::string::npos);
-    // The description alone brings no weights.
+    // config.json alone does not load the weights next to it.
     const Json fresh = train(fmt::format("--model {}/config.json --steps 0", out));
     EXPECT_TRUE(fresh.at("weights").is_null());
     EXPECT_NE(fresh.at("validation_loss"), first.at("validation_loss"));
-    // The weights can be given to a preset, which takes over their vocabulary.
+    // Weights can be loaded into a preset, which adopts their vocabulary.
     const Json given = train(fmt::format("--model {} --weights {} --steps 0", preset, out));
     EXPECT_EQ(given.at("validation_loss"), first.at("validation_loss"));
   }
 }
 
-/// A folder with a description alone: random weights, and the same way out and in again.
+/// A folder with only a config.json: random weights, and the same round trip.
 TEST_F(HuggingFaceCommand, TrainsAMixtral) {
   fs::create_directory(at("described"));
   write_text(at("described/config.json"),
@@ -78,7 +78,7 @@ TEST_F(HuggingFaceCommand, TrainsAMixtral) {
   EXPECT_TRUE(first.at("weights").is_null());
   EXPECT_EQ(train("--steps 0 --model " + at("out")).at("validation_loss"),
             first.at("validation_loss"));
-  // What the description says beyond the model is kept.
+  // Fields of config.json that the model does not use are preserved.
   EXPECT_EQ(parse_json(read_text(at("out/config.json")), "config").at("eos_token_id"), 2);
 }
 
@@ -91,7 +91,7 @@ TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
       << ran.out;
 }
 
-/// A mixture of what a description says; the run folder keeps it as it was, and the settings say the rest.
+/// Adds experts to a model from a config.json; the run folder keeps the original, and the settings hold the rest.
 TEST_F(HuggingFaceCommand, MakesAMixtureOfAModelFromAFile) {
   (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
   const std::string from = "--model " + at("tiny/config.json") + " --rate constant:0.001 ";
@@ -123,7 +123,7 @@ TEST_F(HuggingFaceCommand, RefusesModelsThatAreNoLanguageModels) {
   }
 }
 
-/// A run goes on without the files that it began with.
+/// A run resumes without the files it started from.
 TEST_F(HuggingFaceCommand, ResumesWithoutTheFiles) {
   (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
   const std::string rate = " --rate constant:0.001 ";
@@ -149,7 +149,7 @@ TEST_F(HuggingFaceCommand, ExportsInTheTypeOfTheRun) {
       std::string::npos);
 }
 
-/// Without another step, and without its number of steps being in the way.
+/// Exporting takes no further step, and the number of steps does not prevent it.
 TEST_F(HuggingFaceCommand, ExportsARunThatIsOver) {
   const Json run = train("--model gpt-nano --steps 2");
   for (const std::string& steps : {std::string(), std::string("--steps 0")}) {

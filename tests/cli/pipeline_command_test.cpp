@@ -30,7 +30,7 @@ TEST(PipelineCommand, RefusesBadInputInOneLine) {
   expect_refused("pipelines", {"did you mean pipeline"});
 }
 
-// Forward as long as backward, as it is usually drawn.
+// Forward and backward take equally long, as they are usually drawn.
 TEST(PipelineCommand, DrawsTheTimeline) {
   const Ran ran = run_program(
       "pipeline --schedule gpipe --stages 3 --microbatches 2 --backward-input 0.5 "
@@ -53,7 +53,7 @@ TEST(PipelineCommand, DrawsTheTimeline) {
   EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
 }
 
-// Several stages a rank, works of unequal length, updates that take time: labels stay apart.
+// Several stages per rank, tasks of unequal length, updates that take time: labels do not overlap.
 TEST(PipelineCommand, DrawsUnequalTasks) {
   const Ran ran = run_program(
       "pipeline --schedule interleaved --stages 1 --microbatches 1 --forward 2 --update 2");
@@ -61,7 +61,7 @@ TEST(PipelineCommand, DrawsUnequalTasks) {
   EXPECT_NE(ran.out.find("U Update"), std::string::npos);
 }
 
-// Where labels do not fit: a letter a column, never wider than the terminal.
+// Where labels do not fit: one letter per column, never wider than the terminal.
 TEST(PipelineCommand, KeepsToTheWidth) {
   const Ran ran = run_program("pipeline --schedule zb-v --stages 8 --microbatches 64");
   std::size_t begin = 0;
@@ -98,7 +98,6 @@ TEST(PipelineCommand, JsonHasThePromisedFields) {
                         R"("end":6.0,"version":0})"));
 }
 
-// E2, E3, G6 and the golden list, as a user sees them.
 TEST(PipelineCommand, ComparesAllSchedules) {
   const Json json = json_of(
       "pipeline --compare --stages 4 --microbatches 6 --backward-input 0.5 --backward-weight 0.5 "
@@ -140,7 +139,7 @@ constexpr const char* kCircle =
     "trireme pipeline 1\nname mine\nranks 2\nstages 2\nmicrobatches 2\nweights single\nplace 0 1\n"
     "rank 0: F0.0 B0.0 F0.1 B0.1 U0.1\nrank 1: F1.0 F1.1 B1.0 B1.1 U1.1\nend\n";
 
-// A wrong table is a result: what is wrong is printed, and the exit code is 1.
+// An invalid table is a result: its problems are printed, and the exit code is 1.
 TEST(PipelineCommand, TellsWhatIsWrongWithATable) {
   write_text(scratch_folder() + "/circle.pipeline", kCircle);
   const Ran ran = run_program("pipeline --file circle.pipeline");
@@ -170,7 +169,7 @@ TEST(PipelineCommand, WritesATrace) {
   EXPECT_EQ(trace.tracks.size(), 4U);
   EXPECT_EQ(trace.spans.size(), 2U * 4 * 4 + 2 * 4);
   EXPECT_EQ(problems(trace), std::vector<std::string>{});
-  // A message each way between neighbours, and the gradients that each copy's Updates wait for.
+  // A message in each direction between neighbors, and the gradients that each copy's updates wait for.
   EXPECT_EQ(trace.flows.size(), 4U * 2 * 3 + 2 * 4 * 2);
 }
 

@@ -15,13 +15,13 @@ struct Ran {
 /// Runs `trireme ARGUMENTS` through the shell (quote what needs it).
 [[nodiscard]] Ran run_program(const std::string& arguments);
 
-/// A folder of its own for this test process, removed at its end.
+/// A temporary folder for this test process, removed when it exits.
 [[nodiscard]] const std::string& scratch_folder();
 
 [[nodiscard]] std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
 
-/// Of an error about memory: the options that it says fit, those of a line together.
+/// Parses the options that an out-of-memory error lists as fitting; one string per line of the message.
 [[nodiscard]] std::vector<std::string> said_to_fit(const std::string& error);
 
 }  // namespace trireme

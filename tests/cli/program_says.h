@@ -1,4 +1,4 @@
-// What tests of commands ask of the program.
+// Expectations shared by the tests of commands.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,7 @@
 
 namespace trireme {
 
-/// Bad input: nothing on standard output, one line on standard error that has these words, exit
-/// code 2.
+/// Invalid input: nothing on standard output, one line on standard error that contains these words, exit code 2.
 inline void expect_refused(const std::string& arguments, const std::vector<std::string>& words) {
   const Ran ran = run_program(arguments);
   EXPECT_EQ(ran.exit_code, 2) << arguments << "\n" << ran.out << ran.err;
@@ -24,7 +23,7 @@ inline void expect_refused(const std::string& arguments, const std::vector<std::
   }
 }
 
-/// What it prints, which must be JSON.
+/// Its output, parsed as JSON.
 inline Json json_of(const std::string& arguments) {
   const Ran ran = run_program(arguments);
   EXPECT_EQ(ran.exit_code, 0) << arguments << "\n" << ran.err;

@@ -1,4 +1,4 @@
-// The program while it runs, to look at, to interrupt and to kill.
+// A running instance of the program, to observe, interrupt and kill.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@
 
 namespace trireme {
 
-/// A rank needs a moment to see that another is gone; a busy machine needs more.
+/// Ranks need a moment to notice that another one failed, and more on a busy machine.
 inline constexpr std::chrono::seconds kAFewSeconds{10};
-/// For what computes, too.
+/// For steps that involve computation.
 inline constexpr std::chrono::seconds kAMinute{60};
 
 inline bool becomes_true(const std::function<bool()>& holds, std::chrono::seconds limit) {
@@ -38,10 +38,10 @@ inline bool is_alive(pid_t process) {
   return kill(process, 0) == 0;
 }
 
-/// The program under way, in a process group of its own. What is left of it ends with the test.
+/// The running program, in its own process group. The destructor kills it if it is still running.
 class Started {
  public:
-  /// What it says goes into the folder. `prepare` is called in its process first.
+  /// Output goes to files in the folder. `prepare` runs first in the new process.
   Started(
       const std::string& arguments, const std::string& folder,
       const std::function<void()>& prepare = [] {})
@@ -78,7 +78,7 @@ class Started {
 
   [[nodiscard]] pid_t process() const { return process_; }
 
-  /// Those that it has forked, in order: rank 0 is first.
+  /// The forked processes in order, rank 0 first.
   [[nodiscard]] std::vector<pid_t> ranks() const {
     std::istringstream in(read_text(fmt::format("/proc/{0}/task/{0}/children", process_)));
     std::vector<pid_t> ranks;
@@ -88,7 +88,7 @@ class Started {
     return ranks;
   }
 
-  /// Its end, which must come within the limit; -1 if it did not, or came by a signal.
+  /// Waits until it exits, at most `limit`. The exit code is -1 if it did not exit in time or was killed by a signal.
   Ran wait(std::chrono::seconds limit) {
     int status = 0;
     const bool ended =

@@ -13,7 +13,6 @@
 namespace trireme {
 namespace {
 
-// Bar 5.
 TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("schedule allreduce --ranks 0", {"--ranks", "0 ranks", "1 to"});
   expect_refused("schedule broadcast --ranks 4 --root 4", {"--root", "root 4", "0 to 3"});
@@ -81,7 +80,7 @@ TEST(ScheduleCommand, JsonHasThePromisedFields) {
   EXPECT_EQ(json["verified"], true);
 }
 
-// Replaying the JSON's steps alone gives every rank the sum: the output is complete.
+// Replaying only the steps in the JSON gives every rank the sum: the output is complete.
 TEST(ScheduleCommand, JsonStepsAreTheWholeAlgorithm) {
   const Json json = json_of("schedule allreduce --algorithm ring --ranks 5 --json");
   std::vector<std::vector<double>> values(5, std::vector<double>(5));
@@ -194,7 +193,7 @@ TEST(ScheduleCommand, WritesPicturesAndTraces) {
       "--json");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(parse_json(ran.out, "output")["ranks"],
-            9);  // what it says of the files does not mix in
+            9);  // messages about the files go to standard error
   EXPECT_EQ(read_text(scratch_folder() + "/tree.svg").substr(0, 5), "<?xml");
   const Trace trace = parse_trace(read_text(scratch_folder() + "/tree.json"));
   EXPECT_EQ(trace.kind, TraceKind::Predicted);
@@ -246,7 +245,7 @@ TEST(Program, HelpVersionAndTour) {
             std::string::npos);
   const Ran tour = run_program("tour");
   EXPECT_EQ(tour.exit_code, 0);
-  EXPECT_NE(tour.out.find("A [22 51 | 15 36 | 57 12]"), std::string::npos) << tour.out;  // C40
+  EXPECT_NE(tour.out.find("A [22 51 | 15 36 | 57 12]"), std::string::npos) << tour.out;
   EXPECT_EQ(json_of("tour --json")["ring_allreduce_of_three"].size(), 5U);
 }
 

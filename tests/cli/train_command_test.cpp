@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// What is in the event files of a run, one after the other.
+/// The contents of each event file of a run, in order.
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -36,7 +36,7 @@ std::size_t count_of(const std::string& text, const std::string& word) {
   return count;
 }
 
-/// A folder that is gone with the test.
+/// Provides a folder that is removed after the test.
 class TrainCommand : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -50,7 +50,7 @@ class TrainCommand : public ::testing::Test {
 
   [[nodiscard]] std::string run_folder() const { return (folder_ / "run").string(); }
 
-  /// The lines of a run with --json.
+  /// The output lines of a run with --json.
   std::vector<Json> train(const std::string& arguments) {
     return train_model("gpt-nano --batch 4 --length 32", arguments);
   }
@@ -90,7 +90,7 @@ TEST_F(TrainCommand, LearnsTheLanguage) {
   }
 }
 
-/// A run that is stopped and resumed has the same losses, bit for bit, as one that never stopped.
+/// A run that is stopped and resumed has the same losses, bit for bit, as an uninterrupted one.
 TEST_F(TrainCommand, ResumesBitForBit) {
   const std::string rate = "--rate constant:0.001 ";
   const std::vector<Json> whole =
@@ -104,7 +104,7 @@ TEST_F(TrainCommand, ResumesBitForBit) {
   }
 }
 
-/// A model without sequences trains by the same loop: on generated examples, towards a known floor.
+/// A model without sequences uses the same loop: it trains on generated examples, toward a known floor.
 TEST_F(TrainCommand, TrainsEveryKindOfModel) {
   for (const char* model : {"mlp", "mlp-deep", "conv-mini"}) {
     const std::vector<Json> lines =
@@ -127,7 +127,7 @@ TEST_F(TrainCommand, TrainsEveryKindOfModel) {
   }
 }
 
-/// What there is to be said of sequences is not said of examples.
+/// A model without sequences reports examples, not tokens.
 TEST_F(TrainCommand, TellsOfExamples) {
   const Ran ran = run_program(
       "train --model conv-mini --steps 3 --threads 1 --tensorboard --run-folder " + run_folder());
@@ -178,7 +178,7 @@ TEST_F(TrainCommand, TrainsInBf16) {
             lines.back()["uninformed_loss"].get<double>());
 }
 
-/// The scale begins where gradients overflow, and finds itself; a run that goes on has it from its checkpoint.
+/// The initial scale overflows and adapts; a resumed run restores it from its checkpoint.
 TEST_F(TrainCommand, TrainsInF16AndResumesBitForBit) {
   const std::string options = "--dtype f16 --threads 1 --rate constant:0.001 ";
   const std::vector<Json> whole =
@@ -203,7 +203,7 @@ TEST_F(TrainCommand, TrainsInF16AndResumesBitForBit) {
   }
 }
 
-/// A rate that leads away is none that a smaller scale helps against.
+/// A diverging learning rate is reported, since no smaller scale would help.
 TEST_F(TrainCommand, StillTellsOfALossInF16ThatIsNoNumber) {
   const Ran ran = run_program(
       "train --model gpt-nano --batch 4 --length 32 --steps 9 --dtype f16 --rate constant:1e4 "
@@ -242,10 +242,10 @@ TEST_F(TrainCommand, WritesForTensorBoard) {
   ASSERT_EQ(both.size(), 2U);
   EXPECT_EQ(count_of(both[0], "loss/training") + count_of(both[1], "loss/training"), 5U);
   (void)train_more("--steps 6");
-  EXPECT_EQ(event_files(run_folder()).size(), 2U) << "only where it is asked for";
+  EXPECT_EQ(event_files(run_folder()).size(), 2U) << "written only with --tensorboard";
 }
 
-/// What happened, what the floor is, where the files are, and what to type next, as ./run has it.
+/// The summary: what happened, the floor, where the files are, and what to type next, with the user's command name.
 TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
   ::setenv("TRIREME_CALLED_AS", "./run", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const Ran ran = run_program(

@@ -1,5 +1,5 @@
-// What `trireme train` says when it cannot: one error that names the thing and the fix, exit code 2 (1 where
-// memory is short), and no folder left behind.
+// Errors of `trireme train`: one message that names the problem and the fix, exit code 2 (1 if memory does not
+// suffice), and no run folder left behind.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -24,7 +24,7 @@ class TrainErrors : public ::testing::Test {
  protected:
   [[nodiscard]] std::string run_folder() const { return folder_ / "run"; }
 
-  /// Runs it into a new folder; it must fail with this code, say these words, and leave no folder.
+  /// Runs it with a new folder; expects this exit code, these words, and no folder.
   Ran expect_refused(const std::string& arguments, const std::string& words, int code = 2) {
     Ran ran = run_program("train --model gpt-nano --steps 2 --run-folder " + run_folder() + " " +
                           arguments);
@@ -38,7 +38,7 @@ class TrainErrors : public ::testing::Test {
     return ran;
   }
 
-  /// The same in one line.
+  /// The same, in one line.
   void expect_one_line(const std::string& arguments, const std::string& words) {
     const Ran ran = expect_refused(arguments, words);
     EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
@@ -103,7 +103,7 @@ std::string numbers(const std::vector<std::int32_t>& values, std::size_t count) 
   return bytes;
 }
 
-/// llm.c's header, and so many zero bytes.
+/// llm.c's header, followed by zero bytes.
 std::string token_file(std::int32_t magic, std::int32_t version, std::int32_t count,
                        std::size_t bytes) {
   return numbers({magic, version, count}, 256) + std::string(bytes, '\0');
@@ -188,12 +188,12 @@ TEST_F(TrainErrors, NameTheRunFolder) {
   EXPECT_NE(other.err.find("--model: this run started with \"gpt-nano\""), std::string::npos)
       << other.err;
   const Ran batch = run_program("train --json --steps 3 --batch 2 --resume " + run_folder());
-  EXPECT_EQ(batch.exit_code, 0) << "another batch is fine: " << batch.err;
+  EXPECT_EQ(batch.exit_code, 0) << "--batch may change: " << batch.err;
 }
 
-// Numbers that are none.
+// Non-finite values.
 
-/// The step, the node, the tensor; what is saved; and the run resumes from what was saved.
+/// Reports the step, the node, the tensor and what is saved; the run resumes from the saved checkpoint.
 TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
   const Ran ran =
       run_program(kSmall + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
@@ -209,7 +209,7 @@ TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
   EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1);
 }
 
-/// An update beyond f32 is told, and never saved.
+/// An update that overflows f32 is reported and never saved.
 TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
   const std::string rate = "--rate constant:3e38 --run-folder " + run_folder();
   const Ran last = run_program(kSmall + "--steps 1 " + rate);
@@ -229,7 +229,7 @@ TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
   EXPECT_NE(next.err.find("no step before it was worth saving"), std::string::npos) << next.err;
 }
 
-/// Saves the newest checkpoint of a run again, with one tensor scaled or replaced.
+/// Rewrites the newest checkpoint of a run with one tensor scaled or replaced.
 void change_tensor(const std::string& run, const std::string& name, float factor, float planted) {
   const std::string folder = run + "/checkpoints";
   auto loaded = train::load_latest(folder);
@@ -266,8 +266,8 @@ TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
       << ran.err;
 }
 
-/// Weights whose products are fine in the forward and too large for the norm of the gradients: the scale of the
-/// last norm is tiny, what it is multiplied with is huge, so the gradient of the scale is huge.
+/// Weights that are fine in the forward pass but make the gradient norm overflow: the scale of the last norm is tiny
+/// and its input is huge, so the gradient of the scale is huge.
 TEST_F(TrainErrors, TellOfGradientsThatOverflowWhileTheLossDoesNot) {
   ASSERT_EQ(run_program("train --model llama-tiny --batch 2 --length 16 --steps 2 --run-folder " +
                         run_folder())

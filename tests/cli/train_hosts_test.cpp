@@ -1,4 +1,4 @@
-// `trireme train` on several hosts, which are network namespaces: real processes, and nothing shared but the files.
+// `trireme train` on several hosts, simulated by network namespaces: real processes that share only the file system.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -27,7 +27,7 @@ class TrainHosts : public TrainRanks {
     }
   }
 
-  /// Ranks on the hosts of a network, started one by one. Each listens at its host's address, or at `bind`.
+  /// Starts rank r on host host_of[r] of a network. Each listens on its host's address, or on `bind`.
   std::vector<std::unique_ptr<Started>> start_on(const test::Network& network,
                                                  const std::vector<int>& host_of,
                                                  const std::string& options,
@@ -66,9 +66,9 @@ TEST_F(TrainHosts, LossesAreThoseOfOneDevice) {
     }
     expect_same(one, losses_in(ends[0].out), options);
     EXPECT_EQ(ends[3].out, "");
-    // At least the parameters' gradients, or what they are made of, went over the cable.
+    // At least the gradients, or the partial results they consist of, were sent over the network.
     EXPECT_GT(network.sent_bytes(0), 100'000) << options;
-    // The checkpoint is that of any run.
+    // The checkpoint can be resumed like that of any other run.
     EXPECT_EQ(resumed(run, "--steps 4").size(), 1U);
   }
 }

@@ -1,4 +1,4 @@
-// How training on several ranks begins and ends: started by others, killed, interrupted, refused.
+// How training on several ranks starts and ends: external launchers, killed ranks, interrupts, invalid options.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -39,7 +39,7 @@ TEST_F(TrainRanks, RanksEndWithTheFirstProcess) {
   EXPECT_TRUE(becomes_true([&] { return std::ranges::none_of(ranks, is_alive); }, kAFewSeconds));
 }
 
-/// Ctrl-C goes to all processes; `kill -INT`, to the first one or to a rank alone, has the same effect.
+/// Ctrl-C reaches all processes; `kill -INT` on the parent or on a single rank has the same effect.
 TEST_F(TrainRanks, AnInterruptSavesAndSaysHowToGoOn) {
   for (const char* whom : {"all", "first", "rank"}) {
     const std::string run = new_run();
@@ -112,7 +112,7 @@ TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
       return fmt::format("train --model gpt-nano --length 32 --steps 1 {} --memory-limit {}KiB ",
                          plan, kibibytes);
     };
-    // How much kernels need depends on the processor. ZeRO saves some 200 KiB.
+    // The memory that kernels need depends on the processor. ZeRO saves about 200 KiB.
     const std::string error = run_program(limited_to(1) + "--run-folder " + run).err;
     constexpr std::string_view kNeeds = "this run needs ";
     ASSERT_NE(error.find(kNeeds), std::string::npos) << error;
@@ -124,7 +124,7 @@ TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
     EXPECT_FALSE(fs::exists(run));
     EXPECT_NE(ran.err.find("of memory on rank "), std::string::npos) << ran.err;
     EXPECT_EQ(ran.err.find("this run needs", ran.err.find("this run needs") + 1), std::string::npos)
-        << "told twice: " << ran.err;
+        << "reported twice: " << ran.err;
     const std::vector<std::string> options = said_to_fit(ran.err);
     EXPECT_NE(std::ranges::find_if(
                   options, [](const std::string& one) { return one.starts_with("--zero "); }),
@@ -151,7 +151,7 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
   }
 }
 
-/// One rank tells, with the code that one device would have.
+/// Exactly one rank reports it, with the same exit code as on one device.
 TEST_F(TrainRanks, ALossThatIsNoNumberIsToldOnce) {
   const std::string run = new_run();
   const Ran ran = run_program(

@@ -1,4 +1,4 @@
-// `trireme train` on several ranks, as a user runs it: real processes. What they compute is what one computes.
+// `trireme train` on several ranks, as a user runs it: real processes, which must match the results of one device.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -32,7 +32,7 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
               "experts in every second block");
 }
 
-/// All ranks come to the same scale, and so to the losses of one device.
+/// All ranks arrive at the same scale, and thus at the losses of one device.
 TEST_F(TrainRanks, LossScalesAreThoseOfOneDevice) {
   const auto lines = [&](const std::string& options) {
     const Ran ran =
@@ -60,7 +60,6 @@ TEST_F(TrainRanks, LossScalesAreThoseOfOneDevice) {
   }
 }
 
-// G6: a table that no schedule makes. The second stage goes back before the first is through.
 TEST_F(TrainRanks, ValidationAndSamplesAreThoseOfOneDevice) {
   struct End {
     double validation = 0;
@@ -92,7 +91,7 @@ TEST_F(TrainRanks, ValidationAndSamplesAreThoseOfOneDevice) {
   expect_equal("--experts 4", "--mesh data=2,expert=2 --zero 2");
 }
 
-/// All computations of a step, as its trace has them.
+/// Total FLOPs of a step, from its trace.
 double flops_in(const Trace& trace) {
   double flops = 0;
   for (const Trace::Span& span : trace.spans) {
@@ -119,7 +118,7 @@ TEST_F(TrainRanks, TheTraceShowsAllRanks) {
   EXPECT_EQ(processes, (std::set<std::string>{"rank 0", "rank 1"}));
   EXPECT_NEAR(flops_in(two) / flops_in(one), 1, 0.01);
 
-  // Two micro-batches go forward from rank 0 to rank 1, and their gradients come back.
+  // Two micro-batches go from rank 0 to rank 1, and their gradients return.
   std::multiset<std::string> sends;
   for (const Trace::Span& span : two.spans) {
     const std::string& process = two.tracks[static_cast<std::size_t>(span.track.index)].process;
@@ -141,7 +140,7 @@ TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
                                         "rank 1: F1.1 B1.1 F1.0 B1.0 F1.2 B1.2 U1.2\nend\n");
   const std::vector<double> one = losses("");
   expect_same(one, losses("--mesh pipe=2 --schedule " + table), table);
-  // The plan that the run writes has it.
+  // The plan file written by the run contains the table.
   expect_same(one, losses("--plan " + (folder_ / "run-2/plan.json")), "its plan");
   expect_refused("--mesh pipe=2 --microbatches 2 --schedule " + table,
                  "the table mine is for 2 ranks and 3 micro-batches");
@@ -152,7 +151,7 @@ TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
   expect_refused("--mesh pipe=2 --schedule " + wrong, "the table wrong: micro-batch 2 goes back");
 }
 
-// E4: weights that are behind learn as well, if not the same.
+// Training with stale weights converges too, though not identically.
 TEST_F(TrainRanks, TheLossFallsWithOlderWeights) {
   for (const char* schedule : {"pipedream --clip 0", "pipedream-2bw"}) {
     const std::string run = new_run();
@@ -172,13 +171,13 @@ TEST_F(TrainRanks, APlanFileIsWhatTheOptionsSay) {
       R"({"mesh": "data=2,pipe=2", "microbatches": 2, "schedule": "gpipe", "zero": 1})");
   const std::string options = "--mesh data=2,pipe=2 --microbatches 2 --schedule gpipe --zero 1";
   EXPECT_EQ(losses("--plan " + plan), losses(options));
-  // The run's folder has the plan of either.
+  // Both run folders contain the same plan.
   EXPECT_EQ(read_text(folder_ / "run-1/plan.json"), read_text(folder_ / "run-2/plan.json"));
   EXPECT_EQ(losses("--plan " + (folder_ / "run-2/plan.json")), losses(options));
   expect_refused("--mesh data=2 --plan " + plan, "--plan");
 }
 
-/// FLOPs that a run's first step executes, for each of the model's.
+/// FLOPs executed in a run's first step, relative to the model's FLOPs.
 double executed_share(const std::string& run) {
   const std::string metrics = read_text(run + "/metrics.jsonl");
   const Json step = Json::parse(metrics.substr(0, metrics.find('\n')));
@@ -190,7 +189,7 @@ TEST_F(TrainRanks, APlanSaysWhatIsComputedAgain) {
     return Json::parse(read_text(folder_ / file))["recompute"];
   };
   const std::vector<double> kept = losses("-n 2");
-  // By the option, which goes into the plan; by a plan; and on one device.
+  // Set by the option, which is stored in the plan; by a plan; and on one device.
   EXPECT_EQ(losses("-n 2 --recompute full"), kept);
   EXPECT_EQ(recompute_in("run-2/plan.json"), "full");
   EXPECT_EQ(losses("--plan " + (folder_ / "run-2/plan.json")), kept);
@@ -201,7 +200,7 @@ TEST_F(TrainRanks, APlanSaysWhatIsComputedAgain) {
   EXPECT_LT(executed_share(folder_ / "run-1"), executed_share(folder_ / "run-4"));
   EXPECT_LT(executed_share(folder_ / "run-4"), executed_share(folder_ / "run-2"));
   EXPECT_DOUBLE_EQ(executed_share(folder_ / "run-2"), executed_share(folder_ / "run-3"));
-  // A run goes on as it was, unless a plan or the option says otherwise.
+  // A resumed run keeps its setting unless a plan or the option overrides it.
   (void)resumed(folder_ / "run-2", "--steps 4");
   EXPECT_EQ(recompute_in("run-2/settings.json"), "full");
   (void)resumed(folder_ / "run-2", "--steps 5 --plan " + alone);
@@ -234,7 +233,7 @@ TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
               "data=2,tensor=2,pipe=2, then 3 ranks, then two copies, then 1");
 }
 
-/// The hashes of the model's tensors, of a run whose parameters stay as they begin.
+/// Compares tensor hashes of runs with a learning rate of 0, whose parameters do not change.
 TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
   const auto hashes = [&](const std::string& options) {
     const std::string run = new_run();
@@ -256,7 +255,6 @@ TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
   }
 }
 
-// G5: the bytes that are told, on the screen and to machines; and that it may begin and end anywhere in a run.
 TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
   const auto memory_of = [&](const std::string& options) {
     const Ran ran =

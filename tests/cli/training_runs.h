@@ -1,4 +1,4 @@
-// Runs of `trireme train` on several ranks, small ones.
+// Small runs of `trireme train` on several ranks.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace trireme {
 
-/// Of a loss in f32, where sums are taken in another order.
+/// For f32 losses, whose sums are taken in a different order.
 inline constexpr double kTolerance = 1e-5;
 inline const std::string kSmall =
     "train --model gpt-nano --batch 6 --length 32 --rate constant:0.001 ";
@@ -46,7 +46,7 @@ inline void expect_same(const std::vector<double>& one, const std::vector<double
 
 class TrainRanks : public ::testing::Test {
  protected:
-  /// Another name each time.
+  /// A new name on each call.
   std::string new_run() { return folder_ / fmt::format("run-{}", ++runs_); }
 
   std::vector<double> losses(const std::string& options) {
@@ -63,7 +63,7 @@ class TrainRanks : public ::testing::Test {
     return losses_in(ran.out);
   }
 
-  /// Refused in one line with exit code 2, before there is a folder.
+  /// Expects one line of error, exit code 2, and no run folder.
   void expect_refused(const std::string& options, const std::string& words) {
     const std::string run = new_run();
     const Ran ran = run_program(kSmall + "--steps 3 --run-folder " + run + " " + options);
@@ -75,11 +75,11 @@ class TrainRanks : public ::testing::Test {
     EXPECT_FALSE(std::filesystem::exists(run)) << options;
   }
 
-  /// A run without end, once its first steps are done.
+  /// Starts a run that does not end by itself, and waits for its first steps.
   std::unique_ptr<Started> start(const std::string& run, const std::string& options) {
     auto started = std::make_unique<Started>(
         kSmall + "--steps 1000000 --run-folder " + run + " " + options, folder_.path());
-    // The third step is recorded.
+    // Wait until the third step is recorded.
     EXPECT_TRUE(
         becomes_true([&] { return std::filesystem::exists(run + "/trace.json"); }, kAMinute));
     return started;
