@@ -19,12 +19,12 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  trireme train                                  a small GPT on a generated language, a "
     "minute\n"
-    "  trireme train --data book.txt --steps 2000     any file, a byte a token\n"
+    "  trireme train --data book.txt --steps 2000     any file, one token per byte\n"
     "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
     "  trireme train --model conv-mini --batch 64     a classifier of generated images\n"
     "  trireme train --experts 8,per-token=2,shared=1 a mixture of experts\n"
-    "  trireme train --model path/to/folder           a config.json and weights of Hugging Face's\n"
-    "  trireme train --export gpt-mini                and into such a folder\n"
+    "  trireme train --model path/to/folder           a Hugging Face config.json and weights\n"
+    "  trireme train --export gpt-mini                export to such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
     "\n"
@@ -130,7 +130,7 @@ void run(const TrainOptions& given) {
 
 void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = app.add_subcommand("train", "Train a model, and show where the time went");
+  CLI::App* command = app.add_subcommand("train", "Train a model and show where the time went");
   add_train_options(command, *options);
   add_plan_options(command, options->plan);
   command->footer(kExamples);

@@ -137,7 +137,7 @@ void print_facts(const RunFacts& f) {
 std::string final_loss_text(const RunSummary& e) {
   if (!e.loss) {
     return e.validation ? fmt::format("loss on data it has not seen {:.3f}", *e.validation)
-                        : "no step, no loss";
+                        : "no steps, no loss";
   }
   std::string text = fmt::format("loss {:.3f}", *e.loss);
   if (e.validation) {
@@ -167,12 +167,12 @@ void print_files(const RunFacts& f, const RunSummary& e) {
       "  checkpoints/        the model and the optimizer's state (safetensors)\n"
       "  metrics.jsonl       every step: loss, speed, MFU, HFU\n"
       "{}"
-      "  settings.json       what was asked for\n",
+      "  settings.json       the settings of the run\n",
       e.run_folder,
       e.traced ? "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
                : "");
   if (!f.ranks.empty()) {
-    fmt::print("  plan.json           how it was spread over ranks\n");
+    fmt::print("  plan.json           how it was sharded over ranks\n");
   }
   if (e.tensorboard) {
     fmt::print("  events.out.*        for tensorboard --logdir {}\n", e.run_folder);
@@ -216,9 +216,8 @@ void print_end(const RunFacts& f, const RunSummary& e, const std::string& progra
   }
   fmt::print("\n");
   if (e.overflows > 0) {
-    fmt::print(
-        "  gradients overflowed {} time{}; the step was taken again with half the loss scale\n",
-        e.overflows, e.overflows == 1 ? "" : "s");
+    fmt::print("  gradients overflowed {} time{}; the step was repeated with half the loss scale\n",
+               e.overflows, e.overflows == 1 ? "" : "s");
   }
   print_losses(f, e);
   print_files(f, e);

@@ -14,79 +14,80 @@ namespace {
 
 /// Rejects an empty path, such as one from an unset variable.
 std::string named(const std::string& path) {
-  return path.empty() ? "no file is named" : "";
+  return path.empty() ? "expected a path" : "";
 }
 
 /// Adds the settings that define a run.
 void add_settings(CLI::App* command, TrainSettings& s) {
   command
       ->add_option("--model", s.model,
-                   fmt::format("one of {}; or a config.json of Hugging Face's (gpt2, llama, "
-                               "mixtral), or its folder, with the weights that are in it",
+                   fmt::format("one of {}; or a Hugging Face config.json (gpt2, llama, mixtral), "
+                               "or a folder with one and its weights",
                                fmt::join(preset_any_model_names(), ", ")))
       ->capture_default_str();
   command
       ->add_option("--weights", s.weights,
-                   "a safetensors file, an index of several, or a folder, to begin with "
-                   "(default: those in the folder that --model names; else random ones)")
+                   "initial weights: a safetensors file, an index, or a folder (default: those in "
+                   "the --model folder, else random)")
       ->check(named);
   command
       ->add_option("--data", s.data,
-                   "a text file, or tokens of two bytes (*.bin); default: a generated language "
-                   "whose entropy is known")
+                   "a text file, or two-byte tokens (*.bin) (default: a generated language with "
+                   "known entropy)")
       ->check(named);
   command->add_option("--tokenizer", s.tokenizer, "a tokenizer.json (GPT-2's BPE) for --data")
       ->check(named);
-  command->add_option("--steps", s.steps, "steps of the whole run")->capture_default_str();
-  command->add_option("--batch", s.batch, "sequences, or examples, in a step")
+  command->add_option("--steps", s.steps, "total number of steps")->capture_default_str();
+  command->add_option("--batch", s.batch, "sequences (or examples) per step")
       ->capture_default_str();
-  command->add_option("--length", s.length, "tokens in a sequence")->capture_default_str();
+  command->add_option("--length", s.length, "tokens per sequence")->capture_default_str();
   command->add_option(
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
       "(default: cosine over the steps)");
-  command->add_option("--clip", s.clip, "largest norm of all gradients; 0: any")
+  command->add_option("--clip", s.clip, "maximum global gradient norm; 0 disables clipping")
       ->capture_default_str();
-  command->add_option("--decay", s.decay, "weight decay of matrices")->capture_default_str();
-  command->add_option("--dropout", s.dropout, "share that is dropped")->capture_default_str();
+  command->add_option("--decay", s.decay, "weight decay (matrices only)")->capture_default_str();
+  command->add_option("--dropout", s.dropout, "dropout probability")->capture_default_str();
   command->add_option("--experts", s.experts,
                       "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
                       "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
-                      "(default: as the model has it)");
-  command->add_option("--validation", s.validation, "share of the data kept for validation")
+                      "(default: from the model)");
+  command->add_option("--validation", s.validation, "fraction of the data held out for validation")
       ->capture_default_str();
   command->add_option("--dtype", s.dtype, "f32, bf16, f16 or f64")->capture_default_str();
   command
       ->add_option("--master", s.master,
-                   "of bf16 and f16: the optimizer moves a copy of the parameters in f32, or none")
+                   "for bf16 and f16: master weights that the optimizer updates: f32 or none")
       ->capture_default_str();
   command
       ->add_option("--loss-scale", s.loss_scale,
-                   "of f16: what gradients are multiplied by at first, so that small ones do not "
-                   "vanish; halved when they overflow, doubled after 2000 steps")
+                   "for f16: initial loss scale, which keeps small gradients from underflowing; "
+                   "halved on overflow, doubled after 2000 steps without one")
       ->capture_default_str();
   command
       ->add_option("--recompute", s.recompute,
-                   "activations that the backward computes again: none, selective, full, or what "
-                   "it takes to keep at most a SIZE of them")
+                   "activation recomputation: none, selective, full, or a memory budget SIZE for "
+                   "kept activations")
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "of the first weights, the data's order and dropout")
+  command->add_option("--seed", s.seed, "seed for initial weights, data order and dropout")
       ->capture_default_str();
 }
 
 /// Adds the options that control how it runs and where its files go.
 void add_run_options(CLI::App* command, TrainOptions& o) {
   command->add_option("--bind", o.bind,
-                      "where ranks on other hosts reach this one: an address of this machine");
-  command->add_flag("--encrypt", o.encrypt, "encrypt what goes to other hosts (TLS 1.3)");
-  command->add_option("--threads", o.threads, "0: all cores")->capture_default_str();
+                      "address of this machine that ranks on other hosts connect to");
+  command->add_flag("--encrypt", o.encrypt, "encrypt traffic between hosts (TLS 1.3)");
+  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores")
+      ->capture_default_str();
   command->add_option_function<std::string>(
       "--memory-limit",
       [&o](const std::string& text) {
         o.run.memory_limit = parsed("--memory-limit", text, parse_bytes);
       },
-      "refuse to begin if a rank would need more (default: what the machine and its control groups "
-      "have left)");
+      "fail before the first step if a rank needs more (default: what the machine and its control "
+      "groups have left)");
   CLI::Option* folder = command
                             ->add_option("--run-folder", o.run.run_folder,
                                          "where the run's files go (default: runs/MODEL-NUMBER)")
@@ -102,12 +103,12 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
       ->excludes(folder)
       ->check(named);
   command->add_option("--save-every", o.run.save_every,
-                      "save a checkpoint every so many steps (it is saved at the end in any case)");
+                      "save a checkpoint every N steps (one is always saved at the end)");
   command->add_option("--validate-every", o.run.validate_every,
-                      "measure the validation loss every so many steps");
+                      "measure the validation loss every N steps");
   command->add_flag("--tensorboard", o.run.tensorboard,
-                    "write the scalars of each step for TensorBoard, into the run's folder");
-  command->add_flag("--json", o.json, "a line of JSON for each step, and one at the end");
+                    "write TensorBoard event files into the run's folder");
+  command->add_flag("--json", o.json, "print one line of JSON per step, and a summary");
 }
 
 }  // namespace

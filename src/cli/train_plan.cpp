@@ -66,43 +66,39 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
     names.emplace_back(schedule.name);
   }
   command->add_option("-n,--ranks", o.ranks,
-                      "processes on this machine (default: as the mesh has)");
+                      "processes on this machine (default: the size of the mesh)");
   CLI::Option* file = command->add_option(
-      "--plan", o.file,
-      "a .plan.json with the mesh and all that --recompute and the options below say");
+      "--plan", o.file, "a .plan.json that replaces --recompute and the options below");
   const auto add = [&](CLI::Option* option) { option->excludes(file); };
   add(command->get_option("--recompute"));
   add(command->add_option("--mesh", o.mesh,
                           "ranks by axis, such as data=2,tensor=2,pipe=2; axes are data, tensor, "
                           "context, expert and pipe (default: data)"));
-  add(command
-          ->add_option("--microbatches", o.microbatches,
-                       "parts of a batch that are computed one after the other")
+  add(command->add_option("--microbatches", o.microbatches, "micro-batches per batch")
           ->capture_default_str());
   add(command
           ->add_option("--schedule", o.schedule,
-                       fmt::format("of the pipeline: {}, or a .pipeline file with a table",
+                       fmt::format("pipeline schedule: {}, or a .pipeline file with a table",
                                    fmt::join(names, ", ")))
           ->capture_default_str());
-  add(command->add_option("--chunks", o.chunks, "stages on each rank of the pipe")
-          ->capture_default_str());
+  add(command->add_option("--chunks", o.chunks, "pipeline stages per rank")->capture_default_str());
   add(command
           ->add_option("--zero", o.zero,
-                       "what is cut along data between steps: 1 the optimizer's state, 2 and the "
-                       "gradients, 3 and the parameters")
+                       "ZeRO stage, sharded along data: 1 optimizer state, 2 also gradients, 3 "
+                       "also parameters")
           ->capture_default_str());
   add(command->add_flag("--sequence", o.sequence,
-                        "cut activations between blocks along the sequence, by tensor"));
+                        "sequence parallelism: shard activations between blocks along the sequence "
+                        "over the tensor axis"));
   add(command
           ->add_option("--context", o.context,
-                       "attention where context cuts the sequence: gather keys and values, "
-                       "all-to-all with heads, or a ring of keys and values")
+                       "attention with the sequence sharded along context: gather keys and values, "
+                       "all-to-all over heads, or ring")
           ->capture_default_str());
   add(command
-          ->add_option(
-              "--compress", o.compression,
-              "what is sent of gradients along data: top-k:SHARE, sign, ternary, "
-              "int8, fp16, power:RANK, or none; what is not sent is kept for the next step")
+          ->add_option("--compress", o.compression,
+                       "gradient compression along data: top-k:SHARE, sign, ternary, int8, fp16, "
+                       "power:RANK, or none; the residual is carried to the next step")
           ->capture_default_str());
 }
 

@@ -139,7 +139,7 @@ TEST_F(TrainErrors, NameADataFileThatCannotBeRead) {
   expect_one_line("--data /no/such/file/with/a/long/name", "--data: cannot read '/no/such/file");
   expect_one_line("--data " + folder_.path(), "it is not a regular file");
   expect_one_line("--data /dev/zero", "it is not a regular file");
-  expect_one_line("--data ''", "--data: no file is named");
+  expect_one_line("--data ''", "--data: expected a path");
 }
 
 TEST_F(TrainErrors, NameTheTokenizer) {
@@ -171,7 +171,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
   refused("--steps 0", "--steps is 0; it must be 1 or more, unless a model is exported");
   refused("--steps -1", "--steps is -1");
   refused("--run-folder " + file, "is not a folder");
-  refused("--run-folder " + file + "/x", "cannot make the folder");
+  refused("--run-folder " + file + "/x", "cannot create the folder");
   refused("--resume " + folder_.path(),
           "--resume: '" + folder_.path() + "' is not the folder of a run");
   refused("--resume a --run-folder b", "--run-folder excludes --resume");
@@ -226,7 +226,7 @@ TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
       next.err.find("step 2: the loss is nan; the update before it overflowed, in the parameter"),
       std::string::npos)
       << next.err;
-  EXPECT_NE(next.err.find("no step before it was worth saving"), std::string::npos) << next.err;
+  EXPECT_NE(next.err.find("no earlier step was saved"), std::string::npos) << next.err;
 }
 
 /// Rewrites the newest checkpoint of a run with one tensor scaled or replaced.
@@ -292,14 +292,13 @@ TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
   const Ran ran =
       expect_refused("--length 32 --memory-limit 6MiB", "6 MiB are allowed by --memory-limit", 1);
   for (const char* words :
-       {"this run needs", "memory is fullest at", "in backward, block 1", "MiB activation",
-        "KiB parameter", "KiB optimizer", "the largest tensors then: %",
-        "these fit, the cheapest first:", "--batch ", "--dtype bf16"}) {
+       {"this run needs", "memory peaks at", "in backward, block 1", "MiB activation",
+        "KiB parameter", "KiB optimizer", "the largest tensors at that point: %",
+        "options that fit, cheapest first:", "--batch ", "--dtype bf16"}) {
     EXPECT_NE(ran.err.find(words), std::string::npos) << words << ": " << ran.err;
   }
-  (void)expect_refused(
-      "--memory-limit 1KiB",
-      "nothing found that fits: even --batch 1 --recompute full --dtype bf16 needs", 1);
+  (void)expect_refused("--memory-limit 1KiB",
+                       "no options fit: even --batch 1 --recompute full --dtype bf16 needs", 1);
 }
 
 TEST_F(TrainErrors, WhatIsSaidToFitDoes) {

@@ -170,7 +170,8 @@ TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& m
   if (!std::holds_alternative<ModelConfig>(model) &&
       !(settings.data.empty() && settings.tokenizer.empty())) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} trains on what is generated for it, not on files", name_of(model)));
+                fmt::format("{} trains on generated data only; leave out --data and --tokenizer",
+                            name_of(model)));
   }
   return std::visit([&](const auto& config) { return open_data(config, settings); }, model);
 }

@@ -18,7 +18,7 @@ std::string what_happened(const TrainFailure& f) {
 
 std::string where_it_began(const TrainFailure& f, const Program& program) {
   if (!f.found) {
-    return "it did not happen again when the step was repeated: is the memory sound?";
+    return "it did not happen again when the step was repeated: check the memory for errors";
   }
   const std::string where = to_text(*f.found, program);
   if (f.found->instruction >= 0) {
@@ -29,7 +29,7 @@ std::string where_it_began(const TrainFailure& f, const Program& program) {
 }
 
 std::string what_is_saved(const TrainFailure& f) {
-  return f.checkpoint.empty() ? "no step before it was worth saving"
+  return f.checkpoint.empty() ? "no earlier step was saved"
                               : fmt::format("the newest checkpoint is {}", f.checkpoint);
 }
 

@@ -43,10 +43,10 @@ std::string consequence_text(const TrainerOptions& from, const TrainerOptions& t
         fmt::format("{} {}s a step, not {}", units_of(to), unit_of(to), units_of(from)));
   }
   if (dtype_of(to.model) != dtype_of(from.model)) {
-    texts.emplace_back("less precise numbers");
+    texts.emplace_back("lower precision");
   }
   if (to.plan.zero == 3 && from.plan.zero != 3) {
-    texts.emplace_back("half as many bytes again between ranks");
+    texts.emplace_back("50 % more bytes between ranks");
   }
   return texts.empty() ? "the same losses" : fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -63,11 +63,11 @@ std::string fixes_text(const TrainerOptions& options, const AvailableMemory& ava
   if (fixes.empty()) {
     const MemoryFix least = least_memory(options, device, rank);
     return fmt::format(
-        "\nnothing found that fits: even {} needs {}; take a smaller --model{}, or more memory",
+        "\nno options fit: even {} needs {}; take a smaller --model{}, or more memory",
         options_text(options, least.options), to_text(least.need),
         std::holds_alternative<ModelConfig>(options.model) ? " or --length" : "");
   }
-  std::string text = fmt::format("\nthese fit{}, the cheapest first:",
+  std::string text = fmt::format("\noptions that fit{}, cheapest first:",
                                  options.plan.mesh.devices() > 1 ? " on this rank" : "");
   for (const MemoryFix& fix : fixes) {
     text += fix_text(options, fix);
@@ -114,8 +114,8 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
   }
   throw Error(ErrorKind::System,
               fmt::format("this run needs {} of memory{}; {} are {}\n"
-                          "memory is fullest at {}: {}\n"
-                          "the largest tensors then: {}{}",
+                          "memory peaks at {}: {}\n"
+                          "the largest tensors at that point: {}{}",
                           to_text(need.total()),
                           options.plan.mesh.devices() > 1 ? fmt::format(" on rank {}", rank) : "",
                           to_text(available.bytes), available.reason, need.moment, need_text(need),

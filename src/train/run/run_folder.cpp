@@ -46,7 +46,7 @@ void make_run_folder(const std::string& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorKind::Usage,
-                fmt::format("cannot make the folder '{}': {}; choose another with --run-folder",
+                fmt::format("cannot create the folder '{}': {}; choose another with --run-folder",
                             folder, error.message()));
   }
 }
