@@ -145,7 +145,8 @@ build() (
   say "building ($preset)"
   if [[ ! -t 2 ]]; then
     report_progress "$root/build/$preset.log" &
-    trap "kill $! 2>/dev/null" EXIT
+    reporter=$!
+    trap 'kill "$reporter" 2>/dev/null' EXIT
   fi
   quietly "$root/build/$preset.log" cmake --build "build/$preset" ${1:+--target "$@"} || fail "building $preset failed"
 )
