@@ -76,10 +76,13 @@ case $1 in
       fail "allreduce.cpp prints something else"
     ;;
   EveryHeaderStandsAlone)
+    export CXX PREFIX
+    # shellcheck disable=SC2016 # the inner bash expands them
     for header in "$PREFIX"/include/trireme/*.h; do
-      "$CXX" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$PREFIX/include" -x c++ \
-        - <<<"#include <trireme/${header##*/}>" || fail "${header##*/} does not compile on its own"
-    done
+      echo "${header##*/}"
+    done | xargs -P "$(nproc)" -I {} bash -c '
+      "$CXX" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$PREFIX/include" -x c++ - <<<"#include <trireme/$1>" ||
+        { echo "$1 does not compile on its own" >&2; exit 1; }' _ {}
     ;;
   *) fail "no case $1" ;;
 esac
