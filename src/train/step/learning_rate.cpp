@@ -114,11 +114,14 @@ double LearningRate::at(std::int64_t step) const {
   return least + (peak - least) * left;
 }
 
+std::string_view to_text(Decay decay) {
+  return std::ranges::find(kNames, decay, [](const auto& n) { return n.first; })->second;
+}
+
 std::string to_text(const LearningRate& rate) {
-  const auto* const name =
-      std::ranges::find(kNames, rate.shape, [](const auto& n) { return n.first; });
-  return fmt::format("{}:{}{}{}{}{}", name->second, rate.peak, setting("warmup", rate.warmup),
-                     setting("steps", rate.steps), setting("decay", rate.decay),
+  return fmt::format("{}:{}{}{}{}{}", to_text(rate.shape), rate.peak,
+                     setting("warmup", rate.warmup), setting("steps", rate.steps),
+                     setting("decay", rate.decay),
                      rate.least == 0 ? "" : fmt::format(",least={}", rate.least));
 }
 

@@ -14,6 +14,8 @@ enum class Decay {
   Cosine,    ///< half a cosine to `least` at `steps`
   Stable,    ///< stays at `peak`, then linear to `least` in the last `decay` steps before `steps`
 };
+/// As parse_learning_rate takes it: "wsd" for Stable.
+[[nodiscard]] std::string_view to_text(Decay decay);
 
 /// During the first `warmup` steps the rate rises linearly to `peak`: with a warmup of 4, steps 0, 1, 2, 3 have 1/4,
 /// 2/4, 3/4, 4/4 of it. From `steps` on it is `least`.
