@@ -30,7 +30,7 @@ auto read_as(const JsonObject& object, std::string_view field, Parse parse) {
   try {
     return parse(object.text(field));
   } catch (const Error& error) {
-    object.fail(field, error.what());
+    object.fail(field, fmt::format("is invalid: {}", error.what()));
   }
 }
 

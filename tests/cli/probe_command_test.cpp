@@ -38,7 +38,7 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   for (const MessageCost& cost : cluster.host->messages) {
     EXPECT_GT(cost.beta.count, 0) << cost.transport;
     ASSERT_GT(cost.points.size(), 4U) << cost.transport;
-    EXPECT_GT(cost.points.back().exchange, cost.points.front().exchange) << cost.transport;
+    EXPECT_GT(cost.points.back().exchange.count, 0) << cost.transport;
   }
 
   Json printed = parse_json(probe.out, "output");

@@ -105,8 +105,9 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
   }
 }
 
-TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
-  for (const char* plan : {"-n 2", "--mesh data=2,tensor=2"}) {
+class MemoryOfRanks : public TrainRanks {
+ protected:
+  void expect_checked_before_the_first_step(const char* plan) {
     const std::string run = new_run();
     const auto limited_to = [&](std::int64_t kibibytes) {
       return fmt::format("train --model gpt-nano --length 32 --steps 1 {} --memory-limit {}KiB ",
@@ -135,6 +136,14 @@ TEST_F(TrainRanks, MemoryIsLookedAtBeforeTheFirstStep) {
       EXPECT_EQ(fits.exit_code, 0) << one << ": " << fits.err;
     }
   }
+};
+using LongMemoryOfRanks = MemoryOfRanks;
+
+TEST_F(MemoryOfRanks, IsCheckedBeforeTheFirstStep) {
+  expect_checked_before_the_first_step("-n 2");
+}
+TEST_F(LongMemoryOfRanks, IsCheckedBeforeTheFirstStep) {
+  expect_checked_before_the_first_step("--mesh data=2,tensor=2");
 }
 
 TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
@@ -143,7 +152,8 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
            {"{}", "mesh"},
            {R"({"mesh": "rows=2"})", "nothing is cut along the axis 'rows'"},
            {R"({"mesh": "data=2", "zero": "all"})", "zero"},
-           {R"({"mesh": "data=2", "recompute": "all"})", "recompute unknown recomputation 'all'"},
+           {R"({"mesh": "data=2", "recompute": "all"})",
+            "recompute is invalid: unknown recomputation 'all'"},
            {R"({"mesh": "data=2", "colour": 1})", "colour"}}) {
     const std::string file = folder_.file("bad.plan.json", one.options);
     expect_refused("--plan " + file, one.words);
