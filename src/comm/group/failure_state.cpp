@@ -169,7 +169,8 @@ void FailureState::check_members(const std::function<bool(Rank place)>& missing,
     if (!failure) {
       continue;
     }
-    if (gave_up_on_us(failure->standing)) {
+    // A rank that did not stall cannot know who was cut off; it blames the one that no longer talks to it.
+    if (failure->standing == Standing::FoundUsStalled) {
       fail_declared_dead(rank, what());
     }
     if (failure->fault != CommFault::Left) {
