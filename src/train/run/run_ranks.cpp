@@ -106,6 +106,20 @@ void run_rank(const RunOptions& options, World& world,
   }
 }
 
+namespace {
+
+/// Why the run cannot resume with these settings; "" if it can.
+std::string find_resume_problem(const RunOptions& options) {
+  try {
+    (void)resumed_settings(load_settings(options.resume), options.settings, setting_names());
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> problems(const RunOptions& o) {
   namespace fs = std::filesystem;
   std::vector<std::string> found = problems(o.settings);
@@ -130,6 +144,10 @@ std::vector<std::string> problems(const RunOptions& o) {
           fmt::format("--run-folder: '{}' is not a folder", o.run_folder));
   require(o.plan.mesh.devices() == 1 || o.export_folder.empty(),
           "--export needs one device: let this run finish, then --resume it with --export alone");
+  if (!o.resume.empty()) {
+    const std::string problem = find_resume_problem(o);
+    require(problem.empty(), problem);
+  }
   require(static_cast<bool>(o.make_device), "RunOptions::make_device is empty; use cpu_devices()");
   return found;
 }

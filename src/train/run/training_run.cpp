@@ -51,16 +51,8 @@ std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& mo
   return to_text(smaller);
 }
 
-/// A resumed run must have its own settings, except for those that may change.
-void require_resumable(const RunOptions& options) {
-  if (!options.resume.empty()) {
-    (void)resumed_settings(load_settings(options.resume), options.settings, setting_names());
-  }
-}
-
 RunOptions checked(RunOptions options) {
   require_valid(options);
-  require_resumable(options);
   return options;
 }
 
