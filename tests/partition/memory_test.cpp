@@ -218,14 +218,14 @@ using LongPlannedMemory = PlannedMemory;
 
 TEST_F(PlannedMemory, OfGpt) {
   expect_planned_memory(language_graph(large_model()),
-                        every_nth(plans_of_language_models(), 15, 0));
+                        every_nth(plans_of_language_models(), 12, 0));
 }
 TEST_F(PlannedMemory, OfGptWithDropoutAndRecomputation) {
-  expect_planned_memory(recomputed_graph(), every_nth(plans_of_language_models(), 15, 5));
+  expect_planned_memory(recomputed_graph(), every_nth(plans_of_language_models(), 12, 1));
 }
 TEST_F(PlannedMemory, OfLlama) {
   expect_planned_memory(language_graph(large_model(Family::Llama)),
-                        every_nth(plans_of_language_models(), 15, 10));
+                        every_nth(plans_of_language_models(), 12, 2));
 }
 TEST_F(PlannedMemory, OfMixtureOfExperts) {
   expect_planned_memory(experts_graph(), every_nth(plans_of_experts(), 6, 0));

@@ -166,13 +166,15 @@ bool Truth::share_memory(int a, int b) const {
 }
 
 bool Truth::may_be_given_up(int rank, RankSet by, double time) const {
+  constexpr double kSilent =
+      0.85;  // the silence counts from the last heartbeat, up to an eighth before the stop
   const bool has_neighbor = std::ranges::any_of(scenario_.hosts, [&, r = 0](int) mutable {
     const int other = r++;
     return other != rank && contains(by, other) && share_memory(rank, other);
   });
   return has_neighbor && std::ranges::any_of(record_.strikes, [&](const Strike& s) {
            return s.fault.kind == Fault::Kind::Stop && s.fault.target == rank &&
-                  s.longest() >= deadlines(0.9) && s.began_after + deadlines(0.9) <= time;
+                  s.longest() >= deadlines(kSilent) && s.began_after + deadlines(kSilent) <= time;
          });
 }
 
