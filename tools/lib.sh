@@ -126,7 +126,7 @@ check_ccache() {
 # report_progress LOG: where nobody sees Ninja's own progress, one line every half minute: "41 of 380 done".
 report_progress() {
   local steps
-  while sleep 30; do
+  while ! read -r -t 30 <> <(:); do # which needs no program
     steps=$(tail -n 1 "$1" 2>/dev/null | sed -n 's|^\[\([0-9]*\)/\([0-9]*\)\].*|\1 of \2|p')
     [[ -z $steps ]] || say "  $steps done"
   done
@@ -146,7 +146,7 @@ build() (
   if [[ ! -t 2 ]]; then
     report_progress "$root/build/$preset.log" &
     reporter=$!
-    trap 'kill "$reporter" 2>/dev/null' EXIT
+    trap 'kill "$reporter" 2>/dev/null || true' EXIT
   fi
   quietly "$root/build/$preset.log" cmake --build "build/$preset" ${1:+--target "$@"} || fail "building $preset failed"
 )

@@ -30,11 +30,13 @@ template <class Id, class T>
 class IndexedVector {
  public:
   using Items = std::vector<T>;
+  // NOLINTBEGIN(readability-identifier-naming): the names of the standard library's containers
   using value_type = T;
   using reference = typename Items::reference;
   using const_reference = typename Items::const_reference;
   using iterator = typename Items::iterator;
   using const_iterator = typename Items::const_iterator;
+  // NOLINTEND(readability-identifier-naming)
 
   IndexedVector() = default;
   explicit IndexedVector(std::integral auto count) : items_(static_cast<std::size_t>(count)) {}

@@ -77,7 +77,7 @@ Compression parse_compression(std::string_view text) {
   if (row == kMethods.end()) {
     refuse(
         fmt::format("unknown compression '{}'; use none, top-k:SHARE, sign, "
-                    "ternary, int8, fp16 and power:RANK",
+                    "ternary, int8, fp16 or power:RANK",
                     text));
   }
   Compression compression;

@@ -271,7 +271,7 @@ TEST_F(TrainCommand, RefusesWhatCannotBe) {
   };
   EXPECT_NE(error("--model gpt9").find("unknown model 'gpt9'"), std::string::npos);
   EXPECT_NE(error("--data /no/such/file").find("/no/such/file"), std::string::npos);
-  EXPECT_NE(error("--model mlp --data book.txt").find("not on files"), std::string::npos);
+  EXPECT_NE(error("--model mlp --data book.txt").find("generated data only"), std::string::npos);
   EXPECT_NE(error("--model conv-mini --dropout 0.1").find("no dropout"), std::string::npos);
   EXPECT_NE(error("--model mlp --experts 4").find("no experts"), std::string::npos);
   EXPECT_NE(error("--model mlp --length 64").find("leave out --length"), std::string::npos);

@@ -60,7 +60,7 @@ TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
            {"--batch 9999999999999999999999", "--batch"},
            {"--batch 1.5", "--batch: invalid value '1.5': expected an integer"},
            {"--batch many", "--batch: invalid value 'many': expected a number"},
-           {"--batch 268435456 --length 2", "536870912 tokens in a step; at most"},
+           {"--batch 268435456 --length 2", "536870912 tokens per step; the limit is"},
            {"--length 0", "--length is 0"},
            {"--length -1", "--length is -1"},
            {"--length 9223372036854775807", "--length is"},
@@ -177,7 +177,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
   refused("--resume a --run-folder b", "--run-folder excludes --resume");
 
   ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
-  refused("--run-folder " + run_folder(), "go on with it by --resume " + run_folder());
+  refused("--run-folder " + run_folder(), "resume it with --resume " + run_folder());
   const Ran done = run_program("train --resume " + run_folder());
   EXPECT_EQ(done.exit_code, 2);
   EXPECT_NE(done.err.find("already took its 2 steps; ask for more, such as --steps 4"),

@@ -100,7 +100,7 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --bind 10.0.0.1", "--bind and --encrypt are for ranks on several hosts"},
            {"--encrypt", "--bind and --encrypt are for ranks on several hosts"},
-           {"-n 2 --export somewhere", "--export is for one device"}}) {
+           {"-n 2 --export somewhere", "--export needs one device"}}) {
     expect_refused(one.options, one.words);
   }
 }

@@ -85,7 +85,7 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
             "schedule: step 1: a row turn of 1 without a row stride; leave it out");
   EXPECT_EQ(error(head + "end\nmore\n"), "schedule, line 9: text after 'end'");
   EXPECT_EQ(error(head + "copy 0 -> 1 : 0\n"), "schedule, line 8: expected 'step' or 'end'");
-  EXPECT_EQ(error("trireme schedule 1\noperation dance\n").substr(0, 44),
+  EXPECT_EQ(error("trireme schedule 1\noperation dance\n").substr(0, 46),
             "schedule, line 2: unknown operation 'dance'; u");
 }
 

@@ -70,6 +70,20 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
   });
 }
 
+/// Groups of one rank come and go beside a split; the split's messages are its own.
+TEST_P(OnEveryTransport, SubsetDoesNotDisturbAnEarlierSplit) {
+  run_ranks(GetParam(), 2, [](World& world) {
+    Group halves = world.all().split(0, world.rank());
+    if (world.rank() == 0) {
+      Group alone = world.all().subset({0});
+      alone.barrier();
+    }
+    for (int call = 0; call < 3; ++call) {
+      require(sum_over(halves, world.rank()) == 1, "wrong sum over the split");
+    }
+  });
+}
+
 TEST_P(OnEveryTransport, MessagesFindTheirReceives) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();

@@ -123,8 +123,8 @@ TEST(Compression, RefusesWhatIsNone) {
       {"power:1.5", "power:4"},
       {"power:99999999999999999999", "from 1 to 1024"},
       {"sign:1", "takes no number"},
-      {"zstd", "ways are none, top-k:SHARE"},
-      {"", "ways are none"},
+      {"zstd", "use none, top-k:SHARE"},
+      {"", "use none"},
   };
   for (const auto& [text, names] : wrong) {
     SCOPED_TRACE(text);

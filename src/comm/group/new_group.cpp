@@ -82,6 +82,14 @@ using comm::NewGroup;
 using comm::read_entry;
 using comm::WorldCore;
 
+namespace {
+
+// How a group came about is part of its context, so that no split can have the context of a subset.
+constexpr std::uint64_t kSplit = 0x73706c69;
+constexpr std::uint64_t kSubset = 0x73756273;
+
+}  // namespace
+
 Group Group::split(std::int64_t color, std::int64_t key) {
   constexpr std::size_t kWords = sizeof(GroupEntry) / sizeof(std::int64_t);
   core_->failures().require_alive();
@@ -92,8 +100,9 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   std::memcpy(sent.data(), &mine, sizeof(mine));
   std::vector<std::int64_t> heard(kWords * static_cast<std::size_t>(size()));
   const auto context = [&] {
-    return mix_context(mix_context(core_->members().context(), core_->calls().sequence()),
-                       static_cast<std::uint64_t>(color));
+    const std::uint64_t call =
+        mix_context(mix_context(core_->members().context(), kSplit), core_->calls().sequence());
+    return mix_context(call, static_cast<std::uint64_t>(color));
   };
   try {
     run(allgather<std::int64_t>(sent, heard));
@@ -124,7 +133,7 @@ Group Group::subset(const std::vector<Rank>& places) {
   WorldCore& world = core_->world();
   NewGroup group;
   std::vector<Rank>& members = group.members;
-  std::uint64_t context = core_->members().context();
+  std::uint64_t context = mix_context(core_->members().context(), kSubset);
   for (const Rank place : places) {
     if (place < 0 || place >= size()) {
       throw Error(ErrorKind::Usage,

@@ -250,9 +250,7 @@ void Agreement::prepare() {
                          fmt::join(counted, ", ")));
     return;
   }
-  attempt_.emplace();
-  attempt_->ballot = {++round_, me_};
-  attempt_->voters = voters;
+  attempt_.emplace(Ballot{++round_, me_}, voters);
   for (const Rank voter : voters) {
     attempt_->value.members.push_back(voter);
     attempt_->value.payloads.push_back(joined_[voter]->payload);

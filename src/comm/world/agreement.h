@@ -25,6 +25,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/indexed_vector.h"
@@ -120,6 +121,9 @@ class Agreement {
   };
   /// The current attempt of this member as coordinator.
   struct Attempt {
+    Attempt(Ballot ballot_of, std::vector<Rank> voters_of)
+        : ballot(ballot_of), voters(std::move(voters_of)) {}
+
     Ballot ballot;
     std::vector<Rank> voters;  ///< all of them must promise and accept
     std::set<Rank> promised;
