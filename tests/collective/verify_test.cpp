@@ -111,7 +111,8 @@ TEST(Verify, RefusesMalformedSchedulesInsteadOfCrashing) {
 }
 
 TEST(Verify, RefusesWhatIsTooLargeToFollow) {
-  EXPECT_THROW((void)problems(build(Operation::Allgather, Algorithm::Ring, {.ranks = 8192})), Error);
+  EXPECT_THROW((void)problems(build(Operation::Allgather, Algorithm::Ring, {.ranks = 8192})),
+               Error);
 }
 
 // The reversed schedule of a broadcast is a reduce, and so on, in both directions.

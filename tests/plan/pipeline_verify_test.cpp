@@ -31,7 +31,8 @@ void expect_found(const std::function<bool(PipelineTable&, std::size_t, std::siz
         PipelineTable other = table;
         if (break_at(other, rank, i)) {
           ++broken;
-          EXPECT_NE(problems_text(other), "") << to_text(table.tasks[rank][i]) << "\n" << to_text(other);
+          EXPECT_NE(problems_text(other), "") << to_text(table.tasks[rank][i]) << "\n"
+                                              << to_text(other);
         }
       }
     }
@@ -191,7 +192,8 @@ TEST(PipelineVerify, WatchesTheWeights) {
            {PipelineWork::Update, 0, 0},  {PipelineWork::Backward, 0, 1},
            {PipelineWork::Update, 0, 1},  {PipelineWork::Backward, 0, 2},
            {PipelineWork::Update, 0, 2}};
-  EXPECT_EQ(problems_text(table), "F0.2 reads version 1 of the weights, but comes after 0 Updates only");
+  EXPECT_EQ(problems_text(table),
+            "F0.2 reads version 1 of the weights, but comes after 0 Updates only");
 }
 
 TEST(PipelineVerify, RefusesWhatIsNoTable) {
