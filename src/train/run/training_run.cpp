@@ -107,7 +107,7 @@ class TrainingRun::Impl {
     if (!options_.export_folder.empty()) {
       export_model(options_.export_folder);
     }
-    const RunSummary summary = summarize(seconds);
+    RunSummary summary = summarize(seconds);
     notify(options_.observer.end, facts_, summary);
     return summary;
   }
