@@ -160,7 +160,7 @@ std::vector<Rank> Agreement::electorate(const std::vector<Rank>& voters) const {
   return out;
 }
 
-/// Whether the others can continue without this member, and should: most declared it dead, or some did, and rightly.
+/// Whether the others should continue without this member: several declared it dead, or one did after this one stalled.
 /// Requires that all live members have joined.
 bool Agreement::should_step_down() const {
   if (std::ranges::count_if(seen_, gave_up_on_us) > 1) {
