@@ -97,6 +97,8 @@ struct RunSummary {
 [[nodiscard]] double hfu(const RunFacts& facts, Seconds step_time);
 /// A line of metrics.jsonl.
 [[nodiscard]] std::string to_json(const RunFacts& facts, const StepReport& report);
+/// The last line of `trireme train --json`.
+[[nodiscard]] std::string to_json(const RunFacts& facts, const RunSummary& summary);
 
 /// Callbacks on rank 0 as the run proceeds. Any of them may be empty.
 struct RunObserver {

@@ -10,28 +10,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/json_text.h"
 #include "cli/terminal.h"
 
 namespace trireme::cli {
 
 namespace {
-
-void add_compression(Json& json, const RunFacts& facts) {
-  if (facts.gradient_traffic) {
-    json["data_bytes_sent"] = facts.gradient_traffic->sent;
-    json["data_bytes_uncompressed"] = facts.gradient_traffic->uncompressed;
-  }
-}
-
-/// {"parameter_bytes": 1024, …}
-Json memory_json(const std::vector<MemoryPart>& parts) {
-  Json json;
-  for (const MemoryPart& part : parts) {
-    json[part.what + "_bytes"] = part.bytes.count;
-  }
-  return json;
-}
 
 /// "112.4 k", "128 ": the caller appends a unit.
 std::string count_text(double count) {
@@ -296,28 +280,7 @@ class JsonDisplay : public TrainDisplay {
     std::fflush(stdout);
   }
   void end(const RunFacts& facts, const RunSummary& e) override {
-    Json json;
-    json["summary"] = true;
-    json["model"] = facts.model;
-    json["parameters"] = facts.parameters;
-    json["step"] = e.step;
-    json["final_loss"] = e.loss ? Json(*e.loss) : Json();
-    json["validation_loss"] = e.validation ? Json(*e.validation) : Json();
-    json["floor"] = facts.bounds ? Json(facts.bounds->floor) : Json();
-    json["uninformed_loss"] = facts.bounds ? Json(facts.bounds->uninformed) : Json();
-    json[facts.unit + "_per_second"] = e.units_per_second;
-    json["peak_flops_per_second"] = facts.peak_flops;
-    json["peak_memory_bytes"] = facts.memory.count;
-    json["memory"] = memory_json(facts.memory_parts);
-    add_compression(json, facts);
-    json["seconds"] = e.time.count;
-    json["weights"] = facts.weights.empty() ? Json() : Json(facts.weights);
-    json["export_folder"] = e.exported.empty() ? Json() : Json(e.exported);
-    json["interrupted"] = e.interrupted;
-    json["overflows"] = e.overflows;
-    json["compilations"] = e.compilations;
-    json["run_folder"] = e.run_folder;
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", to_json(facts, e));
   }
 };
 

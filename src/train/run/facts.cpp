@@ -8,6 +8,35 @@
 #include "trireme/train.h"
 
 namespace trireme {
+namespace {
+
+void add_gradient_traffic(Json& json, const RunFacts& facts) {
+  if (facts.gradient_traffic) {
+    json["data_bytes_sent"] = facts.gradient_traffic->sent;
+    json["data_bytes_uncompressed"] = facts.gradient_traffic->uncompressed;
+  }
+}
+
+/// {"parameter_bytes": 1024, …}
+Json memory_json(const std::vector<MemoryPart>& parts) {
+  Json json;
+  for (const MemoryPart& part : parts) {
+    json[part.what + "_bytes"] = part.bytes.count;
+  }
+  return json;
+}
+
+/// null if the text is empty.
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+/// null if there is no number.
+Json number_or_null(const std::optional<double>& number) {
+  return number ? Json(*number) : Json();
+}
+
+}  // namespace
 
 double mfu(const RunFacts& facts, Seconds step_time) {
   return facts.model_flops / step_time.count / facts.peak_flops;
@@ -31,13 +60,35 @@ std::string to_json(const RunFacts& facts, const StepReport& r) {
   if (r.loss_scale) {
     json["loss_scale"] = *r.loss_scale;
   }
-  if (facts.gradient_traffic) {
-    json["data_bytes_sent"] = facts.gradient_traffic->sent;
-    json["data_bytes_uncompressed"] = facts.gradient_traffic->uncompressed;
-  }
+  add_gradient_traffic(json, facts);
   if (r.validation) {
     json["validation_loss"] = *r.validation;
   }
+  return json.dump();
+}
+
+std::string to_json(const RunFacts& facts, const RunSummary& summary) {
+  Json json;
+  json["summary"] = true;
+  json["model"] = facts.model;
+  json["parameters"] = facts.parameters;
+  json["step"] = summary.step;
+  json["final_loss"] = number_or_null(summary.loss);
+  json["validation_loss"] = number_or_null(summary.validation);
+  json["floor"] = facts.bounds ? Json(facts.bounds->floor) : Json();
+  json["uninformed_loss"] = facts.bounds ? Json(facts.bounds->uninformed) : Json();
+  json[facts.unit + "_per_second"] = summary.units_per_second;
+  json["peak_flops_per_second"] = facts.peak_flops;
+  json["peak_memory_bytes"] = facts.memory.count;
+  json["memory"] = memory_json(facts.memory_parts);
+  add_gradient_traffic(json, facts);
+  json["seconds"] = summary.time.count;
+  json["weights"] = text_or_null(facts.weights);
+  json["export_folder"] = text_or_null(summary.exported);
+  json["interrupted"] = summary.interrupted;
+  json["overflows"] = summary.overflows;
+  json["compilations"] = summary.compilations;
+  json["run_folder"] = summary.run_folder;
   return json.dump();
 }
 
