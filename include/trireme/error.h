@@ -1,4 +1,4 @@
-// Errors: how every part of Trireme reports that the caller or the environment is at fault.
+// Errors: how every part of Trireme reports that the caller or the environment is at fault. Callable from any thread.
 #pragma once
 
 #include <stdexcept>
@@ -23,6 +23,12 @@ class Error : public std::runtime_error {
 
  private:
   ErrorKind kind_;
+};
+
+/// A violated invariant inside Trireme: please report it. Libraries do not catch it.
+class Bug : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
 };
 
 }  // namespace trireme

@@ -2,18 +2,13 @@
 // mistake (throw Error for that).
 #pragma once
 
-#include <stdexcept>
 #include <string>
+
+#include "trireme/error.h"
 
 namespace trireme {
 
-/// A violated invariant inside Trireme. The program reports it as an internal error; libraries do
-/// not catch it.
-class Bug : public std::logic_error {
- public:
-  using std::logic_error::logic_error;
-};
-
+/// Throws Bug.
 [[noreturn]] void fail_check(const char* condition, const char* file, int line,
                              const std::string& detail);
 

@@ -1,4 +1,4 @@
-#include "base/files.h"
+#include "trireme/files.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {

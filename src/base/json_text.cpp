@@ -10,18 +10,6 @@
 
 namespace trireme {
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  std::string out = "'";
-  while (!text.empty() && out.size() < kLongest) {
-    const std::size_t length = utf8_length(text);
-    const bool plain = length > 0 && static_cast<unsigned char>(text.front()) >= 0x20;
-    out += plain ? text.substr(0, length) : "?";
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out + (text.empty() ? "'" : "…'");
-}
-
 void append_json_number(std::string& out, double number) {
   TRIREME_CHECK(std::isfinite(number), "JSON has no infinity and no NaN");
   const std::size_t before = out.size();

@@ -1,4 +1,4 @@
-// Writing JSON by hand, and quoting text in messages. Callable from any thread.
+// Writing JSON by hand. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,6 @@
 #include <string_view>
 
 namespace trireme {
-
-/// The text in single quotes for a message: truncated if long, without line breaks or other control
-/// characters.
-[[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// Appends `text` in quotes, escaped. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);

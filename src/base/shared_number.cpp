@@ -1,4 +1,4 @@
-#include "base/shared_number.h"
+#include "trireme/shared_number.h"
 
 #include <cerrno>
 #include <new>

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/parsed.h"
 #include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "cli/files.h"
@@ -19,15 +18,14 @@
 #include "cli/load_cluster.h"
 #include "cli/names.h"
 #include "cli/terminal.h"
-#include "measure/bench_plan.h"
-#include "measure/bench_report.h"
-#include "measure/bench_run.h"
-#include "measure/host_cluster.h"
 #include "report/bench_json.h"
 #include "report/bench_text.h"
 #include "report/draw/bench_drawing.h"
+#include "trireme/bench.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
+#include "trireme/host_probe.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {
@@ -100,9 +98,9 @@ measure::BenchPlan make_plan(const Options& options) {
       .dtype = parsed("--dtype", options.dtype, parse_dtype),
       .buffers = parsed("--buffers", options.buffers, parse_buffers),
       .repeats = options.repeats};
-  if (plan.ranks < 1 || plan.ranks > measure::kMostBenchRanks) {
+  if (plan.ranks < 1 || plan.ranks > measure::kMaxBenchRanks) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
-                                              plan.ranks, measure::kMostBenchRanks));
+                                              plan.ranks, measure::kMaxBenchRanks));
   }
   if (plan.buffers == BufferKind::Shared && !measure::sees_memory(plan)) {
     throw Error(
@@ -213,7 +211,7 @@ void add_options(CLI::App& command, Options& o) {
                   "comma-separated; one of: all " + names_of(all_operations()))
       ->required();
   command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)")
-      ->check(CLI::Range(1, measure::kMostBenchRanks));
+      ->check(CLI::Range(1, measure::kMaxBenchRanks));
   command
       .add_option(
           "--sizes", o.lists.sizes,

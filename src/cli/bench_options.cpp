@@ -1,16 +1,16 @@
 #include "cli/bench_options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
-#include "base/text.h"
-#include "simulate/algorithm_comparison.h"
+#include "trireme/algorithm_comparison.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {
@@ -22,20 +22,40 @@ constexpr double kUsualFactor = 4;
   throw Error(ErrorKind::Usage, problem);
 }
 
+/// The items between commas, without spaces around them.
+std::vector<std::string_view> items_of(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t";
+  std::vector<std::string_view> items;
+  for (bool more = true; more;) {
+    const std::size_t comma = text.find(',');
+    std::string_view item = text.substr(0, comma);
+    item.remove_prefix(std::min(item.find_first_not_of(kSpaces), item.size()));
+    items.push_back(item.substr(0, item.find_last_not_of(kSpaces) + 1));
+    more = comma != std::string_view::npos;
+    text.remove_prefix(more ? comma + 1 : text.size());
+  }
+  return items;
+}
+
+/// The 2 of "8..64M:2".
+double parse_factor(std::string_view text) {
+  constexpr int kMaxFactor = 1 << 20;
+  int factor = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, factor);
+  if (error != std::errc() || stopped != end || factor < 2 || factor > kMaxFactor) {
+    refuse(fmt::format("invalid factor '{}': expected an integer of at least 2", text));
+  }
+  return factor;
+}
+
 std::vector<Bytes> parse_range(std::string_view text, std::size_t dots) {
   const std::string_view rest = text.substr(dots + 2);
   const std::size_t colon = rest.find(':');
   const Bytes first = parse_bytes(text.substr(0, dots));
   const Bytes last = parse_bytes(rest.substr(0, colon));
-  double factor = kUsualFactor;
-  if (colon != std::string_view::npos) {
-    const std::optional<std::int64_t> given = parse_integer(rest.substr(colon + 1));
-    if (!given || *given < 2 || *given > (1 << 20)) {
-      refuse(fmt::format("invalid factor '{}': expected an integer of at least 2",
-                         rest.substr(colon + 1)));
-    }
-    factor = static_cast<double>(*given);
-  }
+  const double factor =
+      colon == std::string_view::npos ? kUsualFactor : parse_factor(rest.substr(colon + 1));
   if (first.count < 1 || last < first) {
     refuse(fmt::format(
         "invalid range of sizes '{}': expected FIRST..LAST, ascending from at least 1", text));
@@ -48,9 +68,9 @@ std::vector<Operation> parse_operations(const std::string& text) {
     return {all_operations().begin(), all_operations().end()};
   }
   std::vector<Operation> operations;
-  for (const std::string_view word : split(text, ',')) {
+  for (const std::string_view word : items_of(text)) {
     try {
-      operations.push_back(parse_operation(trim(word)));
+      operations.push_back(parse_operation(word));
     } catch (const Error& error) {
       refuse(fmt::format("{}, or all", error.what()));
     }
@@ -60,8 +80,8 @@ std::vector<Operation> parse_operations(const std::string& text) {
 
 std::vector<Method> parse_methods(const measure::BenchPlan& plan, const std::string& text) {
   std::vector<Method> methods;
-  for (const std::string_view word : split(text, ',')) {
-    const Method method = parse_method(trim(word));
+  for (const std::string_view word : items_of(text)) {
+    const Method method = parse_method(word);
     if (method.kind == Method::Kind::Direct && !measure::sees_memory(plan)) {
       refuse("direct needs ranks that share memory; use --transport shm or in-process");
     }
@@ -84,8 +104,7 @@ measure::BenchSelection parse_lists(const measure::BenchPlan& plan, const BenchL
 
 std::vector<Bytes> parse_size_list(const std::string& text) {
   std::vector<Bytes> sizes;
-  for (const std::string_view item : split(text, ',')) {
-    const std::string_view word = trim(item);
+  for (const std::string_view word : items_of(text)) {
     const std::size_t dots = word.find("..");
     const std::vector<Bytes> more =
         dots == std::string_view::npos ? std::vector{parse_bytes(word)} : parse_range(word, dots);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/bench_plan.h"
+#include "trireme/bench.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {

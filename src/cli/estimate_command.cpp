@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "report/estimate_json.h"
@@ -17,6 +15,7 @@
 #include "trireme/error.h"
 #include "trireme/estimate_report.h"
 #include "trireme/load_model.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/files.h"
+#include "trireme/files.h"
 
 namespace trireme::cli {
 

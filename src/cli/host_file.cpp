@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "cli/load_cluster.h"
-#include "measure/host_cluster.h"
 #include "trireme/error.h"
+#include "trireme/host_probe.h"
 
 namespace trireme::cli {
 namespace {

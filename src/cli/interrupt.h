@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "base/shared_number.h"
+#include "trireme/shared_number.h"
 
 namespace trireme::cli {
 

@@ -5,7 +5,6 @@
 #include <iostream>
 #include <memory>
 #include <new>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,10 +12,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/check.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/version.h"
 
 namespace trireme::cli {
@@ -69,10 +67,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   if (std::ranges::find(names, argv[1]) != names.end()) {
     return {};
   }
-  const std::optional<std::string> nearest = nearest_word(argv[1], names);
-  const std::string hint =
-      nearest ? "did you mean " + *nearest + "?" : "use " + list_words(names, "or");
-  return std::string("unknown command '") + argv[1] + "'; " + hint;
+  return unknown_name("command", argv[1], names);
 }
 
 /// Why CLI11 could not convert a value: it expects an integer or a real number.

@@ -5,17 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/terminal.h"
 #include "report/draw/pipeline_svg.h"
 #include "report/pipeline_json.h"
 #include "report/pipeline_text.h"
-#include "simulate/pipeline_comparison.h"
-#include "simulate/pipeline_report.h"
-#include "simulate/pipeline_trace.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
+#include "trireme/pipeline_report.h"
 
 namespace trireme::cli {
 namespace {

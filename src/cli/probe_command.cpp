@@ -11,13 +11,11 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
-#include "measure/bench_page.h"
-#include "measure/bench_plan.h"
-#include "measure/host_cluster.h"
-#include "measure/probe.h"
 #include "report/probe_text.h"
+#include "trireme/bench.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
+#include "trireme/host_probe.h"
 
 namespace trireme::cli {
 namespace {
@@ -84,7 +82,7 @@ void add_probe_command(CLI::App& app) {
       "probe", "Measure messages, waiting and memory of this host, for predictions");
   command
       ->add_option("-n,--ranks", options->ranks, "ranks that work together (default: one per core)")
-      ->check(CLI::Range(1, measure::kMostBenchRanks));
+      ->check(CLI::Range(1, measure::kMaxBenchRanks));
   command->add_option(
       "-o,--output", options->output,
       "write the cluster file here (default: in the user's cache folder, where the other "

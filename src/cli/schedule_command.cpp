@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
@@ -18,10 +16,10 @@
 #include "report/draw/drawing.h"
 #include "report/schedule_json.h"
 #include "report/schedule_text.h"
-#include "simulate/algorithm_comparison.h"
-#include "simulate/schedule_report.h"
-#include "simulate/schedule_trace.h"
+#include "trireme/algorithm_comparison.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
+#include "trireme/schedule_report.h"
 #include "trireme/tensor.h"
 
 namespace trireme::cli {
@@ -122,14 +120,14 @@ struct SizeRange {
 };
 
 SizeRange parse_sizes(const std::string& text) {
-  const std::vector<std::string_view> ends = split(text, ':');
-  if (ends.size() != 2) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || text.find(':', colon + 1) != std::string::npos) {
     throw Error(
         ErrorKind::Usage,
         fmt::format("invalid range of sizes '{}': expected FIRST:LAST, such as 8:1GiB", text));
   }
-  const Bytes first = parse_bytes(ends[0]);
-  const Bytes last = parse_bytes(ends[1]);
+  const Bytes first = parse_bytes(text.substr(0, colon));
+  const Bytes last = parse_bytes(text.substr(colon + 1));
   if (first.count < 1 || last < first) {
     throw Error(
         ErrorKind::Usage,

@@ -3,15 +3,15 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "report/comparison_json.h"
 #include "report/comparison_text.h"
 #include "report/schedule_text.h"
-#include "simulate/algorithm_comparison.h"
-#include "simulate/schedule_report.h"
+#include "trireme/algorithm_comparison.h"
+#include "trireme/schedule_report.h"
 
 namespace trireme::cli {
 namespace {
@@ -92,6 +92,7 @@ void print_tour(const Terminal& terminal) {
 }
 
 void print_tour_json() {
+  using Json = nlohmann::ordered_json;
   Json states = Json::array();
   for (const State& state : ring_states()) {
     states.push_back({{"title", state.title}, {"workers", state.values}});

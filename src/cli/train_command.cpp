@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "base/json_text.h"
 #include "cli/terminal.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/parsed.h"
 #include "trireme/error.h"
 #include "trireme/load_model.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/files.h"
-#include "base/parsed.h"
 #include "trireme/error.h"
+#include "trireme/files.h"
+#include "trireme/message.h"
 
 namespace trireme::cli {
 

@@ -13,6 +13,7 @@
 #include "cluster/names.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -229,12 +230,7 @@ const ClusterRow& find_cluster_row(std::string_view name) {
       return row;
     }
   }
-  const std::vector<std::string> names = cluster_preset_names();
-  const std::optional<std::string> meant = nearest_word(name, names);
-  throw Error(ErrorKind::Usage,
-              fmt::format("no cluster is called '{}'; {}", name,
-                          meant ? fmt::format("did you mean '{}'?", *meant)
-                                : fmt::format("there are {}", list_words(names, "and"))));
+  throw Error(ErrorKind::Usage, unknown_name("cluster", name, cluster_preset_names()));
 }
 
 int parse_nodes(const ClusterRow& row, std::string_view text) {
@@ -277,8 +273,7 @@ DeviceSpec device_preset(std::string_view name) {
       return device;
     }
   }
-  throw Error(ErrorKind::Usage, fmt::format("no device is called '{}'; there are {}", name,
-                                            list_words(device_preset_names(), "and")));
+  throw Error(ErrorKind::Usage, unknown_name("device", name, device_preset_names()));
 }
 
 Cluster cluster_preset(std::string_view name) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/tuning.h"
 
 namespace trireme {

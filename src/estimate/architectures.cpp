@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -133,12 +133,7 @@ Architecture architecture(std::string_view name) {
   if (std::ranges::find(known, name) != known.end()) {
     return {.model = preset_model(name)};
   }
-  const std::vector<std::string> names = architecture_names();
-  const std::optional<std::string> meant = nearest_word(name, names);
-  throw Error(ErrorKind::Usage,
-              fmt::format("no model is called '{}'; {}", name,
-                          meant ? fmt::format("did you mean '{}'?", *meant)
-                                : fmt::format("there are {}", list_words(names, "and"))));
+  throw Error(ErrorKind::Usage, unknown_name("model", name, architecture_names()));
 }
 
 }  // namespace trireme

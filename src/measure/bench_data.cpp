@@ -2,16 +2,16 @@
 
 #include <cstring>
 
-#include "measure/bench_plan.h"
+#include "trireme/bench.h"
 
 namespace trireme::measure {
 namespace {
 
 /// Elements to be summed are 0, 1 or 2; others are below 127. All of them, and the sums of
-/// kMostBenchRanks, are exact in bf16.
+/// kMaxBenchRanks, are exact in bf16.
 constexpr int kKinds = 3;
 constexpr int kCopied = 127;
-constexpr int kCodes = 2 * kMostBenchRanks + 1;
+constexpr int kCodes = 2 * kMaxBenchRanks + 1;
 constexpr int kPoison = 0xA5;
 
 std::uint64_t mix(std::uint64_t x) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/measure.h"
-#include "measure/bench_plan.h"
+#include "trireme/bench.h"
 #include "trireme/units.h"
 
 namespace trireme::measure {

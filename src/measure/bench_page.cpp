@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "base/cores.h"
-#include "measure/bench_plan.h"
+#include "trireme/bench.h"
 #include "trireme/error.h"
 
 namespace trireme::measure {
@@ -52,7 +52,7 @@ struct BenchPage::Layout {
   Line release{};  ///< when the last start() opened, in nanoseconds
   Line agreed{};
   alignas(64) std::atomic<int> votes{0};
-  std::array<Line, kMostBenchRanks> done{};
+  std::array<Line, kMaxBenchRanks> done{};
 };
 
 void BenchPage::Unmap::operator()(Layout* layout) const noexcept {
@@ -148,10 +148,6 @@ int BenchPage::count(Rank rank, bool yes) {
 
 void BenchPage::abort() noexcept {
   layout_->failed.store(true);
-}
-
-int allowed_cores() {
-  return std::max(1, static_cast<int>(allowed_core_ids().size()));
 }
 
 void pin_to_core(Rank rank, Rank ranks) {

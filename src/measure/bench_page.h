@@ -53,7 +53,5 @@ class BenchPage {
 
 /// Pins the calling thread to one core if every rank can have its own; else does nothing.
 void pin_to_core(Rank rank, Rank ranks);
-/// How many cores this process is allowed to run on: one if it is pinned, unlike usable_cores().
-[[nodiscard]] int allowed_cores();
 
 }  // namespace trireme::measure

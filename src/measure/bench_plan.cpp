@@ -1,9 +1,8 @@
-#include "measure/bench_plan.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "trireme/bench.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 

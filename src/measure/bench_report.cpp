@@ -1,10 +1,9 @@
-#include "measure/bench_report.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "measure/bench_model.h"
+#include "trireme/bench.h"
 #include "trireme/collective.h"
 
 namespace trireme::measure {

@@ -3,23 +3,13 @@
 
 #include <vector>
 
+#include "trireme/host_probe.h"
+
 namespace trireme::measure {
 
 struct FitPoint {
   double x = 0;
   double y = 0;
-};
-
-/// A number and its 95 % confidence interval.
-struct Estimate {
-  double value = 0;
-  double low = 0;
-  double high = 0;
-};
-
-struct LineFit {
-  Estimate intercept;
-  Estimate slope;
 };
 
 /// The line y = intercept + slope * x with the least sum of squared relative errors. Clamps negative values to 0.

@@ -1,5 +1,3 @@
-#include "measure/probe.h"
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -14,6 +12,7 @@
 #include "measure/bench_run.h"
 #include "measure/prober.h"
 #include "trireme/comm.h"
+#include "trireme/host_probe.h"
 
 namespace trireme::measure {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "model/weight_copy.h"
 #include "model/weight_names.h"
 #include "trireme/error.h"
 #include "trireme/hugging_face.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "trireme/error.h"
+#include "trireme/files.h"
 #include "trireme/hugging_face.h"
 
 namespace trireme {

@@ -8,6 +8,7 @@
 #include "model/weight_names.h"
 #include "trireme/error.h"
 #include "trireme/hugging_face.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {

@@ -1,13 +1,12 @@
 // The schedules by name, one row each.
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "plan/pipeline_tables.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -65,10 +64,7 @@ const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
   for (const PipelineSchedule& schedule : kSchedules) {
     names.emplace_back(schedule.name);
   }
-  const std::optional<std::string> nearest = nearest_word(name, names);
-  throw Error(ErrorKind::Usage, fmt::format("unknown pipeline schedule '{}'; {}", name,
-                                            nearest ? fmt::format("did you mean {}?", *nearest)
-                                                    : "use " + list_words(names, "or")));
+  throw Error(ErrorKind::Usage, unknown_name("pipeline schedule", name, names));
 }
 
 std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& options) {

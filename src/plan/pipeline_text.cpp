@@ -19,6 +19,7 @@
 #include "base/line_reader.h"
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/pipeline.h"
 
 namespace trireme {

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/plan.h"
 
 namespace trireme {

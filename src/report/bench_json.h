@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "measure/bench_report.h"
+#include "trireme/bench.h"
 
 namespace trireme::report {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "measure/bench_report.h"
 #include "report/text_style.h"
+#include "trireme/bench.h"
 
 namespace trireme::report {
 

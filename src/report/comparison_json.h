@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "simulate/algorithm_comparison.h"
+#include "trireme/algorithm_comparison.h"
 
 namespace trireme::report {
 

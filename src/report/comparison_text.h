@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/text_style.h"
-#include "simulate/algorithm_comparison.h"
+#include "trireme/algorithm_comparison.h"
 
 namespace trireme::report {
 

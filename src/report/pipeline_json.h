@@ -3,8 +3,7 @@
 
 #include <string>
 
-#include "simulate/pipeline_comparison.h"
-#include "simulate/pipeline_report.h"
+#include "trireme/pipeline_report.h"
 
 namespace trireme::report {
 

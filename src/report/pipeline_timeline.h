@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/text_style.h"
-#include "simulate/pipeline_report.h"
+#include "trireme/pipeline_report.h"
 
 namespace trireme::report {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "measure/probe.h"
 #include "trireme/cluster.h"
+#include "trireme/host_probe.h"
 
 namespace trireme::report {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "simulate/schedule_report.h"
+#include "trireme/schedule_report.h"
 
 namespace trireme::report {
 

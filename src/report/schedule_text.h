@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/text_style.h"
-#include "simulate/schedule_report.h"
+#include "trireme/schedule_report.h"
 
 namespace trireme::report {
 

@@ -1,6 +1,6 @@
-#include "simulate/pipeline_comparison.h"
-
 #include <utility>
+
+#include "trireme/pipeline_report.h"
 
 namespace trireme::simulate {
 

@@ -1,4 +1,4 @@
-#include "simulate/pipeline_report.h"
+#include "trireme/pipeline_report.h"
 
 #include <algorithm>
 

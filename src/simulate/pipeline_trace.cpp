@@ -1,8 +1,7 @@
-#include "simulate/pipeline_trace.h"
-
 #include <fmt/format.h>
 
 #include "plan/pipeline_index.h"
+#include "trireme/pipeline_report.h"
 
 namespace trireme::simulate {
 namespace {

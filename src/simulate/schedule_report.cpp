@@ -1,4 +1,4 @@
-#include "simulate/schedule_report.h"
+#include "trireme/schedule_report.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,9 @@
-#include "simulate/schedule_trace.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "trireme/schedule_report.h"
 
 namespace trireme::simulate {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "tensor/safetensors_names.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/json_text.h"
 #include "tensor/safetensors_names.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/safetensors.h"
 
 namespace trireme {

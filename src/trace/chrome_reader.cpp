@@ -14,6 +14,7 @@
 #include "trace/chrome_format.h"
 #include "trace/chrome_time.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/trace.h"
 
 namespace trireme {

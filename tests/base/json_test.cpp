@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {

@@ -139,7 +139,7 @@ TEST(EstimateCommand, ShowsExamples) {
 
 TEST(EstimateCommand, RefusesWithTheFix) {
   expect_refused("--model gpt2-smal", "did you mean 'gpt2-small'?");
-  expect_refused("--device h10", "no device is called 'h10'");
+  expect_refused("--device h10", "unknown device 'h10'; did you mean h100?");
   expect_refused("--dtype i8", "models are not trained in i8");
   expect_refused("--recompute some", "use none, selective or full");
   expect_refused("--optimizer lion", "use adamw, sgd, momentum or adagrad");

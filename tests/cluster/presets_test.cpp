@@ -109,10 +109,10 @@ TEST(ClusterPresets, TakeANumberOfNodes) {
 }
 
 TEST(ClusterPresets, RefuseWithTheFix) {
-  EXPECT_EQ(failure("dgx-h10"), "no cluster is called 'dgx-h10'; did you mean 'dgx-h100'?");
+  EXPECT_EQ(failure("dgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(failure("supercomputer"),
-            "no cluster is called 'supercomputer'; there are dgx-a100, dgx-h100, dgx-h200, "
-            "figure-4x4 and laptop");
+            "unknown cluster 'supercomputer'; use dgx-a100, dgx-h100, dgx-h200, figure-4x4 or "
+            "laptop");
   EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
   for (const char* name :
        {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2", "dgx-h100:65537"}) {

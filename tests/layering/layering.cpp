@@ -2,13 +2,12 @@
 #include "layering/layering.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/text.h"
+#include "layering/cmake_lists.h"
 #include "layering/source_files.h"
 
 namespace trireme::layering {
@@ -20,40 +19,6 @@ struct File {
   std::string name;    // relative to the root: "src/trace/x.cpp"
   std::string folder;  // "trace"
 };
-
-/// The words of a CMakeLists.txt without comments; a parenthesis is a separate word.
-std::vector<Word> cmake_words(std::string_view text) {
-  std::vector<Word> words;
-  int number = 0;
-  for (std::string_view line : split(text, '\n')) {
-    ++number;
-    std::string code;
-    for (char c : line.substr(0, line.find('#'))) {
-      code += c == '(' || c == ')' ? std::string{' ', c, ' '} : std::string{c};
-    }
-    for (std::string_view word : split_words(code)) {
-      words.push_back({std::string(word), number});
-    }
-  }
-  return words;
-}
-
-/// The arguments of a keyword of trireme_library(), up to the next keyword or the closing
-/// parenthesis.
-std::vector<Word> arguments_of(std::string_view keyword, const std::vector<Word>& words) {
-  constexpr std::array<std::string_view, 5> kEnds = {"PUBLIC_HEADERS", "SOURCES", "DEPENDS",
-                                                     "LINKS", ")"};
-  std::vector<Word> arguments;
-  bool inside = false;
-  for (const Word& word : words) {
-    if (std::find(kEnds.begin(), kEnds.end(), word.text) != kEnds.end()) {
-      inside = word.text == keyword;
-    } else if (inside) {
-      arguments.push_back(word);
-    }
-  }
-  return arguments;
-}
 
 /// "backend/cpu" is the library trireme_backend_cpu.
 std::string library_name(std::string folder) {
@@ -204,6 +169,11 @@ void Checker::check_includes(const File& file) {
                                       file.name, include.line, include.text));
     }
     check_use(file, include.line, used, fmt::format("includes {} of {}", include.text, used));
+    if (!include.text.starts_with("trireme/") && table_.hides(used, file.folder)) {
+      problems_.push_back(
+          fmt::format("{}:{}: {} includes {} of {}, but {} may include only its public headers",
+                      file.name, include.line, file.folder, include.text, used, file.folder));
+    }
   }
 }
 

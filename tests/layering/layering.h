@@ -17,6 +17,11 @@ using Problems = std::vector<std::string>;
 /// The table: for each folder the folders that it may use, transitively.
 struct Table {
   std::map<std::string, std::set<std::string>> may_use;
+  /// For folders whose row says "(public headers)": the only folders whose internal headers they may include.
+  std::map<std::string, std::set<std::string>> opened;
+
+  /// Whether `reader` may not include the internal headers of `folder`.
+  [[nodiscard]] bool hides(const std::string& folder, const std::string& reader) const;
 
   /// The folder that a path below src/ belongs to ("collective/ring/x.h" to "collective"), or "" if
   /// there is none.
@@ -24,8 +29,8 @@ struct Table {
 };
 
 /// Parses the table in the text of src/README.md: the rows below the heading whose first cell is
-/// "folder". The last cell lists folder names, "–" for none or "all". Reports a missing table,
-/// names without a row, and cycles.
+/// "folder". The last cell lists folder names, "–" for none or "all"; "all (public headers), report"
+/// allows internal headers of report only. Reports a missing table, names without a row, and cycles.
 [[nodiscard]] Table parse_table(std::string_view readme, Problems& problems);
 
 /// Checks the tree below `root`, which has src/README.md, src/ and include/trireme/.

@@ -25,7 +25,7 @@ constexpr const char* kReadme =
     "| `tensor` | shapes | base |\n"
     "| `graph` | ops | tensor |\n"
     "| `comm` | transports | base |\n"
-    "| `cli` | the program | all |\n";
+    "| `cli` | the program | all (public headers), comm |\n";
 
 /// A small valid tree in a temporary folder, to be broken by put(). Removed at the end.
 class Layering : public testing::Test {
@@ -113,6 +113,16 @@ TEST_F(Layering, RefusesAnInternalHeaderInAPublicOne) {
   put("include/trireme/graph.h", "#include \"tensor/shape.h\"\n");
   EXPECT_EQ(problems(), Problems{"include/trireme/graph.h:1: a public header includes "
                                  "tensor/shape.h, which is not installed"});
+}
+
+TEST_F(Layering, RefusesAnInternalHeaderWhereOnlyPublicOnesAreAllowed) {
+  put("src/cli/main.cpp",
+      "#include \"comm/tcp.h\"\n#include \"graph/op.h\"\n#include \"base/text.h\"\n");
+  EXPECT_EQ(problems(),
+            (Problems{"src/cli/main.cpp:2: cli includes graph/op.h of graph, but cli may "
+                      "include only its public headers",
+                      "src/cli/main.cpp:3: cli includes base/text.h of base, but cli may "
+                      "include only its public headers"}));
 }
 
 TEST_F(Layering, RefusesADependsUpTheTable) {

@@ -13,6 +13,8 @@ namespace {
 
 using Graph = std::map<std::string, std::set<std::string>>;
 
+constexpr std::string_view kPublicOnly = "(public headers)";
+
 /// "`a`, `b`" or "a, b" as names, without the backquotes.
 std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
@@ -35,8 +37,26 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return split(line.substr(1, line.size() - 2), '|');
 }
 
+/// Adds the names in the last cell of a folder's row: to `allowed`, and to `opened` if one is for public headers only.
+void read_allowed(const std::string& folder, std::string_view cell, Graph& allowed, Graph& opened) {
+  std::set<std::string> plain;
+  bool restricted = false;
+  for (std::string name : names_in(cell)) {
+    if (name.ends_with(kPublicOnly)) {
+      restricted = true;
+      name = trim(std::string_view(name).substr(0, name.size() - kPublicOnly.size()));
+    } else {
+      plain.insert(name);
+    }
+    allowed[folder].insert(name);
+  }
+  if (restricted) {
+    opened[folder] = plain;
+  }
+}
+
 /// The rows as written, before "all" and transitivity.
-Graph read_rows(std::string_view readme) {
+Graph read_rows(std::string_view readme, Graph& opened) {
   Graph rows;
   bool inside = false;
   for (std::string_view line : split(readme, '\n')) {
@@ -46,8 +66,8 @@ Graph read_rows(std::string_view readme) {
       continue;
     }
     for (const std::string& folder : names_in(cells.front())) {
-      const std::vector<std::string> allowed = names_in(cells.back());
-      rows[folder].insert(allowed.begin(), allowed.end());
+      rows[folder];
+      read_allowed(folder, cells.back(), rows, opened);
     }
   }
   return rows;
@@ -117,8 +137,14 @@ std::string Table::folder_of(std::string_view path) const {
   return found;
 }
 
+bool Table::hides(const std::string& folder, const std::string& reader) const {
+  const auto row = opened.find(reader);
+  return row != opened.end() && folder != reader && !row->second.contains(folder);
+}
+
 Table parse_table(std::string_view readme, Problems& problems) {
-  Graph rows = read_rows(readme);
+  Table table;
+  Graph rows = read_rows(readme, table.opened);
   if (rows.empty()) {
     problems.emplace_back(
         "src/README.md: no layering table (a row is: | `folder` | what lives there | may include "
@@ -126,7 +152,6 @@ Table parse_table(std::string_view readme, Problems& problems) {
   }
   expand_all(rows);
   report_unknown_names(rows, problems);
-  Table table;
   for (const auto& [folder, allowed] : rows) {
     reach(rows, folder, table.may_use[folder]);
   }

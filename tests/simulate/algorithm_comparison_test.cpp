@@ -1,4 +1,4 @@
-#include "simulate/algorithm_comparison.h"
+#include "trireme/algorithm_comparison.h"
 
 #include <vector>
 

@@ -1,13 +1,10 @@
-#include "simulate/pipeline_report.h"
+#include "trireme/pipeline_report.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include "simulate/pipeline_comparison.h"
-#include "simulate/pipeline_trace.h"
 
 namespace trireme::simulate {
 namespace {

@@ -1,11 +1,10 @@
-#include "simulate/schedule_report.h"
+#include "trireme/schedule_report.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "simulate/schedule_trace.h"
 #include "trireme/collective.h"
 
 namespace trireme::simulate {

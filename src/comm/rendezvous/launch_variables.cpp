@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::comm {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::comm {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "comm/rendezvous/store_table.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::comm {
 namespace {

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "base/text.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checksum.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "train/checkpoint/checksum.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {

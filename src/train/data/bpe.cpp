@@ -13,6 +13,7 @@
 #include "train/data/tokenizer_file.h"
 #include "train/data/words.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {

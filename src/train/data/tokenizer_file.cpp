@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/train_settings.h"
 
 namespace trireme {

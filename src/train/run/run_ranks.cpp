@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
-#include "base/shared_number.h"
 #include "train/run/ranks.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
+#include "trireme/message.h"
+#include "trireme/shared_number.h"
 #include "trireme/train.h"
 
 namespace trireme {

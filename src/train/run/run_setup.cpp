@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
 #include "train/run/run_model.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "base/json.h"
 #include "train/step/learning_rate.h"
 #include "trireme/error.h"
+#include "trireme/files.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_settings.h"
 

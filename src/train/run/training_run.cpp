@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/failure_text.h"
 #include "train/run/gather_traces.h"
@@ -20,6 +19,7 @@
 #include "train/step/trainer.h"
 #include "trireme/compiled_plan.h"
 #include "trireme/error.h"
+#include "trireme/files.h"
 #include "trireme/trace.h"
 #include "trireme/train.h"
 

@@ -1,5 +1,3 @@
-#include "trireme/safetensors.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,10 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "tensor/safetensors_header.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
+#include "trireme/safetensors.h"
 
 namespace trireme {
 namespace {

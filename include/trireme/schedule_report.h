@@ -1,15 +1,17 @@
-// The facts of one schedule, computed once and shown as text, JSON or a trace. Callable from any
-// thread.
+// What is known about one collective schedule before it runs: predicted time, traffic, problems, and the same as a
+// predicted Trace. Pure; any thread.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
 #include "trireme/collective_cost.h"
 #include "trireme/topology.h"
+#include "trireme/trace.h"
 
 namespace trireme::simulate {
 
@@ -61,5 +63,9 @@ struct ScheduleRecipe {
 
 /// "3", "0-3", "0,2,5", "1>4" (all-to-all: from 1 for 4): the blocks of a message, for display.
 [[nodiscard]] std::string blocks_text(const Schedule& schedule, std::span<const BlockRun> runs);
+
+/// The timed schedule as a trace. Each rank is a process with a track for its sends and one for its receives, each
+/// message a span on both with an arrow between; ranks run in lock step, so a rank that is early shows a gap.
+[[nodiscard]] Trace predicted_trace(const ScheduleReport& report);
 
 }  // namespace trireme::simulate

@@ -1,11 +1,15 @@
-// The facts of one pipeline table, computed once and shown as text, JSON, picture or trace. Callable from any thread.
+// What is known about a pipeline table before it runs: timeline, idle share, memory, problems, and the same as a
+// predicted Trace; and all schedules of the catalog compared. Pure; any thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/pipeline.h"
+#include "trireme/trace.h"
 
 namespace trireme::simulate {
 
@@ -37,5 +41,24 @@ struct PipelineReport {
 [[nodiscard]] int chunk_of(const PipelineTable& table, const PipelineTask& task);
 /// The largest number of stages that a rank has.
 [[nodiscard]] int most_chunks(const PipelineTable& table);
+
+/// The timed table as a trace. Each rank is a process with its tasks as spans, arrows for messages, and its activations
+/// as a counter; one unit of time is a millisecond. Requires a table without problems.
+[[nodiscard]] Trace pipeline_trace(const PipelineReport& report);
+
+/// A schedule in a comparison: its report, or why it does not fit.
+struct PipelineRow {
+  std::string_view name;
+  std::string unfit;
+  std::optional<PipelineReport> report;
+};
+struct PipelineComparison {
+  PipelineOptions options;
+  PipelineDurations durations;
+  std::vector<PipelineRow> rows;
+};
+/// Every schedule of the catalog on the same model.
+[[nodiscard]] PipelineComparison compare_pipelines(const PipelineOptions& options,
+                                                   const PipelineDurations& of_a_rank);
 
 }  // namespace trireme::simulate

@@ -1,8 +1,6 @@
-#include "trireme/error.h"
+#include "base/check.h"
 
 #include <fmt/format.h>
-
-#include "base/check.h"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
-// All algorithms of one operation over a range of sizes: which is fastest where, and at which size
-// that changes.
+// All algorithms of one operation over a range of sizes: which is fastest where, and at which size that changes. Any
+// thread.
 #pragma once
 
 #include <vector>

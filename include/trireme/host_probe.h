@@ -1,15 +1,31 @@
-// Measures what messages, waiting, copying and combining cost on this host.
+// Measures what messages, waiting, copying and combining cost on this host, and describes the host as a Cluster.
+//
+// Plain values; all functions may be called from any thread, but probe_host() forks, so call it before creating one.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "measure/line_fit.h"
 #include "trireme/cluster.h"
+#include "trireme/host_costs.h"
 #include "trireme/schedule.h"
+#include "trireme/units.h"
 
 namespace trireme::measure {
+
+/// A number and its 95 % confidence interval.
+struct Estimate {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// y = intercept + slope * x.
+struct LineFit {
+  Estimate intercept;
+  Estimate slope;
+};
 
 struct ProbeOptions {
   Rank ranks = 2;  ///< that work together: one per core
@@ -61,5 +77,14 @@ struct HostProbe {
 
 /// The fitted costs, as a cluster holds them.
 [[nodiscard]] HostCosts host_costs(const HostProbe& probe);
+
+/// The measured host as a cluster of one node: a device is one core.
+[[nodiscard]] Cluster make_host_cluster(const HostProbe& probe);
+
+/// "localhost" if the system does not know it.
+[[nodiscard]] std::string host_name();
+
+/// How many cores this process is allowed to run on: one if it is pinned.
+[[nodiscard]] int allowed_cores();
 
 }  // namespace trireme::measure
