@@ -31,6 +31,7 @@
 #include "trireme/host_costs.h"
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
+#include "trireme/transport_kind.h"
 #include "trireme/tuning.h"
 #include "trireme/units.h"
 
@@ -177,14 +178,6 @@ class SharedSpan {
   std::span<T> elements_;
   std::unique_ptr<T[], std::function<void(void*)>> owner_{nullptr, [](void*) {}};
 };
-
-/// How ranks reach one another.
-enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
-[[nodiscard]] std::string_view to_text(TransportKind kind);
-/// Throws Error(Usage) that lists the names.
-[[nodiscard]] TransportKind parse_transport(std::string_view text);
-/// Whether this build includes it: ucx is omitted if the library was not found.
-[[nodiscard]] bool is_built(TransportKind kind);
 
 /// Must be equal on all ranks of a world, except for `join_timeout`, `bind`, `on_step`, `costs` and `tuning`. If they
 /// differ, all ranks get an Error that names the difference.

@@ -18,6 +18,7 @@
 #include "trireme/pipeline.h"
 #include "trireme/plan.h"
 #include "trireme/program_set.h"
+#include "trireme/rank_graph.h"
 
 namespace trireme {
 
@@ -49,25 +50,8 @@ struct NamedGraph {
 inline constexpr std::string_view kResidual = "residual/";
 inline constexpr std::string_view kBasis = "basis/";
 
-/// A rank's position: its coordinates on the axes (0 on micro), its place in the pipeline, and, for each axis (except
-/// micro) and for the pipeline, the ranks that share its other coordinates.
-struct RankPlace {
-  std::vector<int> coordinates{};
-  std::vector<std::vector<int>> axis_ranks{};
-  int pipe = 0;
-  std::vector<int> pipe_ranks{0};
-};
+/// The position of a rank of the mesh.
 [[nodiscard]] RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank);
-
-/// The graph that one rank runs in a step, with communication ops as nodes. Inputs, parameters and states keep their
-/// names and have the shapes of their shards; `stored` says which shard.
-struct RankGraph {
-  Graph graph{};
-  std::map<std::string, Placement> stored{};
-  /// Placements of outputs. Scalars are replicated; others are where they were computed, and absent if they are
-  /// computed per micro-batch.
-  std::map<std::string, Placement> outputs{};
-};
 
 class Partition {
  public:

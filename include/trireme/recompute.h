@@ -16,12 +16,6 @@
 
 namespace trireme {
 
-struct RecomputeOptions {
-  RecomputeMode mode = RecomputeMode::None;
-  /// Blocks with another mode.
-  std::map<std::int32_t, RecomputeMode> blocks{};
-};
-
 /// The graph with nodes of Phase::Recompute, placed together before the first backward node that needs one of their
 /// block. The results of a recomputed node are called again/NAME.
 [[nodiscard]] Graph recompute(const Graph& graph, const RecomputeOptions& options);

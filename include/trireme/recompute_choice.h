@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,13 @@ enum class RecomputeMode : std::uint8_t {
 /// "none", "selective", "full"; parse_recompute_mode throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(RecomputeMode mode);
 [[nodiscard]] RecomputeMode parse_recompute_mode(std::string_view text);
+
+/// The mode of each block.
+struct RecomputeOptions {
+  RecomputeMode mode = RecomputeMode::None;
+  /// Blocks with another mode.
+  std::map<std::int32_t, RecomputeMode> blocks{};
+};
 
 struct RecomputeChoice {
   RecomputeMode mode = RecomputeMode::None;  ///< of all blocks

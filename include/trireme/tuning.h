@@ -12,12 +12,11 @@
 #include "trireme/comm_call.h"
 #include "trireme/schedule.h"
 #include "trireme/tensor.h"
+#include "trireme/transport_kind.h"
 #include "trireme/units.h"
 #include "trireme/valid.h"
 
 namespace trireme {
-
-enum class TransportKind;
 
 /// Where a call's data is: in private memory of each rank, or in shared memory from World::allocate.
 enum class BufferKind : std::uint8_t { Own, Shared };

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/recompute.h"
+#include "trireme/graph.h"
+#include "trireme/recompute_choice.h"
 
 namespace trireme {
 

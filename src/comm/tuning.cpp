@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "trireme/collective.h"
-#include "trireme/comm.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "trireme/error.h"
-#include "trireme/op.h"
 
 namespace trireme {
 

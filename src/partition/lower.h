@@ -3,7 +3,7 @@
 #pragma once
 
 #include "partition/placed.h"
-#include "trireme/partition.h"
+#include "trireme/rank_graph.h"
 
 namespace trireme::partition {
 

@@ -9,7 +9,7 @@
 #include "base/indexed_vector.h"
 #include "partition/changes.h"
 #include "trireme/graph.h"
-#include "trireme/partition.h"
+#include "trireme/plan.h"
 
 namespace trireme::partition {
 

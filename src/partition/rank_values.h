@@ -11,8 +11,8 @@
 #include "partition/placed.h"
 #include "partition/run_order.h"
 #include "trireme/graph.h"
-#include "trireme/partition.h"
 #include "trireme/pipeline.h"
+#include "trireme/rank_graph.h"
 
 namespace trireme::partition {
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "layering/cmake_lists.h"
 #include "layering/source_files.h"
 
 namespace trireme::layering {
@@ -19,8 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One include line, between two files of src/. Paths are relative to src/.
+/// By file, "src/comm/tcp/a.h" or "include/trireme/comm.h": its path as if it were in src/, "comm/tcp/a.h", "comm/comm.h".
+using Places = std::map<std::string, std::string>;
+
+/// One include line. `from` and `to` are places.
 struct Include {
+  std::string file;
   std::string from;
   std::string to;
   std::string text;
@@ -30,39 +35,48 @@ struct Include {
 /// For each component the components that it includes, each with the first such include line.
 using Graph = std::map<std::string, std::map<std::string, const Include*>>;
 
-std::string without_src(std::string_view name) {
-  return std::string(name.substr(std::string_view("src/").size()));
+/// Adds the public headers that a CMakeLists.txt lists.
+void place_public_headers(const fs::path& root, const std::string& cmake_list, Places& places) {
+  const std::string folder =
+      fs::path(cmake_list).parent_path().lexically_relative("src").generic_string();
+  for (const Word& header :
+       arguments_of("PUBLIC_HEADERS", cmake_words(read_file(root / cmake_list)))) {
+    places.emplace("include/trireme/" + header.text, folder + "/" + header.text);
+  }
 }
 
-std::set<std::string> sources_in(const fs::path& root) {
-  std::set<std::string> sources;
+Places places_in(const fs::path& root) {
+  Places places;
   for (const std::string& name : files_below(root, "src")) {
     if (is_cpp(name)) {
-      sources.insert(without_src(name));
+      places.emplace(name, name.substr(std::string_view("src/").size()));
+    } else if (name.ends_with("/CMakeLists.txt")) {
+      place_public_headers(root, name, places);
     }
   }
-  return sources;
+  return places;
 }
 
-/// The included file, looked up as the compiler does: next to the including file, then in src/.
-std::optional<std::string> resolve(const std::string& from, const std::string& include,
-                                   const std::set<std::string>& sources) {
+/// The place of the included file, looked up as the compiler does: next to the including file, then in src/ and
+/// include/.
+std::optional<std::string> resolve(const std::string& file, const std::string& include,
+                                   const Places& places) {
   const std::string beside =
-      (fs::path(from).parent_path() / include).lexically_normal().generic_string();
-  for (const std::string& candidate : {beside, include}) {
-    if (sources.contains(candidate)) {
-      return candidate;
+      (fs::path(file).parent_path() / include).lexically_normal().generic_string();
+  for (const std::string& candidate : {beside, "src/" + include, "include/" + include}) {
+    if (const auto found = places.find(candidate); found != places.end()) {
+      return found->second;
     }
   }
   return std::nullopt;
 }
 
-std::vector<Include> includes_in(const fs::path& root, const std::set<std::string>& sources) {
+std::vector<Include> includes_in(const fs::path& root, const Places& places) {
   std::vector<Include> includes;
-  for (const std::string& from : sources) {
-    for (const Word& word : includes_of(read_file(root / "src" / from))) {
-      if (std::optional<std::string> to = resolve(from, word.text, sources)) {
-        includes.push_back({from, *std::move(to), word.text, word.line});
+  for (const auto& [file, place] : places) {
+    for (const Word& word : includes_of(read_file(root / file))) {
+      if (std::optional<std::string> to = resolve(file, word.text, places)) {
+        includes.push_back({file, place, *std::move(to), word.text, word.line});
       }
     }
   }
@@ -71,9 +85,9 @@ std::vector<Include> includes_in(const fs::path& root, const std::set<std::strin
 
 /// Every folder that contains a source, at any depth: "comm/tcp/x.h" is in "comm" and in
 /// "comm/tcp".
-std::set<std::string> folders_of(const std::set<std::string>& sources) {
+std::set<std::string> folders_of(const Places& places) {
   std::set<std::string> folders;
-  for (const std::string& name : sources) {
+  for (const auto& [file, name] : places) {
     for (std::size_t slash = name.find('/'); slash != std::string::npos;
          slash = name.find('/', slash + 1)) {
       folders.insert(name.substr(0, slash));
@@ -151,7 +165,7 @@ std::string describe(const std::string& folder, const std::vector<const Include*
   std::string lines;
   for (const Include* include : cycle) {
     path.push_back(*component_of(include->to, folder));
-    lines += fmt::format("\n  src/{}:{} includes {}", include->from, include->line, include->text);
+    lines += fmt::format("\n  {}:{} includes {}", include->file, include->line, include->text);
   }
   return fmt::format("src/{}: include cycle {}{}", folder, fmt::join(path, " -> "), lines);
 }
@@ -176,10 +190,10 @@ void check_folder(const std::string& folder, const Graph& graph, Problems& probl
 }  // namespace
 
 Problems check_cycles(const fs::path& root) {
-  const std::set<std::string> sources = sources_in(root);
-  const std::vector<Include> includes = includes_in(root, sources);
+  const Places places = places_in(root);
+  const std::vector<Include> includes = includes_in(root, places);
   Problems problems;
-  for (const std::string& folder : folders_of(sources)) {
+  for (const std::string& folder : folders_of(places)) {
     check_folder(folder, graph_of(folder, includes), problems);
   }
   return problems;

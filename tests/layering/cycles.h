@@ -1,6 +1,6 @@
 // Finds include cycles between the components of each folder in src/. A component of a folder is a
-// header with the sources of the same stem (a.h, a.cpp), or a sub-folder with all its files. Public
-// headers belong to no component: they include only each other. Reads files only; any thread.
+// header with the sources of the same stem (a.h, a.cpp), or a sub-folder with all its files. A public
+// header counts as a header of the folder that lists it. Reads files only; any thread.
 #pragma once
 
 #include <filesystem>

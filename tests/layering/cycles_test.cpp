@@ -92,6 +92,25 @@ TEST_F(IncludeCycles, AreRejectedInsideASubFolder) {
                                  "  src/comm/tcp/b.h:1 includes comm/tcp/a.h"});
 }
 
+TEST_F(IncludeCycles, CountPublicHeaders) {
+  put("src/comm/CMakeLists.txt", "trireme_library(comm PUBLIC_HEADERS a.h SOURCES a.cpp)\n");
+  put("include/trireme/a.h", "");
+  put("src/comm/a.cpp", "#include \"trireme/a.h\"\n#include \"comm/b.h\"\n");
+  put("src/comm/b.h", "#include \"trireme/a.h\"\n");
+  EXPECT_EQ(problems(), Problems{"src/comm: include cycle a -> b -> a\n"
+                                 "  src/comm/a.cpp:2 includes comm/b.h\n"
+                                 "  src/comm/b.h:1 includes trireme/a.h"});
+}
+
+TEST_F(IncludeCycles, AreRejectedBetweenPublicHeaders) {
+  put("src/comm/CMakeLists.txt", "trireme_library(comm PUBLIC_HEADERS a.h b.h)\n");
+  put("include/trireme/a.h", "#include \"trireme/b.h\"\n");
+  put("include/trireme/b.h", "#include \"trireme/a.h\"\n");
+  EXPECT_EQ(problems(), Problems{"src/comm: include cycle a -> b -> a\n"
+                                 "  include/trireme/a.h:1 includes trireme/b.h\n"
+                                 "  include/trireme/b.h:1 includes trireme/a.h"});
+}
+
 TEST_F(IncludeCycles, AreReportedOnceForEachKnot) {
   put("src/comm/a.h", "#include \"comm/b.h\"\n");
   put("src/comm/b.h", "#include \"comm/c.h\"\n");

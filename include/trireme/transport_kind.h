@@ -1,0 +1,16 @@
+// The transports of comm.h, by name. Callable from any thread.
+#pragma once
+
+#include <string_view>
+
+namespace trireme {
+
+/// How ranks reach one another.
+enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
+[[nodiscard]] std::string_view to_text(TransportKind kind);
+/// Throws Error(Usage) that lists the names.
+[[nodiscard]] TransportKind parse_transport(std::string_view text);
+/// Whether this build includes it: ucx is omitted if the library was not found.
+[[nodiscard]] bool is_built(TransportKind kind);
+
+}  // namespace trireme
