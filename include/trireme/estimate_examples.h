@@ -25,8 +25,7 @@ struct ExampleTable {
 };
 
 struct Example {
-  std::string name{};   ///< "intensity"
-  std::string label{};  ///< "b1": a short label, also accepted by example()
+  std::string name{};  ///< "intensity"
   std::string title{};
   std::vector<ExampleLine> given{};
   std::vector<ExampleLine> results{};
@@ -37,10 +36,10 @@ struct Example {
   [[nodiscard]] const ExampleLine& result(std::string_view what) const;
 };
 
-/// All of them, in the order of their labels.
+/// All of them, in the order in which they are listed.
 [[nodiscard]] std::vector<Example> all_examples();
 
-/// By name or label, case-insensitive. Throws Error(Usage) naming the nearest match, or listing all.
+/// By name, case-insensitive. Throws Error(Usage) naming the nearest match, or listing all.
 [[nodiscard]] Example example(std::string_view name);
 
 /// A row of the published table that breaks down the FLOPs of the OPT models (percent).

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
 #include "trireme/estimate_examples.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -48,7 +48,6 @@ Example intensity() {
   const Roofline h100 = *roofline_of(device_preset("h100"), "bf16");
   const double reached = h100.attainable(relu).count;
   return {.name = "intensity",
-          .label = "b1",
           .title = "Arithmetic intensity and the roofline",
           .given = {given("matrix product", side, "4096 x 4096 x 4096 in bf16 (b = 2 bytes)"),
                     given("H100, dense bf16", h100.peak.count, to_text(h100.peak)),
@@ -68,7 +67,6 @@ Example intensity() {
 Example mfu() {
   const double share = utilization(1e12, {10}, {1e13});
   return {.name = "mfu",
-          .label = "b3",
           .title = "MFU: what part of the peak was used",
           .given = {given("FLOPs of the model", 1e12, "1e12"), given("time", 10, "10 s"),
                     given("peak", 1e13, "1e13 FLOP/s")},
@@ -92,7 +90,6 @@ Example four_steps() {
   const double share = utilization(flops, {time}, peak);
   return {
       .name = "four-steps",
-      .label = "b4",
       .title = "MFU in four steps: GPT-2 small on an H200",
       .given = {given("model", 0, "gpt2-small, 64 sequences of 1024 tokens"),
                 given("measured", tokens_per_second, "532 thousand tokens/s")},
@@ -110,7 +107,6 @@ Example four_steps() {
 Example peaks() {
   const DeviceSpec h100 = device_preset("h100");
   Example e{.name = "peaks",
-            .label = "b5",
             .title = "Peak rates of an H100 SXM, dense and sparse",
             .given = {},
             .results = {},
@@ -136,7 +132,6 @@ Example peaks() {
 
 Example typical() {
   Example e{.name = "typical",
-            .label = "b6",
             .title = "Is my MFU typical?",
             .given = {},
             .results = {},
@@ -160,7 +155,6 @@ Example recomputation() {
   const TrainingFlops full = training_flops(gpt3, 2048, RecomputeMode::Full);
   const TrainingFlops some = training_flops(gpt3, 2048, RecomputeMode::Selective);
   return {.name = "recompute",
-          .label = "b8",
           .title = "MFU and HFU when activations are computed again",
           .given = {given("backward", 2, "2 forwards"),
                     given("rho", 1, "share of the forward that is computed again")},
@@ -192,7 +186,6 @@ Example friendly() {
   const double fused = share(product_time + pass_time);
   return {
       .name = "friendly",
-      .label = "b9",
       .title = "Ops that are friendly to MFU, and ops that are not",
       .given = {given("device", 0,
                       "H100, bf16: " + to_text(h100.peak) + ", " + to_text(h100.bandwidth)),
@@ -215,7 +208,6 @@ Example transformer() {
   const auto giga = [](double flops) { return fmt::format("{:.4g} GFLOP", flops / kBillion); };
   return {
       .name = "transformer",
-      .label = "b14",
       .title = "FLOPs of a transformer, part by part: GPT-3 175B",
       .given = {given("sizes", 0, "L = 96 layers, h = 12288, s = 2048 tokens, V = 50257"),
                 given("parameters", n, billions(n))},
@@ -259,7 +251,6 @@ ExampleTable opt_example_table(OptFormula formula, std::string title) {
 Example opt() {
   return {
       .name = "opt",
-      .label = "b15",
       .title = "Where the FLOPs of the OPT models go",
       .given = {given("tokens", 2048, "sequences of s = 2048; V = 51200"),
                 given("blocks", 4, "4 forwards (recomputation)"), given("logits", 3, "3 forwards")},
@@ -280,7 +271,6 @@ Example maverick() {
   const std::int64_t outside = p.total() - p.experts - p.routers;
   return {
       .name = "maverick",
-      .label = "e19",
       .title = "Parameters of a mixture: Llama 4 Maverick",
       .given = {given("sizes", 0, "48 layers of 5120, 40 heads of 128 (8 for keys), V = 202048"),
                 given("experts", 128,
@@ -305,7 +295,6 @@ Example gpt4() {
   const double time = run_time(flops, b200).count;
   const double many = devices_needed(flops, b200, 0.4, {90 * kDay});
   return {.name = "gpt4",
-          .label = "f1",
           .title = "How long would one device train GPT-4?",
           .given = {given("FLOPs", flops, "2.0e25 (an estimate)"),
                     given("B200, dense f16", b200.count, to_text(b200))},
@@ -327,7 +316,6 @@ Example llama65b() {
   const double fits = 192e9 / each;
   Example e{
       .name = "llama65b",
-      .label = "f2",
       .title = "How large a model fits into 192 GB?",
       .given = {given("model", parameters, "65 B parameters"),
                 given("memory to train it", bytes, "457 GB (as printed)"),
@@ -357,7 +345,6 @@ Example dbrx() {
   const double bytes = 60e12;
   const double server = 13e12;
   return {.name = "dbrx",
-          .label = "f3",
           .title = "Does the data set fit on one server?",
           .given = {given("tokens", tokens, "12 T"), given("data", bytes, "60 TB"),
                     given("server", server, "13 TB")},
@@ -381,7 +368,6 @@ Example resnet() {
                                fmt::format("{:.1f} %", 100 * time.count / compute)));
   };
   return {.name = "resnet50",
-          .label = "d12",
           .title = "ResNet-50 on 256 V100s: what gradients cost on the way",
           .given = {given("gradients", 0.1e9, "0.1 GB"), given("workers", workers, "256"),
                     given("computation", compute, "0.33 s a step"),
@@ -410,11 +396,6 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Two more labels for an example that shows both.
-std::string main_label(const std::string& name) {
-  return name == "b2" ? "b3" : name == "b7" ? "b8" : name;
-}
-
 }  // namespace
 
 const ExampleLine& Example::result(std::string_view what) const {
@@ -431,19 +412,15 @@ std::vector<Example> all_examples() {
 }
 
 Example example(std::string_view name) {
-  const std::string wanted = main_label(lower(name));
+  const std::string wanted = lower(name);
   std::vector<std::string> names;
   for (Example& e : all_examples()) {
-    if (e.name == wanted || e.label == wanted) {
+    if (e.name == wanted) {
       return std::move(e);
     }
     names.push_back(e.name);
   }
-  const std::optional<std::string> meant = nearest_word(wanted, names);
-  throw Error(ErrorKind::Usage,
-              fmt::format("no example is called '{}'; {}", name,
-                          meant ? fmt::format("did you mean '{}'?", *meant)
-                                : fmt::format("there are {}", list_words(names, "and"))));
+  throw Error(ErrorKind::Usage, unknown_name("example", name, names));
 }
 
 }  // namespace trireme

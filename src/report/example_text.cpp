@@ -86,8 +86,7 @@ Json lines_json(const std::vector<ExampleLine>& lines) {
 }  // namespace
 
 std::string example_text(const Example& example, const Terminal& terminal) {
-  std::string out =
-      styled(example.title, Style::Bold, terminal.color) + fmt::format("  ({})\n", example.label);
+  std::string out = styled(example.title, Style::Bold, terminal.color) + "\n";
   if (!example.given.empty()) {
     out +=
         "\n" + styled("given", Style::Dim, terminal.color) + "\n" + lines_text(example.given, "  ");
@@ -112,7 +111,6 @@ std::string example_json(const Example& example) {
     tables.push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   }
   const Json json{{"name", example.name},
-                  {"label", example.label},
                   {"title", example.title},
                   {"given", lines_json(example.given)},
                   {"results", lines_json(example.results)},
@@ -124,9 +122,8 @@ std::string example_json(const Example& example) {
 std::string example_list_text(const Terminal& terminal) {
   std::string out;
   for (const Example& example : all_examples()) {
-    out +=
-        fmt::format("  {} {} {}\n", styled(padded(example.name, 12), Style::Bold, terminal.color),
-                    padded(example.label, 4), example.title);
+    out += fmt::format("  {} {}\n", styled(padded(example.name, 13), Style::Bold, terminal.color),
+                       example.title);
   }
   return out + "Show one with trireme estimate --example NAME.\n";
 }
@@ -134,7 +131,7 @@ std::string example_list_text(const Terminal& terminal) {
 std::string example_list_json() {
   Json json = Json::array();
   for (const Example& example : all_examples()) {
-    json.push_back({{"name", example.name}, {"label", example.label}, {"title", example.title}});
+    json.push_back({{"name", example.name}, {"title", example.title}});
   }
   return json.dump() + "\n";
 }

@@ -127,18 +127,18 @@ TEST(EstimateCommand, ShowsPickedTokens) {
 }
 
 TEST(EstimateCommand, ShowsExamples) {
-  expect_text("--example list", {"intensity    b1", "dbrx         f3"});
-  expect_text("--example e19", {"17.17 B", "400.7 B", "14.15 B"});
-  expect_text("--example F1", {"281.7 years", "2858 B200"});
-  expect_text("--example b15", {"760M         4.3E+15      35      44          14.8       5.8",
+  expect_text("--example list", {"  intensity     Arithmetic", "  dbrx          "});
+  expect_text("--example maverick", {"17.17 B", "400.7 B", "14.15 B"});
+  expect_text("--example GPT4", {"281.7 years", "2858 B200"});
+  expect_text("--example opt", {"760M         4.3E+15      35      44          14.8       5.8",
                                 "175B        3.01E+18    32.3    64.7           2.7       0.3"});
   EXPECT_EQ(parse_json(run_program("estimate --json --example list").out, "output").size(),
             all_examples().size());
-  EXPECT_EQ(estimated("--example b3").at("results").at(0).at("value"), 0.01);
+  EXPECT_EQ(estimated("--example mfu").at("results").at(0).at("value"), 0.01);
 }
 
 TEST(EstimateCommand, RefusesWithTheFix) {
-  expect_refused("--model gpt2-smal", "did you mean 'gpt2-small'?");
+  expect_refused("--model gpt2-smal", "unknown model 'gpt2-smal'; did you mean gpt2-small?");
   expect_refused("--device h10", "unknown device 'h10'; did you mean h100?");
   expect_refused("--dtype i8", "models are not trained in i8");
   expect_refused("--recompute some", "use none, selective or full");
@@ -148,7 +148,8 @@ TEST(EstimateCommand, RefusesWithTheFix) {
   expect_refused("--context 8 --length 9", "more than the context");
   expect_refused("--step-time 0s", "must be more than 0");
   expect_refused("--shared-experts 1", "shared experts need more than one expert");
-  expect_refused("--example b99", "no example is called 'b99'");
+  expect_refused("--example speed-of-light",
+                 "unknown example 'speed-of-light'; use intensity, mfu");
 }
 
 }  // namespace
