@@ -46,15 +46,15 @@ struct Case {
   int count = 0;
 };
 
-constexpr std::size_t kMostShown = 7;
+constexpr std::size_t kMaxShown = 7;
 
 std::string describe(const KernelRequest& request) {
   std::string text(request.op->name);
-  for (std::size_t k = 0; k < std::min(request.inputs.size(), kMostShown); ++k) {
+  for (std::size_t k = 0; k < std::min(request.inputs.size(), kMaxShown); ++k) {
     text += fmt::format(" {}", to_text(request.inputs[k]));
   }
-  if (request.inputs.size() > kMostShown) {
-    text += fmt::format(" and {} more", request.inputs.size() - kMostShown);
+  if (request.inputs.size() > kMaxShown) {
+    text += fmt::format(" and {} more", request.inputs.size() - kMaxShown);
   }
   for (const char* name : {"equation", "program"}) {
     const auto found = request.attributes.find(name);

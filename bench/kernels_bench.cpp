@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::array<std::size_t, 3> kSizes{32 << 10, 1 << 20, 64 << 20};
 constexpr std::size_t kLargest = 64 << 20;
-constexpr std::size_t kMostInputs = 8;
+constexpr std::size_t kMaxInputs = 8;
 
 struct Row {
   std::string what;
@@ -101,8 +101,8 @@ T from_float(float value) {
 /// Small integers: no NaN and no infinity, whose speed may differ.
 template <class T>
 void fill(Buffers& buffers) {
-  buffers.inputs.resize(kMostInputs);
-  for (std::size_t j = 0; j < kMostInputs; ++j) {
+  buffers.inputs.resize(kMaxInputs);
+  for (std::size_t j = 0; j < kMaxInputs; ++j) {
     HostBuffer buffer(DType::U8, static_cast<std::int64_t>(kLargest));
     auto* values = reinterpret_cast<T*>(buffer.raw().data());
     for (std::size_t i = 0; i < kLargest / sizeof(T); ++i) {

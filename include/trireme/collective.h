@@ -49,7 +49,7 @@ struct AlgorithmProperties {
   /// A block may reach its destination through other ranks, which must know its size.
   bool forwards_blocks = true;
   /// More ranks are refused.
-  Rank most_ranks = 1 << 20;
+  Rank max_ranks = 1 << 20;
 };
 [[nodiscard]] const AlgorithmProperties& properties(Algorithm algorithm);
 

@@ -35,7 +35,7 @@ struct Compression {
   int rank = 4;         ///< Power: rank of the product, at least 1
 
   /// Smaller gradients, such as biases and norms, are sent uncompressed.
-  static constexpr std::int64_t kLeastElements = 1024;
+  static constexpr std::int64_t kMinElements = 1024;
 
   [[nodiscard]] bool any() const { return method != Method::None; }
   friend bool operator==(const Compression&, const Compression&) = default;

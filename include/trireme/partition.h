@@ -39,7 +39,7 @@ struct NamedGraph {
 ///   basis/PARAMETER     [b, r] for Compression::Method::Power: what the last step's matrices [a, b] were multiplied
 ///                       by; initially 0, which stands for a random one
 ///
-/// A skipped step does not change them. Gradients with fewer than Compression::kLeastElements stay uncompressed, as do
+/// A skipped step does not change them. Gradients with fewer than Compression::kMinElements stay uncompressed, as do
 /// those that an axis of the mesh does not shard evenly, those that are reduced before they are complete (of positions
 /// that no sequence has), and for Power those that it would not make smaller. Where other axes shard a gradient, each
 /// shard is packed separately, except for Power. Throws Error(Usage) if the mesh has no axis `data`, or the loss is

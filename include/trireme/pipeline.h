@@ -73,10 +73,10 @@ struct PipelineTable {
 };
 
 /// The largest table that is made, read or verified.
-inline constexpr int kMostPipelineRanks = 4096;
-inline constexpr int kMostPipelineStages = 1 << 16;
-inline constexpr int kMostMicrobatches = 1 << 20;
-inline constexpr std::size_t kMostPipelineTasks = 1 << 22;
+inline constexpr int kMaxPipelineRanks = 4096;
+inline constexpr int kMaxPipelineStages = 1 << 16;
+inline constexpr int kMaxMicrobatches = 1 << 20;
+inline constexpr std::size_t kMaxPipelineTasks = 1 << 22;
 
 /// What is wrong with the table, in words that name the tasks and the ranks; empty if nothing. The
 /// first eight things. Checks that every micro-batch goes once forward and once back (whole, or in

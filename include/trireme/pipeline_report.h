@@ -40,7 +40,7 @@ struct PipelineReport {
 /// stage.
 [[nodiscard]] int chunk_of(const PipelineTable& table, const PipelineTask& task);
 /// The largest number of stages that a rank has.
-[[nodiscard]] int most_chunks(const PipelineTable& table);
+[[nodiscard]] int max_chunks(const PipelineTable& table);
 
 /// The timed table as a trace. Each rank is a process with its tasks as spans, arrows for messages, and its activations
 /// as a counter; one unit of time is a millisecond. Requires a table without problems.

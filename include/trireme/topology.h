@@ -68,7 +68,7 @@ struct StepLoad {
   std::vector<int> messages;        ///< by link
   std::vector<std::int64_t> bytes;  ///< by link
   int busy_links = 0;               ///< links with a message
-  int most_messages = 0;            ///< on one link: 1 or less means no conflict
+  int max_messages = 0;             ///< on one link: 1 or less means no conflict
   int longest_route = 0;
   Seconds seconds;
 };

@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 /// Longer writes are split, so that tests can crash in the middle of one.
-constexpr std::size_t kMostPerWrite = std::size_t{1} << 20;
+constexpr std::size_t kMaxPerWrite = std::size_t{1} << 20;
 
 [[noreturn]] void fail(std::string_view action, const std::string& path, int reason) {
   throw Error(ErrorKind::System, fmt::format("cannot {} '{}': {}", action, path,
@@ -103,7 +103,7 @@ OutputFile::~OutputFile() {
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     disk_.announce("write", path_);
-    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostPerWrite));
+    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxPerWrite));
     if (written < 0 && errno != EINTR) {
       fail("write", said_, errno);
     }

@@ -37,7 +37,7 @@ constexpr const char* kExamples =
     "executed; peaks are dense. A peak that no document gives is unknown, never guessed.";
 
 constexpr std::int64_t kLongestDefault = 8192;
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
+constexpr std::int64_t kMax = std::int64_t{1} << 40;
 
 struct Options {
   std::string model = "gpt2-small";
@@ -248,11 +248,11 @@ void add_what_options(CLI::App& command, Options& o) {
       ->capture_default_str();
   command.add_option("-b,--batch", o.batch, "sequences of a step on each device")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, kMost));
+      ->check(CLI::Range(std::int64_t{1}, kMax));
   command
       .add_option("-t,--length", o.length,
                   "tokens of a sequence (default: the model's context, at most 8192)")
-      ->check(CLI::Range(std::int64_t{1}, kMost));
+      ->check(CLI::Range(std::int64_t{1}, kMax));
   command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()))
       ->capture_default_str();
   command.add_option("--devices", o.devices, "number of devices, each with its own batch")
@@ -276,7 +276,7 @@ void add_what_options(CLI::App& command, Options& o) {
 void add_size_options(CLI::App& command, Options& o) {
   const auto size = [&](const char* name, std::int64_t& value, const char* what) {
     command.add_option(name, value, what)
-        ->check(CLI::Range(std::int64_t{1}, kMost))
+        ->check(CLI::Range(std::int64_t{1}, kMax))
         ->group("Sizes, in place of the model's");
   };
   command.add_option("--family", o.family, "one of: gpt2 llama")

@@ -117,12 +117,12 @@ void add_what_options(CLI::App& command, Options& o) {
   command
       .add_option("-d,--stages", o.size.ranks, "number of ranks that the model is partitioned over")
       ->capture_default_str()
-      ->check(CLI::Range(1, kMostPipelineRanks))
+      ->check(CLI::Range(1, kMaxPipelineRanks))
       ->excludes(file);
   command
       .add_option("-n,--microbatches", o.size.microbatches, "number of micro-batches of the batch")
       ->capture_default_str()
-      ->check(CLI::Range(1, kMostMicrobatches))
+      ->check(CLI::Range(1, kMaxMicrobatches))
       ->excludes(file);
   command.add_option("-k,--chunks", o.size.chunks, "stages on each rank, for interleaved")
       ->capture_default_str()

@@ -126,10 +126,10 @@ void complete_settings(TrainOptions& options) {
 }
 
 void require_valid(const TrainOptions& o) {
-  constexpr int kMostThreads = 1024;
+  constexpr int kMaxThreads = 1024;
   trireme::require_valid(o.run);
-  require(o.threads >= 0 && o.threads <= kMostThreads,
-          fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMostThreads));
+  require(o.threads >= 0 && o.threads <= kMaxThreads,
+          fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMaxThreads));
   const bool has_length = std::ranges::find(o.given, "length") != o.given.end();
   if (has_length && o.run.resume.empty()) {
     const NamedModel named = parsed("--model", o.run.settings.model, load_model);

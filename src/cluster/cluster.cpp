@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 /// More devices than this must be a typo, and ranks are ints.
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
 std::string to_text_si(double value, std::string_view unit) {
   static constexpr std::array<std::string_view, 6> kPrefixes{"", "k", "M", "G", "T", "P"};
@@ -64,9 +64,9 @@ class Verifier {
     if (cluster_.devices_per_node < 1) {
       add("devices_per_node is {}; it must be at least 1", cluster_.devices_per_node);
     }
-    if (devices() > kMostDevices) {
+    if (devices() > kMaxDevices) {
       add("{} nodes of {} devices are more than {} devices", cluster_.nodes,
-          cluster_.devices_per_node, kMostDevices);
+          cluster_.devices_per_node, kMaxDevices);
     }
   }
 

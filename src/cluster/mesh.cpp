@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kMost = std::numeric_limits<int>::max();
+constexpr int kMax = std::numeric_limits<int>::max();
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorKind::Usage, message);
@@ -41,8 +41,8 @@ int checked_devices(const std::vector<MeshAxis>& axes) {
       refuse(
           fmt::format("mesh: axis '{}' has size {}; it must be at least 1", axis.name, axis.size));
     }
-    if (devices > kMost / axis.size) {
-      refuse(fmt::format("mesh: more than {} devices", kMost));
+    if (devices > kMax / axis.size) {
+      refuse(fmt::format("mesh: more than {} devices", kMax));
     }
     devices *= axis.size;
   }
@@ -56,9 +56,9 @@ MeshAxis parse_axis(std::string_view part, std::string_view whole) {
   if (!size) {
     refuse(fmt::format("'{}' is not a mesh; write it like data=2,tensor=4", whole));
   }
-  if (*size < 1 || *size > kMost) {
+  if (*size < 1 || *size > kMax) {
     refuse(fmt::format("mesh: axis '{}' has size {}; it must be 1 to {}", trim(sides[0]), *size,
-                       kMost));
+                       kMax));
   }
   return {.name = std::string(trim(sides[0])), .size = static_cast<int>(*size)};
 }

@@ -234,12 +234,12 @@ const ClusterRow& find_cluster_row(std::string_view name) {
 }
 
 int parse_nodes(const ClusterRow& row, std::string_view text) {
-  constexpr std::int64_t kMostNodes = 65536;
+  constexpr std::int64_t kMaxNodes = 65536;
   const std::optional<std::int64_t> nodes = parse_integer(text);
-  if (!nodes || *nodes < 1 || *nodes > kMostNodes) {
+  if (!nodes || *nodes < 1 || *nodes > kMaxNodes) {
     throw Error(ErrorKind::Usage,
                 fmt::format("cluster '{}:{}': '{}' is not a number of nodes from 1 to {}", row.name,
-                            text, text, kMostNodes));
+                            text, text, kMaxNodes));
   }
   if (!row.network && *nodes != 1) {
     throw Error(ErrorKind::Usage,

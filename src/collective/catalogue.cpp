@@ -37,7 +37,7 @@ constexpr std::array kAlgorithms{
     AlgorithmRow{Algorithm::Flat, "flat", {.forwards_blocks = false}},
     AlgorithmRow{Algorithm::Naive,
                  "naive",
-                 {.bit_identical = false, .forwards_blocks = false, .most_ranks = kMostNaiveRanks}},
+                 {.bit_identical = false, .forwards_blocks = false, .max_ranks = kMaxNaiveRanks}},
     AlgorithmRow{Algorithm::WholeRing, "whole-ring", {.bit_identical = false}},
     AlgorithmRow{Algorithm::BinaryTree, "binary-tree"},
     AlgorithmRow{Algorithm::DoubleTree, "double-tree", {.segmented = true}},
@@ -51,7 +51,7 @@ static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) {
   return row_of(row.algorithm).name == row.name;
 }));
 
-constexpr std::int64_t kMostSegments = 1 << 20;
+constexpr std::int64_t kMaxSegments = 1 << 20;
 
 Schedule relabelled(Schedule schedule, Operation operation) {
   schedule.operation = operation;
@@ -366,10 +366,10 @@ const CatalogueRow& find_row(Operation operation, Algorithm algorithm) {
 }
 
 BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOptions o) {
-  constexpr Rank kMostRanks = AlgorithmProperties{}.most_ranks;
+  constexpr Rank kMaxRanks = AlgorithmProperties{}.max_ranks;
   const AlgorithmProperties& has = properties(algorithm);
-  if (o.ranks < 1 || o.ranks > kMostRanks) {
-    refuse(fmt::format("{} ranks; there must be 1 to {}", o.ranks, kMostRanks));
+  if (o.ranks < 1 || o.ranks > kMaxRanks) {
+    refuse(fmt::format("{} ranks; there must be 1 to {}", o.ranks, kMaxRanks));
   }
   if (o.root < 0 || o.root >= o.ranks) {
     refuse(fmt::format("invalid root {}; with {} ranks it must be 0 to {}", o.root, o.ranks,
@@ -378,16 +378,16 @@ BuildOptions checked_options(Operation operation, Algorithm algorithm, BuildOpti
   if (o.root != 0 && !has_root(operation)) {
     refuse(fmt::format("{} has no root; leave it out", to_text(operation)));
   }
-  if (o.segments < 1 || o.segments > kMostSegments) {
-    refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMostSegments));
+  if (o.segments < 1 || o.segments > kMaxSegments) {
+    refuse(fmt::format("{} segments; there must be 1 to {}", o.segments, kMaxSegments));
   }
-  if (has.segmented && o.segments * (o.ranks - 1) > kMostPipelineMessages) {
+  if (has.segmented && o.segments * (o.ranks - 1) > kMaxPipelineMessages) {
     refuse(fmt::format("{} segments to {} ranks are more than {} messages; take fewer segments",
-                       o.segments, o.ranks, kMostPipelineMessages));
+                       o.segments, o.ranks, kMaxPipelineMessages));
   }
-  if (o.ranks > has.most_ranks) {
+  if (o.ranks > has.max_ranks) {
     refuse(fmt::format("{} sends p(p-1) whole vectors; {} ranks are more than its limit of {}",
-                       to_text(algorithm), o.ranks, has.most_ranks));
+                       to_text(algorithm), o.ranks, has.max_ranks));
   }
   if (has.two_level) {
     o.ranks_per_node = o.ranks_per_node == 0 ? middle_divisor(o.ranks) : o.ranks_per_node;

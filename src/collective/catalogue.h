@@ -11,10 +11,10 @@
 namespace trireme {
 
 /// The naive exchange has p(p-1) explicit transfers; more ranks than this must be a mistake.
-inline constexpr Rank kMostNaiveRanks = 2048;
+inline constexpr Rank kMaxNaiveRanks = 2048;
 
 /// Chain and double-tree list a message for each segment and rank; this bounds their memory.
-inline constexpr std::int64_t kMostPipelineMessages = 1 << 22;
+inline constexpr std::int64_t kMaxPipelineMessages = 1 << 22;
 
 struct CatalogueRow {
   Operation operation;

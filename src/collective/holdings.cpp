@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostStateBytes = 4.0 * 1024 * 1024 * 1024;
+constexpr double kMaxStateBytes = 4.0 * 1024 * 1024 * 1024;
 
 /// Whether `rank` has its own contribution to `block` before the first step.
 bool starts_with(const Schedule& schedule, Rank rank, Block block) {
@@ -63,7 +63,7 @@ Holdings::Holdings(const Schedule& schedule)
       words_((static_cast<std::size_t>(schedule.ranks) + 63) / 64) {
   const double bytes =
       static_cast<double>(ranks_) * static_cast<double>(blocks_) * static_cast<double>(words_) * 8;
-  if (bytes > kMostStateBytes) {
+  if (bytes > kMaxStateBytes) {
     throw Error(
         ErrorKind::Usage,
         fmt::format(

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kMostUsefulSegments = 1 << 16;
+constexpr std::int64_t kMaxUsefulSegments = 1 << 16;
 
 /// The real number k that minimizes (c + s k)(A + B / (s k)): where s k = sqrt(c B / A).
 double ideal_segments(Algorithm algorithm, Rank ranks, double bandwidth_over_latency) {
@@ -57,7 +57,7 @@ std::int64_t best_segments(Operation operation, Algorithm algorithm, Rank ranks,
   const double per_segment =
       algorithm == Algorithm::Chain ? 1.0 : 2.0;  // beta of one segment is 1/per_segment a round
   const std::int64_t most = std::max<std::int64_t>(
-      1, std::min({bytes.count, kMostUsefulSegments, kMostPipelineMessages / (ranks - 1)}));
+      1, std::min({bytes.count, kMaxUsefulSegments, kMaxPipelineMessages / (ranks - 1)}));
   if (latency <= 0) {
     return most;
   }
@@ -102,7 +102,7 @@ struct Selector::State {
                                                      Algorithm algorithm) const {
     BuildOptions options{.ranks = query.ranks, .root = query.root};
     options.segments = best_segments(query.operation, algorithm, query.ranks, query.bytes, costs);
-    if (query.ranks > properties(algorithm).most_ranks) {
+    if (query.ranks > properties(algorithm).max_ranks) {
       return {};
     }
     if (!properties(algorithm).two_level) {

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr Rank kMostRoutedRanks = 512;
+constexpr Rank kMaxRoutedRanks = 512;
 
 /// Collects links and routes. Places are numbered: ranks first, switches after.
 class Network {
@@ -153,7 +153,7 @@ class StepTimer {
     });
     load.busy_links =
         static_cast<int>(std::ranges::count_if(load.messages, [](int n) { return n > 0; }));
-    load.most_messages = load.messages.empty() ? 0 : std::ranges::max(load.messages);
+    load.max_messages = load.messages.empty() ? 0 : std::ranges::max(load.messages);
     load.seconds = {busiest_port(step, load)};
     return load;
   }
@@ -275,10 +275,10 @@ std::string_view to_text(Switching switching) {
 }
 
 Topology parse_topology(std::string_view text, Rank ranks) {
-  if (ranks > kMostRoutedRanks) {
+  if (ranks > kMaxRoutedRanks) {
     refuse(fmt::format(
         "a topology keeps a route for every pair; {} ranks are more than its limit of {}", ranks,
-        kMostRoutedRanks));
+        kMaxRoutedRanks));
   }
   const Duplex duplex = text.ends_with(":half") ? Duplex::Half : Duplex::Full;
   const std::size_t colon = text.find(':');

@@ -82,14 +82,14 @@ bool BenchPage::arrive_last() {
   return true;
 }
 
-void BenchPage::await(std::uint32_t generation, int most_yields) {
+void BenchPage::await(std::uint32_t generation, int max_yields) {
   for (int polls = 0; layout_->generation.load() == generation; ++polls) {
     if (layout_->failed.load(std::memory_order_relaxed)) {
       throw Error(ErrorKind::Peer, "another rank failed");
     }
     if (polls < kSpins) {
       relax();
-    } else if (most_yields == kNeverNap || polls < kSpins + most_yields) {
+    } else if (max_yields == kNeverNap || polls < kSpins + max_yields) {
       sched_yield();
     } else {
       std::this_thread::sleep_for(kNap);

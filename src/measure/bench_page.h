@@ -44,7 +44,7 @@ class BenchPage {
     void operator()(Layout* layout) const noexcept;
   };
   [[nodiscard]] bool arrive_last();
-  void await(std::uint32_t generation, int most_yields);
+  void await(std::uint32_t generation, int max_yields);
 
   Rank ranks_;
   std::size_t result_bytes_;

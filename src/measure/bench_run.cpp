@@ -14,8 +14,8 @@ namespace trireme::measure {
 namespace {
 
 constexpr Seconds kTimeForACase{0.08};
-constexpr int kFewestCalls = 5;
-constexpr int kMostCalls = 200;
+constexpr int kMinCalls = 5;
+constexpr int kMaxCalls = 200;
 /// The methods of a cell run interleaved, so that noise of the machine hits all of them.
 constexpr int kTurns = 4;
 /// Short calls get faster for a while: caches, branch predictors, page tables.
@@ -128,7 +128,7 @@ class Cell {
     }
     const double fitting = kTimeForACase.count / std::max(time.count, 1e-7);
     const int worthwhile = static_cast<int>(
-        std::clamp(fitting, static_cast<double>(kFewestCalls), static_cast<double>(kMostCalls)));
+        std::clamp(fitting, static_cast<double>(kMinCalls), static_cast<double>(kMaxCalls)));
     const std::int64_t wanted = plan_.repeats > 0 ? plan_.repeats : worthwhile;
     return static_cast<int>(page_.agree(task_.rank, wanted));
   }

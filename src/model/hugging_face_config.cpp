@@ -182,9 +182,9 @@ class Reader {
     if (value->is_null() && field.nullable) {
       return kFollows;
     }
-    constexpr double kMost = 1U << 31U;
+    constexpr double kMax = 1U << 31U;
     const double number = value->is_number() ? value->get<double>() : 0;
-    if (!(number >= 1 && number < kMost) || number != std::floor(number)) {
+    if (!(number >= 1 && number < kMax) || number != std::floor(number)) {
       refuse(name, "it must be a whole number, from 1 to 2^31 - 1");
     }
     return static_cast<std::int64_t>(number);

@@ -138,7 +138,7 @@ class Compressor {
     one.gradient = node.inputs[1];
     one.block = node.block;
     one.dims = graph_.value(one.gradient).type.shape.dims();
-    bool fits = product(one.dims) >= Compression::kLeastElements;
+    bool fits = product(one.dims) >= Compression::kMinElements;
     for (std::size_t d = 0; d < one.dims.size(); ++d) {
       std::int64_t parts = 1;
       for (const int axis : placement.dims[d].axes) {

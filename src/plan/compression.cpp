@@ -27,7 +27,7 @@ constexpr std::array<MethodRow, 7> kMethods{{{Method::None, "none"},
                                              {Method::Int8, "int8"},
                                              {Method::Fp16, "fp16"},
                                              {Method::Power, "power"}}};
-constexpr int kMostRank = 1024;
+constexpr int kMaxRank = 1024;
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ErrorKind::Usage, reason);
@@ -47,11 +47,11 @@ double parse_share(std::string_view text) {
 
 int parse_rank(std::string_view text) {
   const std::optional<std::int64_t> rank = parse_integer(text);
-  if (!rank || *rank < 1 || *rank > kMostRank) {
+  if (!rank || *rank < 1 || *rank > kMaxRank) {
     refuse(
         fmt::format("'power:{}': the rank of the product must be a number from 1 to {}, such as "
                     "power:4",
-                    text, kMostRank));
+                    text, kMaxRank));
   }
   return static_cast<int>(*rank);
 }

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kMostChunks = 64;
+constexpr int kMaxChunks = 64;
 
 constexpr std::array<PipelineSchedule, 9> kSchedules{{
     {"naive", "one micro-batch at a time; one rank works, all others wait", "(D-1)/D", make_naive},
@@ -70,9 +70,9 @@ const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
 std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& options) {
   const int chunks = schedule.has_chunks ? options.chunks : 1;
   for (const std::string& problem :
-       {out_of_range("stages", options.ranks, kMostPipelineRanks),
-        out_of_range("micro-batches", options.microbatches, kMostMicrobatches),
-        out_of_range("chunks", chunks, kMostChunks)}) {
+       {out_of_range("stages", options.ranks, kMaxPipelineRanks),
+        out_of_range("micro-batches", options.microbatches, kMaxMicrobatches),
+        out_of_range("chunks", chunks, kMaxChunks)}) {
     if (!problem.empty()) {
       return problem;
     }
@@ -85,9 +85,9 @@ std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& 
   }
   const auto pairs = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(chunks) *
                      static_cast<std::size_t>(options.microbatches);
-  if (pairs > kMostPipelineTasks / 4) {
+  if (pairs > kMaxPipelineTasks / 4) {
     return fmt::format("{} stages times {} micro-batches are more than a table holds, {}",
-                       options.ranks * chunks, options.microbatches, kMostPipelineTasks / 4);
+                       options.ranks * chunks, options.microbatches, kMaxPipelineTasks / 4);
   }
   return {};
 }

@@ -67,14 +67,14 @@ class Parser : private LineReader {
     if (!is_utf8(table.name)) {
       fail("the name is not UTF-8");
     }
-    table.ranks = integer(field("ranks"), 1, kMostPipelineRanks);
-    table.stages = integer(field("stages"), 1, kMostPipelineStages);
-    table.microbatches = integer(field("microbatches"), 1, kMostMicrobatches);
+    table.ranks = integer(field("ranks"), 1, kMaxPipelineRanks);
+    table.stages = integer(field("stages"), 1, kMaxPipelineStages);
+    table.microbatches = integer(field("microbatches"), 1, kMaxMicrobatches);
     table.weights = weights(field("weights"));
     if (static_cast<std::size_t>(table.stages) * static_cast<std::size_t>(table.microbatches) >
-        kMostPipelineTasks) {
+        kMaxPipelineTasks) {
       fail(fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
-                       table.microbatches, kMostPipelineTasks));
+                       table.microbatches, kMaxPipelineTasks));
     }
     table.placement.push_back(parse_place(split_words(next_line()), table));
     return table;

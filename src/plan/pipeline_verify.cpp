@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kMostErrors = 8;
+constexpr std::size_t kMaxErrors = 8;
 
 std::string out_of_range(std::string_view what, std::int64_t number, std::int64_t most) {
   return number >= 1 && number <= most ? ""
@@ -55,18 +55,18 @@ std::string bad_task(const PipelineTable& table) {
 /// Why the value is not a table at all, or "".
 std::string find_malformed(const PipelineTable& table) {
   for (const std::string& problem :
-       {out_of_range("ranks", table.ranks, kMostPipelineRanks),
-        out_of_range("stages", table.stages, kMostPipelineStages),
-        out_of_range("copies", table.copies, kMostPipelineRanks),
-        out_of_range("micro-batches", table.microbatches, kMostMicrobatches)}) {
+       {out_of_range("ranks", table.ranks, kMaxPipelineRanks),
+        out_of_range("stages", table.stages, kMaxPipelineStages),
+        out_of_range("copies", table.copies, kMaxPipelineRanks),
+        out_of_range("micro-batches", table.microbatches, kMaxMicrobatches)}) {
     if (!problem.empty()) {
       return problem;
     }
   }
   if (static_cast<std::int64_t>(table.stages) * table.microbatches >
-      static_cast<std::int64_t>(kMostPipelineTasks)) {
+      static_cast<std::int64_t>(kMaxPipelineTasks)) {
     return fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
-                       table.microbatches, kMostPipelineTasks);
+                       table.microbatches, kMaxPipelineTasks);
   }
   if (table.tasks.size() != static_cast<std::size_t>(table.ranks)) {
     return fmt::format("{} ranks, but {} lists of tasks", table.ranks, table.tasks.size());
@@ -91,7 +91,7 @@ class Verifier {
  private:
   template <class... Values>
   void fail(fmt::format_string<Values...> format, Values&&... values) {
-    if (errors_.size() < kMostErrors) {
+    if (errors_.size() < kMaxErrors) {
       errors_.push_back(fmt::format(format, std::forward<Values>(values)...));
     }
   }

@@ -18,9 +18,9 @@ constexpr std::string_view kWhat = "plan";
 
 int small(const JsonObject& object, std::string_view field, int otherwise) {
   const std::optional<std::int64_t> number = object.optional_integer(field);
-  if (number && (*number < 0 || *number > kMostMicrobatches)) {
+  if (number && (*number < 0 || *number > kMaxMicrobatches)) {
     object.fail(field,
-                fmt::format("is {}; it is a number from 0 to {}", *number, kMostMicrobatches));
+                fmt::format("is {}; it is a number from 0 to {}", *number, kMaxMicrobatches));
   }
   return number ? static_cast<int>(*number) : otherwise;
 }

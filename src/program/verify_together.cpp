@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kMostProblems = 8;
+constexpr std::size_t kMaxProblems = 8;
 
 /// An instruction of a rank.
 struct Spot {
@@ -50,7 +50,7 @@ class Together {
     if (problems_.empty()) {
       play();
     }
-    problems_.resize(std::min(problems_.size(), kMostProblems));
+    problems_.resize(std::min(problems_.size(), kMaxProblems));
     return std::move(problems_);
   }
 

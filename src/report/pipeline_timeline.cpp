@@ -16,7 +16,7 @@ using simulate::PipelineReport;
 
 using Span = PipelineTiming::Span;
 
-constexpr std::size_t kMostRanks = 64;
+constexpr std::size_t kMaxRanks = 64;
 constexpr std::string_view kIdle = "·";
 
 /// The appearance of a kind of work: its letter, and its terminal color codes.
@@ -87,7 +87,7 @@ std::string label_of(const PipelineTable& table, const PipelineTask& task, int c
 class LabeledLines {
  public:
   LabeledLines(const PipelineReport& report, double slot, bool color)
-      : report_(report), slot_(slot), color_(color), chunks_(simulate::most_chunks(report.table)) {
+      : report_(report), slot_(slot), color_(color), chunks_(simulate::max_chunks(report.table)) {
     for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
       for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
         const Span& span = report.timing.tasks[rank][i];
@@ -198,7 +198,7 @@ std::string legend(const PipelineReport& report, bool labeled, bool color) {
   out += fmt::format("  {} Idle", kIdle);
   if (!labeled) {
     out += "; small letters are odd micro-batches";
-  } else if (simulate::most_chunks(report.table) > 1) {
+  } else if (simulate::max_chunks(report.table) > 1) {
     out += "; a, b, … are the stages of a rank";
   }
   return out + "\n";
@@ -209,8 +209,8 @@ std::string all_lines(const PipelineReport& report, const Lines& lines, bool col
   std::string out;
   const std::size_t ranks = report.table.tasks.size();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (ranks > kMostRanks && rank == kMostRanks - 1) {
-      out += fmt::format("  … {} more ranks\n", ranks - kMostRanks);
+    if (ranks > kMaxRanks && rank == kMaxRanks - 1) {
+      out += fmt::format("  … {} more ranks\n", ranks - kMaxRanks);
       rank = ranks - 1;
     }
     const std::string name = styled(fmt::format("rank {:<4}", rank), Style::Dim, color);

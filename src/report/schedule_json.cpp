@@ -51,7 +51,7 @@ Json network_json(const NetworkReport& network) {
   for (const StepLoad& load : network.timing.steps) {
     steps.push_back({{"seconds", load.seconds.count},
                      {"busy_links", load.busy_links},
-                     {"most_messages_on_a_link", load.most_messages}});
+                     {"most_messages_on_a_link", load.max_messages}});
   }
   return {
       {"topology", network.topology.name},         {"switching", to_text(network.costs.switching)},

@@ -14,8 +14,8 @@ namespace {
 using simulate::NetworkReport;
 using simulate::ScheduleReport;
 
-constexpr std::size_t kMostSteps = 24;
-constexpr std::size_t kMostListed = 12;  ///< messages of one step, if they do not fit into columns
+constexpr std::size_t kMaxSteps = 24;
+constexpr std::size_t kMaxListed = 12;  ///< messages of one step, if they do not fit into columns
 
 /// "1 MiB in 8 blocks of 128 KiB"
 std::string payload_text(const ScheduleReport& report) {
@@ -137,12 +137,12 @@ std::string list_text(const ScheduleReport& report, std::size_t steps) {
     std::size_t count = 0;
     std::string line;
     for_each_message(report.schedule.steps[t], [&](const Message& m) {
-      if (++count <= kMostListed) {
+      if (++count <= kMaxListed) {
         line += fmt::format("  {}:{}", m.from, cell_text(report.schedule, m));
       }
     });
-    if (count > kMostListed) {
-      line += fmt::format("  … {} more", count - kMostListed);
+    if (count > kMaxListed) {
+      line += fmt::format("  … {} more", count - kMaxListed);
     }
     out += fmt::format("  {:>4}{}  ({})\n", t + 1, line, to_text(report.timing.steps[t]));
   }
@@ -154,7 +154,7 @@ std::string steps_text(const ScheduleReport& report, const Terminal& terminal) {
   if (all == 0) {
     return "  nothing to do\n";
   }
-  const std::size_t shown = all <= kMostSteps ? all : kMostSteps / 2;
+  const std::size_t shown = all <= kMaxSteps ? all : kMaxSteps / 2;
   const std::optional<std::string> columns = columns_text(report, shown, terminal);
   std::string out = columns ? *columns : list_text(report, shown);
   if (shown < all) {
@@ -208,8 +208,8 @@ std::string network_text(const NetworkReport& network) {
   int conflicts = 0;
   int worst = 0;
   for (const StepLoad& load : network.timing.steps) {
-    conflicts += load.most_messages > 1 ? 1 : 0;
-    worst = std::max(worst, load.most_messages);
+    conflicts += load.max_messages > 1 ? 1 : 0;
+    worst = std::max(worst, load.max_messages);
   }
   return fmt::format("{}, {}: {}; {:.0f} % of its {} directed links busy; {}",
                      network.topology.name, to_text(network.costs.switching),

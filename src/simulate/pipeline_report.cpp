@@ -4,7 +4,7 @@
 
 namespace trireme::simulate {
 
-int most_chunks(const PipelineTable& table) {
+int max_chunks(const PipelineTable& table) {
   std::vector<int> counts(static_cast<std::size_t>(table.ranks));
   for (const std::vector<int>& ranks : table.placement) {
     for (const int rank : ranks) {

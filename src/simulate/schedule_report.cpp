@@ -10,13 +10,13 @@ namespace trireme::simulate {
 namespace {
 
 /// A schedule with more messages than this is not verified.
-constexpr std::int64_t kMostFollowed = 2'000'000;
+constexpr std::int64_t kMaxFollowed = 2'000'000;
 
 bool is_followable(const Schedule& schedule, const Traffic& traffic) {
   const std::int64_t words = (schedule.ranks + 63) / 64;  // of a set of contributions
   const double state = static_cast<double>(schedule.ranks) * static_cast<double>(schedule.blocks) *
                        static_cast<double>(words) * 8;
-  return traffic.messages <= kMostFollowed && state < 256.0 * (1 << 20);
+  return traffic.messages <= kMaxFollowed && state < 256.0 * (1 << 20);
 }
 
 std::string block_text(const Schedule& schedule, Block block) {

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 std::string join(const std::vector<std::int64_t>& dims) {
   return fmt::format("[{}]", fmt::join(dims, ","));
@@ -27,7 +27,7 @@ void check_dims(const std::vector<std::int64_t>& dims) {
       throw Error(ErrorKind::Usage,
                   fmt::format("shape {}: dimension {} is negative", join(dims), dim));
     }
-    if (dim > 1 && product > kMost / dim) {
+    if (dim > 1 && product > kMax / dim) {
       throw Error(
           ErrorKind::Usage,
           fmt::format("shape {}: the number of elements does not fit in 63 bits", join(dims)));

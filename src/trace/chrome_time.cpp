@@ -38,9 +38,9 @@ Decimal shortest_decimal(double value) {
 }
 
 void append_decimal(std::string& out, const Decimal& decimal) {
-  constexpr int kMostZeros = 6;
+  constexpr int kMaxZeros = 6;
   const int length = static_cast<int>(decimal.digits.size());
-  if (decimal.point < -kMostZeros || decimal.point > length + kMostZeros) {
+  if (decimal.point < -kMaxZeros || decimal.point > length + kMaxZeros) {
     fmt::format_to(std::back_inserter(out), "0.{}e{}", decimal.digits, decimal.point);
   } else if (decimal.point <= 0) {
     out += "0.";

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kMaxProblems = 100;
 constexpr double kLatest = 1e12;
 
 bool is_time(Seconds time) {
@@ -54,7 +54,7 @@ class Verifier {
   }
 
  private:
-  [[nodiscard]] bool full() const { return problems_.size() >= kMostProblems; }
+  [[nodiscard]] bool full() const { return problems_.size() >= kMaxProblems; }
 
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {

@@ -21,7 +21,7 @@ TEST(Topology, RingAndTreeDoNotConflictOnALinearArray) {
          {Operation::Allgather, Operation::ReduceScatter, Operation::Allreduce}) {
       const Schedule ring = build(operation, Algorithm::Ring, {.ranks = p});
       for (const StepLoad& load : time_on(line, ring, {p}, kWormhole).steps) {
-        EXPECT_LE(load.most_messages, 1) << p;
+        EXPECT_LE(load.max_messages, 1) << p;
       }
     }
     for (Rank root = 0; root < p; ++root) {
@@ -29,7 +29,7 @@ TEST(Topology, RingAndTreeDoNotConflictOnALinearArray) {
            {Operation::Broadcast, Operation::Reduce, Operation::Scatter, Operation::Gather}) {
         const Schedule tree = build(operation, Algorithm::Mst, {.ranks = p, .root = root});
         for (const StepLoad& load : time_on(line, tree, {p}, kWormhole).steps) {
-          EXPECT_LE(load.most_messages, 1) << p << " root " << root;
+          EXPECT_LE(load.max_messages, 1) << p << " root " << root;
         }
       }
     }
@@ -41,7 +41,7 @@ TEST(Topology, RingAndTreeDoNotConflictOnALinearArray) {
 TEST(Topology, HalfDuplexCablesConflict) {
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = 9});
   for (const StepLoad& load : time_on(linear_array(9, Duplex::Half), ring, {9}, kWormhole).steps) {
-    EXPECT_EQ(load.most_messages, 2);
+    EXPECT_EQ(load.max_messages, 2);
   }
 }
 
@@ -107,7 +107,7 @@ TEST(Topology, SharedLinksShareTheirBandwidth) {
   // Pairwise exchange over one slow port per node: all four ranks of a node go through it at once.
   const Schedule exchange = build(Operation::Alltoall, Algorithm::Pairwise, {.ranks = 8});
   const LinkTiming timing = time_on(node_cluster(2, 4, 10), exchange, {8 * 1000}, kWormhole);
-  EXPECT_EQ(timing.steps[3].most_messages, 4);  // shift by 4: every message crosses
+  EXPECT_EQ(timing.steps[3].max_messages, 4);  // shift by 4: every message crosses
   EXPECT_NEAR(timing.steps[3].seconds.count, 1e-6 + 4 * 1000 * 10e-9, 1e-15);
 }
 

@@ -31,13 +31,13 @@ double now() {
 
 /// What the ranks of a run report to the test, in memory that forked processes share.
 struct Board {
-  static constexpr int kMost = 16;
+  static constexpr int kMax = 16;
   std::atomic<double> struck{0};  ///< when the victim was hit
-  std::array<std::atomic<double>, kMost> noticed{};
-  std::array<std::atomic<int>, kMost> fault{};
-  std::array<std::atomic<int>, kMost> culprit{};
-  std::array<std::atomic<bool>, kMost> recovered{};
-  std::array<std::array<char, 600>, kMost> text{};
+  std::array<std::atomic<double>, kMax> noticed{};
+  std::array<std::atomic<int>, kMax> fault{};
+  std::array<std::atomic<int>, kMax> culprit{};
+  std::array<std::atomic<bool>, kMax> recovered{};
+  std::array<std::array<char, 600>, kMax> text{};
 };
 
 class SharedBoard {

@@ -28,8 +28,8 @@ constexpr std::array kOrders{Order::Any, Order::Fixed};
 constexpr std::array<std::size_t, 17> kCounts{0,  1,  2,  3,  7,  8,   15,   16,  17,
                                               31, 33, 63, 64, 65, 127, 1000, 4099};
 constexpr std::size_t kLongest = 4099;
-constexpr std::size_t kMostInputs = 9;
-constexpr std::size_t kMostTargets = 3;
+constexpr std::size_t kMaxInputs = 9;
+constexpr std::size_t kMaxTargets = 3;
 
 // The reference.
 
@@ -294,8 +294,8 @@ std::string describe(const Combine& how, std::size_t inputs, const Manner& manne
 /// Inputs with and without cache-line alignment, and targets with any alignment.
 template <class T>
 struct Fixture {
-  std::vector<Buffer<T>> aligned = random_buffers<T>(kMostInputs, 0);
-  std::vector<Buffer<T>> shifted = random_buffers<T>(kMostInputs, 5);
+  std::vector<Buffer<T>> aligned = random_buffers<T>(kMaxInputs, 0);
+  std::vector<Buffer<T>> shifted = random_buffers<T>(kMaxInputs, 5);
   std::vector<std::vector<Buffer<T>>> targets = target_sets();
   std::size_t variant = 0;  ///< the last one tried
 
@@ -303,7 +303,7 @@ struct Fixture {
     std::vector<std::vector<Buffer<T>>> sets;
     for (const std::size_t step : {0, 1, 16, 3}) {
       std::vector<Buffer<T>> set;
-      for (std::size_t k = 0; k < kMostTargets; ++k) {
+      for (std::size_t k = 0; k < kMaxTargets; ++k) {
         set.emplace_back(step * (k + 1) % 64);
       }
       sets.push_back(std::move(set));
@@ -347,7 +347,7 @@ void check_all_manners(Fixture<T>& fixture, const Combine& how, std::size_t inpu
   const std::vector<T> expected = plain_results<T>(how, inputs);
   for (const Loops* loops : available_loops()) {
     for (const std::size_t count : kCounts) {
-      for (std::size_t targets = 1; targets <= kMostTargets; ++targets) {
+      for (std::size_t targets = 1; targets <= kMaxTargets; ++targets) {
         // 7 and the 48 variants are coprime: all of them are used.
         fixture.variant += 7;
         const Manner manner{loops, count, targets, fixture.variant};
@@ -365,7 +365,7 @@ void check_type() {
       continue;
     }
     for (const Order order : kOrders) {
-      for (std::size_t inputs = 1; inputs <= kMostInputs; ++inputs) {
+      for (std::size_t inputs = 1; inputs <= kMaxInputs; ++inputs) {
         Combine how{.dtype = kDTypeOf<T>, .reduction = reduction, .order = order};
         ASSERT_NO_FATAL_FAILURE(check_all_manners(fixture, how, inputs));
         if (reduction == Reduction::Average) {
@@ -515,7 +515,7 @@ TEST(Kernels, CallTheUsersFunctionInTheOrderAskedFor) {
                              }
                            }};
   for (const Order order : kOrders) {
-    for (std::size_t inputs = 1; inputs <= kMostInputs; ++inputs) {
+    for (std::size_t inputs = 1; inputs <= kMaxInputs; ++inputs) {
       Fixture<std::int32_t> fixture;
       std::vector<std::int32_t> expected(kLongest);
       for (std::size_t i = 0; i < kLongest; ++i) {
@@ -566,21 +566,21 @@ TEST(Kernels, DivideTowardsZero) {
 }
 
 TEST(Kernels, DivideEveryI32AsIntegersDo) {
-  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
-  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
-  for (const std::int32_t by : {1, 2, 3, 7, 1000, 65537, kMost - 1, kMost}) {
+  constexpr std::int32_t kMin = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t kMax = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t by : {1, 2, 3, 7, 1000, 65537, kMax - 1, kMax}) {
     std::vector<std::int32_t> values;
     // The quotient is closest to the next integer just below a multiple.
     for (std::int64_t multiple = -4; multiple <= 4; ++multiple) {
       for (std::int64_t near = -1; near <= 1; ++near) {
-        const std::int64_t largest = kMost / by - std::abs(multiple);
-        values.push_back(static_cast<std::int32_t>(
-            std::clamp<std::int64_t>(largest * by + near, kLeast, kMost)));
-        values.push_back(static_cast<std::int32_t>(
-            std::clamp<std::int64_t>(-largest * by + near, kLeast, kMost)));
+        const std::int64_t largest = kMax / by - std::abs(multiple);
+        values.push_back(
+            static_cast<std::int32_t>(std::clamp<std::int64_t>(largest * by + near, kMin, kMax)));
+        values.push_back(
+            static_cast<std::int32_t>(std::clamp<std::int64_t>(-largest * by + near, kMin, kMax)));
       }
     }
-    values.push_back(kLeast);
+    values.push_back(kMin);
     std::vector<std::int32_t> expected(values.size());
     std::ranges::transform(values, expected.begin(), [&](std::int32_t value) {
       return static_cast<std::int32_t>(std::int64_t{value} / by);

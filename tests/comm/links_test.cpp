@@ -155,15 +155,15 @@ TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanARingPlacedBadly) {
 
 /// What the ranks of a partitioned world found.
 struct Cut {
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMax = 8;
   std::atomic<int> running{0};
   std::atomic<double> cut{0};
-  std::array<std::atomic<double>, kMost> noticed{};
-  std::array<std::atomic<int>, kMost> fault{};
-  std::array<std::atomic<unsigned>, kMost> culprits{};  ///< a bit for each rank
-  std::array<std::atomic<unsigned>, kMost> survivors{};
-  std::array<std::atomic<double>, kMost> shrunk{};
-  std::array<std::array<char, 400>, kMost> text{};
+  std::array<std::atomic<double>, kMax> noticed{};
+  std::array<std::atomic<int>, kMax> fault{};
+  std::array<std::atomic<unsigned>, kMax> culprits{};  ///< a bit for each rank
+  std::array<std::atomic<unsigned>, kMax> survivors{};
+  std::array<std::atomic<double>, kMax> shrunk{};
+  std::array<std::array<char, 400>, kMax> text{};
 };
 
 unsigned bits_of(const std::vector<Rank>& ranks) {

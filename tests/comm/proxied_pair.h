@@ -150,8 +150,8 @@ inline Spot data_spot(std::size_t connection, Way way, std::size_t byte) {
 /// A rank that hangs ends the test program instead of blocking it.
 class Proxied : public testing::Test {
  protected:
-  static constexpr unsigned kMostSeconds = 60;
-  void SetUp() override { alarm(kMostSeconds); }
+  static constexpr unsigned kMaxSeconds = 60;
+  void SetUp() override { alarm(kMaxSeconds); }
   void TearDown() override { alarm(0); }
 };
 

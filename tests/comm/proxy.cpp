@@ -27,7 +27,7 @@ struct Chunk {
 };
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr std::size_t kMostUnderWay = std::size_t{4} << 20;
+constexpr std::size_t kMaxUnderWay = std::size_t{4} << 20;
 /// Between single bytes.
 constexpr std::chrono::microseconds kMoment{300};
 
@@ -82,7 +82,7 @@ class Proxy::Connection {
 
   bool read(Way way, std::atomic<bool>& struck) {
     Lane& l = lane(way);
-    if (l.ended || l.waiting > kMostUnderWay) {
+    if (l.ended || l.waiting > kMaxUnderWay) {
       return true;
     }
     std::array<std::byte, kReadBytes> buffer;

@@ -190,7 +190,7 @@ std::vector<std::pair<double, double>> matrices_of(const Task& task) {
   std::vector<std::pair<double, double>> all;
   for (const ModelParameter& parameter : task.parameters) {
     const Shape& shape = parameter.type.shape;
-    if (shape.element_count() >= Compression::kLeastElements) {
+    if (shape.element_count() >= Compression::kMinElements) {
       const double n = static_cast<double>(shape.element_count());
       double a = static_cast<double>(shape.dim(0));
       if (shape.rank() == 3 && a + n / a > 2 * std::sqrt(n)) {

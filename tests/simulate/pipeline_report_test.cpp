@@ -31,7 +31,7 @@ TEST(PipelineReport, DoesNotTimeAWrongTable) {
 TEST(PipelineReport, CountsTheStagesOfARank) {
   const PipelineOptions options{.ranks = 2, .microbatches = 2, .chunks = 2};
   const PipelineReport report = report_of("interleaved", options);
-  EXPECT_EQ(most_chunks(report.table), 2);
+  EXPECT_EQ(max_chunks(report.table), 2);
   EXPECT_EQ(chunk_of(report.table, {.stage = 0}), 0);
   EXPECT_EQ(chunk_of(report.table, {.stage = 2}), 1);
 }

@@ -17,7 +17,7 @@ namespace trireme::comm {
 /// Bytes stored in the slot itself, on the cache line of the stamp.
 inline constexpr std::size_t kInlineBytes = 40;
 /// The largest group that can run direct operations: what fits in the tables.
-inline constexpr std::size_t kMostDirectRanks = kTableBytes / 2 / sizeof(Extent);
+inline constexpr std::size_t kMaxDirectRanks = kTableBytes / 2 / sizeof(Extent);
 
 /// What peers find at a slot's input or output.
 enum class Offer : std::uint8_t {
@@ -82,7 +82,7 @@ struct Area {
     return reinterpret_cast<Extent*>(shot(sequence) + kShotBytes);
   }
   [[nodiscard]] Extent* receives(std::uint64_t sequence) {
-    return sends(sequence) + kMostDirectRanks;
+    return sends(sequence) + kMaxDirectRanks;
   }
   [[nodiscard]] std::byte* chunk(std::int64_t offset) {
     return memory() + 2 * (kShotBytes + kTableBytes) + offset;

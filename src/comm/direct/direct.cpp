@@ -89,8 +89,8 @@ Progress DirectOp::await_begin() {
   // Peers that saw everyone start that call do not ring the bell when they finish it, which should be immediately. One
   // that stopped or died right there never finishes: after a while this becomes a wait like any other, with checks and
   // a deadline.
-  constexpr int kMostYields = 1000;
-  if (!state_.has_seen_all_begin(record_.sequence - 2) || yields_ == kMostYields) {
+  constexpr int kMaxYields = 1000;
+  if (!state_.has_seen_all_begin(record_.sequence - 2) || yields_ == kMaxYields) {
     return Progress::Stuck;
   }
   ++yields_;

@@ -48,7 +48,7 @@ Area* NewArea::take() {
 Group make_group(WorldCore& world, const NewGroup& group, NewArea& own) {
   std::vector<Area*> areas;
   std::uint64_t last = 0;
-  if (world.share_memory(group.members) && group.members.size() <= kMostDirectRanks) {
+  if (world.share_memory(group.members) && group.members.size() <= kMaxDirectRanks) {
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       const Rank member = group.members[i];
       const GroupEntry& entry = group.entries[i];

@@ -11,7 +11,7 @@ namespace trireme::comm {
 namespace {
 
 /// Below this size, bypassing the caches does not pay off.
-constexpr std::size_t kLeastStreamed = 4096;
+constexpr std::size_t kMinStreamed = 4096;
 
 /// Copies to several destinations proceed in pieces of this size.
 constexpr std::size_t kCopiedPieceBytes = std::size_t{32} << 10;
@@ -109,7 +109,7 @@ const Loops* loops_for(std::string_view name) {
 
 void copy_bytes_with(const Loops& loops, std::byte* to, const std::byte* from, std::size_t bytes,
                      Stores stores) {
-  if (stores == Stores::Streaming && bytes >= kLeastStreamed) {
+  if (stores == Stores::Streaming && bytes >= kMinStreamed) {
     loops.stream_copy(to, from, bytes);
   } else if (bytes > 0) {
     std::memcpy(to, from, bytes);
@@ -143,7 +143,7 @@ void combine_many_with(const Loops& loops, const Combine& how,
         .count = static_cast<std::size_t>(count),
         .divide_by = how.divide_by,
         .order = how.order,
-        .stores = bytes >= kLeastStreamed ? stores : Stores::Cached});
+        .stores = bytes >= kMinStreamed ? stores : Stores::Cached});
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores) {

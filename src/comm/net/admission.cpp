@@ -8,13 +8,13 @@ namespace trireme::comm {
 
 std::size_t most_unauthenticated() {
   constexpr std::size_t kShare = 8;
-  constexpr std::size_t kFewest = 8;
-  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kMin = 8;
+  constexpr std::size_t kMax = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return kFewest;
+    return kMin;
   }
-  return std::clamp(static_cast<std::size_t>(limit.rlim_cur) / kShare, kFewest, kMost);
+  return std::clamp(static_cast<std::size_t>(limit.rlim_cur) / kShare, kMin, kMax);
 }
 
 }  // namespace trireme::comm

@@ -14,9 +14,9 @@ namespace trireme::comm {
 
 /// At that limit, the oldest is dropped for the next, but not before this age, so that a merely slow peer has time to
 /// finish.
-inline constexpr Seconds kLeastHandshakeTime{0.1};
+inline constexpr Seconds kMinHandshakeTime{0.1};
 
 /// How long a peer may take to authenticate below that limit.
-inline constexpr Seconds kMostHandshakeTime{5.0};
+inline constexpr Seconds kMaxHandshakeTime{5.0};
 
 }  // namespace trireme::comm

@@ -34,9 +34,9 @@ using Deadline = Clock::time_point;
 /// The timeout for poll(): milliseconds until the deadline, rounded up; an hour at most, so the
 /// caller checks the clock again.
 [[nodiscard]] inline int poll_timeout(Deadline deadline) {
-  constexpr std::chrono::milliseconds kMost = std::chrono::hours(1);
+  constexpr std::chrono::milliseconds kMax = std::chrono::hours(1);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kMost).count());
+  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kMax).count());
 }
 
 }  // namespace trireme::comm

@@ -70,8 +70,8 @@ int find_session(SSL* ssl, const unsigned char* id, std::size_t id_length, SSL_S
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
 Context make_context() {
-  constexpr long kMostCertificateBytes = 4096;  // certificates are not used; a stranger could send
-                                                // a large one
+  constexpr long kMaxCertificateBytes = 4096;  // certificates are not used; a stranger could send
+                                               // a large one
   Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
@@ -81,7 +81,7 @@ Context make_context() {
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_max_cert_list(context.get(), kMostCertificateBytes);
+  SSL_CTX_set_max_cert_list(context.get(), kMaxCertificateBytes);
   SSL_CTX_set_psk_use_session_callback(context.get(), use_session);
   SSL_CTX_set_psk_find_session_callback(context.get(), find_session);
   return context;

@@ -99,10 +99,10 @@ void receive_all(const Fd& socket, std::span<std::byte> into, Deadline deadline)
 }
 
 void close_politely(Fd& socket) noexcept {
-  constexpr int kMostReads = 16;
+  constexpr int kMaxReads = 16;
   std::array<std::byte, 4096> waste{};
   ::shutdown(socket.get(), SHUT_WR);
-  for (int i = 0; i < kMostReads; ++i) {
+  for (int i = 0; i < kMaxReads; ++i) {
     if (::recv(socket.get(), waste.data(), waste.size(), MSG_DONTWAIT) <= 0) {
       break;
     }

@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 /// The most memory kept between operations; the rest is returned to the system.
-constexpr std::size_t kMostKept = std::size_t{1} << 30;
-constexpr std::size_t kMostPieces = 32;
+constexpr std::size_t kMaxKept = std::size_t{1} << 30;
+constexpr std::size_t kMaxPieces = 32;
 /// A kept piece may serve requests down to this fraction of its size.
 constexpr std::size_t kSlack = 4;
 
@@ -58,11 +58,11 @@ ScratchPool::Piece ScratchPool::take(std::size_t bytes) {
 void ScratchPool::give_back(Piece piece) {
   MutexLock lock(mutex_);
   // Evict the oldest first: a loop's own pieces are always the newest.
-  while (!kept_.empty() && (kept_.size() >= kMostPieces || kept_bytes_ + piece.bytes > kMostKept)) {
+  while (!kept_.empty() && (kept_.size() >= kMaxPieces || kept_bytes_ + piece.bytes > kMaxKept)) {
     kept_bytes_ -= kept_.front().bytes;
     kept_.erase(kept_.begin());
   }
-  if (piece.bytes <= kMostKept) {
+  if (piece.bytes <= kMaxKept) {
     kept_bytes_ += piece.bytes;
     kept_.push_back(std::move(piece));
   }

@@ -13,7 +13,7 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
 
 using Names = std::vector<std::string>;
 
@@ -166,7 +166,7 @@ class Finder {
       refuse(fmt::format("{} is set but {} is not; set both or neither ({})", set.text(),
                          (rank ? source.size : source.rank).front(), to_text(source.launcher)));
     }
-    Number count = number_of(*size, 1, kMostRanks);
+    Number count = number_of(*size, 1, kMaxRanks);
     const std::optional<std::int64_t> place = parse_integer(rank->value);
     if (!place || *place < 0 || *place >= count.value) {
       refuse(fmt::format("{} is not a number from 0 to {} ({})", rank->text(), count.value - 1,
@@ -218,7 +218,7 @@ class Finder {
     }
     if (info.launcher == Launcher::Slurm) {
       if (const auto nodes =
-              optional_number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}, 1, kMostRanks)) {
+              optional_number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}, 1, kMaxRanks)) {
         info.one_host = nodes->value == 1;
       }
     }

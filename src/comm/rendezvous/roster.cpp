@@ -80,10 +80,10 @@ std::string difference(const std::string& own, const std::string& other) {
 
 /// "2, 3"; truncated if there are many.
 std::string list(const std::vector<Rank>& ranks) {
-  constexpr std::size_t kMost = 16;
-  const auto shown = static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMost));
+  constexpr std::size_t kMax = 16;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMax));
   const std::string text = fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + shown, ", "));
-  return ranks.size() <= kMost ? text : fmt::format("{} and {} more", text, ranks.size() - kMost);
+  return ranks.size() <= kMax ? text : fmt::format("{} and {} more", text, ranks.size() - kMax);
 }
 
 /// A verdict: "", or the first letter of the error's kind and its text.

@@ -18,9 +18,9 @@ namespace {
 using Outcome = Transfer::Outcome;
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
-constexpr std::size_t kMostRefusals = 64;
+constexpr std::size_t kMaxRefusals = 64;
 /// The server stops reading from a client with this much unreceived output.
-constexpr std::size_t kMostBacklog = std::size_t{32} << 20;
+constexpr std::size_t kMaxBacklog = std::size_t{32} << 20;
 /// Chunks that one client may send before the others get their turn.
 constexpr int kTurn = 64;
 
@@ -119,7 +119,7 @@ void StoreLoop::accept_clients() {
     }
     // Until the oldest unauthenticated client may be dropped; one that finishes earlier frees a place, too.
     waits_for_room_ = true;
-    rest_until(oldest_stranger() + duration(kLeastHandshakeTime));
+    rest_until(oldest_stranger() + duration(kMinHandshakeTime));
   } catch (const Error& error) {
     // Descriptors ran out. Drop unauthenticated clients first.
     note(error.what());
@@ -135,7 +135,7 @@ bool StoreLoop::has_room() {
   if (strangers_.size() < most_strangers_) {
     return true;
   }
-  if (!passed(oldest_stranger() + duration(kLeastHandshakeTime))) {
+  if (!passed(oldest_stranger() + duration(kMinHandshakeTime))) {
     return false;
   }
   drop(strangers_.front(), "was dropped in the handshake, to make room");
@@ -232,7 +232,7 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
     if (!answer_frames(name, client)) {
       return false;
     }
-    if (client.backlog() > kMostBacklog) {
+    if (client.backlog() > kMaxBacklog) {
       return true;
     }
     const Transfer received = client.channel.read(chunk_);
@@ -249,7 +249,7 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
 bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
   for (;;) {
     bool all = false;
-    while (!all && client.backlog() <= kMostBacklog) {
+    while (!all && client.backlog() <= kMaxBacklog) {
       const std::optional<std::string> frame = client.reader.next();
       all = !frame;
       if (frame) {
@@ -259,7 +259,7 @@ bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
     if (!client.flush()) {
       return false;
     }
-    if (all || client.backlog() > kMostBacklog) {
+    if (all || client.backlog() > kMaxBacklog) {
       return true;
     }
   }
@@ -287,7 +287,7 @@ void StoreLoop::deliver(std::uint64_t asker, const std::vector<Answer>& answers)
 }
 
 void StoreLoop::watch_for_more(std::uint64_t name, Client& client) {
-  const std::uint32_t in = client.backlog() > kMostBacklog ? 0U : EPOLLIN;
+  const std::uint32_t in = client.backlog() > kMaxBacklog ? 0U : EPOLLIN;
   // Bytes that have arrived but that epoll does not see are read when the client becomes writable: soon.
   const bool soon = client.channel.wants_write() || (in != 0 && client.channel.has_buffered());
   const std::uint32_t out = soon ? EPOLLOUT : 0U;
@@ -351,7 +351,7 @@ void StoreLoop::drop(std::uint64_t name, std::string_view why) {
 void StoreLoop::note(std::string refusal) {
   const MutexLock lock(refusals_mutex_);
   refusals_.push_back(std::move(refusal));
-  if (refusals_.size() > kMostRefusals) {
+  if (refusals_.size() > kMaxRefusals) {
     refusals_.pop_front();
   }
 }

@@ -14,7 +14,7 @@ struct TcpStoreServerOptions {
   Secret secret;
   Encryption encryption = Encryption::None;
   /// How long a client may take for the handshake before it is dropped.
-  Seconds handshake_patience = kMostHandshakeTime;
+  Seconds handshake_patience = kMaxHandshakeTime;
 };
 
 }  // namespace trireme::comm

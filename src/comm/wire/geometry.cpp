@@ -27,8 +27,8 @@ std::int64_t elements_of(const Call& call, std::size_t bytes, std::int64_t eleme
 /// Rejects more elements than memory can hold, so that no size overflows later. `overflowed`: `count` itself already
 /// did.
 std::int64_t require_possible_count(const Call& call, std::int64_t count, bool overflowed) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
-  if (overflowed || count > kMostBytes / size_of(call.dtype).count) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+  if (overflowed || count > kMaxBytes / size_of(call.dtype).count) {
     refuse(call,
            fmt::format("its counts of {} add up to more than 2^62 bytes", to_text(call.dtype)));
   }

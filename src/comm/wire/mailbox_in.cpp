@@ -17,10 +17,10 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::uint64_t kMostControlBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxControlBytes = std::uint64_t{1} << 20;
 /// How much is read from one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 48;
 /// An unexpected long part of a collective blocks its stream. It is buffered after kLongestHoldUp; or, if an expected
 /// message may be behind it, once nothing else has moved for kHoldUp. Not sooner: buffering takes another copy, and
 /// fresh memory.
@@ -128,9 +128,9 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
                             "{:08x}, expected {:08x}",
                             from, h.magic, kMagic));
   }
-  const bool sane = h.topic <= Topic::Asking && h.total <= kMostBytes &&
+  const bool sane = h.topic <= Topic::Asking && h.total <= kMaxBytes &&
                     (h.topic != Topic::Asking || h.total == 0) &&
-                    (h.topic != Topic::Control || h.total <= kMostControlBytes) &&
+                    (h.topic != Topic::Control || h.total <= kMaxControlBytes) &&
                     h.length <= kPieceBytes && h.offset <= h.total &&
                     h.length <= h.total - h.offset;
   if (!sane) {

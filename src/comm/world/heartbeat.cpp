@@ -78,8 +78,8 @@ bool Heartbeat::accept(const Datagram& datagram) {
 }
 
 void Heartbeat::receive(const std::function<void(Rank peer)>& heard) {
-  constexpr int kMost = 1000;  // a flood of foreign datagrams does not block this rank
-  for (int i = 0; i < kMost; ++i) {
+  constexpr int kMax = 1000;  // a flood of foreign datagrams does not block this rank
+  for (int i = 0; i < kMax; ++i) {
     Datagram datagram;
     const ssize_t length = recv(socket_.get(), &datagram, sizeof(datagram), MSG_DONTWAIT);
     if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {

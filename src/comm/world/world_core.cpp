@@ -216,7 +216,7 @@ std::vector<Area*> WorldCore::first_areas() {
   std::vector<Rank> everyone(static_cast<std::size_t>(size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   std::vector<Area*> areas;
-  if (share_memory(everyone) && everyone.size() <= kMostDirectRanks) {
+  if (share_memory(everyone) && everyone.size() <= kMaxDirectRanks) {
     for (const Rank r : everyone) {
       areas.push_back(r == rank()
                           ? parts_.first_area
@@ -410,14 +410,14 @@ std::shared_ptr<GroupListener> WorldCore::listener(std::uint64_t context) {
 /// A member marked a group as failed. This rank may be about to create it, or the group may have ended: the notice is
 /// kept for a while.
 void WorldCore::handle_failure(std::uint64_t context, const FailureNotice& notice) {
-  constexpr std::size_t kMostEarlyFailures = 64;
+  constexpr std::size_t kMaxEarlyFailures = 64;
   std::shared_ptr<GroupListener> group;
   {
     MutexLock lock(mutex_);
     if (const auto it = groups_.find(context); it != groups_.end()) {
       group = it->second.lock();
     } else {
-      if (early_failures_.size() == kMostEarlyFailures) {
+      if (early_failures_.size() == kMaxEarlyFailures) {
         early_failures_.erase(early_failures_.begin());
       }
       early_failures_.emplace(context, notice);

@@ -9,7 +9,7 @@
 namespace trireme::report {
 namespace {
 
-constexpr std::size_t kMostBlocksNamed = 4;
+constexpr std::size_t kMaxBlocksNamed = 4;
 
 std::string contributor_list(const Schedule& schedule, const Snapshot& snapshot, Rank rank,
                              Block block) {
@@ -87,7 +87,7 @@ std::string CellLabels::message(std::span<const BlockRun> blocks) const {
   std::ranges::sort(sorted);
   const bool in_a_row =
       !sorted.empty() && sorted.back() - sorted.front() + 1 == static_cast<Block>(sorted.size());
-  if (style_ != Style::Pair && (in_a_row || sorted.size() <= kMostBlocksNamed)) {
+  if (style_ != Style::Pair && (in_a_row || sorted.size() <= kMaxBlocksNamed)) {
     return range_text(sorted);
   }
   return fmt::format("{} blocks", sorted.size());

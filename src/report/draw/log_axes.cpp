@@ -7,7 +7,7 @@
 namespace trireme::report {
 namespace {
 
-constexpr int kMostTicks = 10;
+constexpr int kMaxTicks = 10;
 
 /// Every `step`th integer exponent such that base^exponent is in the range, few enough to be
 /// labeled.
@@ -15,7 +15,7 @@ std::vector<int> tick_exponents(LogScale::Range range, double base) {
   constexpr double kRounding = 1e-9;
   const int first = static_cast<int>(std::ceil(std::log(range.first) / std::log(base) - kRounding));
   const int last = static_cast<int>(std::floor(std::log(range.last) / std::log(base) + kRounding));
-  const int step = std::max(1, (last - first + kMostTicks - 1) / kMostTicks);
+  const int step = std::max(1, (last - first + kMaxTicks - 1) / kMaxTicks);
   std::vector<int> exponents;
   for (int exponent = first; exponent <= last; exponent += step) {
     exponents.push_back(exponent);

@@ -23,8 +23,8 @@ using simulate::PipelineRow;
 using svg::Element;
 using Span = PipelineTiming::Span;
 
-constexpr std::size_t kMostTasks = 20'000;
-constexpr int kMostRanks = 128;
+constexpr std::size_t kMaxTasks = 20'000;
+constexpr int kMaxRanks = 128;
 
 /// All sizes in SVG units.
 struct PictureSizes {
@@ -60,11 +60,11 @@ void check_size(const PipelineTable& table) {
   for (const std::vector<PipelineTask>& rank : table.tasks) {
     tasks += rank.size();
   }
-  if (table.ranks > kMostRanks || tasks > kMostTasks) {
+  if (table.ranks > kMaxRanks || tasks > kMaxTasks) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--svg: {} ranks with {} tasks are too many for a picture; at most {} "
                             "with {} fit",
-                            table.ranks, tasks, kMostRanks, kMostTasks));
+                            table.ranks, tasks, kMaxRanks, kMaxTasks));
   }
 }
 
@@ -241,7 +241,7 @@ class PipelineArtist {
       x += 18 + svg::text_width(name, 12) + 18;
     }
     if (std::ranges::any_of(reports_, [](const PipelineReport* report) {
-          return simulate::most_chunks(report->table) > 1;
+          return simulate::max_chunks(report->table) > 1;
         })) {
       legend.add(svg::words({x, top + 12}, "paler: another stage of the rank",
                             {.size = 12, .color = kQuiet}));

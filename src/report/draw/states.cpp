@@ -14,10 +14,10 @@
 namespace trireme::report {
 namespace {
 
-constexpr Rank kMostRanks = 64;
-constexpr double kMostCells = 20'000;  // of all moments together: a file of about 3 MB
-constexpr std::int64_t kMostMessages = 5'000;
-constexpr std::size_t kMostSteps = 40;  // with more, the middle is omitted
+constexpr Rank kMaxRanks = 64;
+constexpr double kMaxCells = 20'000;  // of all moments together: a file of about 3 MB
+constexpr std::int64_t kMaxMessages = 5'000;
+constexpr std::size_t kMaxSteps = 40;  // with more, the middle is omitted
 constexpr std::size_t kFirstSteps = 8;
 constexpr std::size_t kLastSteps = 8;
 constexpr Block kLongestStrip = 8;  // with more blocks, a square
@@ -157,7 +157,7 @@ std::vector<Snapshot> take_snapshots(const Schedule& schedule,
 std::vector<std::size_t> shown_moments(std::size_t steps) {
   std::vector<std::size_t> moments(steps + 1);
   std::iota(moments.begin(), moments.end(), std::size_t{0});
-  if (steps > kMostSteps) {
+  if (steps > kMaxSteps) {
     moments.erase(moments.begin() + kFirstSteps + 1, moments.end() - kLastSteps - 1);
   }
   return moments;
@@ -194,10 +194,10 @@ CellGrid lay_out_cells(const Schedule& schedule) {
 }
 
 void require_drawable(const Schedule& schedule) {
-  if (schedule.ranks > kMostRanks) {
+  if (schedule.ranks > kMaxRanks) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} ranks are too many for a picture; draw at most {} (--ranks)",
-                            schedule.ranks, kMostRanks));
+                            schedule.ranks, kMaxRanks));
   }
   const std::vector<std::size_t> moments = shown_moments(schedule.steps.size());
   const auto rows = static_cast<double>(moments.size());
@@ -205,18 +205,18 @@ void require_drawable(const Schedule& schedule) {
   if (schedule.layout == Layout::Pairs) {
     cells = static_cast<double>(pair_grid(schedule).cells()) * rows;
   }
-  if (cells > kMostCells) {
+  if (cells > kMaxCells) {
     throw Error(
         ErrorKind::Usage,
         fmt::format("{} ranks with {} blocks over {} steps make {:.0f} cells, too many for "
                     "a picture (at most {:.0f}); draw fewer ranks (--ranks) or segments",
-                    schedule.ranks, schedule.blocks, schedule.steps.size(), cells, kMostCells));
+                    schedule.ranks, schedule.blocks, schedule.steps.size(), cells, kMaxCells));
   }
-  if (const std::int64_t messages = messages_drawn(schedule, moments); messages > kMostMessages) {
+  if (const std::int64_t messages = messages_drawn(schedule, moments); messages > kMaxMessages) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} messages are too many for a picture (at most {}); draw fewer ranks "
                             "(--ranks)",
-                            messages, kMostMessages));
+                            messages, kMaxMessages));
   }
 }
 

@@ -123,12 +123,12 @@ std::vector<double> Language::pairs_after(const std::vector<double>& pairs) cons
 /// Power iteration. Every symbol can follow every context, so the stationary distribution is unique and the iteration
 /// converges to it.
 void Language::find_stationary() {
-  constexpr int kMostSteps = 100'000;
+  constexpr int kMaxSteps = 100'000;
   constexpr double kSettled = 1e-14;
   const auto count = static_cast<std::size_t>(symbols_) * static_cast<std::size_t>(symbols_);
   pairs_.assign(count, 1 / static_cast<double>(count));
   double moved = 1;
-  for (int step = 0; step < kMostSteps && moved > kSettled; ++step) {
+  for (int step = 0; step < kMaxSteps && moved > kSettled; ++step) {
     std::vector<double> after = pairs_after(pairs_);
     moved = std::transform_reduce(after.begin(), after.end(), pairs_.begin(), 0.0, std::plus<>(),
                                   [](double x, double y) { return std::abs(x - y); });

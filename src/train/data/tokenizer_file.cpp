@@ -13,7 +13,7 @@ namespace {
 using Sorted = nlohmann::json;
 
 /// More than any tokenizer has; a larger number would only waste memory.
-constexpr std::int64_t kMostTokens = 10'000'000;
+constexpr std::int64_t kMaxTokens = 10'000'000;
 
 class Reader {
  public:
@@ -43,8 +43,8 @@ class Reader {
   }
 
   [[nodiscard]] std::int32_t token(const std::string& name, const Sorted& value) const {
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= kMostTokens) {
-      fail(fmt::format("token {} has no number of 0 to {}", in_quotes(name), kMostTokens - 1));
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= kMaxTokens) {
+      fail(fmt::format("token {} has no number of 0 to {}", in_quotes(name), kMaxTokens - 1));
     }
     return value.get<std::int32_t>();
   }

@@ -74,11 +74,11 @@ void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& 
 }  // namespace
 
 void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& body) {
-  constexpr int kMostProcesses = 256;
+  constexpr int kMaxProcesses = 256;
   const Mesh& mesh = options.plan.mesh;
-  require(mesh.devices() <= kMostProcesses,
+  require(mesh.devices() <= kMaxProcesses,
           fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
-                      to_text(mesh), mesh.devices(), kMostProcesses));
+                      to_text(mesh), mesh.devices(), kMaxProcesses));
   if (mesh.devices() == 1) {
     TrainingRun run(std::move(options));
     body(run);

@@ -20,10 +20,10 @@ constexpr std::array<std::string_view, 7> kMayChange{"batch", "clip",      "deca
                                                      "rate",  "recompute", "steps"};
 
 /// Generous limits that keep products of sizes from overflowing.
-constexpr std::int64_t kMostSteps = 1'000'000'000'000;
-constexpr std::uint64_t kMostSeed = 1'000'000'000'000'000;
-constexpr std::int64_t kMostLength = 1 << 20U;
-constexpr std::int64_t kMostTokens = 1 << 28U;
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
+constexpr std::uint64_t kMaxSeed = 1'000'000'000'000'000;
+constexpr std::int64_t kMaxLength = 1 << 20U;
+constexpr std::int64_t kMaxTokens = 1 << 28U;
 
 /// Collects error messages.
 class Problems {
@@ -61,16 +61,16 @@ class Problems {
 };
 
 void check_sizes(const TrainSettings& s, Problems& problems) {
-  problems.require_between("--steps", s.steps, 0, kMostSteps);
-  problems.require(s.seed <= kMostSeed,
-                   fmt::format("--seed is {}; it must be 0 to {}", s.seed, kMostSeed));
-  problems.require_between("--batch", s.batch, 1, kMostTokens);
-  problems.require_between("--length", s.length, 1, kMostLength);
-  const bool counts = s.batch <= kMostTokens && s.length <= kMostLength;
+  problems.require_between("--steps", s.steps, 0, kMaxSteps);
+  problems.require(s.seed <= kMaxSeed,
+                   fmt::format("--seed is {}; it must be 0 to {}", s.seed, kMaxSeed));
+  problems.require_between("--batch", s.batch, 1, kMaxTokens);
+  problems.require_between("--length", s.length, 1, kMaxLength);
+  const bool counts = s.batch <= kMaxTokens && s.length <= kMaxLength;
   problems.require(
-      !counts || s.batch * s.length <= kMostTokens,
+      !counts || s.batch * s.length <= kMaxTokens,
       fmt::format("--batch {} times --length {} is {} tokens per step; the limit is {}", s.batch,
-                  s.length, counts ? s.batch * s.length : 0, kMostTokens));
+                  s.length, counts ? s.batch * s.length : 0, kMaxTokens));
 }
 
 void check_loss_scale(double scale, DType type, Problems& problems) {

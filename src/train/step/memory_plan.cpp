@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kShown = 4;
 /// The search for a budget stops within this fraction of the best one.
 constexpr double kNearEnough = 0.02;
-constexpr int kMostZero = 3;
+constexpr int kMaxZero = 3;
 
 std::string place_text(const Instruction& instruction) {
   return fmt::format("{}{}", to_text(instruction.phase),
@@ -135,11 +135,11 @@ class Search {
 
   /// Checks whether a higher ZeRO level is compatible with the rest of the plan.
   void find_whether_to_shard() {
-    if (options_.plan.mesh.size("data") == 1 || options_.plan.zero == kMostZero) {
+    if (options_.plan.mesh.size("data") == 1 || options_.plan.zero == kMaxZero) {
       return;
     }
     try {
-      (void)fix_of(with_zero(options_, kMostZero));
+      (void)fix_of(with_zero(options_, kMaxZero));
       may_shard_ = true;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::Usage) {
@@ -149,7 +149,7 @@ class Search {
   }
   /// Tries to find the lowest ZeRO level that fits.
   void try_zero() {
-    for (int level = options_.plan.zero + 1; may_shard_ && level <= kMostZero; ++level) {
+    for (int level = options_.plan.zero + 1; may_shard_ && level <= kMaxZero; ++level) {
       if (consider(with_zero(options_, level))) {
         return;
       }
@@ -158,7 +158,7 @@ class Search {
 
   /// Everything that saves memory without changing the batch or the dtype.
   [[nodiscard]] TrainerOptions smallest() const {
-    return with_mode(may_shard_ ? with_zero(options_, kMostZero) : options_, RecomputeMode::Full);
+    return with_mode(may_shard_ ? with_zero(options_, kMaxZero) : options_, RecomputeMode::Full);
   }
 
   void try_recomputation() {

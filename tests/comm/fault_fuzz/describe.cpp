@@ -49,7 +49,7 @@ std::string describe_rank(int r, const RankRecord& rank, double start) {
 
 std::string to_text_of_ranks(RankSet ranks) {
   std::string text;
-  for (int r = 0; r < static_cast<int>(kMostRanks); ++r) {
+  for (int r = 0; r < static_cast<int>(kMaxRanks); ++r) {
     if (contains(ranks, r)) {
       text += fmt::format("{}{}", text.empty() ? "" : " ", r);
     }

@@ -12,7 +12,7 @@
 
 namespace trireme::fault_fuzz {
 
-inline constexpr std::size_t kMostRanks = 16;
+inline constexpr std::size_t kMaxRanks = 16;
 /// World ranks as bits.
 using RankSet = std::uint32_t;
 [[nodiscard]] inline bool contains(RankSet set, int rank) {
@@ -63,9 +63,9 @@ void copy_text(std::string_view from, std::array<char, n>& into) {
 }
 
 struct RankJournal {
-  static constexpr std::size_t kMostEvents = 200;
-  std::array<Event, kMostEvents> events;
-  std::atomic<std::size_t> written{0};  ///< may exceed kMostEvents: the rest was dropped
+  static constexpr std::size_t kMaxEvents = 200;
+  std::array<Event, kMaxEvents> events;
+  std::atomic<std::size_t> written{0};  ///< may exceed kMaxEvents: the rest was dropped
   std::atomic<std::int64_t> steps{0};
   /// The call that the rank is in; 0: none.
   std::atomic<double> waiting_since{0};
@@ -75,7 +75,7 @@ struct RankJournal {
   void write(Event event) {
     const std::size_t at = written.load(std::memory_order_relaxed);
     event.time = now();
-    if (at < kMostEvents) {
+    if (at < kMaxEvents) {
       events[at] = event;
     }
     written.store(at + 1, std::memory_order_release);
@@ -83,10 +83,10 @@ struct RankJournal {
 };
 
 struct Journal {
-  std::array<RankJournal, kMostRanks> ranks;
+  std::array<RankJournal, kMaxRanks> ranks;
   /// Set by the controlling process.
   std::atomic<bool> end{false};
-  std::array<std::atomic<double>, kMostRanks> idle_until{};
+  std::array<std::atomic<double>, kMaxRanks> idle_until{};
 };
 
 }  // namespace trireme::fault_fuzz

@@ -301,7 +301,7 @@ class Run {
       RankRecord& rank = record_.ranks[static_cast<std::size_t>(r)];
       const RankJournal& from = journal_->ranks[static_cast<std::size_t>(r)];
       const std::size_t written = from.written.load(std::memory_order_acquire);
-      const std::size_t kept = std::min(written, RankJournal::kMostEvents);
+      const std::size_t kept = std::min(written, RankJournal::kMaxEvents);
       rank.events.assign(from.events.begin(),
                          from.events.begin() + static_cast<std::ptrdiff_t>(kept));
       rank.events_dropped = written - kept;

@@ -33,7 +33,7 @@ std::vector<Caller> Callers::advance() {
 bool Callers::advance(Candidate& candidate) {
   Channel& channel = candidate.caller.channel;
   if (!channel.is_open() && !channel.advance()) {
-    candidate.over = passed(candidate.since + duration(kMostHandshakeTime));
+    candidate.over = passed(candidate.since + duration(kMaxHandshakeTime));
     return false;
   }
   const auto bytes = std::as_writable_bytes(std::span(&candidate.caller.who, 1));
@@ -76,7 +76,7 @@ bool Callers::is_full() const {
   const auto oldest = std::ranges::find_if(
       candidates_, [](const Candidate& one) { return !one.caller.channel.is_open(); });
   return strangers() >= most_unauthenticated() &&
-         !passed(oldest->since + duration(kLeastHandshakeTime));
+         !passed(oldest->since + duration(kMinHandshakeTime));
 }
 
 std::size_t Callers::strangers() const {
