@@ -116,7 +116,7 @@ struct Op {
   /// The attributes of the node that computes a shard, if they contain a size or an offset: a reshape's shape, the
   /// position at which a shard of a sequence begins. The ranges are the shard's parts of each factor. nullptr: they are
   /// the same for all shards.
-  Attributes (*part)(const Signature& whole, std::span<const Stretch> ranges) = nullptr;
+  Attributes (*part)(const Signature& whole, std::span<const IndexRange> ranges) = nullptr;
   /// For an op with an InTurn factor: the op that merges results in which the factor does not appear. It takes those of
   /// some parts and then those of another, and returns as many. Parts without work contribute nothing to them; results
   /// in which the factor does appear are 0 there.

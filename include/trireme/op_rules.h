@@ -43,9 +43,9 @@ struct Letters {
 [[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
 /// The size of a shard of each of these dimensions.
 [[nodiscard]] std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
-                                                     std::span<const Stretch> ranges);
+                                                     std::span<const IndexRange> ranges);
 /// For Op::part: the attribute "shape" is the first result's.
-[[nodiscard]] Attributes part_of_shape(const Signature& whole, std::span<const Stretch> ranges);
+[[nodiscard]] Attributes part_of_shape(const Signature& whole, std::span<const IndexRange> ranges);
 /// "abc…" for a shape of this rank.
 [[nodiscard]] std::string letters_for(int rank);
 

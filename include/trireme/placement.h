@@ -60,9 +60,9 @@ struct Placement {
 
 /// The part of a dimension of `size` that a device at `coordinates`, one for each axis, has. Only the first `cuts` axes
 /// of the dimension count; all by default.
-[[nodiscard]] Stretch block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
-                               std::span<const int> coordinates,
-                               std::size_t cuts = ~std::size_t{0});
+[[nodiscard]] IndexRange block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
+                                  std::span<const int> coordinates,
+                                  std::size_t cuts = ~std::size_t{0});
 
 /// The shape of that device's shard of a value of `shape`.
 [[nodiscard]] Shape shape_at(const Placement& placement, const Shape& shape, const Axes& axes,

@@ -81,10 +81,10 @@ class Shape {
 };
 
 /// A contiguous range of a dimension.
-struct Stretch {
+struct IndexRange {
   std::int64_t begin = 0;
   std::int64_t length = 0;
-  friend bool operator==(const Stretch&, const Stretch&) = default;
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
 /// "[2,3]"; rank 0 is "[]".

@@ -10,8 +10,8 @@
 namespace trireme {
 
 /// The block of part `index` of `parts`; `size` is a multiple of `unit`.
-[[nodiscard]] constexpr Stretch block_of(std::int64_t size, std::int64_t unit, std::int64_t parts,
-                                         std::int64_t index) {
+[[nodiscard]] constexpr IndexRange block_of(std::int64_t size, std::int64_t unit,
+                                            std::int64_t parts, std::int64_t index) {
   const std::int64_t pieces = size / unit;
   const std::int64_t least = pieces / parts;
   const std::int64_t more = pieces % parts;

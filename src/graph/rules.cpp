@@ -112,7 +112,8 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
   return factors;
 }
 
-std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims, std::span<const Stretch> ranges) {
+std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
+                                       std::span<const IndexRange> ranges) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(dims.size());
   for (const std::vector<std::int32_t>& factors : dims) {
@@ -125,7 +126,7 @@ std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims, std::span<cons
   return sizes;
 }
 
-Attributes part_of_shape(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of_shape(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   attributes["shape"] = part_of_dims(whole.op->factors(whole).outputs.at(0), ranges);
   return attributes;

@@ -148,9 +148,9 @@ class Lowering {
   }
 
   /// The parts of each factor that the rank at these coordinates has.
-  [[nodiscard]] std::vector<Stretch> ranges_at(const Factors& factors, const PlacedStep& step,
-                                               const std::vector<int>& at) const {
-    std::vector<Stretch> ranges;
+  [[nodiscard]] std::vector<IndexRange> ranges_at(const Factors& factors, const PlacedStep& step,
+                                                  const std::vector<int>& at) const {
+    std::vector<IndexRange> ranges;
     ranges.reserve(factors.factors.size());
     for (std::size_t f = 0; f < factors.factors.size(); ++f) {
       ranges.push_back(block_at(step.factors[f], factors.factors[f].size, placed_.axes(), at));
@@ -185,9 +185,9 @@ class Lowering {
       case ChangeKind::Slice: {
         const Placement::Dim& dim = to.placement.dims[d];
         const std::int64_t size = placed_.value(to).type.shape.dims()[d];
-        const Stretch outer =
+        const IndexRange outer =
             block_at(dim, size, placed_.axes(), coordinates(m), dim.axes.size() - 1);
-        const Stretch own = block_at(dim, size, placed_.axes(), coordinates(m));
+        const IndexRange own = block_at(dim, size, placed_.axes(), coordinates(m));
         define(step.outputs[0], turn, values_.slice(x, d, own.begin - outer.begin, own.length));
         return;
       }

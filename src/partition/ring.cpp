@@ -68,12 +68,12 @@ class RingBuilder {
 
   // What there is to do.
 
-  [[nodiscard]] std::vector<Stretch> ranges_of(std::size_t place, std::size_t part) const {
-    std::vector<Stretch> ranges = ring_.ranges[place];
+  [[nodiscard]] std::vector<IndexRange> ranges_of(std::size_t place, std::size_t part) const {
+    std::vector<IndexRange> ranges = ring_.ranges[place];
     ranges[ring_.factor] = ring_.ranges[part][ring_.factor];
     return ranges;
   }
-  [[nodiscard]] Attributes attributes_of(std::span<const Stretch> ranges) const {
+  [[nodiscard]] Attributes attributes_of(std::span<const IndexRange> ranges) const {
     const Signature& whole = ring_.whole;
     return whole.op->part == nullptr ? *whole.attributes : whole.op->part(whole, ranges);
   }
@@ -83,7 +83,7 @@ class RingBuilder {
   }
 
   [[nodiscard]] bool has_work(std::size_t place, std::size_t part) const {
-    const std::vector<Stretch> ranges = ranges_of(place, part);
+    const std::vector<IndexRange> ranges = ranges_of(place, part);
     const Attributes attributes = attributes_of(ranges);
     Signature mine = ring_.whole;
     mine.attributes = &attributes;

@@ -36,7 +36,7 @@ struct Ring {
   Signature whole{};
   std::size_t factor = 0;  ///< that is taken in turn
   /// By position along the axis, what the rank there has of each factor.
-  std::vector<std::vector<Stretch>> ranges{};
+  std::vector<std::vector<IndexRange>> ranges{};
   std::vector<int> ranks{};  ///< likewise
   std::size_t index = 0;     ///< the place of this rank
 };

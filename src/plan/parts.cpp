@@ -20,7 +20,7 @@ void for_each_run(const Part& part, F f) {
     if (by_micro) {
       coordinates[static_cast<std::size_t>(part.micro)] = m;
     }
-    std::vector<Stretch> blocks;
+    std::vector<IndexRange> blocks;
     std::int64_t rows = 1;
     for (std::size_t d = 0; d < dims.size(); ++d) {
       blocks.push_back(block_at(part.placement.dims.at(d), dims[d], part.axes, coordinates));

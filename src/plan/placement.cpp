@@ -75,12 +75,12 @@ Placement canonical(Placement placement, const Shape& shape, const Axes& axes) {
   return placement;
 }
 
-Stretch block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
-                 std::span<const int> coordinates, std::size_t cuts) {
-  Stretch all{.begin = 0, .length = size};
+IndexRange block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
+                    std::span<const int> coordinates, std::size_t cuts) {
+  IndexRange all{.begin = 0, .length = size};
   for (std::size_t i = 0; i < std::min(cuts, dim.axes.size()); ++i) {
     const auto axis = static_cast<std::size_t>(dim.axes[i]);
-    const Stretch block = block_of(all.length, dim.unit, axes.at(axis).size, coordinates[axis]);
+    const IndexRange block = block_of(all.length, dim.unit, axes.at(axis).size, coordinates[axis]);
     all = {.begin = all.begin + block.begin, .length = block.length};
   }
   return all;

@@ -18,7 +18,7 @@ double ranks(const Signature& s) {
 /// The bytes of this rank's own block of the input, split along a dimension.
 double own_bytes(const Signature& s, std::string_view dimension, std::string_view unit) {
   const std::int64_t size = s.shape(0).dim(static_cast<int>(s.integer(dimension)));
-  const Stretch block = block_of(size, s.integer(unit), s.integer("ranks"), s.integer("index"));
+  const IndexRange block = block_of(size, s.integer(unit), s.integer("ranks"), s.integer("index"));
   return size == 0 ? 0
                    : input_bytes(s) / static_cast<double>(size) * static_cast<double>(block.length);
 }

@@ -34,14 +34,15 @@ struct Around {
 };
 
 /// Copies columns [begin, begin + length) of `whole` to or from a contiguous block.
-void copy_out_block(const std::byte* whole, const Around& a, const Stretch& block, std::byte* to) {
+void copy_out_block(const std::byte* whole, const Around& a, const IndexRange& block,
+                    std::byte* to) {
   const std::int64_t run = block.length * a.inner;
   for (std::int64_t o = 0; o < a.outer; ++o) {
     std::memcpy(to + o * run, whole + (o * a.size + block.begin) * a.inner,
                 static_cast<std::size_t>(run));
   }
 }
-void copy_in_block(const std::byte* block_data, const Around& a, const Stretch& block,
+void copy_in_block(const std::byte* block_data, const Around& a, const IndexRange& block,
                    std::byte* whole) {
   const std::int64_t run = block.length * a.inner;
   for (std::int64_t o = 0; o < a.outer; ++o) {
@@ -50,8 +51,8 @@ void copy_in_block(const std::byte* block_data, const Around& a, const Stretch& 
   }
 }
 
-std::vector<Stretch> blocks_of(std::int64_t size, std::int64_t unit, std::int64_t ranks) {
-  std::vector<Stretch> blocks;
+std::vector<IndexRange> blocks_of(std::int64_t size, std::int64_t unit, std::int64_t ranks) {
+  std::vector<IndexRange> blocks;
   blocks.reserve(static_cast<std::size_t>(ranks));
   for (std::int64_t r = 0; r < ranks; ++r) {
     blocks.push_back(block_of(size, unit, ranks, r));
@@ -60,10 +61,10 @@ std::vector<Stretch> blocks_of(std::int64_t size, std::int64_t unit, std::int64_
 }
 
 /// Elements of each block, given the number per step along the dimension.
-std::vector<std::int64_t> counts_of(const std::vector<Stretch>& blocks, std::int64_t elements) {
+std::vector<std::int64_t> counts_of(const std::vector<IndexRange>& blocks, std::int64_t elements) {
   std::vector<std::int64_t> counts;
   counts.reserve(blocks.size());
-  for (const Stretch& block : blocks) {
+  for (const IndexRange& block : blocks) {
     counts.push_back(block.length * elements);
   }
   return counts;
@@ -144,7 +145,7 @@ class AllGather final : public Collective {
       return;
     }
     const std::byte* from = gathered();
-    for (const Stretch& block : blocks_) {
+    for (const IndexRange& block : blocks_) {
       copy_in_block(from, around_, block, memory_.outputs[0]);
       from += block.length * around_.outer * around_.inner;
     }
@@ -155,7 +156,7 @@ class AllGather final : public Collective {
     return around_.outer == 1 ? memory_.outputs[0] : memory_.outputs[1];
   }
   Around around_;
-  std::vector<Stretch> blocks_;
+  std::vector<IndexRange> blocks_;
 };
 
 class ReduceScatter final : public Collective {
@@ -179,7 +180,7 @@ class ReduceScatter final : public Collective {
       return;
     }
     std::byte* to = memory_.outputs[1];
-    for (const Stretch& block : blocks_) {
+    for (const IndexRange& block : blocks_) {
       copy_out_block(memory_.inputs[0], around_, block, to);
       to += block.length * around_.outer * around_.inner;
     }
@@ -187,7 +188,7 @@ class ReduceScatter final : public Collective {
 
  private:
   Around around_;
-  std::vector<Stretch> blocks_;
+  std::vector<IndexRange> blocks_;
 };
 
 class AllToAll final : public Collective {
@@ -210,14 +211,14 @@ class AllToAll final : public Collective {
  protected:
   void prepare() override {
     std::byte* to = memory_.outputs[1];
-    for (const Stretch& block : sent_blocks_) {
+    for (const IndexRange& block : sent_blocks_) {
       copy_out_block(memory_.inputs[0], sent_, block, to);
       to += block.length * sent_.outer * sent_.inner;
     }
   }
   void complete() override {
     const std::byte* from = call_.output.data();
-    for (const Stretch& block : received_blocks_) {
+    for (const IndexRange& block : received_blocks_) {
       copy_in_block(from, received_, block, memory_.outputs[0]);
       from += block.length * received_.outer * received_.inner;
     }
@@ -226,8 +227,8 @@ class AllToAll final : public Collective {
  private:
   Around sent_;
   Around received_;
-  std::vector<Stretch> sent_blocks_;
-  std::vector<Stretch> received_blocks_;
+  std::vector<IndexRange> sent_blocks_;
+  std::vector<IndexRange> received_blocks_;
 };
 
 class Send final : public Exchange {

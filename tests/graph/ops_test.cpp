@@ -167,7 +167,7 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   const std::int64_t cut = row.size / 2;
   std::vector<std::vector<Dense>> parts;
   for (const auto& [begin, length] : {std::pair{std::int64_t{0}, cut}, {cut, row.size - cut}}) {
-    std::vector<Stretch> ranges;
+    std::vector<IndexRange> ranges;
     for (const Factor& each : factors.factors) {
       ranges.push_back({0, each.size});
     }

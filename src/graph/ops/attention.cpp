@@ -125,7 +125,7 @@ Factors factors(const Signature& s) {
 }
 
 /// A shard of T begins at a later position; a shard of S moves its first key closer.
-Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   const std::size_t q = whole.op->name == "attention" ? 0 : 1;
   Attributes attributes = *whole.attributes;
   attributes["start"] = std::vector<std::int64_t>{

@@ -59,7 +59,7 @@ void require_unit(const Signature& s, std::string_view unit, std::int64_t size) 
             fmt::format("{} elements are no multiple of {} = {}", size, unit, s.integer(unit)));
 }
 
-Stretch own_block(const Signature& s, std::int64_t size, std::string_view unit) {
+IndexRange own_block(const Signature& s, std::int64_t size, std::string_view unit) {
   require_unit(s, unit, size);
   return block_of(size, s.integer(unit), s.integer("ranks"), s.integer("index"));
 }
@@ -77,7 +77,7 @@ std::vector<TensorType> infer_all_gather(const Signature& s) {
 std::vector<TensorType> infer_reduce_scatter(const Signature& s) {
   require_place(s);
   const int dimension = dimension_of(s, "dimension");
-  const Stretch block = own_block(s, s.shape(0).dim(dimension), "unit");
+  const IndexRange block = own_block(s, s.shape(0).dim(dimension), "unit");
   return {{s.inputs[0].dtype, with_dim(s.shape(0), dimension, block.length)},
           scratch_for(is_strided(s.shape(0), dimension), size_of(s.inputs[0]))};
 }
@@ -89,7 +89,7 @@ std::vector<TensorType> infer_all_to_all(const Signature& s) {
   s.require(from != to, "from and to are the same dimension");
   s.require(own_block(s, s.integer("size"), "from_unit").length == s.shape(0).dim(from),
             fmt::format("a block of {} is not {} long", s.integer("size"), s.shape(0).dim(from)));
-  const Stretch block = own_block(s, s.shape(0).dim(to), "to_unit");
+  const IndexRange block = own_block(s, s.shape(0).dim(to), "to_unit");
   const TensorType result{
       s.inputs[0].dtype, with_dim(with_dim(s.shape(0), from, s.integer("size")), to, block.length)};
   return {result, scratch_for(true, {size_of(s.inputs[0]).count + size_of(result).count})};

@@ -63,7 +63,7 @@ Factors factors_sums(const Signature& s) {
 
 /// The classes are the factor after those of the rows.
 template <std::size_t kLogits>
-Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   attributes["classes"] = classes_of(whole, kLogits);
   attributes["first"] = whole.integer("first") + ranges.back().begin;

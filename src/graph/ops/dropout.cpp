@@ -102,7 +102,7 @@ void reference_normal(const Signature& s, std::span<const Dense> in, std::span<D
 }
 
 /// The offset of a shard of the first result, in the full tensor of which the node itself may compute a shard.
-Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   const Factors factors = whole.op->factors(whole);
   const Shape shape = whole.op->infer(whole).at(0).shape;

@@ -54,7 +54,7 @@ Factors factors(const Signature& s) {
   return rules::factors_by_letters(s, {{"VC", ids}, {ids + "C"}, ""});
 }
 
-Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   const std::int64_t given = whole.integer("whole");
   attributes["whole"] = given > 0 ? given : whole.shape(0).dim(0);
@@ -104,7 +104,7 @@ Factors factors_backward(const Signature& s) {
 }
 
 /// V, which appears only in the result, is the last factor.
-Attributes part_backward(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_backward(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   const std::int64_t given = whole.integer("whole");
   attributes["whole"] = given > 0 ? given : whole.integer("rows");

@@ -26,7 +26,7 @@ Factors factors(const Signature& s) {
   return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {'P' + x}, .whole = "P"});
 }
 
-Attributes part(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   attributes["count"] = ranges.back().length;  // the factor P is the last
   return attributes;

@@ -29,7 +29,7 @@ Factors factors(const Signature& s) {
   return rules::factors_by_letters(s, {{"bthd"}, {"bthd"}, "d"});
 }
 
-Attributes part_of(const Signature& whole, std::span<const Stretch> ranges) {
+Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   Attributes attributes = *whole.attributes;
   attributes["start"] = whole.integer("start") + ranges[1].begin;
   return attributes;
