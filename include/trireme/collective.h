@@ -37,10 +37,10 @@ enum class Algorithm {
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
 
-/// What holds for an algorithm, whichever operation it does.
+/// What holds for an algorithm in all of its operations.
 struct AlgorithmProperties {
-  /// All ranks end an all-reduce of floating-point numbers with the same bits. Not so where each rank
-  /// adds up the vectors by itself, in an order of its own.
+  /// All ranks end an all-reduce of floating-point numbers with the same bits. False if each rank
+  /// adds up the vectors itself, in its own order.
   bool bit_identical = true;
   /// Splits the vector into BuildOptions::segments.
   bool segmented = false;
@@ -87,11 +87,11 @@ struct PortConflict {
 
 /// What is wrong, in words, with the step, the ranks and the block; the first eight things. Empty: the
 /// schedule is right. Runs it on sets of contributions instead of numbers. Accepts it if every rank ends with
-/// exactly the contributions that the operation promises, each once, and nothing on the way is wrong or
-/// in vain. Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
+/// exactly the contributions that the operation promises, each once, and no step is wrong or redundant.
+/// Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
 /// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
-/// into one block in one step, counting a contribution twice. In vain: a message that brings nothing
-/// new at all, a copy that throws contributions away; refused too, although the result may be right.
+/// into one block in one step, counting a contribution twice. Redundant: a message that brings nothing
+/// new at all, a copy that discards contributions; rejected too, although the result may be right.
 /// Takes ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
 /// where that passes 4 GiB.
 [[nodiscard]] std::vector<std::string> problems(const Schedule& schedule);

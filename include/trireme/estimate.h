@@ -44,7 +44,7 @@ struct Architecture {
   [[nodiscard]] bool is_buildable() const noexcept;
 };
 
-/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+/// What is wrong, in words that name the conflicting numbers; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const Architecture& architecture);
 
 /// The presets of model.h and published models beyond: "gpt3-175b", "llama3-70b", "llama4-maverick", …

@@ -89,7 +89,7 @@ class Execution {
   std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
       waits_;  ///< by instruction, and for the end: communication ops to finish first
-  std::vector<std::byte> looked_at_;  ///< scratch of run_checked
+  std::vector<std::byte> checked_;  ///< scratch of run_checked
 };
 
 }  // namespace trireme

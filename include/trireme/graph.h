@@ -184,7 +184,7 @@ class GraphBuilder {
 
  private:
   ValueId add_value(std::string_view name, TensorType type, Origin origin, NodeId producer);
-  [[nodiscard]] std::string free_name(std::string_view wish);
+  [[nodiscard]] std::string free_name(std::string_view preferred);
 
   Graph graph_;
   std::map<std::string, std::int32_t, std::less<>> names_;

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// The time of a message of this length between two ranks: alone, and while one of the same length goes the other way.
+/// The time of a message of this length between two ranks: alone, and while one of the same length crosses it.
 struct MessagePoint {
   Bytes bytes{};
   Seconds one_way{};
@@ -50,7 +50,7 @@ struct RendezvousCost {
   friend bool operator==(const RendezvousCost&, const RendezvousCost&) = default;
 };
 
-/// Seconds per byte read or written by a rank that goes over this much memory repeatedly.
+/// Seconds per byte read or written by a rank that passes over this much memory repeatedly.
 struct MemoryCost {
   Bytes footprint{};
   Seconds alone{};     ///< while the other cores are idle

@@ -69,7 +69,7 @@ struct ModelConfig {
   [[nodiscard]] bool softmax_first() const noexcept;
 };
 
-/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+/// What is wrong, in words that name the conflicting numbers; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const ModelConfig& config);
 
 /// "gpt2-small", "llama-tiny", …; throws Error(Usage) that lists them.

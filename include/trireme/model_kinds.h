@@ -21,11 +21,11 @@ struct MlpConfig {
   DType dtype = DType::F32;
 };
 
-/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+/// What is wrong, in words that name the conflicting numbers; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const MlpConfig& config);
 
-/// A classifier of square images: a convolution, a block of two branches side by side as in Inception (1 x 1
-/// and 3 x 3), pooling after each, the mean over all places, a matrix product.
+/// A classifier of square images: a convolution, an Inception block of two branches (1 x 1 and 3 x 3), pooling after
+/// each, global average pooling, a linear layer.
 struct ConvNetConfig {
   std::string name = "conv-mini";
   std::int64_t size = 12;     ///< pixels along an image's edge; a multiple of 4
@@ -35,7 +35,7 @@ struct ConvNetConfig {
   DType dtype = DType::F32;
 };
 
-/// What is wrong, in words that name the numbers that do not go together; empty if nothing.
+/// What is wrong, in words that name the conflicting numbers; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const ConvNetConfig& config);
 
 /// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean of all squared

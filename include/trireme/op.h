@@ -79,7 +79,7 @@ enum class Linear : std::uint8_t {
 struct Work {
   double products = 0;  ///< FLOPs of multiply-adds in matrix products, convolutions, attention
   double causal = 0;    ///< of those, the share that a causal mask makes unnecessary
-  double again = 0;     ///< of the products, the share that repeats forward work
+  double repeated = 0;  ///< of the products, the share that repeats forward work
   double others = 0;    ///< other FLOPs
   double bytes = 0;     ///< operands read once, results written once
 };

@@ -33,12 +33,12 @@ void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
 /// A factor for each dimension of the first input; other operands' dimensions are aligned at the last one (so [C]
 /// matches the C of [B,T,C]). Results are like the first input.
 [[nodiscard]] Factors elementwise_factors(const Signature& s);
-/// Factors from letters: each operand is a string with a letter for each dimension, as in an einsum. Letters in `whole`
-/// cannot be sharded. Sizes are those of the inputs, or of `results` for letters that appear only there.
+/// Factors from letters: each operand is a string with a letter for each dimension, as in an einsum. Letters in
+/// `unshardable` cannot be sharded. Sizes are those of the inputs, or of `results` for letters that appear only there.
 struct Letters {
   std::vector<std::string> inputs{};
   std::vector<std::string> outputs{};
-  std::string whole{};
+  std::string unshardable{};
 };
 [[nodiscard]] Factors factors_by_letters(const Signature& s, const Letters& letters);
 /// The size of a shard of each of these dimensions.

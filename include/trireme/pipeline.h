@@ -82,7 +82,7 @@ inline constexpr std::size_t kMaxPipelineTasks = 1 << 22;
 /// first eight things. Checks that every micro-batch goes once forward and once back (whole, or in
 /// both halves) through every stage of one copy, on the rank that has the stage; that the Updates
 /// of a stage include exactly the gradients computed before them, and all stages update at the
-/// same micro-batches; that weights are as `weights` says; and that nobody waits in a circle.
+/// same micro-batches; that weights are as `weights` says; and that there is no deadlock.
 [[nodiscard]] std::vector<std::string> problems(const PipelineTable& table);
 
 // Weight versions. Version v of a stage's weights is the result of its first v Updates; 0 is the

@@ -1,9 +1,9 @@
 // Placement: what each device of a mesh holds of a value. Plain data; any thread.
 //
-// On each axis a value is replicated (the axis is not named), cut along a dimension, or partial: every device
+// On each axis a value is replicated (the axis is not named), sharded along a dimension, or partial: every device
 // has a tensor of the full size, and the value is their sum (or maximum). Axes are named by their
-// numbers in an Axes. A dimension may be cut by several axes, the first being the outermost: cut by 0 and then
-// 1, device (i, j) has part j of part i.
+// numbers in an Axes. A dimension may be sharded by several axes, the first being the outermost: sharded by 0
+// and then 1, device (i, j) has shard j of shard i.
 //
 // Besides the mesh's axes there may be one for micro-batches, along which shards are not on different devices but
 // successive in time: a gradient that is partial there is accumulated.
@@ -21,7 +21,7 @@
 
 namespace trireme {
 
-/// How parts become the value.
+/// How partial values are combined.
 enum class Merge : std::uint8_t { Sum, Maximum };
 /// "sum", "max".
 [[nodiscard]] std::string_view to_text(Merge merge);
@@ -42,7 +42,7 @@ struct Placement {
   std::map<int, Merge> partial{};
 
   /// A replicated value of this rank.
-  [[nodiscard]] static Placement whole(int rank);
+  [[nodiscard]] static Placement replicated(int rank);
   [[nodiscard]] bool mentions(int axis) const;
   /// The dimension that the axis shards; -1 if none.
   [[nodiscard]] int dimension_of(int axis) const;
@@ -58,11 +58,11 @@ struct Placement {
 /// The same placement with units of 1 where the boundaries are the same.
 [[nodiscard]] Placement canonical(Placement placement, const Shape& shape, const Axes& axes);
 
-/// The part of a dimension of `size` that a device at `coordinates`, one for each axis, has. Only the first `cuts` axes
-/// of the dimension count; all by default.
+/// The shard of a dimension of `size` on the device at `coordinates`, one for each axis. Only the first `levels` axes of
+/// the dimension count; all by default.
 [[nodiscard]] IndexRange block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
                                   std::span<const int> coordinates,
-                                  std::size_t cuts = ~std::size_t{0});
+                                  std::size_t levels = ~std::size_t{0});
 
 /// The shape of that device's shard of a value of `shape`.
 [[nodiscard]] Shape shape_at(const Placement& placement, const Shape& shape, const Axes& axes,

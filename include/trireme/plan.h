@@ -2,7 +2,7 @@
 // value of a graph. Plain data; any thread.
 //
 // Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh shards the
-// dimensions listed in its row of the table of cuts. The partitioner derives all other placements from those of
+// dimensions listed in its row of Plan::sharding. The partitioner derives all other placements from those of
 // parameters and inputs.
 #pragma once
 
@@ -26,16 +26,16 @@
 namespace trireme {
 
 /// The dimensions that an axis shards.
-struct AxisCuts {
+struct AxisSharding {
   std::string axis{};
   std::vector<std::string> dims{};
-  friend bool operator==(const AxisCuts&, const AxisCuts&) = default;
+  friend bool operator==(const AxisSharding&, const AxisSharding&) = default;
 };
 /// data: batch; context: sequence; tensor: heads, hidden and vocabulary; expert: batch and experts.
-[[nodiscard]] std::vector<AxisCuts> default_cuts();
+[[nodiscard]] std::vector<AxisSharding> default_sharding();
 
 struct Plan {
-  /// Axes: `pipe` is for stages, `data` for ZeRO; `cuts` says which dimensions the others shard.
+  /// Axes: `pipe` is for stages, `data` for ZeRO; `sharding` says which dimensions the others shard.
   Mesh mesh{};
   int microbatches = 1;
   std::string schedule = "1f1b";         ///< a pipeline schedule's name
@@ -55,15 +55,15 @@ struct Plan {
   /// Applied to the training graph before it is partitioned (recompute_by()): a budget is for the activations of all
   /// ranks together, as one device would keep them.
   RecomputeChoice recompute{};
-  std::vector<AxisCuts> cuts = default_cuts();
+  std::vector<AxisSharding> sharding = default_sharding();
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// What is wrong, in words: an axis that nothing names, a schedule or level that is none, … Empty if nothing.
+/// What is wrong, in words: an axis that nothing names, an unknown schedule, a ZeRO stage above 3, … Empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const Plan& plan);
 
-/// The text form (.plan.json): parse_plan(to_text(p)) == p. Fields that are not there are as above, but for the
-/// mesh. parse_plan throws Error(Input) that names the field; what it gives has been verified.
+/// The text form (.plan.json): parse_plan(to_text(p)) == p. Missing fields get the defaults above; the mesh is
+/// required. parse_plan throws Error(Input) that names the field; its result has no problems().
 [[nodiscard]] std::string to_text(const Plan& plan);
 /// "gather", "all-to-all", "ring"; parse_context throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(Plan::Context context);

@@ -83,7 +83,7 @@ struct Program {
 };
 
 /// The first thing that is wrong, in words: results whose types do not follow from their ops' rules, an instruction that
-/// reads what nothing wrote or what was overwritten since, or one that meddles with an exchange that is not done yet.
+/// reads what nothing wrote or what was overwritten since, or one that uses a buffer of a communication op in flight.
 /// Empty if nothing. What ranks must agree on, problems() of all programs together checks (program_set.h).
 [[nodiscard]] std::vector<std::string> problems(const Program& program);
 

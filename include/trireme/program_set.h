@@ -19,11 +19,11 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 /// Empty: whatever the timing, every rank completes, and every communication op receives the right data. Checks:
 ///
 /// - each program by itself (program.h);
-/// - every send has a receive of the same type, and the other way round; those of one source and tag in order;
+/// - every send has a receive of the same type, and vice versa; those of one source and tag in order;
 /// - the members of a group do the same collectives, on tensors of the same names and types, in the same order,
 ///   each with its own index. Names tell apart what types cannot: two sums of the same length, swapped on one rank;
-/// - no rank waits for one that, over others or not, waits for it. A send counts as done only when its receive has
-///   begun, as with long messages; in fact short ones may be done before.
+/// - no deadlock: no ranks wait for one another in a cycle. A send counts as done only when its receive has begun, as
+///   with long messages; short ones may be done earlier.
 ///
 /// `groups` has as many entries as there are programs. Throws Error(Usage) otherwise.
 [[nodiscard]] std::vector<std::string> problems(std::span<const Program> programs,

@@ -17,7 +17,7 @@
 namespace trireme {
 
 /// The graph with nodes of Phase::Recompute, placed together before the first backward node that needs one of their
-/// block. The results of a recomputed node are called again/NAME.
+/// block. The results of a recomputed node are called recompute/NAME.
 [[nodiscard]] Graph recompute(const Graph& graph, const RecomputeOptions& options);
 /// Throws Error(Usage) if its budget cannot be met, with the smallest that can.
 [[nodiscard]] Graph recompute_by(const Graph& graph, const RecomputeChoice& choice);

@@ -80,7 +80,7 @@ class Shape {
   std::vector<std::int64_t> dims_;
 };
 
-/// A contiguous range of a dimension.
+/// The indices begin, begin + 1, … of a dimension: `length` of them.
 struct IndexRange {
   std::int64_t begin = 0;
   std::int64_t length = 0;
@@ -166,7 +166,7 @@ class HostBuffer {
     void operator()(std::byte* data) const noexcept;
   };
 
-  void require(DType asked) const;
+  void require(DType requested) const;
 
   DType dtype_ = DType::F32;
   std::int64_t elements_ = 0;

@@ -32,8 +32,8 @@ struct TrainSettings {
   std::string dtype = "f32";
   std::string master =
       "f32";  ///< for bf16 and f16: the optimizer updates f32 master weights; or "none"
-  double loss_scale = LossScaling{}.first;  ///< for f16: the initial loss scale
-  std::string recompute = "none";           ///< see parse_recompute; a plan overrides it
+  double loss_scale = LossScaling{}.initial;  ///< for f16: the initial loss scale
+  std::string recompute = "none";             ///< see parse_recompute; a plan overrides it
   std::uint64_t seed = 1;
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;

@@ -42,10 +42,10 @@ using Optimizer = std::variant<Sgd, Momentum, Adagrad, AdamW>;
 /// The backward pass starts from a scale instead of 1, so that small gradients do not underflow in f16; the optimizer
 /// divides by it. The scale adapts: it halves after an overflow and doubles after enough steps without one.
 struct LossScaling {
-  double first = 65536;          ///< initial value of the state
+  double initial = 65536;        ///< initial value of the state
   std::int64_t interval = 2000;  ///< steps without an overflow before it doubles
-  double least = 1;
-  double most = 0x1p24;  ///< upper limit for growth; `first` may be larger
+  double min = 1;
+  double max = 0x1p24;  ///< upper limit for growth; `initial` may be larger
 };
 
 struct TrainingOptions {
@@ -71,7 +71,7 @@ struct TrainingOptions {
 ///            type, is reused
 ///   state    of the optimizer, as named above; initially 0. Master copies, initially equal to their
 ///            parameters. With loss scaling loss_scale [] and good_steps [], the steps since it last changed;
-///            initially LossScaling::first and 0
+///            initially LossScaling::initial and 0
 ///   updates  of all parameters that the loss depends on and of all state
 ///   outputs  loss; the forward's others, such as logits, would be kept to the end of the step and are left out.
 ///            grad_norm [] (before clipping, without the loss scale; may be infinite or NaN, and

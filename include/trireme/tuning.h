@@ -69,9 +69,9 @@ struct Tuning {
 /// What is wrong, in words; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const Tuning& tuning);
 
-/// Gives each row the sizes up to half way (of a ratio) to the sizes that were measured next below and
-/// above, of the same operation, ranks, transport and buffers; none beyond the first and the last.
-void spread_ranges(Tuning& tuning);
+/// Extends each row to the geometric means of its size and the next ones measured below and above, for the same
+/// operation, ranks, transport and buffers; the first and the last row end at their own size.
+void extend_ranges(Tuning& tuning);
 
 /// The `.tuning.json` text. parse_tuning(to_text(t)) == t.
 [[nodiscard]] std::string to_text(const Tuning& tuning);

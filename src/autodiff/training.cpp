@@ -207,8 +207,8 @@ class Training {
     const std::vector<ValueId> next =
         builder_.add("next_loss_scale", {loss_scale_, good, finite_, loss_},
                      {{"interval", options_.loss_scaling->interval},
-                      {"least", options_.loss_scaling->least},
-                      {"most", options_.loss_scaling->most}});
+                      {"least", options_.loss_scaling->min},
+                      {"most", options_.loss_scaling->max}});
     builder_.rename(next[0], "new/loss_scale");
     builder_.rename(next[1], "new/good_steps");
     builder_.update(loss_scale_, next[0]);

@@ -88,9 +88,9 @@ void throw_json_error(std::string_view what, const nlohmann::json::exception& er
     }
   }
   constexpr std::size_t kLongest = 300;
-  const bool cut = why.size() > kLongest;
+  const bool truncated = why.size() > kLongest;
   throw Error(ErrorKind::Input,
-              fmt::format("{}: {}{}", what, why.substr(0, kLongest), cut ? "…" : ""));
+              fmt::format("{}: {}{}", what, why.substr(0, kLongest), truncated ? "…" : ""));
 }
 
 Json parse_json(std::string_view text, std::string_view what) {

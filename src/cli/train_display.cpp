@@ -169,12 +169,11 @@ void print_files(const RunFacts& f, const RunSummary& e) {
 
 void print_next(const RunFacts& f, const RunSummary& e, const std::string& program) {
   constexpr std::int64_t kFewSteps = 2;
-  const std::string spread =
-      f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
-  const std::string go_on = fmt::format("train --resume {}{} --steps {}", e.run_folder, spread,
-                                        e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
+  const std::string plan = f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
+  const std::string resume = fmt::format("train --resume {}{} --steps {}", e.run_folder, plan,
+                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
   const std::array<std::pair<std::string, std::string_view>, 4> tries{
-      {{go_on, "resume from here"},
+      {{resume, "resume from here"},
        {"train --data FILE --steps 2000", "your own text, byte by byte"},
        {"train --model llama-tiny", "another model"},
        {"train --help", "all options; docs/train.md explains them"}}};

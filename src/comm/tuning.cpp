@@ -42,7 +42,7 @@ std::string problem_of(const TuningRow& row) {
   }
   if (row.method.kind == Method::Kind::Scheduled &&
       !properties(row.method.algorithm).bit_identical) {
-    return fmt::format("{} does not give all ranks the same bits; it is only done when asked for",
+    return fmt::format("{} does not give all ranks the same bits; it runs only when requested",
                        to_text(row.method));
   }
   return {};
@@ -52,7 +52,7 @@ auto kind_of(const TuningRow& row) {
   return std::tuple(row.operation, row.ranks, row.transport, row.buffers);
 }
 
-Bytes half_way(Bytes a, Bytes b) {
+Bytes geometric_mean(Bytes a, Bytes b) {
   return {static_cast<std::int64_t>(
       std::sqrt(static_cast<double>(a.count) * static_cast<double>(b.count)))};
 }
@@ -87,7 +87,7 @@ std::vector<std::string> problems(const Tuning& tuning) {
   return found;
 }
 
-void spread_ranges(Tuning& tuning) {
+void extend_ranges(Tuning& tuning) {
   std::ranges::stable_sort(tuning.rows, {}, [](const TuningRow& row) {
     return std::tuple(row.operation, row.ranks, row.transport, row.buffers, row.measured);
   });
@@ -97,7 +97,7 @@ void spread_ranges(Tuning& tuning) {
     row.to = row.measured;
     if (i > 0 && kind_of(tuning.rows[i - 1]) == kind_of(row)) {
       TuningRow& below = tuning.rows[i - 1];
-      below.to = std::max(below.measured, half_way(below.measured, row.measured));
+      below.to = std::max(below.measured, geometric_mean(below.measured, row.measured));
       row.from = {std::min(row.measured.count, below.to.count + 1)};
     }
   }

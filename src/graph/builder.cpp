@@ -97,18 +97,18 @@ ValueId GraphBuilder::add_value(std::string_view name, TensorType type, Origin o
 }
 
 /// The name, or the name with the first free number appended.
-std::string GraphBuilder::free_name(std::string_view wish) {
-  if (wish.empty() || !std::ranges::all_of(wish, is_name_character)) {
+std::string GraphBuilder::free_name(std::string_view preferred) {
+  if (preferred.empty() || !std::ranges::all_of(preferred, is_name_character)) {
     throw Error(
         ErrorKind::Usage,
-        fmt::format("invalid name '{}' for a value: use letters, digits and _ . / -", wish));
+        fmt::format("invalid name '{}' for a value: use letters, digits and _ . / -", preferred));
   }
-  const auto [it, is_new] = names_.emplace(wish, 0);
+  const auto [it, is_new] = names_.emplace(preferred, 0);
   if (is_new) {
-    return std::string(wish);
+    return std::string(preferred);
   }
   for (;;) {
-    std::string name = fmt::format("{}.{}", wish, ++it->second);
+    std::string name = fmt::format("{}.{}", preferred, ++it->second);
     if (!names_.contains(name)) {
       names_.emplace(name, 0);
       return name;

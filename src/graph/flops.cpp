@@ -37,7 +37,7 @@ FlopCount count_flops(const Graph& graph) {
            {work.products, work.products * (1 - work.causal), work.others});
     if (node.phase == Phase::Backward) {
       add_to(count.repeated,
-             {work.products * work.again, work.products * work.again * (1 - work.causal), 0});
+             {work.products * work.repeated, work.products * work.repeated * (1 - work.causal), 0});
     }
   }
   return count;

@@ -94,9 +94,9 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
       const auto [it, is_new] =
           numbers.emplace(letter, static_cast<std::int32_t>(factors.factors.size()));
       if (is_new) {
-        const bool whole = letters.whole.find(letter) != std::string::npos;
+        const bool never = letters.unshardable.find(letter) != std::string::npos;
         factors.factors.push_back(
-            {shape.dim(d), whole ? Factor::Split::Never : Factor::Split::Free});
+            {shape.dim(d), never ? Factor::Split::Never : Factor::Split::Free});
       }
       dims.push_back({it->second});
     }

@@ -108,7 +108,7 @@ Tuning make_tuning(const BenchReport& report, const TuningOrigin& origin) {
     tuning.rows.push_back(tuning_row(report, first, last));
   });
   std::erase_if(tuning.rows, [](const TuningRow& row) { return row.candidates.empty(); });
-  spread_ranges(tuning);
+  extend_ranges(tuning);
   return tuning;
 }
 

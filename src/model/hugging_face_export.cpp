@@ -75,7 +75,8 @@ class TensorMaker {
 };
 
 /// Splits the tensors into runs of at most this many bytes, or of a single tensor.
-std::vector<std::span<const Target>> cut(std::span<const Target> targets, Bytes largest) {
+std::vector<std::span<const Target>> split_into_files(std::span<const Target> targets,
+                                                      Bytes largest) {
   std::vector<std::span<const Target>> files;
   std::size_t begin = 0;
   std::int64_t bytes = 0;
@@ -119,7 +120,7 @@ void write_text(const std::string& path, std::string_view text) {
 void write_weights(const std::string& folder, const WeightedModel& model, const ReadParameter& read,
                    Bytes largest) {
   const std::vector<Target> targets = targets_of(model);
-  const std::vector<std::span<const Target>> files = cut(targets, largest);
+  const std::vector<std::span<const Target>> files = split_into_files(targets, largest);
   TensorMaker maker(read);
   if (files.size() == 1) {
     write_tensors(folder + "/model.safetensors", targets, maker);

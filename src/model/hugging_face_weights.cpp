@@ -36,7 +36,8 @@ std::string vocabulary_hint(const WeightPiece& piece, const Shape& found) {
     return {};
   }
   return fmt::format(
-      ": the model's vocabulary is {}, the file's {}; a vocabulary is neither filled up nor cut, "
+      ": the model's vocabulary is {}, the file's {}; a vocabulary is neither padded nor "
+      "truncated, "
       "so give vocab_size as the file has it",
       piece.shape.dim(0), found.dim(0));
 }

@@ -16,7 +16,7 @@ class Changer {
   std::vector<Change> run() {
     while (at_ != to_) {
       std::optional<Change> next = reduce();
-      next = next ? next : spread();
+      next = next ? next : gather();
       next = next ? next : slice();
       TRIREME_CHECK(next.has_value(), to_text(at_, axes_) + " to " + to_text(to_, axes_));
       next->result = canonical(next->result, shape_, axes_);
@@ -38,7 +38,7 @@ class Changer {
     if (n > to_.dims[d].axes.size()) {
       return false;
     }
-    Placement begin = Placement::whole(static_cast<int>(at_.dims.size()));
+    Placement begin = Placement::replicated(static_cast<int>(at_.dims.size()));
     begin.dims[d] = to_.dims[d];
     begin.dims[d].axes.resize(n);
     return canonical(begin, shape_, axes_).dims[d] == at_.dims[d];
@@ -51,7 +51,7 @@ class Changer {
     }
     return std::nullopt;
   }
-  void cut(Placement& placement, std::size_t d, int axis) const {
+  void shard(Placement& placement, std::size_t d, int axis) const {
     placement.dims[d].axes.push_back(axis);
     placement.dims[d].unit = to_.dims[d].unit;
   }
@@ -67,7 +67,7 @@ class Changer {
       if (const std::optional<std::size_t> d = wanted_at(axis)) {
         change.kind = ChangeKind::ReduceScatter;
         change.dimension = static_cast<int>(*d);
-        cut(change.result, *d, axis);
+        shard(change.result, *d, axis);
       }
       return change;
     }
@@ -75,7 +75,7 @@ class Changer {
   }
 
   /// Removes the innermost axis of a dimension that has one too many.
-  std::optional<Change> spread() {
+  std::optional<Change> gather() {
     for (std::size_t d = 0; d < at_.dims.size(); ++d) {
       if (begins_as_wanted(d)) {
         continue;
@@ -94,7 +94,7 @@ class Changer {
       if (e && *e != d) {
         change.kind = ChangeKind::AllToAll;
         change.to = static_cast<int>(*e);
-        cut(change.result, *e, axis);
+        shard(change.result, *e, axis);
       }
       return change;
     }
@@ -110,7 +110,7 @@ class Changer {
                         .dimension = static_cast<int>(d),
                         .to = -1,
                         .result = at_};
-          cut(change.result, d, axis);
+          shard(change.result, d, axis);
           return change;
         }
       }

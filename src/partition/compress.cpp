@@ -41,7 +41,7 @@ struct Packed {
   ValueId gradient{};   ///< likewise
   std::int32_t block = -1;
   Numbers dims{};
-  Numbers cuts{};         ///< by dimension: into how many shards other axes split it
+  Numbers shards{};       ///< by dimension: into how many shards other axes split it
   std::size_t split = 0;  ///< Power: the dimensions before this one are a, the others b
   // In the output graph.
   ValueId residual{};
@@ -144,7 +144,7 @@ class Compressor {
       for (const int axis : placement.dims[d].axes) {
         parts *= axes[static_cast<std::size_t>(axis)].size;
       }
-      one.cuts.push_back(parts);
+      one.shards.push_back(parts);
       fits = fits && one.dims[d] % parts == 0;
     }
     if (fits && how_.method == Method::Power) {
@@ -164,7 +164,7 @@ class Compressor {
     for (std::size_t s = 1; s < one.dims.size(); ++s) {
       bool blocks = true;
       for (std::size_t d = 0; d < one.dims.size(); ++d) {
-        blocks = blocks && (one.cuts[d] == 1 || d == 0 || d == s);
+        blocks = blocks && (one.shards[d] == 1 || d == 0 || d == s);
       }
       const std::int64_t sent = how_.rank * (rows(one, s) + product(one.dims) / rows(one, s));
       if (blocks && sent < least) {
@@ -349,7 +349,7 @@ class Compressor {
     for (const ValueId code : codes) {
       std::vector<std::string> dims{""};
       for (std::size_t d = 0; d < one.dims.size(); ++d) {
-        if (one.cuts[d] > 1) {
+        if (one.shards[d] > 1) {
           dims.push_back(names_of(one)[d]);
         }
       }
@@ -385,20 +385,20 @@ class Compressor {
     Layout layout;
     Numbers later;
     for (std::size_t d = 0; d < one.dims.size(); ++d) {
-      if (one.cuts[d] > 1) {
+      if (one.shards[d] > 1) {
         layout.order.push_back(static_cast<std::int64_t>(layout.split.size()));
-        layout.split.push_back(one.cuts[d]);
-        layout.counts.push_back(one.cuts[d]);
+        layout.split.push_back(one.shards[d]);
+        layout.counts.push_back(one.shards[d]);
       }
       later.push_back(static_cast<std::int64_t>(layout.split.size()));
-      layout.split.push_back(one.dims[d] / one.cuts[d]);
-      layout.inside.push_back(one.dims[d] / one.cuts[d]);
+      layout.split.push_back(one.dims[d] / one.shards[d]);
+      layout.inside.push_back(one.dims[d] / one.shards[d]);
     }
     layout.order = joined(std::move(layout.order), later);
     return layout;
   }
   static std::int64_t row_length(const Packed& one) {
-    return product(one.dims) / product(one.cuts);
+    return product(one.dims) / product(one.shards);
   }
 
   ValueId permute(ValueId x, Numbers order, std::size_t before) {

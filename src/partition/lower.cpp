@@ -159,9 +159,9 @@ class Lowering {
   }
 
   /// The size of a dimension in a placement without the innermost sharding axis.
-  [[nodiscard]] std::int64_t size_before(const Copy& cut, std::size_t d, int m) const {
-    const Placement::Dim& dim = cut.placement.dims[d];
-    return block_at(dim, placed_.value(cut).type.shape.dims()[d], placed_.axes(), coordinates(m),
+  [[nodiscard]] std::int64_t size_before(const Copy& copy, std::size_t d, int m) const {
+    const Placement::Dim& dim = copy.placement.dims[d];
+    return block_at(dim, placed_.value(copy).type.shape.dims()[d], placed_.axes(), coordinates(m),
                     dim.axes.size() - 1)
         .length;
   }

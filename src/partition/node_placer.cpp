@@ -15,23 +15,23 @@ Merge merge_of(Factor::Split split) {
 }
 
 /// Adds axes to a factor's sharding that continue the existing ones, if they shard no other factor.
-void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& cut) {
+void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& sharding) {
   Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
-  const std::size_t common = std::min(there.axes.size(), cut.axes.size());
+  const std::size_t common = std::min(there.axes.size(), sharding.axes.size());
   if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
-                  cut.axes.begin()) ||
-      (common > 0 && there.unit != cut.unit)) {
+                  sharding.axes.begin()) ||
+      (common > 0 && there.unit != sharding.unit)) {
     return;
   }
-  for (std::size_t i = common; i < cut.axes.size(); ++i) {
+  for (std::size_t i = common; i < sharding.axes.size(); ++i) {
     const bool taken = std::ranges::any_of(assignment, [&](const Placement::Dim& of) {
-      return std::ranges::find(of.axes, cut.axes[i]) != of.axes.end();
+      return std::ranges::find(of.axes, sharding.axes[i]) != of.axes.end();
     });
     if (taken) {
       return;
     }
-    there.axes.push_back(cut.axes[i]);
-    there.unit = cut.unit;
+    there.axes.push_back(sharding.axes[i]);
+    there.unit = sharding.unit;
   }
 }
 
@@ -83,28 +83,28 @@ void NodePlacer::keep_leading(const Factors::Dims& dims) {
 }
 
 /// The sharding of a dimension's leading factor, given that of the dimension; nothing if boundaries fall in between.
-std::optional<Placement::Dim> NodePlacer::cut_of_factor(const Placement::Dim& cut, const Dim& dim,
-                                                        std::int64_t size) const {
+std::optional<Placement::Dim> NodePlacer::factor_sharding(const Placement::Dim& sharding,
+                                                          const Dim& dim, std::int64_t size) const {
   const std::int64_t inner = unit_of(dim);
   if (inner == 0) {
     return std::nullopt;
   }
-  Placement::Dim coarse = cut;
-  coarse.unit = cut.unit % inner == 0 ? cut.unit : inner;
-  if (canonical(coarse, size, axes_) != cut) {
+  Placement::Dim coarse = sharding;
+  coarse.unit = sharding.unit % inner == 0 ? sharding.unit : inner;
+  if (canonical(coarse, size, axes_) != sharding) {
     return std::nullopt;
   }
   coarse.unit /= inner;
   return canonical(coarse, factor(leading(dim)).size, axes_);
 }
 
-void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& cut,
+void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& sharding,
                          std::int64_t size) const {
   const std::int32_t number = leading(dim);
-  if (cut.axes.empty() || number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
+  if (sharding.axes.empty() || number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
     return;
   }
-  if (const std::optional<Placement::Dim> of_factor = cut_of_factor(cut, dim, size)) {
+  if (const std::optional<Placement::Dim> of_factor = factor_sharding(sharding, dim, size)) {
     add(assignment, number, *of_factor);
   }
 }
@@ -159,7 +159,7 @@ void NodePlacer::take_in_turn(Assignment& assignment, const std::set<int>& axes)
 
 Placement NodePlacer::placement_of(const Assignment& assignment, const Factors::Dims& dims,
                                    const Shape& shape) const {
-  Placement placement = Placement::whole(static_cast<int>(dims.size()));
+  Placement placement = Placement::replicated(static_cast<int>(dims.size()));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int32_t number = leading(dims[d]);
     if (number >= 0 && !assignment[static_cast<std::size_t>(number)].axes.empty()) {

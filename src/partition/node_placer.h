@@ -48,13 +48,13 @@ class NodePlacer {
   [[nodiscard]] std::int64_t unit_of(const Dim& dim) const;
   void find_splittable();
   void keep_leading(const Factors::Dims& dims);
-  void vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& cut,
+  void vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& sharding,
                std::int64_t size) const;
   [[nodiscard]] Placement placement_of(const Assignment& assignment, const Factors::Dims& dims,
                                        const Shape& shape) const;
-  [[nodiscard]] std::optional<Placement::Dim> cut_of_factor(const Placement::Dim& cut,
-                                                            const Dim& dim,
-                                                            std::int64_t size) const;
+  [[nodiscard]] std::optional<Placement::Dim> factor_sharding(const Placement::Dim& sharding,
+                                                              const Dim& dim,
+                                                              std::int64_t size) const;
 
   const Graph& graph_;
   const Node& node_;

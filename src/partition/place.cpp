@@ -66,7 +66,7 @@ class Placer {
   [[nodiscard]] CopyId primary(ValueId id) const { return known_.primary(id); }
   [[nodiscard]] Placement stored(ValueId id) const {
     const auto it = placements().stored.find(id);
-    return it == placements().stored.end() ? Placement::whole(shape(id).rank())
+    return it == placements().stored.end() ? Placement::replicated(shape(id).rank())
                                            : canonical(it->second, shape(id), axes());
   }
   /// The placement in which a node of this phase sees the operand.
@@ -90,7 +90,7 @@ class Placer {
     for (const Placement::Dim& dim : placement.dims) {
       for (const int axis : dim.axes) {
         if (axis < 0 || axis >= static_cast<int>(axes().size()) || !seen_axes.insert(axis).second) {
-          refuse(fmt::format("axis {} is not there, or cuts twice", axis));
+          refuse(fmt::format("axis {} does not exist or shards two dimensions", axis));
         }
       }
     }
@@ -233,21 +233,21 @@ class Placer {
     for (int axis = 0; axis < static_cast<int>(axes().size()); ++axis) {
       std::size_t parts = 0;
       double bytes_in = 0;
-      bool cut_elsewhere = false;
+      bool sharded_elsewhere = false;
       for (const ValueId input : node.inputs) {
         const Placement placement = seen(input, node.phase);
         const auto it = placement.partial.find(axis);
         const bool sum = it != placement.partial.end() && it->second == Merge::Sum;
         parts += sum ? 1 : 0;
         bytes_in += sum ? bytes(input) : 0;
-        cut_elsewhere = cut_elsewhere || placement.dimension_of(axis) >= 0;
+        sharded_elsewhere = sharded_elsewhere || placement.dimension_of(axis) >= 0;
       }
       double bytes_out = 0;
       for (const ValueId output : node.outputs) {
         bytes_out += bytes(output);
       }
       const bool joint = node.op->linear == Linear::Joint && parts == node.inputs.size();
-      const bool each = node.op->linear == Linear::Each && parts == 1 && !cut_elsewhere &&
+      const bool each = node.op->linear == Linear::Each && parts == 1 && !sharded_elsewhere &&
                         node.inputs.size() == 1;
       if (parts > 0 && (joint || each) && bytes_out <= bytes_in) {
         passed[axis] = Merge::Sum;
@@ -327,13 +327,13 @@ class Placer {
     std::vector<int> axes_found;
     for (int axis = 0; axis < static_cast<int>(axes().size()); ++axis) {
       bool partial = false;
-      bool cut = false;
+      bool sharded = false;
       for (const ValueId input : node.inputs) {
         const Placement placement = seen(input, node.phase);
         partial = partial || placement.partial.contains(axis);
-        cut = cut || placement.dimension_of(axis) >= 0;
+        sharded = sharded || placement.dimension_of(axis) >= 0;
       }
-      if (partial && !cut && axis != placements().micro && !passed.contains(axis)) {
+      if (partial && !sharded && axis != placements().micro && !passed.contains(axis)) {
         axes_found.push_back(axis);
       }
     }
@@ -434,7 +434,8 @@ class Placer {
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
       like.stage = std::max(stage_of_value_[id], 0);
-      Placement wanted = shape(id).rank() == 0 ? Placement::whole(0) : copy(primary(id)).placement;
+      Placement wanted =
+          shape(id).rank() == 0 ? Placement::replicated(0) : copy(primary(id)).placement;
       wanted.partial.clear();
       const Value& output_value = value(id);
       const bool computed = shape(id).rank() > 0 && output_value.origin == Origin::Node;

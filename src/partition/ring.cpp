@@ -233,9 +233,9 @@ class RingBuilder {
 
 }  // namespace
 
-int find_ring(const Factors& factors, std::span<const Placement::Dim> cuts) {
-  for (std::size_t f = 0; f < cuts.size(); ++f) {
-    if (factors.factors[f].split == Factor::Split::InTurn && !cuts[f].axes.empty()) {
+int find_ring(const Factors& factors, std::span<const Placement::Dim> sharding) {
+  for (std::size_t f = 0; f < sharding.size(); ++f) {
+    if (factors.factors[f].split == Factor::Split::InTurn && !sharding[f].axes.empty()) {
       return static_cast<int>(f);
     }
   }

@@ -30,7 +30,7 @@
 namespace trireme::partition {
 
 /// The factor that is sharded by one axis and taken in turn; -1 if there is none.
-[[nodiscard]] int find_ring(const Factors& factors, std::span<const Placement::Dim> cuts);
+[[nodiscard]] int find_ring(const Factors& factors, std::span<const Placement::Dim> sharding);
 
 struct Ring {
   Signature whole{};

@@ -77,18 +77,18 @@ void RunOrder::count_updates() {
 /// Micro-batches may differ in size: their weight in a mean is that of their examples.
 void RunOrder::find_weights() {
   weights_.assign(static_cast<std::size_t>(updates_), 0);
-  const auto cut = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
+  const auto sharded = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
     return one.step < 0 && placed_.micro() >= 0 && placed_.value(one).origin == Origin::Input &&
            one.placement.dimension_of(placed_.micro()) >= 0;
   });
   for (int m = 0; m < table_.microbatches; ++m) {
     std::int64_t examples = 1;
-    if (cut != placed_.copies.end()) {
-      const int d = cut->placement.dimension_of(placed_.micro());
+    if (sharded != placed_.copies.end()) {
+      const int d = sharded->placement.dimension_of(placed_.micro());
       std::vector<int> coordinates(placed_.axes().size(), 0);
       coordinates[static_cast<std::size_t>(placed_.micro())] = m;
-      examples = block_at(cut->placement.dims[static_cast<std::size_t>(d)],
-                          placed_.value(*cut).type.shape.dim(d), placed_.axes(), coordinates, 1)
+      examples = block_at(sharded->placement.dims[static_cast<std::size_t>(d)],
+                          placed_.value(*sharded).type.shape.dim(d), placed_.axes(), coordinates, 1)
                      .length;
     }
     weights_[static_cast<std::size_t>(update_of(m))] += examples;
@@ -225,8 +225,8 @@ void RunOrder::find_joint() {
   if (joint_ && updates_ > 1 && table_.weights == WeightVersions::Newest) {
     refuse(
         fmt::format("the table {} updates each stage as soon as it can, but the updates need the "
-                    "gradients of all stages at once, as clipping by their norm does; clip not "
-                    "at all (--clip 0), or use a table with one update, such as 1f1b",
+                    "gradients of all stages at once, as clipping by their norm does; disable "
+                    "clipping (--clip 0), or use a table with one update, such as 1f1b",
                     table_.name));
   }
 }

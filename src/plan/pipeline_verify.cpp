@@ -279,7 +279,7 @@ class Verifier {
                             waiting, to_text(index_.task(next)), to_text(index_.task(missing)),
                             missing.rank);
     }
-    fail("the ranks wait in a circle: {}", circle);
+    fail("deadlock: {}", circle);
   }
 
   [[nodiscard]] std::size_t key(int stage, int microbatch) const {

@@ -24,7 +24,7 @@ int find_axis(const Axes& axes, std::string_view name) {
   return it == axes.end() ? -1 : static_cast<int>(it - axes.begin());
 }
 
-Placement Placement::whole(int rank) {
+Placement Placement::replicated(int rank) {
   Placement placement;
   placement.dims.resize(static_cast<std::size_t>(rank));
   return placement;
@@ -76,9 +76,9 @@ Placement canonical(Placement placement, const Shape& shape, const Axes& axes) {
 }
 
 IndexRange block_at(const Placement::Dim& dim, std::int64_t size, const Axes& axes,
-                    std::span<const int> coordinates, std::size_t cuts) {
+                    std::span<const int> coordinates, std::size_t levels) {
   IndexRange all{.begin = 0, .length = size};
-  for (std::size_t i = 0; i < std::min(cuts, dim.axes.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(levels, dim.axes.size()); ++i) {
     const auto axis = static_cast<std::size_t>(dim.axes[i]);
     const IndexRange block = block_of(all.length, dim.unit, axes.at(axis).size, coordinates[axis]);
     all = {.begin = all.begin + block.begin, .length = block.length};

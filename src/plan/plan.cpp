@@ -84,14 +84,14 @@ class Wishing {
     }
   }
 
-  [[nodiscard]] bool cuts(const MeshAxis& axis, const std::string& dim) const {
+  [[nodiscard]] bool shards(const MeshAxis& axis, const std::string& dim) const {
     if (axis.name == kMicro) {
       return dim == "batch";
     }
     if (dim == kParts) {
       return axis.name == kData;
     }
-    return std::ranges::any_of(plan_.cuts, [&](const AxisCuts& row) {
+    return std::ranges::any_of(plan_.sharding, [&](const AxisSharding& row) {
       return row.axis == axis.name && std::ranges::find(row.dims, dim) != row.dims.end();
     });
   }
@@ -99,7 +99,7 @@ class Wishing {
   [[nodiscard]] Placement by_names(const Value& value) const {
     const auto it = names_.find(value.name);
     if (it == names_.end()) {
-      return Placement::whole(value.type.shape.rank());
+      return Placement::replicated(value.type.shape.rank());
     }
     if (static_cast<int>(it->second.size()) != value.type.shape.rank()) {
       throw Error(ErrorKind::Usage,
@@ -110,10 +110,10 @@ class Wishing {
   }
   /// Each axis shards the first dimension whose name is in its row.
   [[nodiscard]] Placement by_names(const std::vector<std::string>& dims) const {
-    Placement placement = Placement::whole(static_cast<int>(dims.size()));
+    Placement placement = Placement::replicated(static_cast<int>(dims.size()));
     for (std::size_t a = 0; a < placements_.axes.size(); ++a) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (cuts(placements_.axes[a], dims[d]) && !placement.mentions(static_cast<int>(a))) {
+        if (shards(placements_.axes[a], dims[d]) && !placement.mentions(static_cast<int>(a))) {
           placement.dims[d].axes.push_back(static_cast<int>(a));
         }
       }
@@ -222,7 +222,7 @@ class Wishing {
     }
     if (found.empty()) {
       throw Error(ErrorKind::Usage, fmt::format("graph {} has no activations [batch, sequence, "
-                                                "width] before its first block to cut",
+                                                "width] before its first block to shard",
                                                 graph_.name()));
     }
   }
@@ -305,7 +305,7 @@ Plan::Context parse_context(std::string_view text) {
       fmt::format("unknown context parallelism '{}'; use gather, all-to-all or ring", text));
 }
 
-std::vector<AxisCuts> default_cuts() {
+std::vector<AxisSharding> default_sharding() {
   return {{"data", {"batch"}},
           {"context", {"sequence"}},
           {"tensor", {"heads", "hidden", "vocabulary"}},
@@ -364,11 +364,13 @@ class Verifier {
 
   void check_axes() {
     for (const MeshAxis& axis : plan_.mesh.axes()) {
-      require(axis.name == kPipe || axis.name == kData ||
-                  std::ranges::find(plan_.cuts, axis.name, &AxisCuts::axis) != plan_.cuts.end(),
-              fmt::format("nothing is cut along the axis '{}' of the mesh {}; axes are data, "
-                          "tensor, context, expert and pipe",
-                          axis.name, to_text(plan_.mesh)));
+      require(
+          axis.name == kPipe || axis.name == kData ||
+              std::ranges::find(plan_.sharding, axis.name, &AxisSharding::axis) !=
+                  plan_.sharding.end(),
+          fmt::format("no dimension is sharded along the axis '{}' of the mesh {}; axes are data, "
+                      "tensor, context, expert and pipe",
+                      axis.name, to_text(plan_.mesh)));
     }
   }
 

@@ -1,7 +1,7 @@
 // The text form (.plan.json):
 //
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
-//    "context": "gather", "compression": "none", "recompute": "selective", "cuts": {"data": ["batch"], …}}
+//    "context": "gather", "compression": "none", "recompute": "selective", "sharding": {"data": ["batch"], …}}
 //
 // With a custom table, "table" has its text form (.pipeline).
 #include <fmt/format.h>
@@ -35,26 +35,26 @@ auto read_as(const JsonObject& object, std::string_view field, Parse parse) {
   }
 }
 
-std::vector<AxisCuts> read_cuts(const JsonObject& object, const Json& value) {
+std::vector<AxisSharding> read_sharding(const JsonObject& object, const Json& value) {
   if (!value.is_object()) {
-    object.fail("cuts", "is not an object {\"axis\": [\"dimension\", …]}");
+    object.fail("sharding", "is not an object {\"axis\": [\"dimension\", …]}");
   }
-  std::vector<AxisCuts> cuts;
+  std::vector<AxisSharding> sharding;
   for (const auto& [axis, dims] : value.items()) {
-    AxisCuts row;
+    AxisSharding row;
     row.axis = axis;
     if (!dims.is_array()) {
-      object.fail("cuts", fmt::format("has for {} no list of dimensions", in_quotes(axis)));
+      object.fail("sharding", fmt::format("has for {} no list of dimensions", in_quotes(axis)));
     }
     for (const Json& dim : dims) {
       if (!dim.is_string()) {
-        object.fail("cuts", fmt::format("has an invalid name for {}", in_quotes(axis)));
+        object.fail("sharding", fmt::format("has an invalid name for {}", in_quotes(axis)));
       }
       row.dims.push_back(dim.get<std::string>());
     }
-    cuts.push_back(std::move(row));
+    sharding.push_back(std::move(row));
   }
-  return cuts;
+  return sharding;
 }
 
 }  // namespace
@@ -73,9 +73,9 @@ std::string to_text(const Plan& plan) {
   document["context"] = to_text(plan.context);
   document["compression"] = to_text(plan.compression);
   document["recompute"] = to_text(plan.recompute);
-  Json& cuts = document["cuts"];
-  for (const AxisCuts& row : plan.cuts) {
-    cuts[row.axis] = row.dims;
+  Json& sharding = document["sharding"];
+  for (const AxisSharding& row : plan.sharding) {
+    sharding[row.axis] = row.dims;
   }
   return document.dump(2) + "\n";
 }
@@ -84,7 +84,7 @@ Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
   const JsonObject object(document, kWhat, "",
                           {"mesh", "microbatches", "schedule", "table", "chunks", "zero",
-                           "sequence", "context", "compression", "recompute", "cuts"});
+                           "sequence", "context", "compression", "recompute", "sharding"});
   Plan plan;
   plan.mesh = read_as(object, "mesh", parse_mesh);
   plan.microbatches = small(object, "microbatches", plan.microbatches);
@@ -115,8 +115,8 @@ Plan parse_plan(std::string_view text) {
   if (object.find("recompute") != nullptr) {
     plan.recompute = read_as(object, "recompute", parse_recompute);
   }
-  if (const Json* cuts = object.find("cuts")) {
-    plan.cuts = read_cuts(object, *cuts);
+  if (const Json* sharding = object.find("sharding")) {
+    plan.sharding = read_sharding(object, *sharding);
   }
   require_valid(plan, ErrorKind::Input, kWhat);
   return plan;

@@ -189,8 +189,8 @@ void Execution::read(std::string_view name, std::span<std::byte> data) const {
   const Buffer& buffer = program_.buffer(program_.find(name));
   if (static_cast<std::int64_t>(data.size()) != size_of(buffer.type).count) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} is {}, {} bytes; {} bytes were asked for", name,
-                            to_text(buffer.type), size_of(buffer.type).count, data.size()));
+                fmt::format("{} is {}, {} bytes; {} bytes were given", name, to_text(buffer.type),
+                            size_of(buffer.type).count, data.size()));
   }
   device_.copy_out(data, arena_->data() + buffer.offset);
 }

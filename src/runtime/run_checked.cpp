@@ -121,9 +121,9 @@ std::optional<NonFinite> Execution::first_non_finite(BufferId id) {
   if (!is_float(buffer.type.dtype)) {
     return std::nullopt;
   }
-  looked_at_.resize(static_cast<std::size_t>(size_of(buffer.type).count));
-  device_.copy_out(looked_at_, arena_->data() + buffer.offset);
-  const std::optional<Found> found = find_in(looked_at_, buffer.type.dtype);
+  checked_.resize(static_cast<std::size_t>(size_of(buffer.type).count));
+  device_.copy_out(checked_, arena_->data() + buffer.offset);
+  const std::optional<Found> found = find_in(checked_, buffer.type.dtype);
   return found ? std::optional(NonFinite{id, found->element, found->value}) : std::nullopt;
 }
 

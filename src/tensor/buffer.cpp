@@ -76,10 +76,10 @@ std::span<const std::byte> HostBuffer::raw() const noexcept {
   return {data_.get(), static_cast<std::size_t>(bytes().count)};
 }
 
-void HostBuffer::require(DType asked) const {
-  if (asked != dtype_) {
+void HostBuffer::require(DType requested) const {
+  if (requested != dtype_) {
     throw Error(ErrorKind::Usage, fmt::format("a buffer of {} cannot be read as {}",
-                                              to_text(dtype_), to_text(asked)));
+                                              to_text(dtype_), to_text(requested)));
   }
 }
 

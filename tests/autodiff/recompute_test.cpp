@@ -89,12 +89,12 @@ TEST(Recompute, IsDoneJustBeforeTheBackwardOfItsBlock) {
             R"(  %loss: f32[] = reduce_sum(%d) axes=[0,1]
   %fill: f32[] = fill() value=1.0 @backward
   %broadcast: f32[2,3] = broadcast(%fill) shape=[2,3] axes=[0,1] @backward
-  %again/c: f32[2,3] = einsum(%b, %u) equation="bi,ij->bj" @recompute @block(1)
-  %relu_backward: f32[2,3] = relu_backward(%again/c, %broadcast) @backward @block(1)
+  %recompute/c: f32[2,3] = einsum(%b, %u) equation="bi,ij->bj" @recompute @block(1)
+  %relu_backward: f32[2,3] = relu_backward(%recompute/c, %broadcast) @backward @block(1)
   %einsum: f32[2,3] = einsum(%relu_backward, %u) equation="bj,ij->bi" @backward @block(1)
   %d_u: f32[3,3] = einsum(%b, %relu_backward) equation="bi,bj->ij" @backward @block(1)
-  %again/a: f32[2,3] = einsum(%x, %w) equation="bi,ij->bj" @recompute @block(0)
-  %relu_backward.1: f32[2,3] = relu_backward(%again/a, %einsum) @backward @block(0)
+  %recompute/a: f32[2,3] = einsum(%x, %w) equation="bi,ij->bj" @recompute @block(0)
+  %relu_backward.1: f32[2,3] = relu_backward(%recompute/a, %einsum) @backward @block(0)
   %d_w: f32[3,3] = einsum(%x, %relu_backward.1) equation="bi,bj->ij" @backward @block(0)
 )");
 }

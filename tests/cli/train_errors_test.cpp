@@ -123,7 +123,7 @@ TEST_F(TrainErrors, NameTheDataFile) {
   refused("empty.bin", "", "holds no tokens");
   refused("odd.bin", std::string(201, 'a'), "has 201 bytes, an odd number");
   refused("short.bin", std::string(10, '\0'), "has 5 tokens");
-  refused("cut-off.bin", numbers({kMagic, 1, 100}, 3), "is cut off: 12 bytes, but the header");
+  refused("cut-off.bin", numbers({kMagic, 1, 100}, 3), "is truncated: 12 bytes, but the header");
   refused("headless.bin", token_file(kMagic, 1, 1000, 100),
           "has 100 bytes of tokens, but its header says 1000");
   refused("negative.bin", token_file(kMagic, 1, -5, 2000),

@@ -72,7 +72,7 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--mesh data=0", "axis 'data' has size 0"},
            {"--mesh data=2,data=2", "given twice"},
            {"--mesh data=100000", "at most 256 processes"},
-           {"--mesh rows=2", "nothing is cut along the axis 'rows'"},
+           {"--mesh rows=2", "no dimension is sharded along the axis 'rows'"},
            {"-n 0", "-n is 0; it must be 1 or more"},
            {"-n -1", "-n is -1"},
            {"-n 3 --mesh data=2", "-n is 3, but the mesh data=2 has 2 devices"},
@@ -150,7 +150,7 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
   for (const Case& one : std::initializer_list<Case>{
            {"", "line 1"},
            {"{}", "mesh"},
-           {R"({"mesh": "rows=2"})", "nothing is cut along the axis 'rows'"},
+           {R"({"mesh": "rows=2"})", "no dimension is sharded along the axis 'rows'"},
            {R"({"mesh": "data=2", "zero": "all"})", "zero"},
            {R"({"mesh": "data=2", "recompute": "all"})",
             "recompute is invalid: unknown recomputation 'all'"},

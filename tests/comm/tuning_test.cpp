@@ -19,7 +19,7 @@ namespace {
 using test::require;
 using test::run_ranks;
 
-/// Measured at one size; spread_ranges extends the ranges.
+/// Measured at one size; extend_ranges extends the ranges.
 TuningRow row(std::int64_t measured, Method method, BufferKind buffers = BufferKind::Own) {
   return {.operation = Operation::Allreduce,
           .ranks = 2,
@@ -55,7 +55,7 @@ TEST(Tuning, ReadsBackWhatItWrites) {
 
 TEST(Tuning, GivesSizesToTheNearestThatWasMeasured) {
   Tuning tuning = example();
-  spread_ranges(tuning);
+  extend_ranges(tuning);
   ASSERT_EQ(tuning.rows.size(), 3U);
   EXPECT_EQ(tuning.rows[0].from.count, 1024);
   EXPECT_EQ(tuning.rows[0].to.count, 2048);
@@ -67,7 +67,7 @@ TEST(Tuning, GivesSizesToTheNearestThatWasMeasured) {
 
 TEST(Tuning, FindsTheRowOfACall) {
   Tuning tuning = example();
-  spread_ranges(tuning);
+  extend_ranges(tuning);
   EXPECT_EQ(tuning.find(query(1023)), Method{});
   EXPECT_EQ(tuning.find(query(2048)), Method::scheduled(Algorithm::Ring));
   EXPECT_EQ(tuning.find(query(2049)), Method::scheduled(Algorithm::Mst));

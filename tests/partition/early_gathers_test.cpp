@@ -38,8 +38,8 @@ std::string order_of(const std::vector<Layer>& layers) {
   placements.stored[y] = {.dims = {{.axes = {0}}, {}}};
   for (const Layer& layer : layers) {
     const ValueId w = b.parameter(layer.name, {DType::F32, layer.shape});
-    placements.used[w] = Placement::whole(2);
-    placements.stored[w] = Placement::whole(2);
+    placements.used[w] = Placement::replicated(2);
+    placements.stored[w] = Placement::replicated(2);
     placements.stored[w].dims[layer.cut].axes = {0};
     b.set_block(layer.block);
     y = b.add1("einsum", {y, w}, {{"equation", std::string("bi,ij->bj")}});

@@ -155,7 +155,7 @@ TEST(PipelineVerify, TellsWhoWaitsForWhom) {
                     {PipelineWork::Update, 0, 1}};
   std::swap(table.tasks[1][1], table.tasks[1][2]);
   EXPECT_EQ(problems_text(table),
-            "the ranks wait in a circle: rank 0 at B0.0 waits for B1.0 of rank 1, rank 1 at F1.1 "
+            "deadlock: rank 0 at B0.0 waits for B1.0 of rank 1, rank 1 at F1.1 "
             "waits for F0.1 of rank 0");
 }
 

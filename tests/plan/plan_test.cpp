@@ -18,7 +18,7 @@ TEST(Plan, TextRoundTrips) {
   plan.context = Plan::Context::AllToAll;
   plan.compression = parse_compression("top-k:0.003");
   plan.recompute.budget = Bytes{123'456'789};
-  plan.cuts.push_back({"odd", {"vocabulary", "width"}});
+  plan.sharding.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   plan.context = Plan::Context::Ring;
   plan.recompute = {.mode = RecomputeMode::Selective};
@@ -43,7 +43,7 @@ TEST(Plan, TextIsThis) {
   plan.mesh = parse_mesh("data=2,tensor=2");
   plan.zero = 1;
   plan.recompute.mode = RecomputeMode::Full;
-  plan.cuts = {{"data", {"batch"}}, {"tensor", {"heads"}}};
+  plan.sharding = {{"data", {"batch"}}, {"tensor", {"heads"}}};
   EXPECT_EQ(to_text(plan), R"({
   "mesh": "data=2,tensor=2",
   "microbatches": 1,
@@ -54,7 +54,7 @@ TEST(Plan, TextIsThis) {
   "context": "gather",
   "compression": "none",
   "recompute": "full",
-  "cuts": {
+  "sharding": {
     "data": [
       "batch"
     ],
@@ -91,7 +91,7 @@ TEST(Plan, RefusesWhatIsNone) {
        "plan: recompute is invalid: unknown recomputation 'most'"},
       {R"({"mesh": "", "recompute": 64})", "recompute"},
       {R"({"mesh": "", "recompute": "64XB"})", "'64XB' is not a size"},
-      {R"({"mesh": "", "cuts": {"data": "batch"}})", "cuts"},
+      {R"({"mesh": "", "sharding": {"data": "batch"}})", "sharding"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
   };
   for (const auto& [text, names] : wrong) {

@@ -153,7 +153,7 @@ TEST(OpenTokenFile, SaysWhatIsWrong) {
   refuses(llm_c_file({20240520, 2, 2}, {7, 8}), "of version 2; only 1 can be read");
   refuses(llm_c_file({20240520, 1, 0}, {}), "a.bin: holds no tokens");
   refuses(llm_c_file({20240801, 7, 2}, {7, 8}), "tokens of four bytes");
-  refuses(llm_c_file({20240520, 1, 2}, {}).substr(0, 100), "is cut off: 100 bytes");
+  refuses(llm_c_file({20240520, 1, 2}, {}).substr(0, 100), "is truncated: 100 bytes");
   expect_error(ErrorKind::System, "No such file", [&] { (void)open_token_file(folder / "none"); });
 }
 

@@ -114,7 +114,7 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
 
 /// Starting at twice the largest scale that fits skips exactly one step and its update.
 TEST(LossScale, SkipsExactlyOneUpdate) {
-  Half search({.first = 0x1p40});
+  Half search({.initial = 0x1p40});
   const double fits = *search.step_until_taken().loss_scale;
   Half half({.first = 2 * fits});
   EXPECT_TRUE(half.step().overflowed);
@@ -128,7 +128,7 @@ TEST(LossScale, SkipsExactlyOneUpdate) {
 }
 
 TEST(LossScale, GrowsAfterGoodSteps) {
-  Half half({.first = 8, .interval = 3, .most = 32});
+  Half half({.initial = 8, .interval = 3, .max = 32});
   std::vector<double> scales;
   for (int step = 0; step < 10; ++step) {
     const StepResult result = half.step();
@@ -140,7 +140,7 @@ TEST(LossScale, GrowsAfterGoodSteps) {
 
 /// Infinite weights do not change the scale, and the first node affected is found.
 TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
-  Half half({.first = 1024});
+  Half half({.initial = 1024});
   (void)half.step();
   const ModelParameter parameter = half.trainer().model().parameters.front();
   std::vector<Float16> elements(static_cast<std::size_t>(parameter.type.shape.element_count()),
@@ -157,7 +157,7 @@ TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
 
 /// At the minimum scale, an overflow is the model's own.
 TEST(LossScale, StopsAtTheLeast) {
-  Half half({.first = 0x1p40, .least = 0x1p38, .most = 0x1p40});
+  Half half({.initial = 0x1p40, .min = 0x1p38, .max = 0x1p40});
   EXPECT_TRUE(half.step().overflowed);
   EXPECT_TRUE(half.step().overflowed);
   const StepResult last = half.step();
@@ -167,7 +167,7 @@ TEST(LossScale, StopsAtTheLeast) {
 }
 
 TEST(LossScale, IsResumedBitForBit) {
-  const LossScaling scaling{.first = 0x1p20, .interval = 4};
+  const LossScaling scaling{.initial = 0x1p20, .interval = 4};
   Half whole(scaling);
   Half begun(scaling);
   for (int step = 0; step < 5; ++step) {
@@ -197,7 +197,7 @@ TrainerOptions perceptron() {
   options.model = MlpConfig{.hidden = {16}, .dtype = DType::F16};
   options.batch.sequences = kExamples;
   options.rate.peak = 1e-2;
-  options.training.loss_scaling = LossScaling{.first = 1024};
+  options.training.loss_scaling = LossScaling{.initial = 1024};
   return options;
 }
 

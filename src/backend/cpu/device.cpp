@@ -134,7 +134,7 @@ bool has_instructions(Instructions instructions) {
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   if (!has_instructions(options.instructions)) {
-    throw Error(ErrorKind::Usage, "this processor lacks the instructions that were asked for");
+    throw Error(ErrorKind::Usage, "this processor lacks the requested instructions");
   }
   return std::make_unique<cpu::CpuDevice>(options);
 }

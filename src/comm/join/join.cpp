@@ -182,7 +182,7 @@ class Joining {
       if (!is_neighbour(r) && card.network.empty()) {
         throw Error(ErrorKind::Usage,
                     fmt::format("rank {} is on another host than rank {}, but only shared memory "
-                                "was asked for",
+                                "was requested",
                                 r, parts_.rank));
       }
       (is_neighbour(r) ? near : far).push_back({r, is_neighbour(r) ? card.shm : card.network});

@@ -236,7 +236,7 @@ Factors factors_backward(const Signature& s) {
 /// The gradients of two products are four products; the fifth recomputes the scores, which were not kept.
 Work work_backward(const Signature& s) {
   Work work = work_of_heads(s, heads_of(s, 1, 2), 5, 6);
-  work.again = 1.0 / 5;
+  work.repeated = 1.0 / 5;
   return work;
 }
 

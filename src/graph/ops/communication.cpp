@@ -182,7 +182,7 @@ std::vector<Op> communication_ops() {
           {kGroup, kRanks, kIndex, kDimension, kSize, kUnit}, infer_all_gather),
       row("reduce_scatter", "this rank's block of the sum of all ranks' x",
           {kGroup, kRanks, kIndex, kDimension, kUnit, kReduction}, infer_reduce_scatter),
-      row("all_to_all", "x cut along another dimension",
+      row("all_to_all", "x sharded along another dimension",
           {kGroup,
            kRanks,
            kIndex,

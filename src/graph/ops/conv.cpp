@@ -88,7 +88,8 @@ Work work(const Signature& s) {
 }
 
 Factors factors_of_letters(const Signature& s, const char* a, const char* b, const char* result) {
-  return rules::factors_by_letters(s, {.inputs = {a, b}, .outputs = {result}, .whole = "hwklij"});
+  return rules::factors_by_letters(
+      s, {.inputs = {a, b}, .outputs = {result}, .unshardable = "hwklij"});
 }
 Factors factors(const Signature& s) {
   return factors_of_letters(s, "nchw", "ockl", "noij");

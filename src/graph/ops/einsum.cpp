@@ -84,7 +84,7 @@ std::vector<TensorType> infer(const Signature& s) {
 Factors factors(const Signature& s) {
   const EinsumLetters letters = parse_equation(s);
   return rules::factors_by_letters(
-      s, {.inputs = {letters.a, letters.b}, .outputs = {letters.result}, .whole = {}});
+      s, {.inputs = {letters.a, letters.b}, .outputs = {letters.result}, .unshardable = {}});
 }
 
 Work work(const Signature& s) {

@@ -67,8 +67,8 @@ std::vector<TensorType> infer_slots(const Signature& s) {
 
 /// The order of assignment depends on the whole group.
 Factors slots_factors(const Signature& s) {
-  return rules::factors_by_letters(s,
-                                   {.inputs = {"gnk"}, .outputs = {"gnk", "ge"}, .whole = "nke"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"gnk"}, .outputs = {"gnk", "ge"}, .unshardable = "nke"});
 }
 
 void reference_slots(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -99,7 +99,7 @@ std::vector<TensorType> infer_load(const Signature& s) {
 
 /// Counts add up, over groups, tokens and choices.
 Factors load_factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"gnk"}, .outputs = {"e"}, .whole = "e"});
+  return rules::factors_by_letters(s, {.inputs = {"gnk"}, .outputs = {"e"}, .unshardable = "e"});
 }
 
 void reference_load(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -156,8 +156,8 @@ std::vector<TensorType> infer_dispatch(const Signature& s) {
 }
 
 Factors dispatch_factors(const Signature& s) {
-  return rules::factors_by_letters(s,
-                                   {.inputs = {"gnh", "gnk"}, .outputs = {"egch"}, .whole = "ec"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"gnh", "gnk"}, .outputs = {"egch"}, .unshardable = "ec"});
 }
 
 Work dispatch_work(const Signature& s) {
@@ -202,7 +202,7 @@ std::vector<TensorType> infer_combine(const Signature& s) {
 
 Factors combine_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"egch", "gnk", "gnk"}, .outputs = {"gnh"}, .whole = "ec"});
+      s, {.inputs = {"egch", "gnk", "gnk"}, .outputs = {"gnh"}, .unshardable = "ec"});
 }
 
 Work combine_work(const Signature& s) {
@@ -238,7 +238,8 @@ std::vector<TensorType> infer_combine_backward(const Signature& s) {
 
 Factors combine_backward_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"gnh", "egch", "gnk", "gnk"}, .outputs = {"egch", "gnk"}, .whole = "ec"});
+      s,
+      {.inputs = {"gnh", "egch", "gnk", "gnk"}, .outputs = {"egch", "gnk"}, .unshardable = "ec"});
 }
 
 Work combine_backward_work(const Signature& s) {

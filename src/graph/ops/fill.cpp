@@ -15,7 +15,7 @@ Factors factors(const Signature& s) {
   return rules::factors_by_letters(
       s, {.inputs = {},
           .outputs = {rules::letters_for(static_cast<int>(s.integers("shape").size()))},
-          .whole = {}});
+          .unshardable = {}});
 }
 
 Work work(const Signature& s) {

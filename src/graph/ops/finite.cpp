@@ -26,7 +26,7 @@ std::vector<TensorType> infer_select(const Signature& s) {
 
 Factors select_factors(const Signature& s) {
   const std::string a = rules::letters_for(s.shape(1).rank());
-  return rules::factors_by_letters(s, {.inputs = {"", a, a}, .outputs = {a}, .whole = {}});
+  return rules::factors_by_letters(s, {.inputs = {"", a, a}, .outputs = {a}, .unshardable = {}});
 }
 
 /// Reads only the selected one.
@@ -72,7 +72,7 @@ std::vector<TensorType> infer_scale(const Signature& s) {
 
 Factors scale_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"", "", "", ""}, .outputs = {"", "", ""}, .whole = {}});
+      s, {.inputs = {"", "", "", ""}, .outputs = {"", "", ""}, .unshardable = {}});
 }
 
 Work scale_work(const Signature& s) {

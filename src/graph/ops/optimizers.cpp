@@ -139,7 +139,7 @@ std::vector<TensorType> infer_sum(const Signature& s) {
 
 Factors sum_factors(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {rules::letters_for(s.shape(0).rank())}, .outputs = {""}, .whole = {}});
+      s, {.inputs = {rules::letters_for(s.shape(0).rank())}, .outputs = {""}, .unshardable = {}});
 }
 
 Work sum_work(const Signature& s) {
@@ -167,9 +167,9 @@ std::vector<TensorType> infer_clip(const Signature& s) {
 }
 
 Factors clip_factors(const Signature& s) {
-  return rules::factors_by_letters(
-      s,
-      {.inputs = std::vector<std::string>(s.inputs.size()), .outputs = {"", "", ""}, .whole = {}});
+  return rules::factors_by_letters(s, {.inputs = std::vector<std::string>(s.inputs.size()),
+                                       .outputs = {"", "", ""},
+                                       .unshardable = {}});
 }
 
 Work clip_work(const Signature& s) {

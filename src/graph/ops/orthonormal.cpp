@@ -22,7 +22,7 @@ std::vector<TensorType> infer(const Signature& s) {
 }
 
 Factors factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"ab"}, .outputs = {"ab"}, .whole = "ab"});
+  return rules::factors_by_letters(s, {.inputs = {"ab"}, .outputs = {"ab"}, .unshardable = "ab"});
 }
 
 Work work(const Signature& s) {

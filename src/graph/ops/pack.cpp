@@ -88,7 +88,7 @@ std::vector<TensorType> infer_largest(const Signature& s) {
 Factors largest_factors(const Signature& s) {
   const std::string row = row_letters(s);
   return rules::factors_by_letters(
-      s, {.inputs = {row + 'E'}, .outputs = {row + 'K', row + 'K'}, .whole = "EK"});
+      s, {.inputs = {row + 'E'}, .outputs = {row + 'K', row + 'K'}, .unshardable = "EK"});
 }
 
 void reference_largest(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -127,7 +127,7 @@ std::vector<TensorType> infer_pack(const Signature& s) {
 Factors pack_factors(const Signature& s) {
   const std::string row = row_letters(s);
   return rules::factors_by_letters(
-      s, {.inputs = {row + 'E'}, .outputs = {row + 'B', row}, .whole = "EB"});
+      s, {.inputs = {row + 'E'}, .outputs = {row + 'B', row}, .unshardable = "EB"});
 }
 
 double in_type_of_scale(const Signature& s, double scale) {
@@ -226,7 +226,7 @@ std::vector<TensorType> infer_sum_bytes(const Signature& s) {
 Factors sum_factors(const Signature& s, const std::string& code, const std::string& whole) {
   const std::string row = rules::letters_for(s.shape(0).rank() - 2);
   return rules::factors_by_letters(
-      s, {.inputs = {'P' + row + code, 'P' + row}, .outputs = {row + 'E'}, .whole = whole});
+      s, {.inputs = {'P' + row + code, 'P' + row}, .outputs = {row + 'E'}, .unshardable = whole});
 }
 Factors sum_bits_factors(const Signature& s) {
   return sum_factors(s, "B", "PBE");

@@ -23,7 +23,7 @@ std::vector<TensorType> infer(const Signature& s) {
 
 Factors factors(const Signature& s) {
   const std::string x = rules::letters_for(s.shape(0).rank());
-  return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {'P' + x}, .whole = "P"});
+  return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {'P' + x}, .unshardable = "P"});
 }
 
 Attributes part(const Signature& whole, std::span<const IndexRange> ranges) {

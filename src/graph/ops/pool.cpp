@@ -37,7 +37,8 @@ std::vector<TensorType> infer(const Signature& s) {
 }
 
 Factors factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"nchw"}, .outputs = {"ncij"}, .whole = "hwij"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"nchw"}, .outputs = {"ncij"}, .unshardable = "hwij"});
 }
 
 /// FLOPs for each pixel under each window; y (or dy) determines the windows.
@@ -134,10 +135,11 @@ std::vector<TensorType> infer_average_backward(const Signature& s) {
 
 Factors factors_max_backward(const Signature& s) {
   return rules::factors_by_letters(
-      s, {.inputs = {"ncij", "nchw"}, .outputs = {"nchw"}, .whole = "hwij"});
+      s, {.inputs = {"ncij", "nchw"}, .outputs = {"nchw"}, .unshardable = "hwij"});
 }
 Factors factors_average_backward(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"ncij"}, .outputs = {"nchw"}, .whole = "hwij"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"ncij"}, .outputs = {"nchw"}, .unshardable = "hwij"});
 }
 
 void reference_max_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {

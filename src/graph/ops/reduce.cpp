@@ -49,7 +49,8 @@ Factors factors(const Signature& s) {
       kept.push_back(all[static_cast<std::size_t>(d)]);
     }
   }
-  Factors result = rules::factors_by_letters(s, {.inputs = {all}, .outputs = {kept}, .whole = {}});
+  Factors result =
+      rules::factors_by_letters(s, {.inputs = {all}, .outputs = {kept}, .unshardable = {}});
   for (const int axis : axes) {
     result.factors[static_cast<std::size_t>(axis)].split = kSplit;
   }
@@ -133,7 +134,7 @@ Factors broadcast_factors(const Signature& s) {
       kept.push_back(all[static_cast<std::size_t>(d)]);
     }
   }
-  return rules::factors_by_letters(s, {.inputs = {kept}, .outputs = {all}, .whole = {}});
+  return rules::factors_by_letters(s, {.inputs = {kept}, .outputs = {all}, .unshardable = {}});
 }
 
 Work broadcast_work(const Signature& s) {

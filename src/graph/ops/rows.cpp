@@ -35,11 +35,13 @@ std::vector<TensorType> infer_scatter(const Signature& s) {
 }
 
 Factors gather_factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"btc", "bk"}, .outputs = {"bkc"}, .whole = "t"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"btc", "bk"}, .outputs = {"bkc"}, .unshardable = "t"});
 }
 
 Factors scatter_factors(const Signature& s) {
-  return rules::factors_by_letters(s, {.inputs = {"bkc", "bk"}, .outputs = {"btc"}, .whole = "t"});
+  return rules::factors_by_letters(
+      s, {.inputs = {"bkc", "bk"}, .outputs = {"btc"}, .unshardable = "t"});
 }
 
 /// Reads only the chosen rows.

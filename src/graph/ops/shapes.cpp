@@ -188,7 +188,7 @@ Factors permute_factors(const Signature& s) {
   for (const std::int64_t d : order_of(s)) {
     y.push_back(x[static_cast<std::size_t>(d)]);
   }
-  return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {y}, .whole = {}});
+  return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {y}, .unshardable = {}});
 }
 
 void reference_permute(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -250,7 +250,7 @@ Factors resize_factors(const Signature& s) {
     if (y.dim(d) != s.shape(0).dim(d)) {
       const auto at = static_cast<std::size_t>(d);
       const auto other = static_cast<char>('A' + d);
-      letters.whole += {letters.inputs[0][at], other};
+      letters.unshardable += {letters.inputs[0][at], other};
       letters.outputs[0][at] = other;
     }
   }

@@ -31,7 +31,7 @@ std::vector<TensorType> infer(const Signature& s) {
 Factors factors(const Signature& s) {
   const std::string row = rules::letters_for(s.shape(0).rank() - 1);
   return rules::factors_by_letters(
-      s, {.inputs = {row + 'E'}, .outputs = {row + 'K', row + 'K'}, .whole = "EK"});
+      s, {.inputs = {row + 'E'}, .outputs = {row + 'K', row + 'K'}, .unshardable = "EK"});
 }
 
 Work work(const Signature& s) {
@@ -83,7 +83,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
 Factors factors_backward(const Signature& s) {
   const std::string row = rules::letters_for(s.shape(0).rank() - 1);
   return rules::factors_by_letters(
-      s, {.inputs = {row + 'K', row + 'K'}, .outputs = {row + 'E'}, .whole = "EK"});
+      s, {.inputs = {row + 'K', row + 'K'}, .outputs = {row + 'E'}, .unshardable = "EK"});
 }
 
 void reference_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {

@@ -58,9 +58,10 @@ std::span<const std::byte> token_bytes(std::span<const std::byte> file, const st
                            kVersion));
   }
   if (file.size() < kHeaderBytes) {
-    fail(path, fmt::format("is cut off: {} bytes, but the header of a token file of llm.c has {}; "
-                           "copy it again",
-                           file.size(), kHeaderBytes));
+    fail(path,
+         fmt::format("is truncated: {} bytes, but the header of a token file of llm.c has {}; "
+                     "copy it again",
+                     file.size(), kHeaderBytes));
   }
   const std::span<const std::byte> data = file.subspan(kHeaderBytes);
   if (count < 0 || data.size() != static_cast<std::size_t>(count) * sizeof(std::uint16_t)) {

@@ -72,7 +72,7 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
   options.training.no_decay = {".bias"};
   options.training.master_weights = settings.master == "f32";
   if (dtype_of(model) == DType::F16) {
-    options.training.loss_scaling.emplace().first = settings.loss_scale;
+    options.training.loss_scaling.emplace().initial = settings.loss_scale;
   }
   options.plan = plan;
   options.seed = settings.seed;

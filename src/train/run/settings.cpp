@@ -77,7 +77,7 @@ void check_loss_scale(double scale, DType type, Problems& problems) {
   constexpr double kLargest = 1e30;  // leaves headroom below the f32 maximum
   problems.require(scale >= 1 && scale <= kLargest,
                    fmt::format("--loss-scale is {}; it must be 1 to {}", scale, kLargest));
-  problems.require(type == DType::F16 || scale == LossScaling{}.first,
+  problems.require(type == DType::F16 || scale == LossScaling{}.initial,
                    "--loss-scale is for --dtype f16, whose gradients need it; leave it out");
 }
 

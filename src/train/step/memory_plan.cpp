@@ -230,7 +230,7 @@ class Search {
   /// One example per micro-batch on each rank that has its own examples.
   static std::int64_t least_batch(const TrainerOptions& options) {
     std::int64_t least = options.plan.microbatches;
-    for (const AxisCuts& axis : options.plan.cuts) {
+    for (const AxisSharding& axis : options.plan.sharding) {
       if (std::ranges::find(axis.dims, "batch") != axis.dims.end()) {
         least *= options.plan.mesh.size(axis.axis);
       }

@@ -47,7 +47,7 @@ Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTr
     write(parameter, initial_values(parameter, options_.seed).raw());
   }
   if (scaling_) {
-    write_number("loss_scale", scaling_->first);
+    write_number("loss_scale", scaling_->initial);
   }
 }
 
