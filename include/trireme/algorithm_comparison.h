@@ -14,24 +14,25 @@ struct ComparisonRow {
 };
 
 /// The first size at which `after` is the fastest instead of `before`.
-struct Flip {
+struct Crossover {
   Bytes bytes;
   Algorithm before;
   Algorithm after;
 };
 
-struct Comparison {
+struct AlgorithmComparison {
   Operation operation = Operation::Allreduce;
   Rank ranks = 1;
   Rank root = 0;
   CostModel costs;
-  std::vector<ComparisonRow> rows;  ///< by increasing size
-  std::vector<Flip> flips;          ///< by increasing size; exact to the byte
+  std::vector<ComparisonRow> rows;    ///< by increasing size
+  std::vector<Crossover> crossovers;  ///< by increasing size; exact to the byte
 };
 
 /// Ranks all algorithms at each of the sizes and finds where the winner changes between them.
-[[nodiscard]] Comparison compare(Selector& selector, const Selector::Query& query,
-                                 const std::vector<Bytes>& sizes);
+[[nodiscard]] AlgorithmComparison compare_algorithms(Selector& selector,
+                                                     const Selector::Query& query,
+                                                     const std::vector<Bytes>& sizes);
 
 /// The sizes first, first * factor, … up to last, both included.
 [[nodiscard]] std::vector<Bytes> size_range(Bytes first, Bytes last, double factor);

@@ -240,15 +240,15 @@ void run_comparison(Options options) {
   const auto compare_by = [&](double factor) {
     const Selector::Query query{
         .operation = operation, .ranks = options.ranks, .root = options.root};
-    return simulate::compare(selector, query,
-                             simulate::size_range(range.first, range.last, factor));
+    return simulate::compare_algorithms(selector, query,
+                                        simulate::size_range(range.first, range.last, factor));
   };
   if (!options.svg.empty()) {
     write_and_report(
         options.svg,
         report::comparison_svg(compare_by(2)));  // denser than in the table, for smooth lines
   }
-  const simulate::Comparison comparison = compare_by(8);
+  const simulate::AlgorithmComparison comparison = compare_by(8);
   std::cout << (options.json ? report::comparison_json(comparison)
                              : report::comparison_text(comparison, standard_output().color));
 }

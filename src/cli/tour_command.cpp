@@ -60,10 +60,10 @@ std::string catalog_report(Operation operation, Algorithm algorithm, Rank ranks,
       terminal);
 }
 
-simulate::Comparison tour_comparison() {
+simulate::AlgorithmComparison tour_comparison() {
   Selector selector(kCosts);
-  return simulate::compare(selector, {.operation = Operation::Allreduce, .ranks = 8},
-                           simulate::size_range({64}, {1 << 26}, 16));
+  return simulate::compare_algorithms(selector, {.operation = Operation::Allreduce, .ranks = 8},
+                                      simulate::size_range({64}, {1 << 26}, 16));
 }
 
 void print_tour(const Terminal& terminal) {

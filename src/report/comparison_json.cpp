@@ -4,7 +4,7 @@
 
 namespace trireme::report {
 
-std::string comparison_json(const simulate::Comparison& comparison) {
+std::string comparison_json(const simulate::AlgorithmComparison& comparison) {
   Json json{{"operation", to_text(comparison.operation)}, {"ranks", comparison.ranks}};
   json["root"] = has_root(comparison.operation) ? Json(comparison.root) : Json(nullptr);
   json["rows"] = Json::array();
@@ -22,9 +22,10 @@ std::string comparison_json(const simulate::Comparison& comparison) {
          {"seconds", seconds}});
   }
   json["crossovers"] = Json::array();
-  for (const simulate::Flip& flip : comparison.flips) {
-    json["crossovers"].push_back(
-        {{"bytes", flip.bytes.count}, {"from", to_text(flip.before)}, {"to", to_text(flip.after)}});
+  for (const simulate::Crossover& crossover : comparison.crossovers) {
+    json["crossovers"].push_back({{"bytes", crossover.bytes.count},
+                                  {"from", to_text(crossover.before)},
+                                  {"to", to_text(crossover.after)}});
   }
   return json.dump(2) + "\n";
 }

@@ -8,6 +8,6 @@
 namespace trireme::report {
 
 /// One object: operation, ranks, rows of {bytes, best, algorithms: {name: seconds}}, crossovers.
-[[nodiscard]] std::string comparison_json(const simulate::Comparison& comparison);
+[[nodiscard]] std::string comparison_json(const simulate::AlgorithmComparison& comparison);
 
 }  // namespace trireme::report

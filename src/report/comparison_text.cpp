@@ -8,9 +8,9 @@
 namespace trireme::report {
 namespace {
 
-using simulate::Comparison;
+using simulate::AlgorithmComparison;
 using simulate::ComparisonRow;
-using simulate::Flip;
+using simulate::Crossover;
 
 constexpr int kNameWidth = 20;
 constexpr int kCellWidth = 10;
@@ -28,7 +28,7 @@ const Choice* find_choice(const ComparisonRow& row, Algorithm algorithm) {
 }
 
 /// The algorithms of the table, in the order of the catalog.
-std::vector<Algorithm> compared(const Comparison& comparison) {
+std::vector<Algorithm> compared(const AlgorithmComparison& comparison) {
   std::vector<Algorithm> out;
   for (const Algorithm algorithm : algorithms_for(comparison.operation)) {
     if (!comparison.rows.empty() && find_choice(comparison.rows.front(), algorithm) != nullptr) {
@@ -38,11 +38,12 @@ std::vector<Algorithm> compared(const Comparison& comparison) {
   return out;
 }
 
-std::string flips_text(const Comparison& comparison) {
+std::string crossovers_text(const AlgorithmComparison& comparison) {
   std::string out;
-  for (const Flip& flip : comparison.flips) {
-    out += fmt::format("  from {} bytes ({}) on: {} instead of {}\n", flip.bytes.count,
-                       to_text(flip.bytes), to_text(flip.after), to_text(flip.before));
+  for (const Crossover& crossover : comparison.crossovers) {
+    out +=
+        fmt::format("  from {} bytes ({}) on: {} instead of {}\n", crossover.bytes.count,
+                    to_text(crossover.bytes), to_text(crossover.after), to_text(crossover.before));
   }
   if (out.empty() && !comparison.rows.empty()) {
     return fmt::format("  {} is fastest at every size shown\n",
@@ -53,7 +54,7 @@ std::string flips_text(const Comparison& comparison) {
 
 }  // namespace
 
-std::string comparison_text(const Comparison& comparison, bool color) {
+std::string comparison_text(const AlgorithmComparison& comparison, bool color) {
   std::string out =
       fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
                   styled(to_text(comparison.operation), Style::Bold, color), comparison.ranks);
@@ -78,7 +79,7 @@ std::string comparison_text(const Comparison& comparison, bool color) {
         lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);
     bounds += right_aligned(short_text(bound) + " ", kCellWidth);
   }
-  return out + styled(bounds, Style::Dim, color) + "\n\n" + flips_text(comparison);
+  return out + styled(bounds, Style::Dim, color) + "\n\n" + crossovers_text(comparison);
 }
 
 }  // namespace trireme::report

@@ -9,6 +9,7 @@
 namespace trireme::report {
 
 /// A table: algorithms down, sizes across, the fastest of each size marked.
-[[nodiscard]] std::string comparison_text(const simulate::Comparison& comparison, bool color);
+[[nodiscard]] std::string comparison_text(const simulate::AlgorithmComparison& comparison,
+                                          bool color);
 
 }  // namespace trireme::report

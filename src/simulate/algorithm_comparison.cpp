@@ -12,20 +12,20 @@ Algorithm winner(Selector& selector, Selector::Query query, std::int64_t bytes) 
 
 /// All changes of the winner in (low, high], by bisection: if the ends differ there is at least
 /// one.
-void find_flips(Selector& selector, const Selector::Query& query, std::int64_t low,
-                std::int64_t high, std::vector<Flip>& flips) {
+void find_crossovers(Selector& selector, const Selector::Query& query, std::int64_t low,
+                     std::int64_t high, std::vector<Crossover>& crossovers) {
   const Algorithm before = winner(selector, query, low);
   const Algorithm after = winner(selector, query, high);
   if (before == after) {
     return;
   }
   if (high - low == 1) {
-    flips.push_back({{high}, before, after});
+    crossovers.push_back({{high}, before, after});
     return;
   }
   const std::int64_t middle = low + (high - low) / 2;
-  find_flips(selector, query, low, middle, flips);
-  find_flips(selector, query, middle, high, flips);
+  find_crossovers(selector, query, low, middle, crossovers);
+  find_crossovers(selector, query, middle, high, crossovers);
 }
 
 }  // namespace
@@ -41,16 +41,17 @@ std::vector<Bytes> size_range(Bytes first, Bytes last, double factor) {
   return sizes;
 }
 
-Comparison compare(Selector& selector, const Selector::Query& query,
-                   const std::vector<Bytes>& sizes) {
-  Comparison comparison{query.operation, query.ranks, query.root, selector.costs(), {}, {}};
+AlgorithmComparison compare_algorithms(Selector& selector, const Selector::Query& query,
+                                       const std::vector<Bytes>& sizes) {
+  AlgorithmComparison comparison{query.operation,  query.ranks, query.root,
+                                 selector.costs(), {},          {}};
   for (const Bytes bytes : sizes) {
     Selector::Query at = query;
     at.bytes = bytes;
     comparison.rows.push_back({bytes, selector.rank(at)});
   }
   for (std::size_t i = 1; i < sizes.size(); ++i) {
-    find_flips(selector, query, sizes[i - 1].count, sizes[i].count, comparison.flips);
+    find_crossovers(selector, query, sizes[i - 1].count, sizes[i].count, comparison.crossovers);
   }
   return comparison;
 }

@@ -278,15 +278,15 @@ TEST(Palette, IsReadableAndDistinct) {
   }
 }
 
-simulate::Comparison compare_all(Operation operation, Rank ranks) {
+simulate::AlgorithmComparison compare_all(Operation operation, Rank ranks) {
   Selector selector(kDrawing.costs);
-  return simulate::compare(selector, {.operation = operation, .ranks = ranks},
-                           simulate::size_range(Bytes{8}, Bytes{1 << 30}, 4));
+  return simulate::compare_algorithms(selector, {.operation = operation, .ranks = ranks},
+                                      simulate::size_range(Bytes{8}, Bytes{1 << 30}, 4));
 }
 
 TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
   for (const Operation operation : all_operations()) {
-    const simulate::Comparison comparison = compare_all(operation, 8);
+    const simulate::AlgorithmComparison comparison = compare_all(operation, 8);
     const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
     std::set<std::string> drawn;
     for (const XmlNode* line : plot.with_class("algorithm")) {
@@ -300,10 +300,10 @@ TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
     EXPECT_EQ(drawn, ranked);
     EXPECT_EQ(plot.with_class("algorithm").size(), ranked.size());
     EXPECT_EQ(plot.with_class("bound").size(), 1U);
-    const std::vector<const XmlNode*> flips = plot.with_class("flip");
-    ASSERT_EQ(flips.size(), comparison.flips.size()) << to_text(operation);
-    for (std::size_t k = 0; k < flips.size(); ++k) {
-      EXPECT_EQ(flips[k]->with_text(to_text(comparison.flips[k].bytes)).size(), 1U);
+    const std::vector<const XmlNode*> crossovers = plot.with_class("crossover");
+    ASSERT_EQ(crossovers.size(), comparison.crossovers.size()) << to_text(operation);
+    for (std::size_t k = 0; k < crossovers.size(); ++k) {
+      EXPECT_EQ(crossovers[k]->with_text(to_text(comparison.crossovers[k].bytes)).size(), 1U);
     }
   }
 }
@@ -339,22 +339,22 @@ TEST(ComparisonSvg, KeepsNamesApart) {
 
 // Crossovers that are close together: their labels are stacked instead of overlapping.
 TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
-  simulate::Comparison comparison = compare_all(Operation::Allreduce, 8);
-  comparison.flips = {{{2052}, Algorithm::RecursiveDoubling, Algorithm::Ring},
-                      {{2100}, Algorithm::Ring, Algorithm::Mst},
-                      {{2200}, Algorithm::Mst, Algorithm::RecursiveHalving}};
+  simulate::AlgorithmComparison comparison = compare_all(Operation::Allreduce, 8);
+  comparison.crossovers = {{{2052}, Algorithm::RecursiveDoubling, Algorithm::Ring},
+                           {{2100}, Algorithm::Ring, Algorithm::Mst},
+                           {{2200}, Algorithm::Mst, Algorithm::RecursiveHalving}};
   const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
   std::set<std::string> heights;
-  for (const XmlNode* flip : plot.with_class("flip")) {
-    heights.insert(flip->children.front().get("y"));
+  for (const XmlNode* crossover : plot.with_class("crossover")) {
+    heights.insert(crossover->children.front().get("y"));
   }
   EXPECT_EQ(heights.size(), 3U);
 }
 
 TEST(ComparisonSvg, DrawsASingleSize) {
   Selector selector(kDrawing.costs);
-  const simulate::Comparison comparison =
-      simulate::compare(selector, {.operation = Operation::Broadcast, .ranks = 4}, {Bytes{1000}});
+  const simulate::AlgorithmComparison comparison = simulate::compare_algorithms(
+      selector, {.operation = Operation::Broadcast, .ranks = 4}, {Bytes{1000}});
   const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
   EXPECT_EQ(plot.with_class("algorithm").size(), comparison.rows.front().ranking.size());
 }
@@ -362,7 +362,7 @@ TEST(ComparisonSvg, DrawsASingleSize) {
 // There is no power of two between these, and no round time either: the axes show the ends.
 TEST(ComparisonSvg, LabelsTheAxesOfANarrowRange) {
   Selector selector(kDrawing.costs);
-  const simulate::Comparison comparison = simulate::compare(
+  const simulate::AlgorithmComparison comparison = simulate::compare_algorithms(
       selector, {.operation = Operation::Barrier, .ranks = 4}, {Bytes{1100}, Bytes{1900}});
   const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
   EXPECT_EQ(plot.with_text("1.074 KiB").size(), 1U);

@@ -16,13 +16,13 @@ TEST(SizeRange, IncludesBothEnds) {
 // 2052 bytes: where 3α + 3nβ + 3nγ meets 6α + 7/4 nβ + 7/8 nγ.
 TEST(AlgorithmComparison, FindsTheCrossoverToTheByte) {
   Selector selector(CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
-  const Comparison comparison =
-      compare(selector, {.operation = Operation::Allreduce, .ranks = 8}, {{8}, {1 << 20}});
+  const AlgorithmComparison comparison = compare_algorithms(
+      selector, {.operation = Operation::Allreduce, .ranks = 8}, {{8}, {1 << 20}});
   ASSERT_EQ(comparison.rows.size(), 2U);
-  ASSERT_EQ(comparison.flips.size(), 1U);
-  EXPECT_EQ(comparison.flips.front().bytes, Bytes{2052});
-  EXPECT_EQ(comparison.flips.front().before, Algorithm::RecursiveDoubling);
-  EXPECT_EQ(comparison.flips.front().after, Algorithm::RecursiveHalving);
+  ASSERT_EQ(comparison.crossovers.size(), 1U);
+  EXPECT_EQ(comparison.crossovers.front().bytes, Bytes{2052});
+  EXPECT_EQ(comparison.crossovers.front().before, Algorithm::RecursiveDoubling);
+  EXPECT_EQ(comparison.crossovers.front().after, Algorithm::RecursiveHalving);
 }
 
 }  // namespace

@@ -20,9 +20,9 @@
 namespace trireme::report {
 namespace {
 
-using simulate::Comparison;
+using simulate::AlgorithmComparison;
 using simulate::ComparisonRow;
-using simulate::Flip;
+using simulate::Crossover;
 
 using svg::Box;
 using svg::Element;
@@ -34,8 +34,8 @@ struct PlotGeometry {
   double title_size = 22;
   double subtitle_size = 14;
   double title_height = 84;
-  double flip_height = 36;  ///< of a label above the plot
-  double flip_gap = 16;     ///< between labels at the same height
+  double crossover_height = 36;  ///< of a label above the plot
+  double crossover_gap = 16;     ///< between labels at the same height
 
   double axis_width = 62;
   double axis_height = 52;
@@ -79,7 +79,7 @@ double seconds_at(const Curve& curve, double bytes) {
   return before.seconds * std::pow(next->seconds / before.seconds, part);
 }
 
-std::vector<PlotSample> samples_of(const Comparison& comparison, Algorithm algorithm) {
+std::vector<PlotSample> samples_of(const AlgorithmComparison& comparison, Algorithm algorithm) {
   std::vector<PlotSample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const auto found = std::ranges::find(row.ranking, algorithm, &Choice::algorithm);
@@ -91,15 +91,16 @@ std::vector<PlotSample> samples_of(const Comparison& comparison, Algorithm algor
   return samples;
 }
 
-bool is_fastest_somewhere(const Comparison& comparison, Algorithm algorithm) {
-  return std::ranges::any_of(comparison.flips,
-                             [&](const Flip& flip) { return flip.after == algorithm; }) ||
+bool is_fastest_somewhere(const AlgorithmComparison& comparison, Algorithm algorithm) {
+  return std::ranges::any_of(
+             comparison.crossovers,
+             [&](const Crossover& crossover) { return crossover.after == algorithm; }) ||
          std::ranges::any_of(comparison.rows, [&](const ComparisonRow& row) {
            return !row.ranking.empty() && row.ranking.front().algorithm == algorithm;
          });
 }
 
-std::vector<Curve> make_curves(const Comparison& comparison) {
+std::vector<Curve> make_curves(const AlgorithmComparison& comparison) {
   std::vector<Curve> curves;
   for (const Algorithm algorithm : all_algorithms()) {
     if (std::vector<PlotSample> samples = samples_of(comparison, algorithm); !samples.empty()) {
@@ -115,7 +116,7 @@ std::vector<Curve> make_curves(const Comparison& comparison) {
   return curves;
 }
 
-std::vector<PlotSample> bound_samples(const Comparison& comparison) {
+std::vector<PlotSample> bound_samples(const AlgorithmComparison& comparison) {
   std::vector<PlotSample> samples;
   for (const ComparisonRow& row : comparison.rows) {
     const Seconds bound =
@@ -140,7 +141,7 @@ std::string costs_text(const CostModel& costs) {
 
 class ComparisonArtist {
  public:
-  explicit ComparisonArtist(const Comparison& comparison)
+  explicit ComparisonArtist(const AlgorithmComparison& comparison)
       : comparison_(comparison),
         curves_(make_curves(comparison)),
         bound_(bound_samples(comparison)),
@@ -153,7 +154,7 @@ class ComparisonArtist {
     Element canvas("g");
     canvas.add(draw_title()).add(draw_axes());
     canvas.add(draw_flip_lines()).add(draw_fastest()).add(draw_curves());
-    canvas.add(draw_names()).add(draw_flips());
+    canvas.add(draw_names()).add(draw_crossovers());
     return svg::write({width(), plot_.bottom() + kPlot.axis_height + kPlot.margin, title()},
                       canvas);
   }
@@ -184,42 +185,43 @@ class ComparisonArtist {
 
   // Where things are.
 
-  [[nodiscard]] double flip_x(const Flip& flip) const {
+  [[nodiscard]] double crossover_x(const Crossover& crossover) const {
     const LogScale x(bytes_, {plot_left(), plot_left() + kPlot.plot_width});
-    return x.at(static_cast<double>(flip.bytes.count));
+    return x.at(static_cast<double>(crossover.bytes.count));
   }
 
   [[nodiscard]] static double plot_left() { return kPlot.margin + kPlot.axis_width; }
 
-  [[nodiscard]] static std::string flip_text(const Flip& flip) {
-    return fmt::format("{} → {}", to_text(flip.before), to_text(flip.after));
+  [[nodiscard]] static std::string crossover_text(const Crossover& crossover) {
+    return fmt::format("{} → {}", to_text(crossover.before), to_text(crossover.after));
   }
 
-  [[nodiscard]] static double flip_width(const Flip& flip) {
-    return std::max(svg::text_width(flip_text(flip), kPlot.label_size),
-                    svg::text_width(to_text(flip.bytes), kPlot.label_size));
+  [[nodiscard]] static double crossover_width(const Crossover& crossover) {
+    return std::max(svg::text_width(crossover_text(crossover), kPlot.label_size),
+                    svg::text_width(to_text(crossover.bytes), kPlot.label_size));
   }
 
-  /// How high above the plot each flip's label is, in lines of labels. From right to left, so that
+  /// How high above the plot each crossover's label is, in lines of labels. From right to left, so that
   /// no label overlaps a marker.
   [[nodiscard]] std::vector<int> place_flip_labels() const {
-    std::vector<int> levels(comparison_.flips.size());
+    std::vector<int> levels(comparison_.crossovers.size());
     std::vector<double> taken_from;  // by level: where the leftmost label begins
     for (std::size_t k = levels.size(); k-- > 0;) {
-      const Flip& flip = comparison_.flips[k];
-      const double right = flip_x(flip) + flip_width(flip) + kPlot.flip_gap;
+      const Crossover& crossover = comparison_.crossovers[k];
+      const double right =
+          crossover_x(crossover) + crossover_width(crossover) + kPlot.crossover_gap;
       const auto free =
           std::ranges::find_if(taken_from, [&](double left) { return right <= left; });
       levels[k] = static_cast<int>(free - taken_from.begin());
       taken_from.resize(std::max(taken_from.size(), static_cast<std::size_t>(levels[k]) + 1));
-      taken_from[static_cast<std::size_t>(levels[k])] = flip_x(flip);
+      taken_from[static_cast<std::size_t>(levels[k])] = crossover_x(crossover);
     }
     return levels;
   }
 
   [[nodiscard]] Box place_plot() const {
     const int lines = levels_.empty() ? 0 : *std::ranges::max_element(levels_) + 1;
-    return {plot_left(), kPlot.margin + kPlot.title_height + lines * kPlot.flip_height,
+    return {plot_left(), kPlot.margin + kPlot.title_height + lines * kPlot.crossover_height,
             kPlot.plot_width, kPlot.plot_height};
   }
 
@@ -229,8 +231,8 @@ class ComparisonArtist {
       names = std::max(names, svg::text_width(to_text(curve.algorithm), kPlot.label_size));
     }
     double right = plot_.right() + kPlot.label_gap + names;
-    for (const Flip& flip : comparison_.flips) {
-      right = std::max(right, flip_x(flip) + flip_width(flip));
+    for (const Crossover& crossover : comparison_.crossovers) {
+      right = std::max(right, crossover_x(crossover) + crossover_width(crossover));
     }
     return right + kPlot.margin;
   }
@@ -270,15 +272,15 @@ class ComparisonArtist {
     return found == curves_.end() ? nullptr : &*found;
   }
 
-  /// A band along the lower edge of all lines, in pieces from flip to flip.
+  /// A band along the lower edge of all lines, in pieces from crossover to crossover.
   [[nodiscard]] Element draw_fastest() const {
     Element band = svg::group("fastest");
     const Curve* winner = first_winner();
     double from = bytes_.first;
-    for (const Flip& flip : comparison_.flips) {
-      const auto to = static_cast<double>(flip.bytes.count);
+    for (const Crossover& crossover : comparison_.crossovers) {
+      const auto to = static_cast<double>(crossover.bytes.count);
       add_piece(winner, {from, to}, band);
-      winner = find_curve(flip.after);
+      winner = find_curve(crossover.after);
       from = to;
     }
     add_piece(winner, {from, bytes_.last}, band);
@@ -367,42 +369,43 @@ class ComparisonArtist {
                    {.size = kPlot.label_size, .color = line.color, .weight = line.weight}));
   }
 
-  [[nodiscard]] double flip_label_top(std::size_t k) const {
-    return plot_.top() - (levels_[k] + 1) * kPlot.flip_height;
+  [[nodiscard]] double crossover_label_top(std::size_t k) const {
+    return plot_.top() - (levels_[k] + 1) * kPlot.crossover_height;
   }
 
   [[nodiscard]] Element draw_flip_lines() const {
-    Element lines = svg::group("flip-lines");
-    for (std::size_t k = 0; k < comparison_.flips.size(); ++k) {
-      const double x = flip_x(comparison_.flips[k]);
-      lines.add(svg::segment({x, flip_label_top(k)}, {x, plot_.bottom()},
+    Element lines = svg::group("crossover-lines");
+    for (std::size_t k = 0; k < comparison_.crossovers.size(); ++k) {
+      const double x = crossover_x(comparison_.crossovers[k]);
+      lines.add(svg::segment({x, crossover_label_top(k)}, {x, plot_.bottom()},
                              {.color = kQuiet, .width = 1, .dashes = "2 3"}));
     }
     return lines;
   }
 
-  [[nodiscard]] Element draw_flips() const {
-    Element flips("g");
-    for (std::size_t k = 0; k < comparison_.flips.size(); ++k) {
-      const Flip& flip = comparison_.flips[k];
-      const double x = flip_x(flip);
-      const double base = flip_label_top(k) + kPlot.label_size;
-      Element drawn = svg::group("flip");
-      drawn.add(svg::words({x + 6, base}, to_text(flip.bytes),
+  [[nodiscard]] Element draw_crossovers() const {
+    Element crossovers("g");
+    for (std::size_t k = 0; k < comparison_.crossovers.size(); ++k) {
+      const Crossover& crossover = comparison_.crossovers[k];
+      const double x = crossover_x(crossover);
+      const double base = crossover_label_top(k) + kPlot.label_size;
+      Element drawn = svg::group("crossover");
+      drawn.add(svg::words({x + 6, base}, to_text(crossover.bytes),
                            {.size = kPlot.label_size, .weight = "bold"}));
-      drawn.add(svg::words({x + 6, base + 15}, flip_text(flip), {.size = kPlot.label_size}));
-      if (const Curve* after = find_curve(flip.after)) {
-        const auto bytes = static_cast<double>(flip.bytes.count);
+      drawn.add(
+          svg::words({x + 6, base + 15}, crossover_text(crossover), {.size = kPlot.label_size}));
+      if (const Curve* after = find_curve(crossover.after)) {
+        const auto bytes = static_cast<double>(crossover.bytes.count);
         const Point at = plot_.place({bytes, seconds_at(*after, bytes)});
         Element dot = svg::circle(at, kPlot.dot_radius, "#ffffff");
         drawn.add(dot.set("stroke", kInk).set("stroke-width", 1.6));
       }
-      flips.add(drawn);
+      crossovers.add(drawn);
     }
-    return flips;
+    return crossovers;
   }
 
-  const Comparison& comparison_;
+  const AlgorithmComparison& comparison_;
   std::vector<Curve> curves_;
   std::vector<PlotSample> bound_;
   Range bytes_;
@@ -413,7 +416,7 @@ class ComparisonArtist {
 
 }  // namespace
 
-std::string comparison_svg(const Comparison& comparison) {
+std::string comparison_svg(const AlgorithmComparison& comparison) {
   return ComparisonArtist(comparison).draw();
 }
 

@@ -22,6 +22,6 @@ struct ScheduleDrawing {
 
 /// Predicted time over size, both logarithmic, one line per algorithm, the lower bound below,
 /// crossovers marked.
-[[nodiscard]] std::string comparison_svg(const simulate::Comparison& comparison);
+[[nodiscard]] std::string comparison_svg(const simulate::AlgorithmComparison& comparison);
 
 }  // namespace trireme::report
