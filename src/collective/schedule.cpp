@@ -113,7 +113,7 @@ std::string malformed_rotation(const Schedule& schedule, const Rotation& rotatio
   if (rotation.count < 2 || rotation.count > schedule.ranks || rotation.stride < 1 ||
       rotation.first < 0 || rotation.first >= schedule.ranks ||
       rotation.stride > (schedule.ranks - 1 - rotation.first) / (rotation.count - 1)) {
-    return fmt::format("{} places from rank {} with stride {} do not lie in 0..{}", rotation.count,
+    return fmt::format("{} places from rank {} with stride {} are not in 0..{}", rotation.count,
                        rotation.first, rotation.stride, schedule.ranks - 1);
   }
   if (rotation.shift < 1 || rotation.shift >= rotation.count) {

@@ -285,8 +285,9 @@ Example maverick() {
                   line("active", "and 1 of the 128 in 24 layers", outside + p.experts_for_a_token),
                   line("routers", "24 x 128 x 5120, on top of the last two", p.routers)},
       .tables = {},
-      .notes = {"14B is sometimes given as active; it is what lies outside the routed experts. "
-                "Meta says 17B."}};
+      .notes = {
+          "14B is sometimes given as active; it counts only what is outside the routed experts. "
+          "Meta says 17B."}};
 }
 
 Example gpt4() {

@@ -45,7 +45,7 @@ class Placer {
     for (std::size_t v = 0; v < count; ++v) {
       const ValueId id{static_cast<std::int32_t>(v)};
       if (graph().value(id).origin != Origin::Node) {
-        check_wish(id, stored(id));
+        check_requested(id, stored(id));
         known_.add(id, stored(id), -1);
       }
     }
@@ -77,13 +77,14 @@ class Placer {
                : copy(primary(id)).placement;
   }
 
-  void check_wish(ValueId id, const Placement& placement) const {
-    const Value& wished = value(id);
+  void check_requested(ValueId id, const Placement& placement) const {
+    const Value& placed_value = value(id);
     const auto refuse = [&](const std::string& reason) {
-      throw Error(ErrorKind::Usage, fmt::format("{}: {} cannot lie so: {}", wished.name,
-                                                to_text(wished.type), reason));
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{}: invalid placement of {}: {}", placed_value.name,
+                              to_text(placed_value.type), reason));
     };
-    if (static_cast<int>(placement.dims.size()) != wished.type.shape.rank()) {
+    if (static_cast<int>(placement.dims.size()) != placed_value.type.shape.rank()) {
       refuse(fmt::format("the placement has {} dimensions", placement.dims.size()));
     }
     std::set<int> seen_axes;
@@ -211,9 +212,9 @@ class Placer {
     }
   }
 
-  void force(ValueId id, const Placement& wish, const PlacedStep& like) {
-    Placement wanted = canonical(wish, shape(id), axes());
-    check_wish(id, wanted);
+  void force(ValueId id, const Placement& requested, const PlacedStep& like) {
+    Placement wanted = canonical(requested, shape(id), axes());
+    check_requested(id, wanted);
     const Placement at = copy(primary(id)).placement;
     // What is not partial cannot become partial.
     std::erase_if(wanted.partial,
@@ -343,8 +344,9 @@ class Placer {
   /// The placement that the value's next reader in this phase would prefer, given its other operands.
   template <class F>
   void look_ahead(ValueId id, Phase phase, int axis, F tell) {
-    if (const std::optional<Placement> wish = forced(id); wish && wish->dimension_of(axis) >= 0) {
-      tell(*wish);
+    if (const std::optional<Placement> requested = forced(id);
+        requested && requested->dimension_of(axis) >= 0) {
+      tell(*requested);
       return;
     }
     for (const NodeId reader : readers_[id]) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kCopies = 2;
 
-enum class Liking {
+enum class Preference {
   Backward,        ///< backwards before forwards, then the lowest micro-batch
   Forward,         ///< forwards before backwards, then the lowest micro-batch
   ForwardAndDeep,  ///< forwards before backwards, then the last stage
@@ -26,7 +26,8 @@ enum class Liking {
 
 class ChimeraRun {
  public:
-  ChimeraRun(PipelineTable table, Liking liking) : table_(std::move(table)), liking_(liking) {
+  ChimeraRun(PipelineTable table, Preference preference)
+      : table_(std::move(table)), preference_(preference) {
     const auto ranks = static_cast<std::size_t>(table_.ranks);
     under_way_.resize(ranks);
     for (auto& of_work : counts_) {
@@ -102,9 +103,9 @@ class ChimeraRun {
 
   [[nodiscard]] bool is_liked_more(const PipelineTask& one, const PipelineTask& other) const {
     const PipelineWork first =
-        liking_ == Liking::Backward ? PipelineWork::Backward : PipelineWork::Forward;
+        preference_ == Preference::Backward ? PipelineWork::Backward : PipelineWork::Forward;
     const auto key = [&](const PipelineTask& task) {
-      const int depth = liking_ == Liking::ForwardAndDeep ? -task.stage : 0;
+      const int depth = preference_ == Preference::ForwardAndDeep ? -task.stage : 0;
       return std::tuple(task.work != first, depth, task.microbatch);
     };
     return key(one) < key(other);
@@ -118,7 +119,7 @@ class ChimeraRun {
   }
 
   PipelineTable table_;
-  Liking liking_;
+  Preference preference_;
   std::array<std::array<std::vector<int>, kCopies>, 2> counts_;  ///< by work, copy, stage
   std::vector<int> under_way_;  ///< by rank: micro-batches between forward and backward
 };
@@ -132,8 +133,9 @@ PipelineTable make_chimera(const PipelineOptions& options) {
   std::ranges::reverse(table.placement.back());
   std::optional<int> fewest;
   PipelineTable best;
-  for (const Liking liking : {Liking::Backward, Liking::Forward, Liking::ForwardAndDeep}) {
-    ChimeraRun run(table, liking);
+  for (const Preference preference :
+       {Preference::Backward, Preference::Forward, Preference::ForwardAndDeep}) {
+    ChimeraRun run(table, preference);
     const std::optional<int> slots = run.run();
     if (slots && (!fewest || *slots < *fewest)) {
       fewest = slots;

@@ -20,9 +20,9 @@ constexpr std::string_view kMicro = "micro";
 constexpr std::string_view kParts = "parts";
 
 /// Resolves the placements of a plan for a graph.
-class Wishing {
+class PlacementResolver {
  public:
-  Wishing(const Graph& graph, const Plan& plan, const DimNames& names)
+  PlacementResolver(const Graph& graph, const Plan& plan, const DimNames& names)
       : graph_(graph), plan_(plan), names_(names) {}
 
   PlacementSpec run() {
@@ -416,7 +416,7 @@ std::vector<std::string> problems(const Plan& plan) {
 }
 
 PlacementSpec resolve_placements(const Graph& graph, const Plan& plan, const DimNames& names) {
-  return Wishing(graph, plan, names).run();
+  return PlacementResolver(graph, plan, names).run();
 }
 
 PipelineTable table_of(const Plan& plan) {

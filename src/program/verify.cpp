@@ -120,7 +120,7 @@ class Verifier {
       const BufferId id{static_cast<std::int32_t>(b)};
       const Range& range = ranges_.of(id);
       if (range.begin < 0 || range.end > program_.arena.count) {
-        refuse(fmt::format("%{} lies outside of the arena", one.name));
+        refuse(fmt::format("%{} is outside of the arena", one.name));
       }
       if (one.origin != Origin::Node) {
         ownership_.write(id);

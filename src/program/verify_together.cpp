@@ -29,9 +29,9 @@ struct Spot {
 template <class T>
 using ByInstruction = IndexedVector<std::int32_t, T>;
 
-class Together {
+class ProgramSetVerifier {
  public:
-  Together(std::span<const Program> programs, std::span<const RankGroups> groups)
+  ProgramSetVerifier(std::span<const Program> programs, std::span<const RankGroups> groups)
       : programs_(programs), groups_(groups), partners_(programs.size()) {}
 
   std::vector<std::string> run() {
@@ -378,7 +378,7 @@ std::vector<std::string> problems(std::span<const Program> programs,
     throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
                                               programs.size(), groups.size()));
   }
-  return Together(programs, groups).run();
+  return ProgramSetVerifier(programs, groups).run();
 }
 
 }  // namespace trireme

@@ -77,7 +77,7 @@ TEST(ScheduleText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error(head + "step\ncopy 0 -> 9 : 0\nend\n"),
             "schedule: step 1: rank 9 is outside of 0..3");
   EXPECT_EQ(error(head + "step\ncopy 0+1*9 >> 1 : 0+1*[i+0]\nend\n"),
-            "schedule: step 1: 9 places from rank 0 with stride 1 do not lie in 0..3");
+            "schedule: step 1: 9 places from rank 0 with stride 1 are not in 0..3");
   // The text form is canonical, so that equal schedules have equal texts.
   EXPECT_EQ(error(head + "step\ncopy 0+1*4 >> 1 : 0+1*[i+0]x1/2\nend\n"),
             "schedule: step 1: a single block with stride 2; write it without");

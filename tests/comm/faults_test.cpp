@@ -100,7 +100,7 @@ class NothingLeft {
   std::set<std::string> before_;
 };
 
-struct Blow {
+struct InjectedFault {
   TransportKind kind = TransportKind::SharedMemory;
   Operation operation = Operation::Allreduce;
   Algorithm algorithm = Algorithm::Ring;
@@ -109,23 +109,23 @@ struct Blow {
   int signal = SIGKILL;
 };
 
-Call make_call(const Blow& blow, std::vector<float>& data) {
-  const CallOptions options{.method = Method::scheduled(blow.algorithm), .site = TRIREME_HERE};
-  return blow.operation == Operation::Broadcast ? broadcast<float>(data, 0, options)
-                                                : allreduce<float>(std::span(data), options);
+Call make_call(const InjectedFault& fault, std::vector<float>& data) {
+  const CallOptions options{.method = Method::scheduled(fault.algorithm), .site = TRIREME_HERE};
+  return fault.operation == Operation::Broadcast ? broadcast<float>(data, 0, options)
+                                                 : allreduce<float>(std::span(data), options);
 }
 
 /// Hits the victim at a step; the others must detect it. Returns how long the slowest took.
-double strike(const Blow& blow, Rank ranks, Seconds deadline) {
+double inject(const InjectedFault& fault, Rank ranks, Seconds deadline) {
   const SharedBoard board;
-  WorldOptions options{.deadline = deadline, .transport = blow.kind};
+  WorldOptions options{.deadline = deadline, .transport = fault.kind};
   const pid_t test = getpid();
   std::atomic<bool> armed = false;
   Rank me = -1;
   options.on_step = [&](Operation, std::size_t step) {
-    if (armed && me == blow.victim && step == blow.step && getpid() != test) {
+    if (armed && me == fault.victim && step == fault.step && getpid() != test) {
       board->struck = now();
-      raise(blow.signal);
+      raise(fault.signal);
     }
   };
   launch(
@@ -133,12 +133,12 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
       [&](World& world) {
         me = world.rank();
         std::vector<float> data(5000, 1.0F);
-        world.all().run(make_call(blow, data));
+        world.all().run(make_call(fault, data));
         try {
           world.all().barrier();  // the victim may have left it, and be hit, before all others have
           armed = true;
           for (int i = 0; i < 1000000; ++i) {  // a broadcast's root may run ahead for a while
-            world.all().run(make_call(blow, data));
+            world.all().run(make_call(fault, data));
           }
         } catch (const CommError& error) {
           note_error(*board, world.rank(), error);
@@ -148,17 +148,17 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
       options);
   double slowest = 0;
   for (Rank r = 0; r < ranks; ++r) {
-    if (r == blow.victim) {
+    if (r == fault.victim) {
       continue;
     }
     const auto i = static_cast<std::size_t>(r);
     const std::string what = fmt::format("{} by {}, step {}, {}: rank {}: {}",
-                                         to_text(blow.operation), to_text(blow.algorithm),
-                                         blow.step, to_text(blow.kind), r, board->text[i].data());
+                                         to_text(fault.operation), to_text(fault.algorithm),
+                                         fault.step, to_text(fault.kind), r, board->text[i].data());
     EXPECT_GT(board->noticed[i], 0) << what;
-    EXPECT_EQ(board->culprit[i], blow.victim) << what;
+    EXPECT_EQ(board->culprit[i], fault.victim) << what;
     EXPECT_EQ(board->fault[i],
-              static_cast<int>(blow.signal == SIGKILL ? CommFault::Died : CommFault::Stopped))
+              static_cast<int>(fault.signal == SIGKILL ? CommFault::Died : CommFault::Stopped))
         << what;
     EXPECT_TRUE(board->recovered[i]) << what;
     slowest = std::max(slowest, board->noticed[i] - board->struck);
@@ -167,20 +167,20 @@ double strike(const Blow& blow, Rank ranks, Seconds deadline) {
 }
 
 /// Every step of ring all-reduce and of tree broadcast, in turn.
-std::vector<Blow> all_blows(TransportKind kind, Rank ranks) {
-  std::vector<Blow> blows;
+std::vector<InjectedFault> all_faults(TransportKind kind, Rank ranks) {
+  std::vector<InjectedFault> faults;
   for (std::size_t step = 0; step < 2 * static_cast<std::size_t>(ranks - 1); ++step) {
-    blows.push_back({.kind = kind, .victim = 1, .step = step});
+    faults.push_back({.kind = kind, .victim = 1, .step = step});
   }
   const Schedule tree = build(Operation::Broadcast, Algorithm::Mst, {.ranks = ranks});
   for (std::size_t step = 0; step < tree.steps.size(); ++step) {
-    blows.push_back({.kind = kind,
-                     .operation = Operation::Broadcast,
-                     .algorithm = Algorithm::Mst,
-                     .victim = ranks - 1,
-                     .step = step});
+    faults.push_back({.kind = kind,
+                      .operation = Operation::Broadcast,
+                      .algorithm = Algorithm::Mst,
+                      .victim = ranks - 1,
+                      .step = step});
   }
-  return blows;
+  return faults;
 }
 
 /// Seconds, of a deadline of 2. A sanitizer takes several times as long, on a busy machine all the more.
@@ -193,11 +193,11 @@ constexpr double kBound = 0.1;
 void kill_many(TransportKind kind, int runs) {
   const NothingLeft nothing_left;
   constexpr Rank kRanks = 4;
-  const std::vector<Blow> blows = all_blows(kind, kRanks);
+  const std::vector<InjectedFault> faults = all_faults(kind, kRanks);
   const double p99 = test::fastest_of_three(kBound, [&] {
     std::vector<double> times;
     for (int i = 0; i < runs; ++i) {
-      times.push_back(strike(blows[static_cast<std::size_t>(i) % blows.size()], kRanks, {2.0}));
+      times.push_back(inject(faults[static_cast<std::size_t>(i) % faults.size()], kRanks, {2.0}));
     }
     std::ranges::sort(times);
     return times[times.size() * 99 / 100];
@@ -231,14 +231,14 @@ TEST(Faults, StoppedRankIsNamedWithinOneAndAHalfDeadlines) {
     if (kind == TransportKind::InProcess) {
       continue;  // threads cannot be stopped individually
     }
-    Blow blow{.kind = kind, .step = 2, .signal = SIGSTOP};
-    EXPECT_LT(test::fastest_of_three(0.6, [&] { return strike(blow, 3, {0.4}); }), 0.6);
+    InjectedFault fault{.kind = kind, .step = 2, .signal = SIGSTOP};
+    EXPECT_LT(test::fastest_of_three(0.6, [&] { return inject(fault, 3, {0.4}); }), 0.6);
   }
 }
 
 TEST(Faults, StoppedRankIsNamedInTimeByDefault) {
-  const Blow blow{.step = 1, .signal = SIGSTOP};
-  EXPECT_LT(strike(blow, 3, WorldOptions{}.deadline), 3.0);
+  const InjectedFault fault{.step = 1, .signal = SIGSTOP};
+  EXPECT_LT(inject(fault, 3, WorldOptions{}.deadline), 3.0);
 }
 
 /// In a direct operation there are no steps; the victim dies before it joins, at any time.
