@@ -283,5 +283,23 @@ TEST_F(JudgeTest, FindsWhatIsLeftBehind) {
   EXPECT_EQ(rules(), Rules{Rule::NothingLeft});
 }
 
+/// Ranks 0 and 2 declare each other dead; 1 and 3 reach both and continue with rank 2, though host 0 has rank 0.
+TEST_F(JudgeTest, CutOfAboutADeadlineMayLeaveOutEitherSide) {
+  const auto continue_without_0 = [&] {
+    for (int r = 1; r < 4; ++r) {
+      fail_call(r, 2.1, 3.05, 0b0001);
+      shrink(r, 3.1, 3.3, 0b1110);
+    }
+    finish_all(0b1110, 1);
+    fail_shrink(0, 3.1, 3.4);
+  };
+  strike(Fault::Kind::Cut, 1, 2, 3);
+  continue_without_0();
+  EXPECT_EQ(rules(), std::vector<Rule>{});
+  record_.strikes.clear();
+  strike(Fault::Kind::Cut, 1, 2, 2.7);  // harmless
+  EXPECT_EQ(rules(), std::vector<Rule>{Rule::Survival});
+}
+
 }  // namespace
 }  // namespace trireme::fault_fuzz

@@ -38,7 +38,8 @@ RankSet Truth::ranks_on(int host) const {
   return set;
 }
 
-/// A cut hits the side that must not continue.
+/// A cut hits the side that must not continue. One of about a deadline may be noticed by some ranks of either side and
+/// not by others, so those who continue may leave out any of them.
 RankSet Truth::hit_by(const Strike& strike) const {
   switch (strike.fault.kind) {
     case Fault::Kind::Kill:
@@ -47,6 +48,9 @@ RankSet Truth::hit_by(const Strike& strike) const {
       return RankSet{1} << strike.fault.target;
     case Fault::Kind::Cut: {
       const RankSet side = ranks_on(strike.fault.target);
+      if (strike.shortest() < deadlines(kHarmful)) {
+        return everyone();
+      }
       return is_majority(side, everyone()) ? everyone() & ~side : side;
     }
     default:

@@ -1,8 +1,9 @@
 // Truth: what the faults of a run did to the ranks, however the library reacted.
 //
 // A rank that is stopped or disconnected is silent. Up to kHarmless deadlines that must not matter; from kHarmful
-// deadlines on, others must have declared the rank dead. In between either may happen. Others wait for a rank that is
-// alive but makes no calls, up to kPatience deadlines.
+// deadlines on, others must have declared the rank dead. In between either may happen, and after a cut in between any of
+// the ranks that it separated may be left out. Others wait for a rank that is alive but makes no calls, up to kPatience
+// deadlines.
 #pragma once
 
 #include <optional>
