@@ -120,6 +120,7 @@ class DirectOp : public Op {
   void propose_stores(Slot& mine);
   [[nodiscard]] Stores stores_for_sharing();
   void choose_path();
+  void throw_failure();
   void prepare_work();
   void fail_mismatch();
   [[nodiscard]] IndexedVector<Rank, Witness> witnesses_of_this() const;

@@ -96,11 +96,19 @@ void DirectOp::choose_path() {
   if (is_checked() && !direct_.geometry->received.empty()) {
     check_tables();
   }
+  if (choice.uses_lent_memory() && state_.find_failure()) {
+    throw_failure();
+  }
   if (!direct_.is_early) {
     state_.saw_all_begin(record_.sequence);
   }
   progress_.choose(choice);
   prepare_work();
+}
+
+/// This rank is late: others have left the call with an error, and their buffers may be gone (see withdraw()).
+void DirectOp::throw_failure() {
+  context_.op.failures.check_members([](Rank) { return false; }, [this] { return text(); });
 }
 
 void DirectOp::prepare_work() {

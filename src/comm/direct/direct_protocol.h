@@ -239,6 +239,7 @@ class PathChoice {
     all_copied_ = all_copied_ && (input == Offer::Copy || input == Offer::Withheld);
     all_readable_ = all_readable_ && input != Offer::Withheld;
     someone_lends_ = someone_lends_ || theirs.lends_input();
+    uses_lent_memory_ = uses_lent_memory_ || theirs.lends();
     all_outputs_ = all_outputs_ && (theirs.output == Offer::Buffer || !call_.gets_result(rank));
     root_lends_ = root_lends_ || (rank == call_.root && input == Offer::Buffer);
   }
@@ -256,6 +257,8 @@ class PathChoice {
     }
     return all_offered_ ? Path::Read : Path::Chunked;
   }
+  /// Whether ranks may read or write a buffer that belongs to another rank's caller, who may free it if the call fails.
+  [[nodiscard]] bool uses_lent_memory() const { return uses_lent_memory_; }
   /// Whether a rank lends a buffer of its own on this path, and waits until the others are done.
   [[nodiscard]] bool someone_waits(Path path) const {
     return someone_lends_ || path == Path::Share;
@@ -272,6 +275,7 @@ class PathChoice {
   bool all_copied_ = true;    ///< no rank lends its own buffer
   bool all_readable_ = true;  ///< by all: no rank withholds its input
   bool someone_lends_ = false;
+  bool uses_lent_memory_ = false;
   bool all_outputs_ = true;
   bool root_lends_ = false;
 };

@@ -73,7 +73,7 @@ void DirectState::publish_failure(const FailureNotice& notice) const {
 std::optional<FailureNotice> DirectState::find_failure() const {
   for (Rank place = 0; place < size(); ++place) {
     const std::uint64_t code =
-        place == rank_ ? 0 : area(place).failed.load(std::memory_order_acquire);
+        place == rank_ ? 0 : area(place).failed.load(std::memory_order_seq_cst);
     if (code != 0) {
       return FailureNotice{code, area(place).why.data()};
     }
@@ -81,8 +81,12 @@ std::optional<FailureNotice> DirectState::find_failure() const {
   return std::nullopt;
 }
 
+/// Requires that this rank published a failure before: a member that begins the call from now on finds that failure
+/// before it uses any buffer, because it stores its stamp before it looks.
 bool DirectState::may_still_use(Rank place, std::uint64_t sequence) const {
-  return place != rank_ && area(place).failed.load() == 0 && area(place).finished.load() < sequence;
+  const Area& theirs = area(place);
+  return place != rank_ && theirs.slots[sequence % 2].stamp.load() == sequence &&
+         theirs.failed.load() == 0 && theirs.finished.load() < sequence;
 }
 
 std::string DirectState::last_call_of(Rank place) const {

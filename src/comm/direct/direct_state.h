@@ -92,7 +92,7 @@ class DirectState {
   void publish_failure(const FailureNotice& notice) const;
   /// The first failure that another member published, if any.
   [[nodiscard]] std::optional<FailureNotice> find_failure() const;
-  /// Whether a member can still read or write this rank's buffers for the call.
+  /// Whether a member can still read or write this rank's buffers for the call, which this rank has failed.
   [[nodiscard]] bool may_still_use(Rank place, std::uint64_t sequence) const;
   /// "; its last call was …", for messages.
   [[nodiscard]] std::string last_call_of(Rank place) const;
