@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/efficiency.h"
 #include "trireme/host_costs.h"
 #include "trireme/units.h"
 #include "trireme/valid.h"
@@ -83,6 +84,7 @@ struct Cluster {
   std::vector<Link> links{};         ///< innermost (smallest reach) first; the last reaches all
   Seconds gamma{};                   ///< per byte: adding one received byte to what a device holds
   std::optional<HostCosts> host{};   ///< if the host was measured
+  std::optional<Efficiency> efficiency{};  ///< if measured or fitted; see efficiency_of()
   std::vector<std::string> notes{};  ///< caveats: which numbers are assumptions
 
   [[nodiscard]] int devices() const noexcept { return nodes * devices_per_node; }
@@ -94,6 +96,9 @@ struct Cluster {
 
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
+
+/// The cluster's own efficiency, or the default one of its device.
+[[nodiscard]] Efficiency efficiency_of(const Cluster& cluster);
 
 /// What is wrong, in words; empty if nothing. The functions of Cluster require an empty answer.
 [[nodiscard]] std::vector<std::string> problems(const Cluster& cluster);

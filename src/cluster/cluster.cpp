@@ -235,7 +235,17 @@ const Link& Cluster::link_between(int rank_a, int rank_b) const {
 }
 
 std::vector<std::string> problems(const Cluster& cluster) {
-  return Verifier(cluster).run();
+  std::vector<std::string> found = Verifier(cluster).run();
+  if (cluster.efficiency) {
+    for (const std::string& problem : problems(*cluster.efficiency)) {
+      found.push_back("efficiency: " + problem);
+    }
+  }
+  return found;
+}
+
+Efficiency efficiency_of(const Cluster& cluster) {
+  return cluster.efficiency ? *cluster.efficiency : default_efficiency(cluster.device.name);
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cluster/efficiency_text.h"
 #include "cluster/host_text.h"
 #include "cluster/names.h"
 #include "trireme/cluster.h"
@@ -69,6 +70,9 @@ Json to_json(const Cluster& cluster) {
   json["gamma_seconds_per_byte"] = cluster.gamma.count;
   if (cluster.host) {
     json["host"] = host_to_json(*cluster.host);
+  }
+  if (cluster.efficiency) {
+    json["efficiency"] = efficiency_to_json(*cluster.efficiency);
   }
   json["notes"] = cluster.notes;
   return json;
@@ -138,7 +142,7 @@ std::vector<std::string> read_notes(const JsonObject& object) {
 Cluster read_cluster(const Json& document) {
   const JsonObject object(document, kClusterText, "",
                           {"name", "nodes", "devices_per_node", "device", "links",
-                           "gamma_seconds_per_byte", "host", "notes"});
+                           "gamma_seconds_per_byte", "host", "efficiency", "notes"});
   Cluster cluster{.name = object.text("name"),
                   .nodes = small_integer(object, "nodes"),
                   .devices_per_node = small_integer(object, "devices_per_node"),
@@ -146,12 +150,16 @@ Cluster read_cluster(const Json& document) {
                   .links = {},
                   .gamma = {object.number("gamma_seconds_per_byte")},
                   .host = std::nullopt,
+                  .efficiency = std::nullopt,
                   .notes = read_notes(object)};
   for (const Json& link : object.array("links")) {
     cluster.links.push_back(read_link(link, fmt::format("links[{}]", cluster.links.size())));
   }
   if (const Json* host = object.find("host")) {
     cluster.host = read_host(*host, "host");
+  }
+  if (const Json* efficiency = object.find("efficiency")) {
+    cluster.efficiency = read_efficiency(*efficiency, kClusterText, "efficiency");
   }
   return cluster;
 }

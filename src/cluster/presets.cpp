@@ -36,6 +36,13 @@ std::vector<Peak> a100_peaks() {
           both("i8", 624e12, 1248e12),  both("i4", 1248e12, 2496e12)};
 }
 
+std::vector<Peak> h100_peaks() {
+  return {dense_only("f64", 34e12),           dense_only("f64-tensor", 67e12),
+          dense_only("f32", 67e12),           both("tf32", 494.7e12, 989.4e12),
+          both("bf16", 989.4e12, 1978.9e12),  both("f16", 989.4e12, 1978.9e12),
+          both("f8", 1978.9e12, 3957.8e12),   both("i8", 1978.9e12, 3957.8e12)};
+}
+
 const std::vector<DeviceSpec>& device_table() {
   static const std::vector<DeviceSpec> table{
       {.name = "v100",
@@ -61,10 +68,7 @@ const std::vector<DeviceSpec>& device_table() {
       {.name = "h100",
        .memory = Bytes{80 * kGB},
        .memory_bandwidth = ByteRate{3.35e12},
-       .peaks = {dense_only("f64", 34e12), dense_only("f64-tensor", 67e12),
-                 dense_only("f32", 67e12), both("tf32", 494.7e12, 989.4e12),
-                 both("bf16", 989.4e12, 1978.9e12), both("f16", 989.4e12, 1978.9e12),
-                 both("f8", 1978.9e12, 3957.8e12), both("i8", 1978.9e12, 3957.8e12)},
+       .peaks = h100_peaks(),
        .source = "NVIDIA H100 Tensor Core GPU datasheet, SXM column (f64, f32, memory); NVIDIA "
                  "H100 Tensor Core GPU "
                  "Architecture whitepaper, H100 SXM5 (tf32, bf16, f16, f8, i8)"},
@@ -86,6 +90,27 @@ const std::vector<DeviceSpec>& device_table() {
                  "for 8); it states the "
                  "sparse peaks, the dense ones are half. Left out because not confirmed: memory "
                  "bandwidth, tf32, f32 and f64"},
+      {.name = "h100-96gb",
+       .memory = Bytes{96 * kGB},
+       .memory_bandwidth = ByteRate{2.4e12},
+       .peaks = h100_peaks(),
+       .source = "torchtitan benchmarks: H100 with 96 GB of HBM2e, limited to 500 W; peaks as for "
+                 "h100, which it states; the bandwidth is assumed"},
+      {.name = "gb200",
+       .memory = Bytes{186 * kGB},
+       .memory_bandwidth = ByteRate{8e12},
+       .peaks = {both("bf16", 2500e12, 5000e12), both("f16", 2500e12, 5000e12),
+                 both("f8", 5000e12, 10000e12), both("f6", 5000e12, 10000e12),
+                 both("f4", 10000e12, 20000e12)},
+       .source = "NVIDIA GB200 NVL72 datasheet, divided by 72; it states the sparse peaks, the "
+                 "dense ones are half"},
+      {.name = "gb300",
+       .memory = Bytes{279 * kGB},
+       .memory_bandwidth = ByteRate{8e12},
+       .peaks = {both("bf16", 2500e12, 5000e12), both("f16", 2500e12, 5000e12),
+                 both("f8", 5000e12, 10000e12), both("f6", 5000e12, 10000e12),
+                 both("f4", 15000e12, 20000e12)},
+       .source = "NVIDIA GB300 NVL72 datasheet, divided by 72"},
       {.name = "tpu-v3",
        .memory = Bytes{32 * kGiB},
        .memory_bandwidth = ByteRate{900e9},
@@ -174,6 +199,22 @@ const std::vector<ClusterRow>& cluster_table() {
        .network =
            LinkRow{5e-6, 50e9, "NVIDIA DGX H200 user guide: one 400 Gb/s InfiniBand card per GPU"},
        .gamma = three_passes(4.8e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "nvl72-gb200",
+       .nodes = 1,
+       .devices_per_node = 72,
+       .device = "gb200",
+       .node = {2e-6, 900e9, "NVIDIA GB200 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .network = LinkRow{5e-6, 50e9, "NVIDIA DGX GB200 user guide: one 400 Gb/s card per GPU"},
+       .gamma = three_passes(8e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "nvl72-gb300",
+       .nodes = 1,
+       .devices_per_node = 72,
+       .device = "gb300",
+       .node = {2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .network = LinkRow{5e-6, 100e9, "NVIDIA DGX GB300 user guide: one 800 Gb/s card per GPU"},
+       .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
       {.name = "figure-4x4",
        .nodes = 4,
