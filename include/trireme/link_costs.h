@@ -1,0 +1,47 @@
+// What collectives and messages of the groups of a layout cost on a cluster: the closed forms of `collective` on the links
+// that the group uses.
+//
+// Immutable; any thread.
+#pragma once
+
+#include "trireme/cluster.h"
+#include "trireme/collective_cost.h"
+#include "trireme/efficiency.h"
+
+namespace trireme {
+
+/// `ranks` ranks, `per_node` of them on each node that the group touches.
+struct GroupShape {
+  int ranks = 1;
+  int per_node = 1;
+
+  /// A group of `ranks` whose neighbors are `stride` ranks apart.
+  [[nodiscard]] static GroupShape of(int ranks, int stride, int devices_per_node);
+};
+
+class LinkCosts {
+ public:
+  LinkCosts(const Cluster& cluster, const Efficiency& efficiency);
+
+  // Seconds. `bytes` is the whole vector, as in collective.h.
+
+  [[nodiscard]] double allreduce(const GroupShape& group, double bytes) const;
+  [[nodiscard]] double allgather(const GroupShape& group, double bytes) const;
+  [[nodiscard]] double reduce_scatter(const GroupShape& group, double bytes) const;
+  /// `bytes` is what each rank sends, its own share included.
+  [[nodiscard]] double alltoall(const GroupShape& group, double bytes) const;
+  /// Between ranks `stride` apart.
+  [[nodiscard]] double message(int stride, double bytes) const;
+
+  [[nodiscard]] int devices_per_node() const noexcept { return devices_per_node_; }
+
+ private:
+  [[nodiscard]] double collective(Operation operation, const GroupShape& group, double bytes) const;
+
+  int devices_per_node_ = 1;
+  LinkLevel node_;
+  LinkLevel network_;
+  Seconds gamma_;
+};
+
+}  // namespace trireme

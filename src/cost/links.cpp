@@ -1,0 +1,63 @@
+#include "trireme/link_costs.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trireme {
+
+GroupShape GroupShape::of(int ranks, int stride, int devices_per_node) {
+  const int fit = std::max(1, devices_per_node / std::max(1, stride));
+  return {.ranks = ranks, .per_node = std::gcd(ranks, std::min(ranks, fit))};
+}
+
+LinkCosts::LinkCosts(const Cluster& cluster, const Efficiency& efficiency)
+    : devices_per_node_(cluster.devices_per_node), gamma_(cluster.gamma) {
+  const Link& node = cluster.links.front();
+  const Link& network = cluster.links.back();
+  const double network_share =
+      cluster.links.size() > 1 ? efficiency.network_links : efficiency.node_links;
+  node_ = {.span = cluster.devices_per_node,
+           .alpha = node.alpha,
+           .beta = {node.beta.count / efficiency.node_links}};
+  network_ = {.span = 0, .alpha = network.alpha, .beta = {network.beta.count / network_share}};
+}
+
+/// A ring over the links of a node or of the network, or the two-level algorithm over both.
+double LinkCosts::collective(Operation operation, const GroupShape& group, double bytes) const {
+  if (group.ranks <= 1) {
+    return 0;
+  }
+  const bool one_node = group.per_node == group.ranks;
+  if (one_node || group.per_node == 1) {
+    const Algorithm flat =
+        operation == Operation::Alltoall ? Algorithm::Pairwise : Algorithm::Ring;
+    const Formula f = formula(operation, flat, {.ranks = group.ranks});
+    return f.inner.at(bytes, one_node ? node_ : network_, gamma_).count;
+  }
+  const Formula f = formula(operation, Algorithm::TwoLevel,
+                            {.ranks = group.ranks, .ranks_per_node = group.per_node});
+  return f.inner.at(bytes, node_, gamma_).count + f.outer.at(bytes, network_, gamma_).count;
+}
+
+double LinkCosts::allreduce(const GroupShape& group, double bytes) const {
+  return collective(Operation::Allreduce, group, bytes);
+}
+
+double LinkCosts::allgather(const GroupShape& group, double bytes) const {
+  return collective(Operation::Allgather, group, bytes);
+}
+
+double LinkCosts::reduce_scatter(const GroupShape& group, double bytes) const {
+  return collective(Operation::ReduceScatter, group, bytes);
+}
+
+double LinkCosts::alltoall(const GroupShape& group, double bytes) const {
+  return collective(Operation::Alltoall, group, bytes);
+}
+
+double LinkCosts::message(int stride, double bytes) const {
+  const LinkLevel& link = stride < devices_per_node_ ? node_ : network_;
+  return link.alpha.count + bytes * link.beta.count;
+}
+
+}  // namespace trireme

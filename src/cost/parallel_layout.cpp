@@ -1,0 +1,83 @@
+// Layouts: their text, and what a model, a batch and a cluster allow.
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/cost.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<std::string_view, 7> kForms{"naive", "gpipe", "1f1b", "interleaved",
+                                                 "zb-h1", "zb-h2", "zb-v"};
+constexpr std::array<std::string_view, kTimeParts> kTimeNames{
+    "useful", "shape",   "memory-bound", "launch", "recomputation", "tensor",
+    "context", "expert", "pipe",         "data",   "bubble",        "optimizer", "other"};
+constexpr std::array<std::string_view, kMemoryParts> kMemoryNames{
+    "parameters", "gradients", "optimizer", "activations", "communication"};
+
+}  // namespace
+
+std::string_view to_text(PipelineForm form) {
+  return kForms.at(static_cast<std::size_t>(form));
+}
+
+PipelineForm parse_pipeline_form(std::string_view text) {
+  for (std::size_t i = 0; i < kForms.size(); ++i) {
+    if (kForms.at(i) == text) {
+      return static_cast<PipelineForm>(i);
+    }
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("unknown schedule '{}'; use {}", text,
+                          list_words({kForms.begin(), kForms.end()}, "or")));
+}
+
+std::string_view to_text(TimePart part) {
+  return kTimeNames.at(static_cast<std::size_t>(part));
+}
+
+std::string_view to_text(MemoryPart part) {
+  return kMemoryNames.at(static_cast<std::size_t>(part));
+}
+
+std::string mesh_text(const ParallelLayout& layout) {
+  std::string text;
+  const auto add = [&](const char* axis, int size) {
+    if (size > 1) {
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis, size);
+    }
+  };
+  add("pipe", layout.pipe);
+  add("data", layout.data);
+  add("context", layout.context);
+  add("tensor", layout.tensor);
+  return text;
+}
+
+std::string misfit(const ParallelLayout& layout, const Architecture& model, const Workload& work,
+                   const Cluster& cluster) {
+  const ModelConfig& m = model.model;
+  const std::int64_t per_pass = static_cast<std::int64_t>(layout.data) * layout.microbatch;
+  if (layout.devices() > cluster.devices()) {
+    return fmt::format("needs {} devices, the cluster has {}", layout.devices(), cluster.devices());
+  }
+  if (work.batch % per_pass != 0) {
+    return fmt::format("a batch of {} is not a multiple of {} ranks x {} sequences", work.batch,
+                       layout.data, layout.microbatch);
+  }
+  if (layout.pipe > m.layers + 2) {
+    return fmt::format("{} pipeline stages, but {} blocks", layout.pipe, m.layers);
+  }
+  if (m.width % layout.tensor != 0) {
+    return fmt::format("tensor={} does not divide the width {}", layout.tensor, m.width);
+  }
+  if (layout.data % layout.expert != 0) {
+    return fmt::format("expert={} does not divide data={}", layout.expert, layout.data);
+  }
+  return {};
+}
+
+}  // namespace trireme

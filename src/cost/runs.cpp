@@ -1,0 +1,353 @@
+// Reads measured runs from CSV.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "trireme/error.h"
+#include "trireme/measured_runs.h"
+
+namespace trireme {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+/// The fields of a line; a field in quotes may contain commas, and two quotes stand for one.
+Fields split_csv(std::string_view line) {
+  Fields fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      fields.back() += '"';
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else if (c != '\r') {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+bool has(std::string_view text, std::string_view word) {
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) {
+           return std::tolower(static_cast<unsigned char>(a)) ==
+                  std::tolower(static_cast<unsigned char>(b));
+         }) != text.end();
+}
+
+/// A row, by column.
+class Row {
+ public:
+  Row(const Fields& columns, const Fields& fields, int line) : line_(line) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      values_[columns[i]] = i < fields.size() ? std::string(trim(fields[i])) : "";
+    }
+  }
+
+  [[nodiscard]] int line() const { return line_; }
+
+  [[nodiscard]] std::string text(const std::string& column) const {
+    const auto found = values_.find(column);
+    return found == values_.end() ? "" : found->second;
+  }
+
+  /// 0 if there is none.
+  [[nodiscard]] double number(const std::string& column) const {
+    const std::string value = text(column);
+    if (value.empty()) {
+      return 0;
+    }
+    double result = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (error != std::errc{} || end != value.data() + value.size()) {
+      throw Error(ErrorKind::Input, fmt::format("line {}: {}: '{}' is not a number", line_, column, value));
+    }
+    return result;
+  }
+
+  [[nodiscard]] int integer(const std::string& column, int otherwise) const {
+    const double value = number(column);
+    return value > 0 ? static_cast<int>(value) : otherwise;
+  }
+
+ private:
+  int line_;
+  std::map<std::string, std::string> values_;
+};
+
+/// Devices as the files name them, most specific first.
+struct DeviceRow {
+  const char* name;
+  const char* cluster;
+  const char* device;
+  int devices_per_node;
+};
+constexpr std::array kDevices{
+    DeviceRow{"A100-40GB", "dgx-a100", "a100-40gb", 8}, DeviceRow{"A100", "dgx-a100", "a100", 8},
+    DeviceRow{"H100-9", "dgx-h100", "h100-96gb", 8}, DeviceRow{"H100", "dgx-h100", "h100", 8},           DeviceRow{"H200", "dgx-h200", "h200", 8},
+    DeviceRow{"V100", "dgx-v100", "v100", 8},           DeviceRow{"GB200", "nvl72-gb200", "gb200", 64},
+    DeviceRow{"GB300", "nvl72-gb300", "gb300", 64},     DeviceRow{"B200", "dgx-b200", "b200", 8},
+    DeviceRow{"B300", "dgx-b300", "b300", 8}};
+
+std::optional<Cluster> find_cluster(std::string_view device, int devices) try {
+  for (const DeviceRow& row : kDevices) {
+    if (!device.starts_with(row.name)) {
+      continue;
+    }
+    const int per_node = std::min(row.devices_per_node, devices);
+    const int nodes = (devices + per_node - 1) / per_node;
+    Cluster cluster = cluster_preset(fmt::format("{}:{}", row.cluster, nodes));
+    cluster.device = device_preset(row.device);
+    cluster.devices_per_node = per_node;
+    cluster.links.front().reach = per_node;
+    cluster.links.back().reach = nodes * per_node;
+    return cluster;
+  }
+  return std::nullopt;
+} catch (const Error&) { return std::nullopt; }
+
+std::string parse_precision(const std::string& text) {
+  if (has(text, "fp4")) {
+    return "f4";
+  }
+  if (has(text, "fp8")) {
+    return "f8";
+  }
+  return has(text, "fp16") ? "f16" : "bf16";
+}
+
+RecomputeMode parse_mode(const std::string& text) {
+  return text == "full" ? RecomputeMode::Full
+         : has(text, "selective") ? RecomputeMode::Selective
+                                  : RecomputeMode::None;
+}
+
+Architecture parse_model(const Row& row) {
+  Architecture a;
+  ModelConfig& m = a.model;
+  m.name = row.text("model");
+  m.width = row.integer("hidden", 0);
+  m.layers = row.integer("layers", 0);
+  m.heads = row.integer("heads", 1);
+  m.key_heads = row.integer("kv_heads", static_cast<int>(m.heads));
+  m.head_width = m.width / m.heads;
+  m.hidden = row.integer("ffn", static_cast<int>(4 * m.width));
+  m.vocabulary = row.integer("vocab", 51200);
+  m.context = row.integer("seq", 2048);
+  m.family = has(m.name, "llama") ? Family::Llama : Family::Gpt2;
+  m.tied = m.family == Family::Gpt2;
+  return a;
+}
+
+/// What a source's software does, where the file has no column for it.
+void apply_software(const Row& row, MeasuredRun& run) {
+  const std::string source = row.text("source");
+  const std::string notes = row.text("notes");
+  const bool megatron2021 = has(source, "SC21") || has(source, "tables.tex") ||
+                            has(source, "Korthikanti") || has(source, "MT-NLG");
+  if (megatron2021) {
+    run.work.attention = Workload::Attention::Unfused;
+    run.work.overlap_data = false;
+  }
+  if (has(source, "vTrain") && run.cluster.nodes > 1) {
+    run.cluster.links.back().beta.count *= 2;  // four network cards for eight GPUs
+  }
+  run.work.overlap_tensor = run.work.overlap_pipe =
+      has(source, "Bridge") || has(notes, "AsyncTP") || has(notes, "async TP");
+  run.work.gradient_bytes = run.work.dtype == "f16" ? 2 : 4;
+  run.layout.sequence = has(notes, "sequence parallel=yes") || has(source, "torchtitan") ||
+                        has(source, "Bridge");
+  if (has(notes, "FULL_SHARD") || has(run.model.model.name, "ZeRO-3") || has(source, "torchtitan") ||
+      has(notes, "FSDP=64")) {
+    run.layout.zero = 3;
+    run.work.gradient_bytes = 2;
+  } else if (has(notes, "SHARD_GRAD_OP")) {
+    run.layout.zero = 2;
+    run.work.gradient_bytes = 2;
+  } else if (has(notes, "ZeRO-1") || has(source, "Bridge")) {
+    run.layout.zero = 1;
+  }
+}
+
+void parse_schedule(const Row& row, MeasuredRun& run) {
+  ParallelLayout& layout = run.layout;
+  const std::string name = run.model.model.name;
+  layout.schedule = has(name, "ZB-2p")   ? PipelineForm::ZbH2
+                    : has(name, "ZB-1p") ? PipelineForm::ZbH1
+                                         : PipelineForm::OneFOneB;
+  const int layers = static_cast<int>(run.model.model.layers);
+  layout.chunks = row.text("interleave") == "max" ? std::max(1, (layers + 2) / layout.pipe)
+                                                  : row.integer("interleave", 1);
+  if (layout.chunks > 1 && layout.pipe > 1) {
+    layout.schedule = PipelineForm::Interleaved;
+  } else {
+    layout.chunks = 1;
+  }
+}
+
+void add_features(MeasuredRun& run) {
+  const ParallelLayout& l = run.layout;
+  const auto add = [&](bool present, const char* name) {
+    if (present) {
+      run.features.emplace_back(name);
+    }
+  };
+  add(l.tensor > 1, "tensor");
+  add(l.tensor > run.cluster.devices_per_node, "tensor across nodes");
+  add(l.pipe > 1, "pipe");
+  add(l.chunks > 1, "interleaved");
+  add(l.context > 1, "context");
+  add(l.zero == 3, "zero 3");
+  add(l.recompute == RecomputeMode::Full, "full recomputation");
+  add(l.recompute == RecomputeMode::Selective, "selective recomputation");
+  add(run.work.dtype == "f8" || run.work.dtype == "f4", "8 bits or fewer");
+  add(run.work.length > 4096, "long sequences");
+  add(run.cluster.nodes > 1, "several nodes");
+}
+
+/// "" if the row has what the cost model needs.
+std::string missing_number(const Row& row) {
+  for (const char* column : {"layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "dp", "microbatch",
+                             "global_batch"}) {
+    if (row.number(column) <= 0) {
+      return fmt::format("no {}", column);
+    }
+  }
+  return row.number("seconds_per_step") > 0 || row.number("mfu_pct") > 0
+             ? ""
+             : "no time: neither seconds_per_step nor mfu_pct";
+}
+
+struct Parser {
+  MeasuredRuns result{};
+
+  void skip(const Row& row, std::string reason) {
+    result.skipped.push_back({row.line(), row.text("source"), std::move(reason)});
+  }
+
+  void add(const Row& row) {
+    if (const std::string missing = missing_number(row); !missing.empty()) {
+      return skip(row, missing);
+    }
+    if (has(row.text("source"), "LoRA") || has(row.text("source"), "SFT")) {
+      return skip(row, "fine-tuning: not all parameters are trained, or sequences are packed");
+    }
+    MeasuredRun run;
+    run.line = row.line();
+    run.source = row.text("source");
+    run.device = row.text("gpu");
+    const std::optional<Cluster> cluster = find_cluster(run.device, row.integer("gpus", 1));
+    if (!cluster) {
+      return skip(row, fmt::format("unknown device '{}'", run.device));
+    }
+    run.cluster = *cluster;
+    run.model = parse_model(row);
+    run.work.batch = row.integer("global_batch", 1);
+    run.work.length = row.integer("seq", 0);
+    run.work.dtype = parse_precision(row.text("precision"));
+    run.layout = {.data = row.integer("dp", 1),
+                  .tensor = row.integer("tp", 1),
+                  .pipe = row.integer("pp", 1),
+                  .context = row.integer("cp", 1),
+                  .microbatch = row.integer("microbatch", 1),
+                  .recompute = parse_mode(row.text("recompute"))};
+    parse_schedule(row, run);
+    apply_software(row, run);
+    run.published_mfu = row.number("mfu_pct");
+    run.published_hfu = row.number("hfu_pct");
+    run.published_tflops = row.number("tflops_per_gpu");
+    run.parameters = 1e9 * row.number("params_B");
+    run.seconds = row.number("seconds_per_step");
+    if (run.layout.devices() != row.integer("gpus", 1)) {
+      return skip(row, fmt::format("{} are not {} devices", mesh_text(run.layout),
+                                   row.integer("gpus", 1)));
+    }
+    if (const std::string why = misfit(run.layout, run.model, run.work, run.cluster); !why.empty()) {
+      return skip(row, why);
+    }
+    add_features(run);
+    if (run.seconds <= 0) {
+      const StepCost cost = predict(run, {});
+      run.seconds = cost.model_flops / (cost.peak * run.published_mfu / 100);
+    }
+    result.runs.push_back(std::move(run));
+  }
+};
+
+/// vTrain's columns to those of published runs. Its runs are of Megatron-LM on A100s, with recomputation.
+Fields translate_vtrain(Fields columns) {
+  const std::map<std::string, std::string> names{{"# GPUs", "gpus"},
+                                                 {"global batch", "global_batch"},
+                                                 {"micro batch", "microbatch"},
+                                                 {"hidden size", "hidden"},
+                                                 {"attention heads", "heads"},
+                                                 {"# layers", "layers"},
+                                                 {"sequence length", "seq"},
+                                                 {"tensor parallelism", "tp"},
+                                                 {"data parallelism", "dp"},
+                                                 {"pipeline parallelism", "pp"},
+                                                 {"iteration time (ms)", "milliseconds"}};
+  for (std::string& column : columns) {
+    const auto found = names.find(column);
+    column = found == names.end() ? column : found->second;
+  }
+  return columns;
+}
+
+}  // namespace
+
+std::string MeasuredRun::describe() const {
+  return fmt::format("{} on {} x {}, {}, microbatch {}, batch {}", model.model.name,
+                     layout.devices(), device, mesh_text(layout), layout.microbatch, work.batch);
+}
+
+MeasuredRuns parse_runs(std::string_view text, std::string_view name) {
+  Parser parser;
+  Fields columns;
+  bool vtrain = false;
+  int number = 0;
+  for (const std::string_view line : split(text, '\n')) {
+    ++number;
+    if (trim(line).empty()) {
+      continue;
+    }
+    Fields fields = split_csv(line);
+    if (columns.empty()) {
+      vtrain = std::ranges::find(fields, "iteration time (ms)") != fields.end();
+      columns = vtrain ? translate_vtrain(fields) : fields;
+      if (!vtrain && std::ranges::find(fields, "seconds_per_step") == fields.end()) {
+        throw Error(ErrorKind::Input,
+                    fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
+      }
+      if (vtrain) {
+        for (const char* extra : {"source", "model", "gpu", "recompute", "precision",
+                                  "seconds_per_step", "vocab"}) {
+          columns.emplace_back(extra);
+        }
+      }
+      continue;
+    }
+    if (vtrain) {
+      const Row plain(columns, fields, number);
+      fields.resize(columns.size() - 7);
+      const bool single = plain.number("gpus") <= 8;
+      fields.insert(fields.end(),
+                    {single ? "vTrain single (SC21 software)" : "vTrain multi (SC21 software)",
+                     fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden")),
+                     "A100", single ? "none" : "full", "fp16",
+                     fmt::format("{}", plain.number("milliseconds") / 1000), "51200"});
+    }
+    parser.add(Row(columns, fields, number));
+  }
+  return std::move(parser.result);
+}
+
+}  // namespace trireme

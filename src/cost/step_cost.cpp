@@ -1,0 +1,258 @@
+// What a training step costs: the pipeline of all micro-batches, gradients, optimizer, memory.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cost/smooth_max.h"
+#include "trireme/cost.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kWord = 2;             // bytes of a parameter, as computed with
+constexpr double kStateBytes = 12;      // per parameter: master weights and two moments of Adam
+constexpr double kOptimizerBytes = 30;  // per parameter, read and written by Adam
+
+double& part(StepCost& cost, TimePart p) {
+  return cost.time[static_cast<std::size_t>(p)];
+}
+
+double& part(StepCost& cost, MemoryPart p) {
+  return cost.memory[static_cast<std::size_t>(p)];
+}
+
+double microbatches_of(const ParallelLayout& layout, const Workload& work) {
+  return static_cast<double>(work.batch) /
+         (static_cast<double>(layout.data) * static_cast<double>(layout.microbatch));
+}
+
+/// How many ranks ZeRO shards over.
+double shards(const ParallelLayout& layout) {
+  return static_cast<double>(layout.data) * layout.context;
+}
+
+}  // namespace
+
+/// Seconds of one micro-batch, of all blocks together.
+struct TransformerCost::Pass {
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+  double recompute = 0;
+  double launch = 0;
+  double useful = 0;
+  double memory_bound = 0;
+  double tensor = 0;
+  double context = 0;
+  double expert = 0;
+  double head = 0;
+
+  [[nodiscard]] double compute() const { return forward + input + weight + recompute + launch; }
+  [[nodiscard]] double blocks() const { return compute() + tensor + context + expert; }
+  [[nodiscard]] double total() const { return blocks() + head; }
+};
+
+double StepCost::memory_bytes() const noexcept {
+  return std::accumulate(memory.begin(), memory.end(), 0.0);
+}
+
+double StepCost::bubble() const noexcept {
+  return part(TimePart::Bubble) / seconds;
+}
+
+double StepCost::exposed_communication() const noexcept {
+  const auto* const first = time.begin() + static_cast<std::ptrdiff_t>(TimePart::Tensor);
+  const auto* const last = time.begin() + static_cast<std::ptrdiff_t>(TimePart::Data);
+  return std::accumulate(first, last + 1, 0.0) / seconds;
+}
+
+TransformerCost::Pass TransformerCost::pass(const ParallelLayout& /*layout*/,
+                                            const Blocks& blocks) const {
+  const auto sum = [&](double BlockCost::*member) {
+    return dense_blocks_ * blocks.dense.*member + mixture_blocks_ * blocks.mixture.*member;
+  };
+  return {.forward = sum(&BlockCost::forward),
+          .input = sum(&BlockCost::backward_input),
+          .weight = sum(&BlockCost::backward_weight),
+          .recompute = sum(&BlockCost::recompute),
+          .launch = sum(&BlockCost::launch),
+          .useful = sum(&BlockCost::useful) + blocks.head_useful,
+          .memory_bound = sum(&BlockCost::memory_bound) + blocks.head_memory_bound,
+          .tensor = sum(&BlockCost::tensor),
+          .context = sum(&BlockCost::context),
+          .expert = sum(&BlockCost::expert),
+          .head = blocks.head_forward + blocks.head_backward};
+}
+
+namespace {
+
+/// The time of a micro-batch on the rank that has most to do. Ranks have whole blocks. If blocks divide evenly, the last
+/// rank has the head as well; else blocks and the two ends together are dealt out, an end counting as a block.
+double slowest_rank(const ParallelLayout& layout, double layers, double block, double head) {
+  const double per_rank = layers / layout.pipe;
+  if (layout.pipe == 1 || per_rank == std::floor(per_rank)) {
+    return per_rank * block + head;
+  }
+  const double with_ends = std::ceil((layers + 2) / layout.pipe);
+  return std::max(with_ends * block, (with_ends - 1) * block + head);
+}
+
+/// A micro-batch on the slowest rank and on all ranks together; and on an average rank, its passes.
+struct StageTimes {
+  double slowest = 0;
+  double total = 0;
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+};
+
+/// n micro-batches on p ranks, in the published closed forms.
+double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes& t) {
+  const double p = layout.pipe;
+  const double both = t.forward + t.input;
+  switch (layout.schedule) {
+    case PipelineForm::Naive:
+      return n * t.total;
+    case PipelineForm::Gpipe:
+    case PipelineForm::OneFOneB:
+      return (n - 1) * t.slowest + t.total;
+    case PipelineForm::Interleaved:
+      return n * t.slowest + (p - 1) / p * t.total / layout.chunks;
+    case PipelineForm::ZbH1:
+      return n * t.slowest + (p - 1) * std::max(0.0, both - t.weight);
+    case PipelineForm::ZbH2:
+      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight);
+    case PipelineForm::ZbV:
+      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight) / 2;
+  }
+  return 0;
+}
+
+/// The most micro-batches whose activations the first rank keeps at one time.
+double in_flight(const ParallelLayout& layout, double n) {
+  const double p = layout.pipe;
+  switch (layout.schedule) {
+    case PipelineForm::Gpipe:
+      return n;
+    case PipelineForm::ZbH2:
+      return std::min(n, 2 * p - 1);
+    case PipelineForm::Interleaved:
+      return std::min(n, p * (1 + (p - 1) / (p * layout.chunks)));
+    default:
+      return std::min(n, p);
+  }
+}
+
+}  // namespace
+
+double TransformerCost::parameters_per_rank(const ParallelLayout& layout) const {
+  const double blocks = dense_blocks_ * block_parameters_ + mixture_blocks_ * mixture_parameters_ +
+                        mixture_blocks_ * expert_parameters_ / layout.expert;
+  const bool both_ends = layout.pipe == 1 && !model_.model.tied;
+  return (blocks / layout.pipe + (both_ends ? 2 : 1) * edge_parameters_) / layout.tensor;
+}
+
+/// Exposed communication of gradients and, with ZeRO, of parameters. ZeRO 3 gathers parameters for each forward and
+/// backward pass and reduces gradients after each backward pass, beside the computation of other blocks; the first and
+/// the last block have nothing to hide behind.
+double TransformerCost::data_seconds(const ParallelLayout& layout, double parameters,
+                                     const Pass& pass, double pipeline) const {
+  const GroupShape group =
+      GroupShape::of(layout.data * layout.context, layout.tensor, links_.devices_per_node());
+  if (group.ranks <= 1) {
+    return 0;
+  }
+  const double gradients = parameters * work_.gradient_bytes;
+  if (layout.zero == 0) {
+    const double beside =
+        work_.overlap_data ? eff_.overlap * (pass.compute() - pass.forward) / layout.pipe : 0;
+    return smooth_max(links_.allreduce(group, gradients), beside) - beside;
+  }
+  const double gather = links_.allgather(group, parameters * kWord);
+  const double scatter = links_.reduce_scatter(group, gradients);
+  if (layout.zero < 3) {
+    const double beside =
+        work_.overlap_data ? eff_.overlap * (pass.compute() - pass.forward) / layout.pipe : 0;
+    return smooth_max(gather + scatter, beside) - beside;
+  }
+  const double all = microbatches_of(layout, work_) * (2 * gather + scatter);
+  const double beside = eff_.overlap * pipeline;
+  const double blocks = static_cast<double>(model_.model.layers) / layout.pipe;
+  return smooth_max(all, beside) - beside + (gather + scatter) / blocks;
+}
+
+/// A rank waits for its neighbor's message before each pass of each chunk.
+double TransformerCost::message_seconds(const ParallelLayout& layout, double microbatches) const {
+  if (layout.pipe == 1) {
+    return 0;
+  }
+  const double one = links_.message(layout.data * layout.tensor * layout.context,
+                                    kWord * tokens(layout) * h_ / layout.tensor);
+  return (microbatches + layout.pipe - 1) * 2 * layout.chunks * one *
+         (work_.overlap_pipe ? 1 - eff_.overlap : 1);
+}
+
+void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blocks,
+                                 double parameters, StepCost& cost) const {
+  const double n = microbatches_of(layout, work_);
+  const double kept = (dense_blocks_ * blocks.dense.activation_bytes +
+                       mixture_blocks_ * blocks.mixture.activation_bytes) /
+                      layout.pipe;
+  const double ranks = shards(layout);
+  part(cost, MemoryPart::Parameters) = parameters * kWord / (layout.zero >= 3 ? ranks : 1);
+  part(cost, MemoryPart::Gradients) =
+      parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
+  part(cost, MemoryPart::OptimizerState) = parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1);
+  part(cost, MemoryPart::Activations) =
+      in_flight(layout, n) * kept +
+      std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
+      (layout.pipe == 1 ? blocks.head_bytes : 0);
+  part(cost, MemoryPart::Communication) =
+      layout.zero >= 3 ? 2 * kWord * block_parameters_ / layout.tensor : 0;
+}
+
+StepCost TransformerCost::step(const ParallelLayout& layout) const {
+  return step(layout, blocks(layout));
+}
+
+StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& blocks) const {
+  const Pass pass = this->pass(layout, blocks);
+  const double n = microbatches_of(layout, work_);
+  const double p = layout.pipe;
+  const double layers = dense_blocks_ + mixture_blocks_;
+  const double beside = 0.5 * (pass.tensor + pass.context + pass.expert);
+  const StageTimes times{
+      .slowest = slowest_rank(layout, layers, pass.blocks() / layers, pass.head),
+      .total = pass.total(),
+      .forward = (pass.forward + beside) / p,
+      .input = (pass.input + pass.recompute + beside) / p,
+      .weight = pass.weight / p};
+  const double pipeline = pipeline_seconds(layout, n, times);
+  const double parameters = parameters_per_rank(layout);
+  const double share = n / p;  // of a micro-batch's work that an average rank does in a step
+
+  StepCost cost;
+  part(cost, TimePart::Useful) = share * pass.useful;
+  part(cost, TimePart::MemoryBound) = share * pass.memory_bound;
+  part(cost, TimePart::Shape) = share * (pass.forward + pass.input + pass.weight + pass.head -
+                                         pass.useful - pass.memory_bound);
+  part(cost, TimePart::Launch) = share * pass.launch;
+  part(cost, TimePart::Recompute) = share * pass.recompute;
+  part(cost, TimePart::Tensor) = share * pass.tensor;
+  part(cost, TimePart::Context) = share * pass.context;
+  part(cost, TimePart::Expert) = share * pass.expert;
+  part(cost, TimePart::Pipe) = message_seconds(layout, n);
+  part(cost, TimePart::Data) = data_seconds(layout, parameters, pass, pipeline);
+  part(cost, TimePart::Bubble) = pipeline - share * pass.total();
+  part(cost, TimePart::Update) =
+      moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? shards(layout) : 1));
+  part(cost, TimePart::Other) = eff_.step.count;
+  cost.seconds = std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
+  cost.peak = peak_ * layout.devices();
+  cost.model_flops = part(cost, TimePart::Useful) * cost.peak;
+  cost.hardware_flops = cost.model_flops * hardware_[static_cast<std::size_t>(layout.recompute)];
+  add_memory(layout, blocks, parameters, cost);
+  return cost;
+}
+
+}  // namespace trireme

@@ -1,0 +1,198 @@
+// The closed forms: parts that add up, limits that are known, and pipelines as their tables have them.
+#include "trireme/cost.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "trireme/collective.h"
+#include "trireme/error.h"
+#include "trireme/pipeline.h"
+
+namespace trireme {
+namespace {
+
+Architecture small_gpt() {
+  Architecture a;
+  a.model = {.name = "test",
+             .family = Family::Gpt2,
+             .vocabulary = 51200,
+             .context = 2048,
+             .width = 4096,
+             .layers = 32,
+             .heads = 32,
+             .key_heads = 32,
+             .head_width = 128,
+             .hidden = 16384};
+  return a;
+}
+
+TransformerCost cost_on(int nodes, Workload work = {.batch = 256}) {
+  const Cluster cluster = cluster_preset("dgx-a100:" + std::to_string(nodes));
+  return {small_gpt(), work, cluster, efficiency_of(cluster)};
+}
+
+const std::vector<ParallelLayout>& layouts() {
+  static const std::vector<ParallelLayout> all{
+      {.data = 64},
+      {.data = 8, .tensor = 8},
+      {.data = 8, .tensor = 4, .pipe = 2},
+      {.data = 4, .tensor = 2, .pipe = 8, .microbatch = 2, .recompute = RecomputeMode::Full},
+      {.data = 64, .zero = 3},
+      {.data = 8, .tensor = 2, .pipe = 4, .zero = 1, .recompute = RecomputeMode::Selective},
+      {.data = 8, .tensor = 1, .pipe = 4, .context = 2},
+      {.data = 8, .pipe = 8, .chunks = 4, .schedule = PipelineForm::Interleaved},
+      {.data = 8, .pipe = 8, .schedule = PipelineForm::ZbH1},
+      {.data = 4, .tensor = 16, .sequence = true}};
+  return all;
+}
+
+TEST(StepCost, PartsAddUpToTheStep) {
+  const TransformerCost cost = cost_on(8);
+  for (const ParallelLayout& layout : layouts()) {
+    const StepCost step = cost.step(layout);
+    EXPECT_NEAR(std::accumulate(step.time.begin(), step.time.end(), 0.0), step.seconds,
+                1e-12 * step.seconds);
+    for (int i = 0; i < kTimeParts; ++i) {
+      EXPECT_GE(step.time[static_cast<std::size_t>(i)], -1e-12)
+          << mesh_text(layout) << " " << to_text(static_cast<TimePart>(i));
+    }
+    EXPECT_GT(step.mfu(), 0.05) << mesh_text(layout);
+    EXPECT_LT(step.hfu(), 1) << mesh_text(layout);
+  }
+}
+
+TEST(StepCost, ModelFlopsAreThoseOfTheEstimate) {
+  const TransformerCost cost = cost_on(8);
+  const double expected = training_flops(small_gpt(), 2048).model * 256 * 2048;
+  for (const ParallelLayout& layout : layouts()) {
+    EXPECT_NEAR(cost.step(layout).model_flops, expected, 1e-9 * expected) << mesh_text(layout);
+  }
+}
+
+/// All that is not the pipeline: no links, no head, no launches.
+Efficiency pipeline_only() {
+  Efficiency e = default_efficiency("a100");
+  e.launch = {0};
+  return e;
+}
+
+TEST(StepCost, PipelinesTakeAsLongAsTheirTables) {
+  Architecture model = small_gpt();
+  model.model.vocabulary = 1;
+  Cluster cluster = cluster_preset("dgx-a100:1");
+  cluster.links.front().alpha = {0};
+  cluster.links.front().beta = {1e-30};
+  const TransformerCost cost(model, {.batch = 16, .attention = Workload::Attention::Unfused}, cluster,
+                             pipeline_only());
+  for (const PipelineForm form : {PipelineForm::Gpipe, PipelineForm::OneFOneB}) {
+    const ParallelLayout layout{.pipe = 8, .schedule = form};
+    const StepCost step = cost.step(layout);
+    const BlockCost block = cost.blocks(layout).dense;
+    const PipelineTable table = make_pipeline(to_text(form), {.ranks = 8, .microbatches = 16});
+    const PipelineTiming timing =
+        time_pipeline(table, PipelineDurations{.forward = 4 * block.forward,
+                                               .backward_input = 4 * block.backward_input,
+                                               .backward_weight = 4 * block.backward_weight});
+    EXPECT_NEAR(step.seconds - step.part(TimePart::Update), timing.makespan,
+                1e-4 * timing.makespan)  // the head's matrix product of one word remains
+        << to_text(form);
+    EXPECT_NEAR(step.bubble(), timing.bubble, 1e-3) << to_text(form);
+  }
+}
+
+TEST(StepCost, BubbleOfEqualStagesIsThePublishedOne) {
+  Architecture model = small_gpt();
+  model.model.vocabulary = 1;
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  const TransformerCost cost(model, {.batch = 24}, cluster, pipeline_only());
+  const auto bubble = [&](const ParallelLayout& layout) {
+    const StepCost step = cost.step(layout);
+    return step.part(TimePart::Bubble) / (step.seconds - step.part(TimePart::Update) - step.part(TimePart::Pipe));
+  };
+  EXPECT_NEAR(bubble({.pipe = 8, .microbatch = 1}), 7.0 / (24 + 7), 1e-3);
+  EXPECT_NEAR(bubble({.pipe = 8, .microbatch = 1, .chunks = 2, .schedule = PipelineForm::Interleaved}),
+              7.0 / (2 * 24 + 7), 1e-3);
+  EXPECT_NEAR(bubble({.pipe = 8, .microbatch = 24, .schedule = PipelineForm::Naive}), 7.0 / 8, 1e-3);
+}
+
+TEST(StepCost, ZeroShardsMemoryAsPublished) {
+  // Rajbhandari et al. 2020: 7.5 B parameters on 64 devices, 16-bit gradients: 120, 31.4, 16.6 and 1.88 GB.
+  Architecture model = small_gpt();
+  model.model.layers = 36;
+  const Cluster cluster = cluster_preset("dgx-a100:8");
+  const TransformerCost cost(model, {.batch = 64, .gradient_bytes = 2}, cluster, efficiency_of(cluster));
+  const auto gigabytes = [&](int zero) {
+    const StepCost step = cost.step({.data = 64, .zero = zero});
+    const auto part = [&](MemoryPart p) { return step.memory[static_cast<std::size_t>(p)]; };
+    const double parameters = static_cast<double>(count_parameters(model).total());
+    return (part(MemoryPart::Parameters) + part(MemoryPart::Gradients) + part(MemoryPart::OptimizerState)) /
+           parameters * 7.5;
+  };
+  EXPECT_NEAR(gigabytes(0), 120, 1);
+  EXPECT_NEAR(gigabytes(1), 31.4, 0.3);
+  EXPECT_NEAR(gigabytes(2), 16.6, 0.2);
+  EXPECT_NEAR(gigabytes(3), 1.88, 0.02);
+}
+
+TEST(StepCost, RecomputationTradesTimeForMemory) {
+  const TransformerCost cost = cost_on(8, {.batch = 256, .attention = Workload::Attention::Unfused});
+  ParallelLayout layout{.data = 8, .tensor = 8};
+  const StepCost none = cost.step(layout);
+  layout.recompute = RecomputeMode::Selective;
+  const StepCost selective = cost.step(layout);
+  layout.recompute = RecomputeMode::Full;
+  const StepCost full = cost.step(layout);
+  EXPECT_LT(none.seconds, selective.seconds);
+  EXPECT_LT(selective.seconds, full.seconds);
+  EXPECT_GT(none.memory_bytes(), selective.memory_bytes());
+  EXPECT_GT(selective.memory_bytes(), full.memory_bytes());
+  EXPECT_DOUBLE_EQ(none.mfu(), none.hfu());
+  EXPECT_LT(full.mfu(), full.hfu());
+}
+
+TEST(StepCost, UnknownPeakOrBandwidthIsRefused) {
+  Cluster cluster = cluster_preset("dgx-a100");
+  EXPECT_THROW(TransformerCost(small_gpt(), {.dtype = "f8"}, cluster, {}), Error);
+  cluster.device.memory_bandwidth.reset();
+  EXPECT_THROW(TransformerCost(small_gpt(), {}, cluster, {}), Error);
+}
+
+TEST(LinkCosts, AreTheTimesOfTheSchedules) {
+  const Cluster cluster = cluster_preset("dgx-a100:4");
+  Efficiency whole;
+  whole.node_links = whole.network_links = 1;
+  const LinkCosts links(cluster, whole);
+  const CostModel model{.levels = {{.span = 8, .alpha = cluster.links[0].alpha, .beta = cluster.links[0].beta},
+                                   {.span = 0, .alpha = cluster.links[1].alpha, .beta = cluster.links[1].beta}},
+                        .gamma = cluster.gamma};
+  const Payload payload{.elements = 1 << 20, .element_bytes = 4};
+  const double bytes = 4 << 20;
+  const Schedule inside = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 8});
+  EXPECT_NEAR(links.allreduce({.ranks = 8, .per_node = 8}, bytes),
+              time_schedule(inside, payload, model).seconds.count, 1e-9);
+  const Schedule both =
+      build(Operation::Allgather, Algorithm::TwoLevel, {.ranks = 32, .ranks_per_node = 8});
+  EXPECT_NEAR(links.allgather({.ranks = 32, .per_node = 8}, bytes),
+              time_schedule(both, payload, model).seconds.count, 1e-9);
+}
+
+TEST(GroupShape, CountsRanksOfANode) {
+  EXPECT_EQ(GroupShape::of(8, 1, 8).per_node, 8);
+  EXPECT_EQ(GroupShape::of(16, 1, 8).per_node, 8);
+  EXPECT_EQ(GroupShape::of(16, 4, 8).per_node, 2);
+  EXPECT_EQ(GroupShape::of(16, 8, 8).per_node, 1);
+  EXPECT_EQ(GroupShape::of(3, 1, 8).per_node, 3);
+}
+
+TEST(PipelineForm, HasTheNamesOfTheCatalogue) {
+  for (const PipelineForm form : {PipelineForm::Naive, PipelineForm::Gpipe, PipelineForm::OneFOneB,
+                                  PipelineForm::Interleaved, PipelineForm::ZbH1, PipelineForm::ZbV}) {
+    EXPECT_EQ(find_pipeline_schedule(to_text(form)).name, to_text(form));
+    EXPECT_EQ(parse_pipeline_form(to_text(form)), form);
+  }
+  EXPECT_THROW((void)parse_pipeline_form("2f2b"), Error);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,124 @@
+// Measured runs: reading them, predicting them, accounting for them.
+#include <gtest/gtest.h>
+
+#include "cost/published_runs.h"
+#include "trireme/error.h"
+#include "trireme/validation.h"
+
+namespace trireme {
+namespace {
+
+MeasuredRuns published(std::string_view source) {
+  MeasuredRuns runs = parse_runs(kPublishedRuns, "published");
+  std::erase_if(runs.runs, [&](const MeasuredRun& run) { return !run.source.starts_with(source); });
+  return runs;
+}
+
+double mean_error(const MeasuredRuns& runs) {
+  return validate(runs.runs, {}).all.mean;
+}
+
+TEST(MeasuredRuns, AreReadWithTheirSettings) {
+  const MeasuredRuns runs = parse_runs(kPublishedRuns, "published");
+  ASSERT_EQ(runs.runs.size(), 11U);
+  EXPECT_TRUE(runs.skipped.empty());
+  const MeasuredRun& interleaved = runs.runs[3];
+  EXPECT_EQ(mesh_text(interleaved.layout), "pipe=8,data=24,tensor=8");
+  EXPECT_EQ(interleaved.layout.schedule, PipelineForm::Interleaved);
+  EXPECT_EQ(interleaved.layout.chunks, 2);
+  EXPECT_EQ(interleaved.cluster.nodes, 192);
+  EXPECT_TRUE(runs.runs[5].layout.sequence);
+  EXPECT_EQ(runs.runs[9].layout.zero, 3);
+  EXPECT_EQ(runs.runs[10].work.dtype, "f8");
+}
+
+TEST(MeasuredRuns, RowsWithoutANumberAreSkippedWithTheReason) {
+  std::string text(kPublishedRuns);
+  const std::size_t at = text.find(",512,full");
+  text.replace(at, 4, ",");
+  const MeasuredRuns runs = parse_runs(text, "x");
+  ASSERT_EQ(runs.skipped.size(), 1U);
+  EXPECT_EQ(runs.skipped[0].line, 2);
+  EXPECT_EQ(runs.skipped[0].reason, "no global_batch");
+}
+
+TEST(MeasuredRuns, BadFilesAreRefusedByLine) {
+  EXPECT_THROW((void)parse_runs("a,b\n1,2\n", "x"), Error);
+  std::string text(kPublishedRuns);
+  text.replace(text.find("3.528"), 5, "fast!");
+  try {
+    (void)parse_runs(text, "x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "line 2: seconds_per_step: 'fast!' is not a number");
+  }
+}
+
+TEST(MeasuredRuns, ReadsTheColumnsOfVTrain) {
+  const MeasuredRuns runs = parse_runs(
+      "Parameters (billion),# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence "
+      "length,tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n"
+      "39.1,512,1536,2,8192,64,48,2048,8,8,8,15001.9\n",
+      "x");
+  ASSERT_EQ(runs.runs.size(), 1U);
+  EXPECT_DOUBLE_EQ(runs.runs[0].seconds, 15.0019);
+  EXPECT_NEAR(predict(runs.runs[0], {}).seconds, 15, 1.5);
+}
+
+TEST(Prediction, OfMegatronRunsIsWithinFivePercent) {
+  EXPECT_LT(mean_error(published("Megatron-LM")), 5);
+}
+
+TEST(Prediction, OfKorthikantiRunsIsWithinFourPercentWithoutCalibration) {
+  EXPECT_LT(mean_error(published("Korthikanti")), 4);
+}
+
+TEST(Accounting, IsThatOfTheSources) {
+  for (const MeasuredRun& run : parse_runs(kPublishedRuns, "x").runs) {
+    const std::optional<Accounting> found = account(run);
+    ASSERT_TRUE(found);
+    const bool megatron = run.source.starts_with("Megatron-LM");
+    const double allowed = megatron ? 0.4 : run.source.starts_with("Korthikanti") ? 0.2 : 0.1;
+    EXPECT_NEAR(found->difference(), 0, allowed) << run.describe();
+  }
+}
+
+/// Runs that take 20 % longer than predicted, as slower matrix products would.
+TEST(Calibration, FindsWhatMakesRunsSlower) {
+  MeasuredRuns runs = published("Korthikanti");
+  Correction slow;
+  slow.log[0] = -0.15;
+  for (MeasuredRun& run : runs.runs) {
+    run.seconds = predict(run, slow).seconds;
+  }
+  std::vector<const MeasuredRun*> all;
+  for (const MeasuredRun& run : runs.runs) {
+    all.push_back(&run);
+  }
+  const Correction found = fit(all, {});
+  double before = 0;
+  double after = 0;
+  for (const MeasuredRun* run : all) {
+    before += std::abs(predict(*run, {}).seconds / run->seconds - 1);
+    after += std::abs(predict(*run, found).seconds / run->seconds - 1);
+  }
+  EXPECT_LT(after, 0.3 * before);
+}
+
+TEST(Calibration, OnNothingChangesNothing) {
+  EXPECT_EQ(fit({}, {}).log, Correction{}.log);
+}
+
+TEST(Validation, IsReproducibleAndFindsRegret) {
+  const MeasuredRuns runs = parse_runs(kPublishedRuns, "x");
+  const ValidationOptions options{.share = 0.25, .draws = 5, .seed = 3};
+  const Validation a = validate(runs.runs, options);
+  const Validation b = validate(runs.runs, options);
+  EXPECT_EQ(a.all.mean, b.all.mean);
+  EXPECT_GT(a.all.mean, 0);
+  ASSERT_EQ(a.regrets.size(), 1U);  // the trillion-parameter model, with two kinds of recomputation
+  EXPECT_EQ(a.regrets[0].percent, 0);
+}
+
+}  // namespace
+}  // namespace trireme
