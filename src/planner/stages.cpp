@@ -1,0 +1,225 @@
+// Cutting a chain of layers into pipeline stages by dynamic programming.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "trireme/placement_search.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::vector<int> stage_sizes(const CutOptions& options) {
+  if (!options.sizes.empty()) {
+    return options.sizes;
+  }
+  std::vector<int> sizes;
+  for (int size = 1; size <= options.devices; size *= 2) {
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+/// The seconds of every stage that could be.
+class StageTable {
+ public:
+  StageTable(const CutOptions& options, const StageSeconds& seconds)
+      : layers_(options.layers), sizes_(stage_sizes(options)) {
+    for (int first = 0; first < layers_; ++first) {
+      for (int last = first + 1; last <= layers_; ++last) {
+        for (const int size : sizes_) {
+          seconds_.push_back(seconds(first, last, size).value_or(kNever));
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
+  [[nodiscard]] double at(int first, int last, std::size_t size) const {
+    const int before = first * layers_ - first * (first - 1) / 2;  // stages that begin earlier
+    return seconds_[static_cast<std::size_t>(before + last - first - 1) * sizes_.size() + size];
+  }
+  [[nodiscard]] std::set<double> distinct() const {
+    std::set<double> values(seconds_.begin(), seconds_.end());
+    values.erase(kNever);
+    return values;
+  }
+
+ private:
+  int layers_;
+  std::vector<int> sizes_;
+  std::vector<double> seconds_;
+};
+
+/// The cheapest cut with no stage above a limit.
+class LimitedCut {
+ public:
+  LimitedCut(const CutOptions& options, const StageTable& table, double limit)
+      : options_(options), table_(table), limit_(limit) {}
+
+  /// Empty if there is none.
+  std::vector<Stage> solve() {
+    const auto states = static_cast<std::size_t>((options_.layers + 1) * (options_.devices + 1));
+    best_.assign(states, kNever);
+    stage_.assign(states, {});
+    best_[state(0, 0)] = 0;
+    for (int last = 1; last <= options_.layers; ++last) {
+      for (int used = 1; used <= options_.devices; ++used) {
+        extend(last, used);
+      }
+    }
+    std::vector<Stage> stages;
+    if (best_[state(options_.layers, options_.devices)] == kNever) {
+      return stages;
+    }
+    for (int last = options_.layers, used = options_.devices; last > 0;) {
+      stages.push_back(stage_[state(last, used)]);
+      used -= stages.back().devices;
+      last = stages.back().first;
+    }
+    std::ranges::reverse(stages);
+    return stages;
+  }
+
+ private:
+  [[nodiscard]] std::size_t state(int layers, int devices) const {
+    return static_cast<std::size_t>(layers * (options_.devices + 1) + devices);
+  }
+
+  /// The best last stage of the first `last` layers on `used` devices.
+  void extend(int last, int used) {
+    double& best = best_[state(last, used)];
+    for (int first = 0; first < last; ++first) {
+      for (std::size_t s = 0; s < table_.sizes().size(); ++s) {
+        const int size = table_.sizes()[s];
+        const double seconds = table_.at(first, last, s);
+        if (size > used || seconds > limit_) {
+          continue;
+        }
+        const double total = best_[state(first, used - size)] + seconds;
+        if (total < best) {
+          best = total;
+          stage_[state(last, used)] = {first, last, size, seconds};
+        }
+      }
+    }
+  }
+
+  const CutOptions& options_;
+  const StageTable& table_;
+  double limit_;
+  std::vector<double> best_;
+  std::vector<Stage> stage_;
+};
+
+double step_seconds(const std::vector<Stage>& stages, int microbatches) {
+  double sum = 0;
+  double slowest = 0;
+  for (const Stage& stage : stages) {
+    sum += stage.seconds;
+    slowest = std::max(slowest, stage.seconds);
+  }
+  return sum + (microbatches - 1) * slowest;
+}
+
+}  // namespace
+
+std::optional<StageCut> cut_stages(const CutOptions& options, const StageSeconds& seconds) {
+  const StageTable table(options, seconds);
+  std::optional<StageCut> best;
+  for (const double limit : table.distinct()) {
+    if (best && (options.microbatches - 1) * limit >= best->seconds) {
+      break;  // limits only grow from here
+    }
+    const std::vector<Stage> stages = LimitedCut(options, table, limit).solve();
+    const double total = step_seconds(stages, options.microbatches);
+    if (!stages.empty() && (!best || total < best->seconds)) {
+      best = StageCut{stages, total};
+    }
+  }
+  return best;
+}
+
+namespace {
+
+/// Prefix sums of the profile, and PipeDream's two costs.
+class Profile {
+ public:
+  Profile(const std::vector<LayerProfile>& layers, double bytes_per_second)
+      : layers_(layers), rate_(bytes_per_second), compute_(1), parameters_(1) {
+    for (const LayerProfile& layer : layers) {
+      compute_.push_back(compute_.back() + layer.compute);
+      parameters_.push_back(parameters_.back() + layer.parameter_bytes);
+    }
+  }
+
+  /// Layers [first, last) replicated: replicas take turns, and reduce their gradients while they compute.
+  [[nodiscard]] double stage(int first, int last, int replicas) const {
+    const auto a = static_cast<std::size_t>(first);
+    const auto b = static_cast<std::size_t>(last);
+    const double compute = compute_[b] - compute_[a];
+    const double reduce =
+        2.0 * (replicas - 1) / replicas * (parameters_[b] - parameters_[a]) / rate_;
+    return std::max(compute, reduce) / replicas;
+  }
+
+  /// The activations of a layer and their gradients.
+  [[nodiscard]] double link(int after) const {
+    return 2 * layers_[static_cast<std::size_t>(after - 1)].activation_bytes / rate_;
+  }
+
+ private:
+  const std::vector<LayerProfile>& layers_;
+  double rate_;
+  std::vector<double> compute_;
+  std::vector<double> parameters_;
+};
+
+}  // namespace
+
+ReplicatedStages partition_pipedream(const std::vector<LayerProfile>& layers, int devices,
+                                     double bytes_per_second) {
+  const Profile profile(layers, bytes_per_second);
+  const auto count = static_cast<int>(layers.size());
+  const auto state = [&](int last, int used) {
+    return static_cast<std::size_t>(last * (devices + 1) + used);
+  };
+  std::vector<double> best(static_cast<std::size_t>((count + 1) * (devices + 1)), kNever);
+  std::vector<Stage> chosen(best.size());
+  for (int used = 0; used <= devices; ++used) {
+    best[state(0, used)] = 0;
+  }
+  for (int last = 1; last <= count; ++last) {
+    for (int used = 1; used <= devices; ++used) {
+      for (int first = 0; first < last; ++first) {
+        for (int replicas = 1; replicas <= used; ++replicas) {
+          const double own = profile.stage(first, last, replicas);
+          const double link = first > 0 ? profile.link(first) : 0;
+          const double slowest = std::max({best[state(first, used - replicas)], own, link});
+          if (slowest < best[state(last, used)] && (first == 0 || used > replicas)) {
+            best[state(last, used)] = slowest;
+            chosen[state(last, used)] = {first, last, replicas, own};
+          }
+        }
+      }
+    }
+  }
+  ReplicatedStages result{.seconds = best[state(count, devices)]};
+  int used = devices;
+  int total = 0;
+  for (int last = count; last > 0;) {
+    const Stage& stage = chosen[state(last, used)];
+    result.stages.push_back(stage);
+    used -= stage.devices;
+    total += stage.devices;
+    last = stage.first;
+  }
+  std::ranges::reverse(result.stages);
+  const int first = result.stages.empty() ? 1 : result.stages.front().devices;
+  result.in_flight = (total + first - 1) / first;
+  return result;
+}
+
+}  // namespace trireme

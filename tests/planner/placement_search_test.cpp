@@ -1,0 +1,218 @@
+// Exact choices, against trying everything.
+#include "trireme/placement_search.h"
+
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+StrategyProblem random_problem(std::mt19937_64& random, int nodes, int strategies, double density) {
+  std::uniform_real_distribution<double> cost(0, 10);
+  StrategyProblem problem;
+  for (int i = 0; i < nodes; ++i) {
+    StrategyProblem::Node node;
+    for (int s = 0; s < strategies; ++s) {
+      node.cost.push_back(cost(random));
+      node.memory.push_back(cost(random));
+    }
+    problem.nodes.push_back(node);
+    for (int j = 0; j < i; ++j) {
+      if (j + 1 == i || cost(random) < 10 * density) {
+        StrategyProblem::Edge edge{.from = i, .to = j};
+        for (int k = 0; k < strategies * strategies; ++k) {
+          edge.cost.push_back(cost(random));
+        }
+        problem.edges.push_back(edge);
+      }
+    }
+  }
+  return problem;
+}
+
+double brute_force(const StrategyProblem& problem, double memory) {
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<int> strategies(problem.nodes.size());
+  for (bool more = true; more;) {
+    const StrategyChoice choice = evaluate(problem, strategies);
+    best = choice.memory <= memory ? std::min(best, choice.cost) : best;
+    more = false;
+    for (std::size_t i = 0; i < strategies.size() && !more; ++i) {
+      strategies[i] = (strategies[i] + 1) % static_cast<int>(problem.nodes[i].cost.size());
+      more = strategies[i] != 0;
+    }
+  }
+  return best;
+}
+
+TEST(Strategies, AreThoseThatTryingEverythingFinds) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 60; ++round) {
+    const StrategyProblem problem = random_problem(random, 2 + round % 7, 2 + round % 3, 0.4);
+    const StrategyChoice choice = choose_strategies(problem);
+    EXPECT_NEAR(choice.cost, brute_force(problem, 1e9), 1e-9);
+    EXPECT_EQ(choice.cost, choice.bound);
+  }
+}
+
+TEST(Strategies, WithinMemoryAreBoundedFromBelow) {
+  std::mt19937_64 random(6);
+  int exact = 0;
+  for (int round = 0; round < 60; ++round) {
+    const StrategyProblem problem = random_problem(random, 6, 4, 0.3);
+    const double memory = 15;
+    const double best = brute_force(problem, memory);
+    const std::optional<StrategyChoice> choice = choose_strategies(problem, memory);
+    ASSERT_EQ(choice.has_value(), best < 1e9);
+    if (choice) {
+      EXPECT_LE(choice->memory, memory);
+      EXPECT_LE(choice->bound, best + 1e-6);
+      EXPECT_GE(choice->cost, best - 1e-9);
+      exact += choice->cost <= best + 1e-9 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(exact, 30);  // the Lagrangian mostly finds the optimum itself
+}
+
+TEST(Strategies, OfALongChainOfOps) {
+  std::mt19937_64 random(7);
+  StrategyProblem problem = random_problem(random, 384, 8, 0);
+  for (int i = 2; i < 384; i += 3) {  // residual connections
+    StrategyProblem::Edge edge{.from = i - 2, .to = i, .cost = std::vector<double>(64, 1.0)};
+    for (int s = 0; s < 8; ++s) {
+      edge.cost[static_cast<std::size_t>(9 * s)] = 0;
+    }
+    problem.edges.push_back(edge);
+  }
+  const StrategyChoice choice = choose_strategies(problem);
+  EXPECT_EQ(choice.strategies.size(), 384U);
+  // No single change improves it.
+  for (std::size_t i = 0; i < 384; i += 37) {
+    for (int s = 0; s < 8; ++s) {
+      std::vector<int> other = choice.strategies;
+      other[i] = s;
+      EXPECT_GE(evaluate(problem, other).cost, choice.cost - 1e-9);
+    }
+  }
+}
+
+/// Two matrix products with an activation between: replicated, split by column or split by row. The result must be
+/// whole. The cheapest is Megatron's: by column, then by row, one all-reduce.
+TEST(Strategies, FindMegatronsSplitOfAnMlp) {
+  constexpr double kProduct = 10;
+  constexpr double kReduce = 3;
+  constexpr double kGather = 2;
+  enum Strategy : int { Replicated, Column, Row };
+  // Column needs its input whole and leaves the output sharded; Row needs it sharded and reduces its output.
+  StrategyProblem problem;
+  problem.nodes = {{.cost = {kProduct, kProduct / 2, kProduct / 2 + kReduce}, .memory = {}},
+                   {.cost = {kProduct, kProduct / 2 + kGather, kProduct / 2 + kReduce}, .memory = {}}};
+  problem.edges = {{.from = 0,
+                    .to = 1,
+                    .cost = {0, 0, 0,               // whole to anything: slicing is free
+                             kGather, kGather, 0,   // sharded by column: Row takes it as it is
+                             0, 0, 0}}};            // reduced: whole
+  const StrategyChoice choice = choose_strategies(problem);
+  EXPECT_EQ(choice.strategies, (std::vector<int>{Column, Row}));
+  EXPECT_DOUBLE_EQ(choice.cost, kProduct + kReduce);
+}
+
+TEST(Strategies, BadProblemsAreRefused) {
+  StrategyProblem problem;
+  problem.nodes = {{.cost = {1, 2}, .memory = {}}, {.cost = {1}, .memory = {}}};
+  problem.edges = {{.from = 0, .to = 1, .cost = {1}}};
+  EXPECT_THROW((void)choose_strategies(problem), Error);
+}
+
+TEST(CutStages, FourStagesOfTheTextbook) {
+  const std::vector<double> seconds{1, 2, 3, 2};
+  const std::optional<StageCut> cut =
+      cut_stages({.layers = 4, .devices = 4, .microbatches = 4, .sizes = {1}},
+                 [&](int first, int last, int) -> std::optional<double> {
+                   return last == first + 1 ? std::optional(seconds[static_cast<std::size_t>(first)])
+                                            : std::nullopt;
+                 });
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->stages.size(), 4U);
+  EXPECT_DOUBLE_EQ(cut->seconds, 17);
+}
+
+/// All cuts, recursively.
+double best_cut(const CutOptions& o, const StageSeconds& seconds, int first, int used, double sum, double slowest) {
+  if (first == o.layers) {
+    return used == o.devices ? sum + (o.microbatches - 1) * slowest
+                             : std::numeric_limits<double>::infinity();
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int last = first + 1; last <= o.layers; ++last) {
+    for (int size = 1; used + size <= o.devices; size *= 2) {
+      if (const std::optional<double> t = seconds(first, last, size)) {
+        best = std::min(best, best_cut(o, seconds, last, used + size, sum + *t, std::max(slowest, *t)));
+      }
+    }
+  }
+  return best;
+}
+
+TEST(CutStages, IsWhatTryingEverythingFinds) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<double> cost(0.5, 3);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<double> layers(static_cast<std::size_t>(2 + round % 6));
+    for (double& layer : layers) {
+      layer = cost(random);
+    }
+    const double overhead = cost(random) / 10;
+    const StageSeconds seconds = [&](int first, int last, int devices) -> std::optional<double> {
+      double sum = 0;
+      for (int i = first; i < last; ++i) {
+        sum += layers[static_cast<std::size_t>(i)];
+      }
+      return sum > 8 * devices ? std::nullopt : std::optional(sum / devices + overhead * (devices - 1));
+    };
+    const CutOptions options{.layers = static_cast<int>(layers.size()),
+                             .devices = 1 + round % 8,
+                             .microbatches = 1 + round % 5};
+    const double expected = best_cut(options, seconds, 0, 0, 0, 0);
+    const std::optional<StageCut> cut = cut_stages(options, seconds);
+    ASSERT_EQ(cut.has_value(), expected < 1e9);
+    if (cut) {
+      EXPECT_NEAR(cut->seconds, expected, 1e-9);
+    }
+  }
+}
+
+TEST(Pipedream, BalancesAChain) {
+  const std::vector<LayerProfile> layers(6, {.compute = 1, .activation_bytes = 0, .parameter_bytes = 1e9});
+  const ReplicatedStages found = partition_pipedream(layers, 3, 1e9);  // parameters are too large to reduce
+  EXPECT_EQ(found.stages.size(), 3U);
+  EXPECT_DOUBLE_EQ(found.seconds, 2);
+  EXPECT_EQ(found.in_flight, 3);
+}
+
+TEST(Pipedream, ReplicatesWhatHasFewParameters) {
+  // As VGG: convolutions that compute much and have few parameters, then a layer that has many.
+  std::vector<LayerProfile> layers(3, {.compute = 1, .activation_bytes = 1, .parameter_bytes = 1});
+  layers.push_back({.compute = 1, .activation_bytes = 1, .parameter_bytes = 1e12});
+  const ReplicatedStages found = partition_pipedream(layers, 4, 1e9);
+  ASSERT_EQ(found.stages.size(), 2U);
+  EXPECT_EQ(found.stages[0].devices, 3);
+  EXPECT_EQ(found.stages[1].devices, 1);
+  EXPECT_DOUBLE_EQ(found.seconds, 1);
+  EXPECT_EQ(found.in_flight, 2);
+}
+
+TEST(Pipedream, IsDataParallelIfReducingIsFree) {
+  const std::vector<LayerProfile> layers(5, {.compute = 1, .activation_bytes = 1e9, .parameter_bytes = 1});
+  const ReplicatedStages found = partition_pipedream(layers, 4, 1e9);
+  ASSERT_EQ(found.stages.size(), 1U);
+  EXPECT_EQ(found.stages[0].devices, 4);
+  EXPECT_EQ(found.in_flight, 1);
+}
+
+}  // namespace
+}  // namespace trireme
