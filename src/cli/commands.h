@@ -13,12 +13,15 @@ struct Outcome {
 };
 
 void add_bench_command(CLI::App& app, Outcome& outcome);
+void add_calibrate_command(CLI::App& app);
 void add_cluster_command(CLI::App& app);
 void add_estimate_command(CLI::App& app);
 void add_pipeline_command(CLI::App& app, Outcome& outcome);
+void add_plan_command(CLI::App& app, Outcome& outcome);
 void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_tour_command(CLI::App& app);
 void add_train_command(CLI::App& app);
+void add_validate_command(CLI::App& app);
 
 }  // namespace trireme::cli

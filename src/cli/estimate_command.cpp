@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "report/estimate_json.h"
 #include "report/estimate_text.h"
 #include "report/example_text.h"
 #include "trireme/error.h"
 #include "trireme/estimate_report.h"
-#include "trireme/load_model.h"
 #include "trireme/message.h"
 
 namespace trireme::cli {
@@ -146,19 +146,6 @@ bool is_resized(const Options& o) {
                                         o.hidden, o.vocabulary, o.experts, o.experts_per_token,
                                         o.expert_hidden, o.shared_experts, o.mixture_every},
                              [](std::int64_t size) { return size > 0; });
-}
-
-/// A name, or a path to a config.json. Experts get the capacity of the presets, since reserving room for every token in
-/// every expert would waste memory in training.
-Architecture named_architecture(const std::string& model) {
-  if (!is_model_path(model)) {
-    return architecture(model);
-  }
-  Architecture a;
-  a.model = std::get<ModelConfig>(load_model_file(model).config);
-  a.model.capacity_factor =
-      a.model.capacity_factor == 0 ? ModelConfig{}.capacity_factor : a.model.capacity_factor;
-  return a;
 }
 
 Architecture make_architecture(const Options& o) {

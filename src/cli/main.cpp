@@ -32,6 +32,7 @@ constexpr const char* kFooter =
     "  trireme pipeline --compare                          which pipeline schedule idles least\n"
     "  trireme cluster dgx-h100:4                          what a cluster is made of\n"
     "  trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU\n"
+    "  trireme plan --model llama3-70b --cluster dgx-h100:8  the fastest plan that fits\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
@@ -131,6 +132,9 @@ int run(int argc, char** argv) {
   add_pipeline_command(app, outcome);
   add_cluster_command(app);
   add_estimate_command(app);
+  add_plan_command(app, outcome);
+  add_validate_command(app);
+  add_calibrate_command(app);
   add_probe_command(app);
   add_bench_command(app, outcome);
   try {

@@ -1,0 +1,210 @@
+// `trireme plan`: the fastest way to train a model on a cluster that fits into memory.
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/load_cluster.h"
+#include "cli/named_model.h"
+#include "cli/terminal.h"
+#include "report/plan_text.h"
+#include "trireme/message.h"
+#include "trireme/planner.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme plan --model llama3-70b --cluster dgx-h100:8 --batch 512\n"
+    "                                        the best ways to parallelize it\n"
+    "  trireme plan --model llama3-405b --cluster 2048xdgx-h100 --batch 16Mtokens --explain\n"
+    "  trireme plan --model gpt3-175b --cluster dgx-a100:128 --batch 1536 --mesh tensor=8\n"
+    "                                        with tensor parallelism given\n"
+    "  trireme plan --model gpt2-small --cluster my.cluster.json --output best.plan.json\n"
+    "                                        then: trireme train --plan best.plan.json\n"
+    "\n"
+    "Times come from closed forms with the cluster's efficiency (docs/planner.md states their error);\n"
+    "memory from the usual formulas for mixed-precision Adam.";
+
+struct Options {
+  std::string model = "llama3-8b";
+  std::string cluster = "dgx-h100";
+  std::string batch = "256";
+  std::int64_t length = 0;
+  std::string dtype = "bf16";
+  std::string mesh;
+  std::string schedule;
+  std::string recompute;
+  int zero = -1;
+  int microbatch = 0;
+  std::string memory_limit;
+  std::string attention = "fused";
+  std::string output;
+  int keep = 10;
+  bool wide = false;
+  bool overlap_tensor = false;
+  bool explain = false;
+  bool json = false;
+};
+
+/// "512" sequences, or "16Mtokens" rounded to whole sequences.
+std::int64_t parse_batch(const std::string& text, std::int64_t length) {
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::logic_error&) {
+    used = 0;
+  }
+  const std::string unit = text.substr(used);
+  const double tokens = unit == "Mtokens"                      ? 1 << 20
+                        : unit == "ktokens" || unit == "Ktokens" ? 1 << 10
+                        : unit == "tokens"                     ? 1
+                                                               : 0;
+  const double sequences =
+      unit.empty() ? number : std::round(number * tokens / static_cast<double>(length));
+  require(used > 0 && sequences >= 1 && sequences < 1e12 && sequences == std::floor(sequences),
+          fmt::format("{} is not a number of sequences, such as 512, or of tokens, such as "
+                      "16Mtokens or 512ktokens",
+                      in_quotes(text)));
+  return static_cast<std::int64_t>(sequences);
+}
+
+void fix_axis(SearchSpace& space, const MeshAxis& axis) {
+  const std::array<std::pair<std::string_view, std::vector<int>*>, 5> axes{
+      {{"data", &space.data},
+       {"tensor", &space.tensor},
+       {"pipe", &space.pipe},
+       {"context", &space.context},
+       {"expert", &space.expert}}};
+  for (const auto& [name, values] : axes) {
+    if (name == axis.name) {
+      *values = {axis.size};
+      return;
+    }
+  }
+  throw Error(ErrorKind::Usage, unknown_name("axis", axis.name,
+                                             {"data", "tensor", "pipe", "context", "expert"}));
+}
+
+SearchOptions make_search(const Options& o) {
+  SearchOptions search{.keep = o.keep};
+  SearchSpace& space = search.space;
+  space.extent = o.wide ? SearchSpace::Extent::Wide : SearchSpace::Extent::Usual;
+  if (!o.mesh.empty()) {
+    const Mesh mesh = parsed("--mesh", o.mesh, parse_mesh);
+    for (const MeshAxis& axis : mesh.axes()) {
+      parsed("--mesh", axis.name, [&](const std::string&) { return fix_axis(space, axis), 0; });
+    }
+  }
+  if (!o.schedule.empty()) {
+    space.schedules = {parsed("--schedule", o.schedule, parse_pipeline_form)};
+  }
+  if (!o.recompute.empty()) {
+    space.recompute = {parsed("--recompute", o.recompute, parse_recompute_mode)};
+  }
+  if (o.zero >= 0) {
+    space.zero = {o.zero};
+  }
+  if (o.microbatch > 0) {
+    space.microbatch = {o.microbatch};
+  }
+  if (!o.memory_limit.empty()) {
+    search.memory_bytes =
+        static_cast<double>(parsed("--memory-limit", o.memory_limit, parse_bytes).count);
+  }
+  return search;
+}
+
+TransformerCost make_cost(const Options& o) {
+  const Architecture model = parsed("--model", o.model, named_architecture);
+  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  Workload work{.length = o.length > 0 ? o.length : model.model.context,
+                .dtype = o.dtype,
+                .attention = o.attention == "fused" ? Workload::Attention::Fused
+                                                    : Workload::Attention::Unfused,
+                .overlap_tensor = o.overlap_tensor};
+  work.batch = parsed("--batch", o.batch,
+                      [&](const std::string& text) { return parse_batch(text, work.length); });
+  return {model, work, cluster, efficiency_of(cluster)};
+}
+
+void run(const Options& o, Outcome& outcome) {
+  const TransformerCost cost = make_cost(o);
+  const PlanSearch search = search_plans(cost, make_search(o));
+  std::cout << (o.json ? report::plan_search_json(cost, search)
+                       : report::plan_search_text(
+                             cost, search,
+                             {.terminal = standard_output(), .explain = o.explain}));
+  if (search.best.empty()) {
+    outcome.exit_code = 1;
+  } else if (!o.output.empty()) {
+    write_and_report(o.output, to_text(to_plan(search.best.front().layout, cost.workload())));
+  }
+}
+
+void add_options(CLI::App& command, Options& o) {
+  command.add_option("-m,--model", o.model, "a config.json, its folder, or a name (see estimate --help)")
+      ->capture_default_str();
+  command.add_option("-c,--cluster", o.cluster,
+                     "a preset such as dgx-h100:4 or 4xdgx-h100, or a .cluster.json file")
+      ->capture_default_str();
+  command.add_option("-b,--batch", o.batch,
+                     "sequences of a step over all devices, or tokens: 16Mtokens")
+      ->capture_default_str();
+  command.add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)")
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_option("--dtype", o.dtype, "of matrix products: bf16 f16 f8 f4 f32")
+      ->capture_default_str();
+  command.add_option("--attention", o.attention, "fused, or unfused: scores go through memory")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fused", "unfused"}));
+  command.add_flag("--overlap-tensor", o.overlap_tensor,
+                   "tensor-parallel communication overlaps with computation");
+  command.add_option("--memory-limit", o.memory_limit,
+                     "of a device, such as 70GB (default: 92 % of its memory)");
+}
+
+void add_search_options(CLI::App& command, Options& o) {
+  constexpr const char* kGroup = "Restrict the search";
+  command.add_option("--mesh", o.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16")
+      ->group(kGroup);
+  command.add_option("--schedule", o.schedule, "naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v")
+      ->group(kGroup);
+  command.add_option("--recompute", o.recompute, "none selective full")->group(kGroup);
+  command.add_option("--zero", o.zero, "0 1 2 3")->group(kGroup)->check(CLI::Range(0, 3));
+  command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
+      ->group(kGroup)
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_flag("--wide", o.wide,
+                   "also sizes that are not powers of two, tensor groups across nodes, ZeRO with "
+                   "stages, and every schedule")
+      ->group(kGroup);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "Find the fastest way to train a model on a cluster, within memory");
+  add_options(*command, *options);
+  add_search_options(*command, *options);
+  command->add_option("--keep", options->keep, "how many plans to show")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command->add_option("-o,--output", options->output,
+                      "write the best one as a .plan.json for trireme train --plan");
+  command->add_flag("--explain", options->explain, "also print the assumptions behind the times");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(kExamples);
+  command->callback([options, &outcome] { run(*options, outcome); });
+}
+
+}  // namespace trireme::cli

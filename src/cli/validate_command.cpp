@@ -1,0 +1,142 @@
+// `trireme validate` and `trireme calibrate`: the cost model beside measured runs.
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/load_cluster.h"
+#include "cli/terminal.h"
+#include "report/validation_text.h"
+#include "trireme/error.h"
+#include "trireme/files.h"
+#include "trireme/validation.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kValidateExamples =
+    "Examples:\n"
+    "  trireme validate --runs published.csv\n"
+    "  trireme validate --runs vtrain.csv --calibrate-on 0.1 --draws 20 --seed 7\n"
+    "\n"
+    "The file is CSV with the columns source, model, layers, hidden, heads, kv_heads, ffn, vocab,\n"
+    "seq, gpu, gpus, tp, pp, cp, dp, interleave, microbatch, global_batch, recompute, precision and\n"
+    "seconds_per_step, or a file of vTrain's runs. Rows that lack a number are skipped and counted.";
+
+constexpr const char* kCalibrateExamples =
+    "Examples:\n"
+    "  trireme calibrate --runs ours.csv --cluster dgx-h100:4 --output ours.cluster.json\n"
+    "                                        then: trireme plan --cluster ours.cluster.json\n"
+    "\n"
+    "Fits the shares of peak rates that runs reach to a CSV file of measured runs (see trireme\n"
+    "validate --help) and writes the cluster with them.";
+
+MeasuredRuns load_runs(const std::string& path) {
+  MeasuredRuns runs = parse_runs(read_file(path), path);
+  if (runs.runs.empty()) {
+    throw Error(ErrorKind::Input,
+                fmt::format("{}: none of its {} rows can be used{}", path, runs.skipped.size(),
+                            runs.skipped.empty() ? ""
+                                                 : fmt::format("; line {}: {}",
+                                                               runs.skipped.front().line,
+                                                               runs.skipped.front().reason)));
+  }
+  return runs;
+}
+
+struct ValidateOptions {
+  std::string runs;
+  ValidationOptions how;
+  int worst = 10;
+  bool json = false;
+};
+
+void run_validate(const ValidateOptions& o) {
+  const MeasuredRuns runs = load_runs(o.runs);
+  const Validation validation = validate(runs.runs, o.how);
+  std::cout << (o.json ? report::validation_json(runs, validation)
+                       : report::validation_text(
+                             runs, validation,
+                             {.terminal = standard_output(), .how = o.how, .worst = o.worst}));
+}
+
+struct CalibrateOptions {
+  std::string runs;
+  std::string cluster;
+  std::string output;
+};
+
+void run_calibrate(const CalibrateOptions& o) {
+  const MeasuredRuns measured = load_runs(o.runs);
+  Cluster cluster = load_cluster(o.cluster);
+  std::vector<const MeasuredRun*> runs;
+  for (const MeasuredRun& run : measured.runs) {
+    if (run.cluster.device.name == cluster.device.name) {
+      runs.push_back(&run);
+    }
+  }
+  if (runs.empty()) {
+    throw Error(ErrorKind::Usage, fmt::format("{} has no runs on {}, the device of {}", o.runs,
+                                              cluster.device.name, cluster.name));
+  }
+  const Correction correction = fit(runs, {});
+  cluster.efficiency = correction.apply(efficiency_of(cluster));
+  cluster.efficiency->source = fmt::format("fitted to {} runs of {}", runs.size(), o.runs);
+  const auto error = [&](const Correction& with) {
+    double sum = 0;
+    for (const MeasuredRun* run : runs) {
+      sum += std::abs(predict(*run, with).seconds / run->seconds - 1);
+    }
+    return 100 * sum / static_cast<double>(runs.size());
+  };
+  if (o.output.empty()) {
+    std::cout << to_text(cluster);
+  } else {
+    write_and_report(o.output, to_text(cluster));
+  }
+  fmt::print(stderr, "{} runs on {}: mean error {:.1f} % before, {:.1f} % after\n", runs.size(),
+             cluster.device.name, error({}), error(correction));
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app) {
+  auto options = std::make_shared<ValidateOptions>();
+  CLI::App* command =
+      app.add_subcommand("validate", "Compare predicted step times with measured training runs");
+  command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
+  command
+      ->add_option("--calibrate-on", options->how.share,
+                   "share of each source's runs to calibrate on; the rest is predicted")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9));
+  command->add_option("--draws", options->how.draws, "random choices of these runs")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  command->add_option("--seed", options->how.seed, "of the random choices")->capture_default_str();
+  command->add_option("--worst", options->worst, "how many of the worst predictions to list")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000));
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(kValidateExamples);
+  command->callback([options] { run_validate(*options); });
+}
+
+void add_calibrate_command(CLI::App& app) {
+  auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Fit a cluster's efficiency to measured training runs");
+  command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
+  command->add_option("-c,--cluster", options->cluster, "a preset or a .cluster.json file")
+      ->required();
+  command->add_option("-o,--output", options->output,
+                      "where to write the cluster (default: standard output)");
+  command->footer(kCalibrateExamples);
+  command->callback([options] { run_calibrate(*options); });
+}
+
+}  // namespace trireme::cli

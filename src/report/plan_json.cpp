@@ -1,0 +1,68 @@
+#include "base/json.h"
+#include "report/plan_text.h"
+
+namespace trireme::report {
+namespace {
+
+Json layout_json(const RankedLayout& r) {
+  const ParallelLayout& l = r.layout;
+  const StepCost& c = r.cost;
+  Json time;
+  for (int i = 0; i < kTimeParts; ++i) {
+    time[std::string(to_text(static_cast<TimePart>(i)))] = c.time.at(static_cast<std::size_t>(i));
+  }
+  Json memory;
+  for (int i = 0; i < kMemoryParts; ++i) {
+    memory[std::string(to_text(static_cast<MemoryPart>(i)))] =
+        c.memory.at(static_cast<std::size_t>(i));
+  }
+  return {{"mesh", mesh_text(l)},
+          {"data", l.data},
+          {"tensor", l.tensor},
+          {"pipe", l.pipe},
+          {"context", l.context},
+          {"expert", l.expert},
+          {"schedule", to_text(l.schedule)},
+          {"chunks", l.chunks},
+          {"microbatch", l.microbatch},
+          {"zero", l.zero},
+          {"recompute", to_text(l.recompute)},
+          {"sequence", l.sequence},
+          {"step_seconds", c.seconds},
+          {"mfu", c.mfu()},
+          {"hfu", c.hfu()},
+          {"memory_bytes", c.memory_bytes()},
+          {"bubble", c.bubble()},
+          {"exposed_communication", c.exposed_communication()},
+          {"seconds_by_part", time},
+          {"memory_by_part", memory},
+          {"why", r.why}};
+}
+
+}  // namespace
+
+std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search) {
+  Json json;
+  json["model"] = cost.model().model.name;
+  json["cluster"] = cost.cluster().name;
+  json["devices"] = cost.cluster().devices();
+  json["batch"] = cost.workload().batch;
+  json["length"] = cost.workload().length;
+  json["dtype"] = cost.workload().dtype;
+  json["efficiency_source"] = cost.efficiency().source;
+  json["plans"] = Json::array();
+  for (const RankedLayout& r : search.best) {
+    json["plans"].push_back(layout_json(r));
+  }
+  json["searched"] = search.searched;
+  json["too_large"] = search.too_large;
+  json["search_seconds"] = search.seconds;
+  json["memory_limit_bytes"] = search.memory_limit;
+  if (search.smallest) {
+    json["smallest"] = layout_json(*search.smallest);
+    json["advice"] = search.advice;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trireme::report

@@ -1,0 +1,178 @@
+#include "report/plan_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "report/words.h"
+
+namespace trireme::report {
+namespace {
+
+constexpr double kGB = 1e9;
+
+std::string thousands(std::int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string share(double value) {
+  return fmt::format("{:.1f}", 100 * value);
+}
+
+std::string schedule_text(const ParallelLayout& layout) {
+  if (layout.pipe == 1) {
+    return "-";
+  }
+  return layout.schedule == PipelineForm::Interleaved
+             ? fmt::format("interleaved x{}", layout.chunks)
+             : std::string(to_text(layout.schedule));
+}
+
+std::string mesh_or_one(const ParallelLayout& layout) {
+  std::string text = mesh_text(layout);
+  if (layout.expert > 1) {
+    text += fmt::format(" (expert={})", layout.expert);
+  }
+  return text.empty() ? "one device" : text;
+}
+
+std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
+  const StepCost& c = r.cost;
+  return {fmt::format("{}", number),
+          mesh_or_one(r.layout),
+          fmt::format("{}", r.layout.microbatch),
+          schedule_text(r.layout),
+          fmt::format("{}", r.layout.zero),
+          std::string(to_text(r.layout.recompute)),
+          to_text(Seconds{c.seconds}),
+          share(c.mfu()),
+          share(c.hfu()),
+          fmt::format("{:.1f}", c.memory_bytes() / kGB),
+          share(c.bubble()),
+          share(c.exposed_communication()),
+          r.why};
+}
+
+/// The last column is left-aligned text, as is the second.
+std::string table(const std::vector<std::vector<std::string>>& rows, const Terminal& terminal) {
+  std::vector<int> widths(rows.front().size());
+  for (const auto& cells : rows) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      widths[i] = std::max(widths[i], display_width(cells[i]));
+    }
+  }
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      const bool words = i == 1 || i == 3 || i == 5 || i + 1 == rows[r].size();
+      const std::string cell =
+          words ? padded(rows[r][i], widths[i]) : right_aligned(rows[r][i], widths[i]);
+      line += (i == 0 ? "" : "  ") + cell;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += (r == 0 ? styled(line, Style::Bold, terminal.color) : line) + "\n";
+  }
+  return text;
+}
+
+std::string heading(const TransformerCost& cost) {
+  const Cluster& cluster = cost.cluster();
+  const Workload& work = cost.workload();
+  return fmt::format("{} on {} ({} x {}), {} sequences of {} tokens per step, {}\n",
+                     cost.model().model.name, cluster.name, thousands(cluster.devices()),
+                     cluster.device.name, thousands(work.batch), thousands(work.length), work.dtype);
+}
+
+std::string memory_text(const StepCost& cost) {
+  std::string text;
+  for (int i = 0; i < kMemoryParts; ++i) {
+    const double bytes = cost.memory.at(static_cast<std::size_t>(i));
+    if (bytes > 0) {
+      text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ", to_text(static_cast<MemoryPart>(i)),
+                          bytes / kGB);
+    }
+  }
+  return text;
+}
+
+std::string assumptions(const TransformerCost& cost) {
+  const Efficiency& e = cost.efficiency();
+  std::string text = fmt::format(
+      "\nAssumptions\n"
+      "  efficiency      {}\n"
+      "  matrix products {} % of the peak, times K/(K+{:.0f}); attention {} %; memory {} % of its bandwidth\n"
+      "  links           {} % of their bandwidth in a node, {} % between nodes\n"
+      "  overlap         data-parallel communication beside {} % of the backward pass; tensor-parallel\n"
+      "                  communication {}\n",
+      e.source.empty() ? "given" : e.source, share(e.matmul), e.depth, share(e.attention),
+      share(e.memory), share(e.node_links), share(e.network_links), share(e.overlap),
+      cost.workload().overlap_tensor ? "overlapped too" : "exposed");
+  for (const Link& link : cost.cluster().links) {
+    text += fmt::format("  {:<15} {} per direction and device: {}\n", link.level,
+                        to_text(ByteRate{1 / link.beta.count}), link.source);
+  }
+  for (const std::string& note : cost.cluster().notes) {
+    text += fmt::format("  note            {}\n", note);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string time_parts_text(const StepCost& cost) {
+  constexpr double kBar = 40;
+  std::string text;
+  for (int i = 0; i < kTimeParts; ++i) {
+    const auto part = static_cast<TimePart>(i);
+    const double portion = cost.part(part) / cost.seconds;
+    if (std::abs(portion) < 0.0005) {
+      continue;
+    }
+    std::string bar;
+    for (int b = 0; b < static_cast<int>(std::lround(kBar * portion)); ++b) {
+      bar += "█";
+    }
+    const std::string name = is_communication(part) ? fmt::format("{} communication", to_text(part))
+                                                    : std::string(to_text(part));
+    std::string line = fmt::format("  {:<22} {:>5} %  {}", name, share(portion), bar);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
+                             const PlanTextOptions& options) {
+  std::string text = heading(cost);
+  text += fmt::format("searched {} layouts in {}; {} of them need more than {:.1f} GB per device\n\n",
+                      thousands(search.searched), to_text(Seconds{search.seconds}),
+                      thousands(search.too_large), search.memory_limit / kGB);
+  if (search.best.empty()) {
+    const RankedLayout& least = *search.smallest;
+    return text + fmt::format("nothing fits: the smallest layout, {} with ZeRO {}, needs {:.1f} GB "
+                              "({}).\n{}.\n",
+                              mesh_or_one(least.layout), least.layout.zero,
+                              least.cost.memory_bytes() / kGB, memory_text(least.cost),
+                              search.advice);
+  }
+  std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
+                                              "step", "MFU %", "HFU %", "GB", "bubble %", "comm %",
+                                              "slower by"}};
+  for (std::size_t i = 0; i < search.best.size(); ++i) {
+    rows.push_back(row(search.best[i], i + 1));
+  }
+  text += table(rows, options.terminal);
+  const StepCost& best = search.best.front().cost;
+  text += "\nWhere the time of the first goes, for an average device\n" + time_parts_text(best);
+  text += fmt::format("\nMemory of its fullest device, in GB: {}\n", memory_text(best));
+  text += "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the dense peak.\n";
+  return options.explain ? text + assumptions(cost) : text;
+}
+
+}  // namespace trireme::report
