@@ -119,7 +119,7 @@ struct Cluster {
 /// "h100", … in any case. Throws Error(Usage) listing the names.
 [[nodiscard]] DeviceSpec device_preset(std::string_view name);
 
-/// "dgx-h100", or "dgx-h100:4" for four such nodes. Throws Error(Usage) naming the nearest match,
+/// "dgx-h100", or "dgx-h100:4" or "4xdgx-h100" for four such nodes. Throws Error(Usage) naming the nearest match,
 /// or listing all.
 [[nodiscard]] Cluster cluster_preset(std::string_view name);
 

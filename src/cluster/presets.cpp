@@ -81,6 +81,15 @@ const std::vector<DeviceSpec>& device_table() {
                  both("f8", 1979e12, 3958e12), both("i8", 1979e12, 3958e12)},
        .source = "NVIDIA H200 Tensor Core GPU datasheet, SXM column; it states the sparse peaks, "
                  "the dense ones are half"},
+      {.name = "b100",
+       .memory = Bytes{192 * kGB},
+       .memory_bandwidth = ByteRate{8e12},
+       .peaks = {dense_only("f64", 30e12), dense_only("f32", 60e12), both("tf32", 900e12, 1800e12),
+                 both("bf16", 1750e12, 3500e12), both("f16", 1750e12, 3500e12),
+                 both("f8", 3500e12, 7000e12), both("f6", 3500e12, 7000e12),
+                 both("f4", 7000e12, 14000e12), both("i8", 3500e12, 7000e12)},
+       .source = "NVIDIA Blackwell Architecture technical brief, HGX B100 column, which says 'up "
+                 "to' 192 GB and 8 TB/s; the dense peaks are half of the sparse ones"},
       {.name = "b200",
        .memory = Bytes{180 * kGB},
        .peaks = {both("bf16", 2250e12, 4500e12), both("f16", 2250e12, 4500e12),
@@ -151,7 +160,7 @@ struct ClusterRow {
   int nodes;
   int devices_per_node;
   std::string_view device;
-  LinkRow node;
+  std::optional<LinkRow> node;     ///< nothing: `network` joins all devices, in a node or not
   std::optional<LinkRow> network;  ///< nothing: one node only
   double gamma;
   std::vector<std::string> notes;
@@ -165,19 +174,39 @@ double three_passes(double memory_bytes_per_second) {
 const char* const kAssumedAlpha =
     "Assumed: alpha (2 us in a node, 5 us between nodes) is in no specification; measure it where "
     "it matters.";
+const char* const kAssumedTorusAlpha =
+    "Assumed: alpha (2 us) is in no specification; measure it where it matters.";
 const char* const kAssumedGamma =
     "Assumed: gamma is three passes over device memory at its full bandwidth for each byte "
     "reduced.";
 const char* const kOneWay =
     "Links count one direction: half of NVLink's total, all of a network card's rate.";
 
+const char* const kTorus =
+    "A torus, not a switch: the rate is that of a chip's six links together. A ring along one "
+    "axis of the torus uses two of them.";
+
 const std::vector<ClusterRow>& cluster_table() {
   static const std::vector<ClusterRow> table{
+      {.name = "dgx-v100",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "v100",
+       .node =
+           LinkRow{2e-6, 150e9, "NVIDIA V100 datasheet: NVLink 300 GB/s, both directions together"},
+       .network = LinkRow{5e-6, 6.25e9,
+                          "NVIDIA DGX-1 with Tesla V100 System Architecture whitepaper: four 100 "
+                          "Gb/s InfiniBand cards for eight GPUs"},
+       .gamma = three_passes(900e9),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay,
+                 "A DGX-1: NVLink is a hybrid cube mesh, not a switch, so only collectives that "
+                 "use all six links of a GPU reach its rate."}},
       {.name = "dgx-a100",
        .nodes = 1,
        .devices_per_node = 8,
        .device = "a100",
-       .node = {2e-6, 300e9, "NVIDIA A100 datasheet: NVLink 600 GB/s, both directions together"},
+       .node =
+           LinkRow{2e-6, 300e9, "NVIDIA A100 datasheet: NVLink 600 GB/s, both directions together"},
        .network =
            LinkRow{5e-6, 25e9, "NVIDIA DGX A100 user guide: one 200 Gb/s InfiniBand card per GPU"},
        .gamma = three_passes(2039e9),
@@ -186,7 +215,8 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 8,
        .device = "h100",
-       .node = {2e-6, 450e9, "NVIDIA H100 datasheet: NVLink 900 GB/s, both directions together"},
+       .node =
+           LinkRow{2e-6, 450e9, "NVIDIA H100 datasheet: NVLink 900 GB/s, both directions together"},
        .network =
            LinkRow{5e-6, 50e9, "NVIDIA DGX H100 user guide: one 400 Gb/s InfiniBand card per GPU"},
        .gamma = three_passes(3.35e12),
@@ -195,16 +225,43 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 8,
        .device = "h200",
-       .node = {2e-6, 450e9, "NVIDIA H200 datasheet: NVLink 900 GB/s, both directions together"},
+       .node =
+           LinkRow{2e-6, 450e9, "NVIDIA H200 datasheet: NVLink 900 GB/s, both directions together"},
        .network =
            LinkRow{5e-6, 50e9, "NVIDIA DGX H200 user guide: one 400 Gb/s InfiniBand card per GPU"},
        .gamma = three_passes(4.8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "hgx-b100",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "b100",
+       .node = LinkRow{2e-6, 900e9,
+                       "NVIDIA Blackwell Architecture technical brief: NVLink 1.8 TB/s, both "
+                       "directions together"},
+       .network = LinkRow{5e-6, 50e9,
+                          "assumed: one 400 Gb/s card per GPU, as in the DGX H100 whose boards it "
+                          "replaces; the HGX board has no network of its own"},
+       .gamma = three_passes(8e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "dgx-b200",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "b200",
+       .node = LinkRow{2e-6, 900e9,
+                       "NVIDIA DGX B200 datasheet: NVLink 14.4 TB/s for 8 GPUs, both directions "
+                       "together"},
+       .network =
+           LinkRow{5e-6, 50e9, "NVIDIA DGX B200 user guide: one 400 Gb/s InfiniBand card per GPU"},
+       .gamma = three_passes(8e12),
+       .notes = {kAssumedAlpha,
+                 "Assumed: gamma is three passes over device memory at 8 TB/s for each byte "
+                 "reduced (DGX B200 datasheet: 64 TB/s for 8 GPUs; other documents say less).",
+                 kOneWay}},
       {.name = "nvl72-gb200",
        .nodes = 1,
        .devices_per_node = 72,
        .device = "gb200",
-       .node = {2e-6, 900e9, "NVIDIA GB200 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .node = LinkRow{2e-6, 900e9, "NVIDIA GB200 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
        .network = LinkRow{5e-6, 50e9, "NVIDIA DGX GB200 user guide: one 400 Gb/s card per GPU"},
        .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
@@ -212,15 +269,45 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 72,
        .device = "gb300",
-       .node = {2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .node = LinkRow{2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
        .network = LinkRow{5e-6, 100e9, "NVIDIA DGX GB300 user guide: one 800 Gb/s card per GPU"},
        .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+      {.name = "tpu-v4-pod",
+       .nodes = 1024,
+       .devices_per_node = 4,
+       .device = "tpu-v4",
+       .node = std::nullopt,
+       .network = LinkRow{2e-6, 300e9,
+                          "Jouppi et al., TPU v4: An Optically Reconfigurable Supercomputer, 2023: "
+                          "six links of 50 GB/s per chip, 4096 chips"},
+       .gamma = three_passes(1200e9),
+       .notes = {kAssumedTorusAlpha, kAssumedGamma, kTorus}},
+      {.name = "tpu-v5p-pod",
+       .nodes = 2240,
+       .devices_per_node = 4,
+       .device = "tpu-v5p",
+       .node = std::nullopt,
+       .network =
+           LinkRow{2e-6, 600e9,
+                   "Google Cloud TPU documentation, TPU v5p: 1200 GB/s of ICI per chip, both "
+                   "directions together, 8960 chips"},
+       .gamma = three_passes(2765e9),
+       .notes = {kAssumedTorusAlpha, kAssumedGamma, kTorus}},
+      {.name = "cpu-10gbe",
+       .nodes = 4,
+       .devices_per_node = 1,
+       .device = "cpu",
+       .node = std::nullopt,
+       .network = LinkRow{20e-6, 1.25e9, "IEEE 802.3ae: 10 Gb/s Ethernet, one direction"},
+       .gamma = 1e-10,
+       .notes = {"Assumed: alpha is a round number for TCP through a kernel and one switch, and "
+                 "gamma one for a processor; measure yours."}},
       {.name = "figure-4x4",
        .nodes = 4,
        .devices_per_node = 4,
        .device = "a100-40gb",
-       .node = {1e-6, 100e9, "assumed: a fast link"},
+       .node = LinkRow{1e-6, 100e9, "assumed: a fast link"},
        .network = LinkRow{10e-6, 10e9, "assumed: a slow link"},
        .gamma = 1e-11,
        .notes = {"The textbook picture: 4 nodes of 4 devices, fast links in a node, slow links "
@@ -231,7 +318,7 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 2,
        .device = "cpu",
-       .node = {1e-6, 10e9, "assumed: two processes that share memory"},
+       .node = LinkRow{1e-6, 10e9, "assumed: two processes that share memory"},
        .network = std::nullopt,
        .gamma = 1e-10,
        .notes = {"Assumed: alpha, beta and gamma are round numbers for two processes on one "
@@ -253,12 +340,16 @@ Cluster build(const ClusterRow& row, int nodes) {
       .nodes = nodes,
       .devices_per_node = row.devices_per_node,
       .device = device_preset(row.device),
-      .links = {to_link(row.node, "node", row.devices_per_node)},
+      .links = {},
       .gamma = {row.gamma},
       .notes = row.notes};
-  if (nodes > 1) {
+  if (row.node) {
+    cluster.links.push_back(to_link(*row.node, "node", row.devices_per_node));
+  }
+  const int joined = row.node ? row.devices_per_node : 1;
+  if (cluster.devices() > joined) {
     TRIREME_CHECK(row.network.has_value(), cluster.name);
-    cluster.links.push_back(to_link(*row.network, "network", nodes * row.devices_per_node));
+    cluster.links.push_back(to_link(*row.network, "network", cluster.devices()));
   }
   const std::vector<std::string> found = problems(cluster);
   TRIREME_CHECK(found.empty(), cluster.name + ": " + found.front());
@@ -272,6 +363,23 @@ const ClusterRow& find_cluster_row(std::string_view name) {
     }
   }
   throw Error(ErrorKind::Usage, unknown_name("cluster", name, cluster_preset_names()));
+}
+
+/// A preset's name and the number of its nodes, as text: "dgx-h100:4" or "4xdgx-h100".
+struct PresetName {
+  std::string_view name;
+  std::optional<std::string_view> nodes;
+};
+
+PresetName split_name(std::string_view text) {
+  if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
+    return {text.substr(0, colon), text.substr(colon + 1)};
+  }
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  if (digits != 0 && digits != std::string_view::npos && text[digits] == 'x') {
+    return {text.substr(digits + 1), text.substr(0, digits)};
+  }
+  return {text, std::nullopt};
 }
 
 int parse_nodes(const ClusterRow& row, std::string_view text) {
@@ -318,10 +426,9 @@ DeviceSpec device_preset(std::string_view name) {
 }
 
 Cluster cluster_preset(std::string_view name) {
-  const std::size_t colon = name.find(':');
-  const ClusterRow& row = find_cluster_row(to_lower(name.substr(0, colon)));
-  return build(
-      row, colon == std::string_view::npos ? row.nodes : parse_nodes(row, name.substr(colon + 1)));
+  const PresetName given = split_name(name);
+  const ClusterRow& row = find_cluster_row(to_lower(given.name));
+  return build(row, given.nodes ? parse_nodes(row, *given.nodes) : row.nodes);
 }
 
 }  // namespace trireme

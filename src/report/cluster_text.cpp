@@ -79,8 +79,7 @@ std::string cluster_text(const Cluster& cluster) {
 }
 
 std::string preset_list_text() {
-  std::string out =
-      "Clusters (NAME, or NAME:NODES for more nodes; links are one way, per device)\n";
+  std::string out = "Clusters (NAME, NAME:NODES or NODESxNAME; links are one way, per device)\n";
   out += fmt::format("  {:<12} {:>6} {:>14}  {:<10} {}\n", "name", "nodes", "devices/node",
                      "device", "links");
   for (const std::string& name : cluster_preset_names()) {

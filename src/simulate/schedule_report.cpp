@@ -33,6 +33,9 @@ CostModel cluster_costs(const Cluster& cluster) {
   for (const Link& link : cluster.links) {
     costs.levels.push_back({link.reach, link.alpha, link.beta});
   }
+  if (costs.levels.empty()) {  // a single device
+    costs.levels.push_back({.span = 0, .alpha = {0}, .beta = {0}});
+  }
   costs.levels.back().span = 0;
   return costs;
 }

@@ -108,14 +108,43 @@ TEST(ClusterPresets, TakeANumberOfNodes) {
   EXPECT_EQ(cluster_preset("dgx-h100:65536").devices(), 524288);
 }
 
+TEST(ClusterPresets, TakeANumberOfNodesInFrontToo) {
+  EXPECT_EQ(cluster_preset("2048xdgx-h100"), cluster_preset("dgx-h100:2048"));
+  EXPECT_EQ(cluster_preset("1xlaptop"), cluster_preset("laptop"));
+}
+
+TEST(ClusterPresets, PodsAndEthernetHaveOneFabric) {
+  const Cluster v4 = cluster_preset("tpu-v4-pod");
+  EXPECT_EQ(v4.devices(), 4096);
+  ASSERT_EQ(v4.links.size(), 1U);
+  EXPECT_DOUBLE_EQ(1 / v4.link_between(0, 4095).beta.count, 300e9);
+  EXPECT_EQ(cluster_preset("tpu-v5p-pod").devices(), 8960);
+  EXPECT_EQ(cluster_preset("tpu-v5p-pod:1").links.front().reach, 4);
+  const Cluster ethernet = cluster_preset("16xcpu-10gbe");
+  EXPECT_EQ(ethernet.devices(), 16);
+  EXPECT_DOUBLE_EQ(1 / ethernet.link_between(3, 4).beta.count, 1.25e9);
+  EXPECT_TRUE(cluster_preset("cpu-10gbe:1").links.empty());
+}
+
+TEST(ClusterPresets, BlackwellAndVoltaNodes) {
+  EXPECT_DOUBLE_EQ(1 / cluster_preset("dgx-b200").link_between(0, 1).beta.count, 900e9);
+  EXPECT_DOUBLE_EQ(1 / cluster_preset("hgx-b100").link_between(0, 1).beta.count, 900e9);
+  EXPECT_EQ(cluster_preset("hgx-b100").device.memory, Bytes{192'000'000'000});
+  const Cluster volta = cluster_preset("dgx-v100:2");
+  EXPECT_DOUBLE_EQ(1 / volta.link_between(0, 1).beta.count, 150e9);
+  EXPECT_DOUBLE_EQ(1 / volta.link_between(0, 8).beta.count, 6.25e9);
+}
+
 TEST(ClusterPresets, RefuseWithTheFix) {
   EXPECT_EQ(failure("dgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(failure("supercomputer"),
-            "unknown cluster 'supercomputer'; use dgx-a100, dgx-h100, dgx-h200, figure-4x4 or "
+            "unknown cluster 'supercomputer'; use dgx-v100, dgx-a100, dgx-h100, dgx-h200, hgx-b100, "
+            "dgx-b200, nvl72-gb200, nvl72-gb300, tpu-v4-pod, tpu-v5p-pod, cpu-10gbe, figure-4x4 or "
             "laptop");
+  EXPECT_EQ(failure("2xdgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
-  for (const char* name :
-       {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2", "dgx-h100:65537"}) {
+  for (const char* name : {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2",
+                           "dgx-h100:65537", "0xdgx-h100", "65537xdgx-h100"}) {
     EXPECT_NE(failure(name).find("is not a number of nodes from 1 to 65536"), std::string::npos)
         << name;
   }
