@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +16,8 @@ struct ExampleLine {
   std::string what{};
   std::string how{};  ///< the formula with its numbers; empty if the value is given
   double value = 0;
-  std::string text{};  ///< the value in readable form, with its unit
+  std::string text{};   ///< the value in readable form, with its unit
+  std::string input{};  ///< of a given number: its name in ExampleInputs; "" if it is fixed
 };
 
 struct ExampleTable {
@@ -39,8 +42,12 @@ struct Example {
 /// All of them, in the order in which they are listed.
 [[nodiscard]] std::vector<Example> all_examples();
 
-/// By name, case-insensitive. Throws Error(Usage) naming the nearest match, or listing all.
-[[nodiscard]] Example example(std::string_view name);
+/// Given numbers to replace, by the names of their inputs.
+using ExampleInputs = std::map<std::string, double, std::less<>>;
+
+/// By name, case-insensitive. Throws Error(Usage) naming the nearest match or listing all, and if `set` has an input that
+/// the example does not have, or a value out of its range.
+[[nodiscard]] Example example(std::string_view name, const ExampleInputs& set = {});
 
 /// A row of the published table that breaks down the FLOPs of the OPT models (percent).
 struct OptRow {

@@ -1,9 +1,11 @@
 // `trireme estimate`: parameters, FLOPs, memory, roofline and utilization of a model on a device.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,7 @@ constexpr const char* kExamples =
     "  trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16\n"
     "  trireme estimate --model path/to/config.json          a Hugging Face model\n"
     "  trireme estimate --example list                       worked examples\n"
+    "  trireme estimate --example zero --set devices=1024    with a number of one's own\n"
     "\n"
     "Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is\n"
     "executed; peaks are dense. A peak that no document gives is unknown, never guessed.";
@@ -54,6 +57,7 @@ struct Options {
   double mfu = 0;
   int ops = 10;
   std::string example;
+  std::vector<std::string> set;
   bool json = false;
   bool untied = false;
   // Sizes; 0: the model's own.
@@ -198,13 +202,37 @@ EstimateRequest make_request(const Options& o) {
   return request;
 }
 
+/// "devices=1024" adds an input.
+void add_input(const std::string& text, ExampleInputs& inputs) {
+  const std::size_t equals = text.find('=');
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  char* end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  if (equals == 0 || value.empty() || end != value.c_str() + value.size()) {
+    refuse(
+        fmt::format("--set: invalid input '{}': expected NAME=NUMBER, such as devices=64", text));
+  }
+  if (!inputs.emplace(text.substr(0, equals), number).second) {
+    refuse(fmt::format("--set: '{}' is set twice", text.substr(0, equals)));
+  }
+}
+
+Example make_example(const Options& o) {
+  ExampleInputs inputs;
+  for (const std::string& text : o.set) {
+    add_input(text, inputs);
+  }
+  return parsed(inputs.empty() ? "--example" : "--set", o.example,
+                [&](const std::string& name) { return example(name, inputs); });
+}
+
 void run_example(const Options& o) {
   if (o.example == "list") {
     std::cout << (o.json ? report::example_list_json()
                          : report::example_list_text(standard_output()));
     return;
   }
-  const Example shown = parsed("--example", o.example, example);
+  const Example shown = make_example(o);
   std::cout << (o.json ? report::example_json(shown)
                        : report::example_text(shown, standard_output()));
 }
@@ -300,8 +328,13 @@ void add_estimate_command(CLI::App& app) {
   for (const Example& shown : all_examples()) {
     names.push_back(shown.name);
   }
-  command->add_option("--example", options->example,
-                      "show a worked example; one of: " + words(names));
+  CLI::Option* shown = command->add_option("--example", options->example,
+                                           "show a worked example; one of: " + words(names));
+  command
+      ->add_option("--set", options->set,
+                   "NAME=NUMBER: replace a given number of the example; repeat for several")
+      ->needs(shown)
+      ->allow_extra_args(false);
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(kExamples);
   command->callback([options] { run(*options); });

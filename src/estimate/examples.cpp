@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "estimate/calculators.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
 #include "trireme/estimate_examples.h"
@@ -341,24 +342,6 @@ Example llama65b() {
   return e;
 }
 
-Example dbrx() {
-  const double tokens = 12e12;
-  const double bytes = 60e12;
-  const double server = 13e12;
-  return {.name = "dbrx",
-          .title = "Does the data set fit on one server?",
-          .given = {given("tokens", tokens, "12 T"), given("data", bytes, "60 TB"),
-                    given("server", server, "13 TB")},
-          .results = {follows("bytes per token", "60 T / 12 T", bytes / tokens,
-                              fmt::format("{:g}", bytes / tokens)),
-                      follows("share that fits", "13 / 60", server / bytes,
-                              fmt::format("{:.1f} %", 100 * server / bytes)),
-                      follows("servers", "60 / 13, rounded up", std::ceil(bytes / server),
-                              fmt::format("{:.0f}", std::ceil(bytes / server)))},
-          .tables = {},
-          .notes = {}};
-}
-
 Example resnet() {
   const int workers = 256;
   const ByteRate link{300e9};
@@ -397,6 +380,11 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::vector<Example> fixed_examples() {
+  return {intensity(),   mfu(), four_steps(), peaks(),    typical(), recomputation(), friendly(),
+          transformer(), opt(), resnet(),     maverick(), gpt4(),    llama65b()};
+}
+
 }  // namespace
 
 const ExampleLine& Example::result(std::string_view what) const {
@@ -408,18 +396,30 @@ const ExampleLine& Example::result(std::string_view what) const {
 }
 
 std::vector<Example> all_examples() {
-  return {intensity(),   mfu(), four_steps(), peaks(),    typical(), recomputation(), friendly(),
-          transformer(), opt(), resnet(),     maverick(), gpt4(),    llama65b(),      dbrx()};
+  std::vector<Example> all = fixed_examples();
+  for (const Calculator& calculator : calculators()) {
+    all.push_back(calculator.make({}));
+  }
+  return all;
 }
 
-Example example(std::string_view name) {
+Example example(std::string_view name, const ExampleInputs& set) {
   const std::string wanted = lower(name);
+  for (const Calculator& calculator : calculators()) {
+    if (calculator.name == wanted) {
+      return calculator.make(set);
+    }
+  }
   std::vector<std::string> names;
-  for (Example& e : all_examples()) {
+  for (Example& e : fixed_examples()) {
     if (e.name == wanted) {
+      require(set.empty(), fmt::format("example {} has no inputs to set", e.name));
       return std::move(e);
     }
     names.push_back(e.name);
+  }
+  for (const Calculator& calculator : calculators()) {
+    names.emplace_back(calculator.name);
   }
   throw Error(ErrorKind::Usage, unknown_name("example", name, names));
 }

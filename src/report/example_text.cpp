@@ -29,6 +29,21 @@ std::string lines_text(const std::vector<ExampleLine>& lines, std::string_view i
   return out;
 }
 
+/// The given numbers: with the names of their inputs in front if they can be set.
+std::string given_text(const Example& example, bool color) {
+  const int input = widest(example.given, &ExampleLine::input);
+  if (input == 0) {
+    return styled("given", Style::Dim, color) + "\n" + lines_text(example.given, "  ");
+  }
+  std::string out = styled("given, and changed with --set NAME=VALUE", Style::Dim, color) + "\n";
+  const int what = widest(example.given, &ExampleLine::what);
+  for (const ExampleLine& line : example.given) {
+    out += fmt::format("  {}  {}  {}\n", padded(line.input, input), padded(line.what, what),
+                       line.text);
+  }
+  return out;
+}
+
 std::string table_text(const ExampleTable& table, bool color) {
   std::vector<int> widths;
   for (const std::string& column : table.columns) {
@@ -76,6 +91,9 @@ Json lines_json(const std::vector<ExampleLine>& lines) {
     if (!line.how.empty()) {
       one["formula"] = line.how;
     }
+    if (!line.input.empty()) {
+      one["input"] = line.input;
+    }
     one["value"] = line.value;
     one["text"] = line.text;
     json.push_back(std::move(one));
@@ -88,8 +106,7 @@ Json lines_json(const std::vector<ExampleLine>& lines) {
 std::string example_text(const Example& example, const Terminal& terminal) {
   std::string out = styled(example.title, Style::Bold, terminal.color) + "\n";
   if (!example.given.empty()) {
-    out +=
-        "\n" + styled("given", Style::Dim, terminal.color) + "\n" + lines_text(example.given, "  ");
+    out += "\n" + given_text(example, terminal.color);
   }
   if (!example.results.empty()) {
     out += "\n" + styled("follows", Style::Dim, terminal.color) + "\n" +
@@ -122,7 +139,7 @@ std::string example_json(const Example& example) {
 std::string example_list_text(const Terminal& terminal) {
   std::string out;
   for (const Example& example : all_examples()) {
-    out += fmt::format("  {} {}\n", styled(padded(example.name, 13), Style::Bold, terminal.color),
+    out += fmt::format("  {} {}\n", styled(padded(example.name, 17), Style::Bold, terminal.color),
                        example.title);
   }
   return out + "Show one with trireme estimate --example NAME.\n";

@@ -127,7 +127,7 @@ TEST(EstimateCommand, ShowsPickedTokens) {
 }
 
 TEST(EstimateCommand, ShowsExamples) {
-  expect_text("--example list", {"  intensity     Arithmetic", "  dbrx          "});
+  expect_text("--example list", {"  intensity         Arithmetic", "  dbrx "});
   expect_text("--example maverick", {"17.17 B", "400.7 B", "14.15 B"});
   expect_text("--example GPT4", {"281.7 years", "2858 B200"});
   expect_text("--example opt", {"760M         4.3E+15      35      44          14.8       5.8",
@@ -135,6 +135,27 @@ TEST(EstimateCommand, ShowsExamples) {
   EXPECT_EQ(parse_json(run_program("estimate --json --example list").out, "output").size(),
             all_examples().size());
   EXPECT_EQ(estimated("--example mfu").at("results").at(0).at("value"), 0.01);
+}
+
+TEST(EstimateCommand, SetsInputsOfAnExample) {
+  expect_text("--example zero", {"31.4 GB", "1.88 GB", "devices     N, along data  64"});
+  expect_text("--example zero --set devices=1 --set parameters=1e9", {"16 GB"});
+  const Json json = estimated("--example stragglers --set workers=64");
+  EXPECT_NEAR(json.at("results").at(0).at("value"), 0.474, 5e-4);
+  EXPECT_EQ(json.at("given").at(1).at("input"), "workers");
+}
+
+TEST(EstimateCommand, RefusesInputsThatAnExampleDoesNotHave) {
+  expect_refused("--example zero --set device=1",
+                 "--set: example zero has no input 'device'; it has parameters and devices");
+  expect_refused("--example zero --set devices=0", "--set: devices: invalid value 0: expected an");
+  expect_refused("--example zero --set devices=1.5", "expected an integer from 1");
+  expect_refused("--example zero --set devices=nan", "invalid value nan");
+  expect_refused("--example zero --set devices=", "expected NAME=NUMBER");
+  expect_refused("--example zero --set devices", "expected NAME=NUMBER");
+  expect_refused("--example zero --set devices=1 --set devices=2", "'devices' is set twice");
+  expect_refused("--example peaks --set a=1", "--set: example peaks has no inputs to set");
+  expect_refused("--set a=1", "--example");
 }
 
 TEST(EstimateCommand, RefusesWithTheFix) {
