@@ -1,0 +1,251 @@
+#include "simulate/synchronization.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "trireme/collective_cost.h"
+
+namespace trireme::simulate {
+namespace {
+
+double harmonic(int n) {
+  double sum = 0;
+  for (int k = 1; k <= n; ++k) {
+    sum += 1.0 / k;
+  }
+  return sum;
+}
+
+/// Options that differ in everything that matters.
+std::vector<StrategyOptions> various_options() {
+  std::vector<StrategyOptions> all;
+  for (const Jitter jitter : {Jitter::None, Jitter::Uniform, Jitter::Exponential}) {
+    for (const int workers : {1, 2, 5, 8, 13}) {
+      for (const int slow : {0, 1}) {
+        all.push_back({.workers = workers,
+                       .compute = {0.3},
+                       .variation = {.jitter = jitter,
+                                     .slow_workers = slow,
+                                     .transient_chance = workers == 5 ? 0.1 : 0,
+                                     .seed = static_cast<std::uint64_t>(workers)},
+                       .alpha = {0.01},
+                       .transfer = {0.1},
+                       .steps = 50,
+                       .keep_iterations = true});
+      }
+    }
+  }
+  return all;
+}
+
+TEST(Ssp, StateOfTheFigure) {
+  std::array<std::int64_t, 3> completed{0, 4, 3};  // A, B, C
+  EXPECT_TRUE(may_start(completed, 0, 3));
+  EXPECT_FALSE(may_start(completed, 1, 3));
+  EXPECT_TRUE(may_start(completed, 2, 3));
+  completed[0] = 1;
+  EXPECT_TRUE(may_start(completed, 1, 3));
+}
+
+TEST(Ssp, WithStalenessZeroIsBspExactly) {
+  for (StrategyOptions options : various_options()) {
+    options.staleness = 0;
+    const StrategyResult ssp = simulate_strategy(Strategy::Ssp, options);
+    const StrategyResult bsp = simulate_strategy(Strategy::Bsp, options);
+    EXPECT_EQ(ssp.time, bsp.time);
+    ASSERT_EQ(ssp.iterations.size(), bsp.iterations.size());
+    std::map<std::pair<int, std::int64_t>, double> starts;
+    for (const IterationTimes& each : bsp.iterations) {
+      starts[{each.worker, each.iteration}] = each.start;
+    }
+    for (const IterationTimes& each : ssp.iterations) {
+      EXPECT_EQ((starts[{each.worker, each.iteration}]), each.start);
+    }
+  }
+}
+
+TEST(Ssp, NeverDriftsBeyondItsStaleness) {
+  for (StrategyOptions options : various_options()) {
+    for (const int staleness : {0, 1, 3}) {
+      options.staleness = staleness;
+      EXPECT_LE(simulate_strategy(Strategy::Ssp, options).drift, staleness);
+    }
+  }
+}
+
+TEST(Ssp, UsesAllOfItsStalenessIfAWorkerIsSlow) {
+  for (const int staleness : {0, 1, 3, 7}) {
+    const StrategyResult result = simulate_strategy(
+        Strategy::Ssp,
+        {.workers = 8, .variation = {.slow_workers = 1}, .staleness = staleness, .steps = 100});
+    EXPECT_EQ(result.drift, staleness);
+  }
+}
+
+/// With an unreachable bound nobody waits.
+TEST(Ssp, WithALargeStalenessIsAsync) {
+  for (StrategyOptions options : various_options()) {
+    options.staleness = 1 << 20;
+    EXPECT_EQ(simulate_strategy(Strategy::Ssp, options).time,
+              simulate_strategy(Strategy::Async, options).time);
+  }
+}
+
+TEST(Bsp, NobodyStartsBeforeAllHaveCompleted) {
+  for (const StrategyOptions& options : various_options()) {
+    for (const Strategy strategy : {Strategy::Bsp, Strategy::Allreduce}) {
+      const StrategyResult result = simulate_strategy(strategy, options);
+      std::map<std::int64_t, double> completed;
+      for (const IterationTimes& each : result.iterations) {
+        completed[each.iteration] = std::max(completed[each.iteration], each.completed);
+      }
+      for (const IterationTimes& each : result.iterations) {
+        if (each.iteration > 0) {
+          EXPECT_GE(each.start, completed[each.iteration - 1]);
+        }
+      }
+      EXPECT_EQ(result.drift, 0);
+    }
+  }
+}
+
+/// 7 fast workers and one of half the speed.
+TEST(Strategies, OneHalfSpeedWorkerHalvesThoseThatWait) {
+  const StrategyOptions options{.workers = 8, .variation = {.slow_workers = 1}, .steps = 1000};
+  EXPECT_EQ(simulate_strategy(Strategy::Bsp, options).of_ideal, 0.5);
+  EXPECT_EQ(simulate_strategy(Strategy::Allreduce, options).of_ideal, 0.5);
+  // The bound lets the fast ones run ahead once; then they wait like the others.
+  EXPECT_NEAR(simulate_strategy(Strategy::Ssp, options).of_ideal, 0.5, 0.005);
+  EXPECT_NEAR(simulate_strategy(Strategy::Gossip, options).of_ideal, 0.5, 0.005);
+  EXPECT_NEAR(simulate_strategy(Strategy::Async, options).of_ideal, 7.5 / 8, 0.001);
+}
+
+/// Bounded staleness absorbs stragglers that come and go.
+TEST(Strategies, TransientStragglersCostSspLessThanBsp) {
+  const StrategyOptions options{
+      .workers = 16,
+      .variation = {.transient_chance = 0.02, .transient_factor = 5, .seed = 3},
+      .staleness = 8,
+      .steps = 2000};
+  const double bsp = simulate_strategy(Strategy::Bsp, options).throughput;
+  const double ssp = simulate_strategy(Strategy::Ssp, options).throughput;
+  const double async = simulate_strategy(Strategy::Async, options).throughput;
+  EXPECT_GT(ssp, 1.3 * bsp);
+  EXPECT_GT(async, ssp);
+  // A step is slow unless no worker straggles: 1 + 4 (1 - 0.98^16) on average.
+  EXPECT_NEAR(16 / bsp, 1 + 4 * (1 - std::pow(0.98, 16)), 0.1);
+}
+
+/// A step takes as long as the slowest: H_P if times are exponential with mean 1.
+TEST(Bsp, StepOfExponentialTimesIsTheHarmonicNumber) {
+  for (const int workers : {1, 2, 8, 64}) {
+    const StrategyResult result = simulate_strategy(
+        Strategy::Bsp,
+        {.workers = workers, .variation = {.jitter = Jitter::Exponential}, .steps = 20000});
+    // The variance of the maximum is at most π²/6; five standard errors.
+    EXPECT_NEAR(result.time.count / 20000, harmonic(workers), 5 * 1.283 / std::sqrt(20000.0));
+  }
+}
+
+/// Three devices are at their sixth iteration while one has sent its first only.
+TEST(Async, ReachesAStalenessOfFive) {
+  const StrategyResult result = simulate_strategy(
+      Strategy::Async,
+      {.workers = 4,
+       .compute_time = [](int worker, std::int64_t) { return worker == 0 ? 6.0 : 1.0; },
+       .steps = 5});
+  EXPECT_EQ(result.drift, 5);
+  EXPECT_EQ(result.utilization, 1);
+}
+
+TEST(Async, ComputesAllTheTimeWithoutCommunication) {
+  for (StrategyOptions options : various_options()) {
+    options.alpha = options.transfer = {0};
+    EXPECT_NEAR(simulate_strategy(Strategy::Async, options).utilization, 1, 1e-9);
+  }
+}
+
+TEST(Strategies, EqualWorkersNeverWait) {
+  for (const StrategyResult& result : compare_strategies({.workers = 8, .steps = 10})) {
+    EXPECT_EQ(result.of_ideal, 1) << to_text(result.strategy);
+    EXPECT_EQ(result.drift, 0) << to_text(result.strategy);
+  }
+}
+
+TEST(Strategies, TimesOfAWorkerAddUp) {
+  for (const StrategyOptions& options : various_options()) {
+    for (const StrategyResult& result : compare_strategies(options)) {
+      double computing = 0;
+      std::int64_t iterations = 0;
+      for (const WorkerTimes& each : result.workers) {
+        computing += each.computing.count;
+        iterations += each.iterations;
+        EXPECT_LE(each.computing.count + each.communicating.count + each.waiting.count,
+                  result.time.count * (1 + 1e-9));
+      }
+      EXPECT_GE(iterations, options.workers * options.steps);
+      EXPECT_NEAR(result.utilization, computing / (options.workers * result.time.count), 1e-12);
+      EXPECT_LE(result.utilization, 1 + 1e-12);
+    }
+  }
+}
+
+TEST(Strategies, AreReproducible) {
+  for (const Strategy strategy : all_strategies()) {
+    StrategyOptions options{
+        .workers = 6, .variation = {.jitter = Jitter::Exponential}, .steps = 100};
+    const double once = simulate_strategy(strategy, options).time.count;
+    EXPECT_EQ(simulate_strategy(strategy, options).time.count, once);
+    options.variation.seed = 2;
+    EXPECT_NE(simulate_strategy(strategy, options).time.count, once);
+  }
+}
+
+TEST(Grouped, TwoIterationsReachEverybody) {
+  std::vector<double> values(16);
+  std::iota(values.begin(), values.end(), 0);
+  for (std::int64_t iteration = 0; iteration < 2; ++iteration) {
+    std::map<int, std::vector<std::size_t>> groups;
+    for (int worker = 0; worker < 16; ++worker) {
+      groups[group_of(worker, iteration, 16, 4)].push_back(static_cast<std::size_t>(worker));
+    }
+    for (const auto& [group, members] : groups) {
+      double sum = 0;
+      for (const std::size_t member : members) {
+        sum += values[member];
+      }
+      for (const std::size_t member : members) {
+        values[member] = sum / static_cast<double>(members.size());
+      }
+    }
+  }
+  EXPECT_EQ(values, std::vector<double>(16, 7.5));
+}
+
+TEST(Strategies, CommunicateForTheTimeOfARing) {
+  const StrategyOptions options{.workers = 8, .alpha = {1e-6}, .transfer = {1e-3}};
+  const Formula ring = formula(Operation::Allreduce, Algorithm::Ring, {.ranks = 8});
+  const double expected = ring.at(1e6, CostModel::uniform({1e-6}, {1e-9}, {0})).count;
+  EXPECT_NEAR(communication_time(Strategy::Allreduce, options).count, expected, 1e-12);
+}
+
+TEST(Strategies, RefuseWrongOptions) {
+  expect_error(ErrorKind::Usage, "0 workers",
+               [] { (void)simulate_strategy(Strategy::Bsp, {.workers = 0}); });
+  expect_error(ErrorKind::Usage, "9 of 8 workers are slow",
+               [] { (void)simulate_strategy(Strategy::Bsp, {.variation = {.slow_workers = 9}}); });
+  EXPECT_THROW((void)parse_jitter("normal"), Error);
+  for (const char* text : {"", "1", "x2", "1x", "-1x2", "1x0", "1x2x3"}) {
+    EXPECT_THROW((void)parse_count_and_factor(text), Error) << text;
+  }
+  EXPECT_EQ(parse_count_and_factor("0.05x10").factor, 10);
+}
+
+}  // namespace
+}  // namespace trireme::simulate
