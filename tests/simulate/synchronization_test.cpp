@@ -207,6 +207,66 @@ TEST(Strategies, AreReproducible) {
   }
 }
 
+/// Trains x on the losses |x - a_t| with a_t = -1 or 1: convex, with gradients of norm 1, on [-1, 1]. An iteration reads
+/// x when it starts and changes it when it completes. Returns the mean loss less the least one.
+double regret(const StrategyResult& run, int workers, double rate) {
+  struct Event {
+    double time;
+    bool is_read;  ///< after the writes of the same moment
+    std::size_t iteration;
+    bool operator<(const Event& other) const {
+      return std::pair(time, is_read) < std::pair(other.time, other.is_read);
+    }
+  };
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < run.iterations.size(); ++i) {
+    events.push_back({run.iterations[i].start, true, i});
+    events.push_back({run.iterations[i].completed, false, i});
+  }
+  std::stable_sort(events.begin(), events.end());
+  std::vector<double> read(run.iterations.size());
+  double x = 0;
+  double loss = 0;
+  double sum = 0;  // of all a_t
+  for (const Event& event : events) {
+    const IterationTimes& each = run.iterations[event.iteration];
+    const auto t = static_cast<double>(each.iteration * workers + each.worker + 1);
+    const double target = std::fmod(t * 0.618034, 1) < 0.7 ? 1 : -1;
+    if (event.is_read) {
+      read[event.iteration] = x;
+      loss += std::abs(x - target);
+      sum += target;
+    } else {
+      x -= rate / std::sqrt(t) * (read[event.iteration] > target ? 1 : -1);
+    }
+  }
+  const auto count = static_cast<double>(run.iterations.size());
+  return loss / count - (1 - std::abs(sum) / count);  // the best x is the majority's
+}
+
+TEST(Ssp, RegretStaysBelowItsBound) {
+  const double diameter = std::sqrt(2.0);
+  for (const int workers : {1, 4, 16}) {
+    for (const int staleness : {0, 3, 15}) {
+      for (const std::int64_t steps : {100, 2500}) {
+        const StrategyResult run =
+            simulate_strategy(Strategy::Ssp, {.workers = workers,
+                                              .variation = {.jitter = Jitter::Exponential},
+                                              .transfer = {0.1},
+                                              .staleness = staleness,
+                                              .steps = steps,
+                                              .keep_iterations = true});
+        const double spread = 2.0 * (staleness + 1) * workers;
+        const double bound =
+            4 * diameter * std::sqrt(spread / static_cast<double>(run.iterations.size()));
+        const double measured = regret(run, workers, diameter / std::sqrt(spread));
+        EXPECT_LE(measured, bound) << workers << " " << staleness << " " << steps;
+        EXPECT_GT(measured, -0.01) << workers << " " << staleness << " " << steps;
+      }
+    }
+  }
+}
+
 TEST(Grouped, TwoIterationsReachEverybody) {
   std::vector<double> values(16);
   std::iota(values.begin(), values.end(), 0);
