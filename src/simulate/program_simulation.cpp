@@ -1,0 +1,486 @@
+// A rank runs its instructions until it reaches a communication op or has to wait for one. Communication ops are handled
+// in the order of time, from a queue: a message occupies the send port of one rank and the receive port of another, a
+// collective the communication streams of its members, first come, first served. A rank that waits continues as soon as
+// the end of what it waits for is known.
+#include "simulate/program_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/indexed_vector.h"
+#include "program/traffic.h"
+#include "simulate/communication_times.h"
+#include "trireme/error.h"
+
+namespace trireme::simulate {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+/// A communication op of a rank: where it is, and when it took place.
+struct Exchange {
+  double issued = kUnknown;
+  double ready = kUnknown;  ///< when all ranks that it needs have issued it
+  double start = kUnknown;  ///< of the transfer: later if links are busy
+  double end = kUnknown;
+};
+
+struct Spot {
+  int rank = 0;
+  std::size_t at = 0;
+};
+
+/// Appends the spans of a step to a trace, on the tracks that a run has.
+class Recorder {
+ public:
+  Recorder(Trace& trace, std::size_t ranks) : trace_(trace) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::string process = fmt::format("rank {}", rank);
+      tracks_.push_back(
+          {process, trace.add_track(process, "compute"), trace.add_track(process, "waiting"), {}});
+    }
+  }
+
+  void compute(int rank, const Instruction& what, const Work& work, double start, double end) {
+    add(tracks_[rank].compute, what, start, end,
+        {{"block", std::int64_t{what.block}},
+         {"flops", work.products + work.others},
+         {"bytes", work.bytes}});
+  }
+  void wait(int rank, const Instruction& what, double start, double end) {
+    add(tracks_[rank].waiting, what, start, end, {{"block", std::int64_t{what.block}}});
+  }
+  void exchange(int rank, const Instruction& what, const Exchange& times, double bytes) {
+    std::vector<TraceArg> args{{"bytes", bytes}};
+    for (const char* name : {"group", "to", "from", "tag"}) {
+      add_attribute(what, name, args);
+    }
+    add(free_track(rank, times), what, times.start, times.end, std::move(args));
+  }
+
+ private:
+  struct Lane {
+    TrackId track{};
+    double free = 0;
+  };
+  struct Tracks {
+    std::string process{};
+    TrackId compute{};
+    TrackId waiting{};
+    std::vector<Lane> lanes{};
+  };
+
+  static void add_attribute(const Instruction& what, const char* name,
+                            std::vector<TraceArg>& args) {
+    const auto found = what.attributes.find(name);
+    if (found == what.attributes.end()) {
+      return;
+    }
+    if (const auto* number = std::get_if<std::int64_t>(&found->second)) {
+      args.push_back({name, *number});
+    } else if (const auto* word = std::get_if<std::string>(&found->second)) {
+      args.push_back({name, *word});
+    }
+  }
+  void add(TrackId track, const Instruction& what, double start, double end,
+           std::vector<TraceArg> args) {
+    trace_.add_span({.track = track,
+                     .name = std::string(what.op->name),
+                     .category = std::string(to_text(what.phase)),
+                     .start = {start},
+                     .duration = {end - start},
+                     .args = std::move(args)});
+  }
+  TrackId free_track(int rank, const Exchange& times) {
+    Tracks& own = tracks_[rank];
+    for (Lane& lane : own.lanes) {
+      if (lane.free <= times.start) {
+        lane.free = times.end;
+        return lane.track;
+      }
+    }
+    own.lanes.push_back(
+        {trace_.add_track(own.process, fmt::format("exchanges {}", own.lanes.size())), times.end});
+    return own.lanes.back().track;
+  }
+
+  Trace& trace_;
+  IndexedVector<int, Tracks> tracks_;
+};
+
+class Simulator {
+ public:
+  Simulator(std::span<const Program> programs, std::span<const RankGroups> groups,
+            const Cluster& cluster, const ProgramSimulationOptions& options)
+      : programs_(programs),
+        groups_(groups),
+        cluster_(cluster),
+        options_(options),
+        times_(cluster, options.among),
+        ranks_(programs.size()),
+        node_ports_(static_cast<std::size_t>(cluster.nodes)) {
+    report_.ranks.resize(programs.size());
+    report_.trace.kind = TraceKind::Predicted;
+    if (options.trace) {
+      recorder_.emplace(report_.trace, programs.size());
+    }
+    for (int rank = 0; rank < count(); ++rank) {
+      prepare(rank);
+    }
+  }
+
+  SimulationReport run() {
+    for (int rank = 0; rank < count(); ++rank) {
+      advance(rank);
+    }
+    while (!queue_.empty()) {
+      const Event event = queue_.top();
+      queue_.pop();
+      issue(event.rank);
+      advance(event.rank);
+    }
+    finish();
+    return std::move(report_);
+  }
+
+ private:
+  struct RankState {
+    std::size_t next = 0;  ///< instruction
+    double now = 0;
+    bool finished = false;
+    std::optional<std::size_t> blocked_on{};  ///< a communication op whose end is not known yet
+    std::vector<Exchange> exchanges{};        ///< by instruction
+    std::vector<std::vector<std::size_t>> waits{};  ///< by instruction: ops to finish first
+    std::map<std::string, std::int64_t, std::less<>> calls{};  ///< by group: collectives so far
+    double stream = 0;                                         ///< when its collectives are done
+    double sends = 0;                                          ///< when its send port is free
+    double receives = 0;
+  };
+  /// At the same time, earlier instructions come first: otherwise the groups of equal ranks would start their
+  /// collectives in different orders.
+  struct Event {
+    double time = 0;
+    std::size_t at = 0;
+    int rank = 0;
+    [[nodiscard]] bool operator<(const Event& other) const {  // the queue's top is the largest
+      return std::tie(time, at, rank) > std::tie(other.time, other.at, other.rank);
+    }
+  };
+  /// Group, first member, number of the call.
+  using CallKey = std::tuple<std::string, int, std::int64_t>;
+  /// From, to, tag.
+  using LineKey = std::tuple<int, int, std::int64_t>;
+  struct Line {
+    std::queue<Exchange> messages{};  ///< that nobody has received yet
+    std::queue<Spot> waiting{};       ///< receives without a message
+  };
+
+  [[nodiscard]] int count() const { return static_cast<int>(programs_.size()); }
+  [[nodiscard]] const Program& program(int rank) const {
+    return programs_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] const Instruction& instruction(Spot spot) const {
+    return program(spot.rank).instructions[spot.at];
+  }
+  [[nodiscard]] RankReport& rank_report(int rank) {
+    return report_.ranks[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] Exchange& exchange(Spot spot) { return ranks_[spot.rank].exchanges[spot.at]; }
+
+  void prepare(int rank) {
+    const std::vector<Instruction>& all = program(rank).instructions;
+    RankState& state = ranks_[rank];
+    state.exchanges.resize(all.size());
+    state.waits.resize(all.size() + 1);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].op->communicates) {
+        const std::size_t by =
+            options_.overlap ? static_cast<std::size_t>(all[i].done_before) : i + 1;
+        state.waits.at(by).push_back(i);
+        rank_report(rank).bytes_sent += bytes_sent(signature_of(program(rank), all[i]));
+      }
+    }
+  }
+
+  /// Runs until the next communication op, which is queued, or until one that has to be waited for.
+  void advance(int rank) {
+    RankState& state = ranks_[rank];
+    const std::vector<Instruction>& all = program(rank).instructions;
+    while (wait_for_all(rank)) {
+      if (state.next == all.size()) {
+        state.finished = true;
+        return;
+      }
+      if (all[state.next].op->communicates) {
+        queue_.push({state.now, state.next, rank});
+        return;
+      }
+      compute(rank);
+      ++state.next;
+    }
+  }
+
+  /// Waits for the communication that must be complete before the next instruction. False if the end of one is not
+  /// known.
+  bool wait_for_all(int rank) {
+    RankState& state = ranks_[rank];
+    for (const std::size_t at : state.waits[state.next]) {
+      const Exchange& needed = state.exchanges[at];
+      if (needed.end == kUnknown) {
+        state.blocked_on = at;
+        return false;
+      }
+      if (needed.end > state.now) {
+        const double exposed = needed.end - std::max(state.now, needed.ready);
+        rank_report(rank).exposed.count += exposed;
+        rank_report(rank).idle.count += needed.end - state.now - exposed;
+        if (recorder_) {
+          recorder_->wait(rank, instruction({rank, at}), state.now, needed.end);
+        }
+        state.now = needed.end;
+      }
+    }
+    return true;
+  }
+
+  void compute(int rank) {
+    RankState& state = ranks_[rank];
+    const Instruction& what = program(rank).instructions[state.next];
+    if (what.op->is_view) {
+      return;
+    }
+    const Work work = what.op->work(signature_of(program(rank), what));
+    const double nominal = options_.compute(what, work).count;
+    const double time = nominal * time_factor(options_.variation, rank, count(),
+                                              static_cast<std::int64_t>(state.next));
+    rank_report(rank).compute.count += time;
+    rank_report(rank).flops += work.products;
+    if (recorder_ && time > 0) {
+      recorder_->compute(rank, what, work, state.now, state.now + time);
+    }
+    state.now += time;
+  }
+
+  /// Starts the communication op at which the rank is.
+  void issue(int rank) {
+    RankState& state = ranks_[rank];
+    const Spot spot{rank, state.next++};
+    exchange(spot).issued = state.now;
+    const Instruction& what = instruction(spot);
+    if (what.attributes.contains("group")) {
+      issue_call(spot);
+    } else if (what.op->name == "send") {
+      issue_send(spot);
+    } else {
+      issue_receive(spot);
+    }
+  }
+
+  void issue_call(Spot spot) {
+    const Signature s = signature_of(program(spot.rank), instruction(spot));
+    const std::string& name = s.text("group");
+    const auto group = groups_[static_cast<std::size_t>(spot.rank)].find(name);
+    if (group == groups_[static_cast<std::size_t>(spot.rank)].end()) {
+      throw Error(ErrorKind::Usage, fmt::format("rank {} is in no group {}", spot.rank, name));
+    }
+    const std::vector<int>& members = group->second;
+    const CallKey key{name, members.front(), ranks_[spot.rank].calls[name]++};
+    std::vector<Spot>& arrived = calls_[key];
+    arrived.push_back(spot);
+    if (arrived.size() == members.size()) {
+      const std::vector<Spot> spots = std::move(arrived);
+      calls_.erase(key);
+      run_call(spots, members, s);
+    }
+  }
+
+  void run_call(const std::vector<Spot>& spots, const std::vector<int>& members,
+                const Signature& s) {
+    const double time = times_.collective(operation_of(s), members, whole_bytes(s)).count;
+    const double ready = exchange(spots.back()).issued;  // the last: events come in order of time
+    double start = ready;
+    for (const Spot spot : spots) {
+      start = std::max(start, ranks_[spot.rank].stream);
+    }
+    start = take_node_ports(members, start, time);
+    for (const Spot spot : spots) {
+      ranks_[spot.rank].stream = start + time;
+    }
+    for (const Spot spot : spots) {
+      complete(spot, {.ready = ready, .start = start, .end = start + time});
+    }
+  }
+
+  void issue_send(Spot spot) {
+    const Signature s = signature_of(program(spot.rank), instruction(spot));
+    const int to = static_cast<int>(s.integer("to"));
+    RankState& from_state = ranks_[spot.rank];
+    RankState& to_state = ranks_[to];
+    const double time = times_.message(spot.rank, to, bytes_sent(s)).count;
+    const std::vector<int> both{spot.rank, to};
+    const double start = take_node_ports(
+        both, std::max({from_state.now, from_state.sends, to_state.receives}), time);
+    const Exchange message{.ready = from_state.now, .start = start, .end = start + time};
+    from_state.sends = to_state.receives = message.end;
+    Line& line = lines_[{spot.rank, to, s.integer("tag")}];
+    if (line.waiting.empty()) {
+      line.messages.push(message);
+    } else {
+      const Spot receive = line.waiting.front();
+      line.waiting.pop();
+      complete(receive, message);
+    }
+    complete(spot, message);
+  }
+
+  void issue_receive(Spot spot) {
+    const Signature s = signature_of(program(spot.rank), instruction(spot));
+    Line& line = lines_[{static_cast<int>(s.integer("from")), spot.rank, s.integer("tag")}];
+    if (line.messages.empty()) {
+      line.waiting.push(spot);
+      return;
+    }
+    Exchange message = line.messages.front();
+    line.messages.pop();
+    const double issued = exchange(spot).issued;  // what came before is on the sender's track only
+    message.start = std::max(message.start, issued);
+    message.end = std::max(message.end, issued);
+    complete(spot, message);
+  }
+
+  /// The start of a transfer of this length: later if the members' nodes share their ports and those are busy.
+  double take_node_ports(std::span<const int> members, double start, double time) {
+    if (!options_.shared_node_port || !times_.crosses_nodes(members)) {
+      return start;
+    }
+    for (const int member : members) {
+      start = std::max(start, node_ports_[cluster_.node_of(member)]);
+    }
+    for (const int member : members) {
+      node_ports_[cluster_.node_of(member)] = start + time;
+    }
+    return start;
+  }
+
+  void complete(Spot spot, const Exchange& times) {
+    exchange(spot) = times;
+    report_.communication.count += times.end - times.start;
+    if (recorder_ && times.end > times.start) {
+      const Instruction& what = instruction(spot);
+      recorder_->exchange(spot.rank, what, times,
+                          bytes_sent(signature_of(program(spot.rank), what)));
+    }
+    RankState& state = ranks_[spot.rank];
+    if (state.blocked_on == spot.at) {
+      state.blocked_on.reset();
+      advance(spot.rank);
+    }
+  }
+
+  static Operation operation_of(const Signature& s) {
+    static const std::map<std::string_view, Operation> kOperations{
+        {"all_reduce", Operation::Allreduce},
+        {"all_gather", Operation::Allgather},
+        {"reduce_scatter", Operation::ReduceScatter},
+        {"all_to_all", Operation::Alltoall}};
+    const auto found = kOperations.find(s.op->name);
+    if (found == kOperations.end()) {
+      throw Error(ErrorKind::Usage, fmt::format("cannot simulate the op {}", s.op->name));
+    }
+    return found->second;
+  }
+
+  /// Of the vector that is whole on one side of the operation.
+  static Bytes whole_bytes(const Signature& s) {
+    const TensorType whole = s.op->name == "all_gather" ? s.op->infer(s).front() : s.inputs.front();
+    return size_of(whole);
+  }
+
+  void finish() {
+    for (int rank = 0; rank < count(); ++rank) {
+      if (!ranks_[rank].finished) {
+        throw Error(ErrorKind::Usage,
+                    fmt::format("rank {} waits forever: instruction {} has no counterpart", rank,
+                                ranks_[rank].blocked_on.value_or(0)));
+      }
+      report_.step = std::max(report_.step, Seconds{ranks_[rank].now});
+    }
+    for (int rank = 0; rank < count(); ++rank) {
+      rank_report(rank).idle.count += report_.step.count - ranks_[rank].now;
+    }
+  }
+
+  std::span<const Program> programs_;
+  std::span<const RankGroups> groups_;
+  const Cluster& cluster_;
+  const ProgramSimulationOptions&
+      options_;  // all four outlive the simulator, which lives for one call
+  CommunicationTimes times_;
+  IndexedVector<int, RankState> ranks_;
+  IndexedVector<int, double> node_ports_;  ///< when they are free
+  std::priority_queue<Event> queue_;
+  std::map<CallKey, std::vector<Spot>> calls_;
+  std::map<LineKey, Line> lines_;
+  SimulationReport report_;
+  std::optional<Recorder> recorder_;  // after the report, whose trace it fills
+};
+
+}  // namespace
+
+ComputeTime compute_by(const ComputeRates& rates) {
+  return [rates](const Instruction& /*instruction*/, const Work& work) -> Seconds {
+    const double flops = work.products + work.others;
+    if (flops == 0 && work.bytes == 0) {
+      return {0};
+    }
+    const double moving = rates.memory.count > 0 ? work.bytes / rates.memory.count : 0;
+    return {rates.launch.count + std::max(flops / rates.flops.count, moving)};
+  };
+}
+
+ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype) {
+  const std::optional<FlopRate> peak = device.peak(dtype);
+  if (!peak || !device.memory_bandwidth) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("the {} of {} is unknown",
+                    peak ? "memory bandwidth" : fmt::format("{} peak", dtype), device.name));
+  }
+  return {.flops = *peak, .memory = *device.memory_bandwidth, .launch = {}};
+}
+
+double SimulationReport::share(Seconds RankReport::*part) const {
+  double sum = 0;
+  for (const RankReport& rank : ranks) {
+    sum += (rank.*part).count;
+  }
+  return step.count > 0 ? sum / (step.count * static_cast<double>(ranks.size())) : 0;
+}
+
+SimulationReport simulate_programs(std::span<const Program> programs,
+                                   std::span<const RankGroups> groups, const Cluster& cluster,
+                                   const ProgramSimulationOptions& options) {
+  require_valid(options.variation);
+  if (groups.size() != programs.size()) {
+    throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
+                                              programs.size(), groups.size()));
+  }
+  if (programs.size() > static_cast<std::size_t>(cluster.devices())) {
+    throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices",
+                                              programs.size(), cluster.name, cluster.devices()));
+  }
+  if (!options.compute) {
+    throw Error(ErrorKind::Usage, "the simulation needs the time of instructions");
+  }
+  return Simulator(programs, groups, cluster, options).run();
+}
+
+}  // namespace trireme::simulate

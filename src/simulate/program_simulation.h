@@ -1,0 +1,75 @@
+// Simulates one step of compiled programs on a cluster, instruction by instruction: a discrete-event simulation that ends
+// with the trace that a run would write. Deterministic. Callable from any thread.
+//
+// Each rank has a compute stream, which runs its instructions in order, and communicates beside it, as the runtime does: a
+// communication op starts at its instruction and must be complete before the instruction `done_before`. See
+// docs/simulator.md for the rules.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulate/time_variation.h"
+#include "trireme/cluster.h"
+#include "trireme/collective.h"
+#include "trireme/op.h"
+#include "trireme/program.h"
+#include "trireme/program_set.h"
+#include "trireme/trace.h"
+#include "trireme/units.h"
+
+namespace trireme::simulate {
+
+/// How fast a device computes. The time of an instruction is `launch` plus the longer of its FLOPs and its bytes.
+struct ComputeRates {
+  FlopRate flops{};
+  ByteRate memory{};  ///< 0: memory costs nothing
+  Seconds launch{};
+};
+
+/// The time of an instruction that does this work, if nothing disturbs it.
+using ComputeTime = std::function<Seconds(const Instruction& instruction, const Work& work)>;
+[[nodiscard]] ComputeTime compute_by(const ComputeRates& rates);
+
+/// The dense peak of the device for a type, and its memory bandwidth. Throws Error(Usage) naming what is unknown.
+[[nodiscard]] ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype);
+
+struct ProgramSimulationOptions {
+  ComputeTime compute{};
+  TimeVariation variation{};       ///< of each instruction; a slow rank is slow in all of them
+  std::vector<Algorithm> among{};  ///< algorithms of collectives; empty: the fastest of all
+  bool overlap = true;             ///< false: each communication op is waited for at once
+  /// Ranks of a node share one network port: messages and collectives that leave a node take turns. Otherwise each rank
+  /// has its own, as in the presets.
+  bool shared_node_port = false;
+  bool trace = true;
+};
+
+struct RankReport {
+  Seconds compute{};
+  Seconds exposed{};  ///< waiting for communication that all its ranks have started
+  Seconds idle{};     ///< waiting for another rank to start it, or for the end of the step
+  double flops = 0;
+  double bytes_sent = 0;  ///< by the lower bounds of collectives, as a run counts them
+};
+
+struct SimulationReport {
+  Seconds step{};
+  std::vector<RankReport> ranks{};
+  Seconds communication{};  ///< the busy time of all ranks' communication together
+  Trace trace{};            ///< if requested
+
+  /// The mean share of the step that ranks spend in a part.
+  [[nodiscard]] double share(Seconds RankReport::*part) const;
+};
+
+/// One program per rank, and its groups (groups_of()). Throws Error(Usage) if the programs do not fit together or are for
+/// more ranks than the cluster has.
+[[nodiscard]] SimulationReport simulate_programs(std::span<const Program> programs,
+                                                 std::span<const RankGroups> groups,
+                                                 const Cluster& cluster,
+                                                 const ProgramSimulationOptions& options);
+
+}  // namespace trireme::simulate
