@@ -20,6 +20,7 @@ void add_pipeline_command(CLI::App& app, Outcome& outcome);
 void add_plan_command(CLI::App& app, Outcome& outcome);
 void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
+void add_simulate_command(CLI::App& app);
 void add_tour_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_validate_command(CLI::App& app);

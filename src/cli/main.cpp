@@ -33,6 +33,7 @@ constexpr const char* kFooter =
     "  trireme cluster dgx-h100:4                          what a cluster is made of\n"
     "  trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU\n"
     "  trireme plan --model llama3-70b --cluster dgx-h100:8  the fastest plan that fits\n"
+    "  trireme simulate --strategies --slow 1x2            who waits for a slow worker\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
@@ -135,6 +136,7 @@ int run(int argc, char** argv) {
   add_plan_command(app, outcome);
   add_validate_command(app);
   add_calibrate_command(app);
+  add_simulate_command(app);
   add_probe_command(app);
   add_bench_command(app, outcome);
   try {

@@ -1,0 +1,242 @@
+// `trireme simulate`: one training step of a plan on a cluster, or synchronization strategies compared.
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/parsed.h"
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/load_cluster.h"
+#include "cli/terminal.h"
+#include "cli/train_plan.h"
+#include "report/simulation_text.h"
+#include "simulate/program_simulation.h"
+#include "simulate/synchronization.h"
+#include "train/run/run_model.h"
+#include "train/run/run_setup.h"
+#include "train/step/step_graph.h"
+#include "trireme/error.h"
+#include "trireme/load_model.h"
+#include "trireme/recompute_choice.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme simulate --model gpt2-small --mesh data=4,tensor=2 --cluster dgx-h100 --dtype bf16\n"
+    "  trireme simulate --model gpt2-small --plan my.plan.json --cluster 2xdgx-a100 --trace "
+    "t.json\n"
+    "  trireme simulate --mesh pipe=4 --microbatches 8 --flops 1e12 --cluster figure-4x4 --slow "
+    "1x2\n"
+    "  trireme simulate --strategies --workers 8 --slow 1x2\n"
+    "  trireme simulate --strategies --workers 64 --jitter exponential --staleness 3\n"
+    "\n"
+    "Times are predictions: kernels at the given rates, messages by the cluster's links. Slow\n"
+    "workers and stragglers are written NUMBERxFACTOR: 1x2 is one worker of half the speed.";
+
+struct Options {
+  // The step of a plan.
+  TrainSettings settings;
+  PlanOptions plan;
+  std::string cluster = "laptop";
+  double flops = 0;  // 0: the device's peak
+  double bandwidth = 0;
+  double efficiency = 1;
+  std::string launch = "0s";
+  bool no_overlap = false;
+  bool shared_port = false;
+  std::string trace;
+  // Strategies.
+  bool strategies = false;
+  simulate::StrategyOptions workers;
+  std::string compute = "1s";
+  std::string alpha = "0s";
+  std::string transfer = "0s";
+  // Both.
+  std::string jitter = "none";
+  std::string slow = "0x1";
+  std::string transient = "0x1";
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+simulate::TimeVariation variation_of(const Options& o) {
+  simulate::TimeVariation variation;
+  variation.jitter = parsed("--jitter", o.jitter, simulate::parse_jitter);
+  const auto slow = parsed("--slow", o.slow, simulate::parse_count_and_factor);
+  const auto transient = parsed("--transient", o.transient, simulate::parse_count_and_factor);
+  variation.slow_workers = static_cast<int>(std::min(slow.count, 1e9));
+  require(slow.count == variation.slow_workers,
+          fmt::format("--slow: {:g} is not a number of workers", slow.count));
+  variation.slow_factor = slow.factor;
+  variation.transient_chance = transient.count;
+  variation.transient_factor = transient.factor;
+  variation.seed = o.seed;
+  require_valid(variation);
+  return variation;
+}
+
+void run_strategies(const Options& o) {
+  simulate::StrategyOptions options = o.workers;
+  options.compute = parsed("--compute", o.compute, parse_seconds);
+  options.alpha = parsed("--alpha", o.alpha, parse_seconds);
+  options.transfer = parsed("--transfer", o.transfer, parse_seconds);
+  options.variation = variation_of(o);
+  const std::vector<simulate::StrategyResult> results = simulate::compare_strategies(options);
+  std::cout << (o.json ? report::strategies_json(options, results)
+                       : report::strategies_text(options, results, standard_output()));
+}
+
+/// The model with its own vocabulary: no data is opened.
+AnyModelConfig model_of(const Options& o) {
+  const NamedModel named = parsed("--model", o.settings.model, load_model);
+  const auto* language = std::get_if<ModelConfig>(&named.config);
+  const std::int64_t vocabulary = language != nullptr ? language->vocabulary : 0;
+  return train::open_run_model(o.settings, named, vocabulary, true).config;
+}
+
+/// The rates of instructions: those given, else the device's peaks.
+simulate::ComputeRates rates_of(const Options& o, const Cluster& cluster) {
+  simulate::ComputeRates rates{.flops = {o.flops},
+                               .memory = {o.bandwidth},
+                               .launch = parsed("--launch", o.launch, parse_seconds)};
+  if (o.flops <= 0) {
+    try {
+      const simulate::ComputeRates peaks = simulate::peak_rates(cluster.device, o.settings.dtype);
+      rates.flops = peaks.flops;
+      rates.memory = o.bandwidth > 0 ? rates.memory : peaks.memory;
+    } catch (const Error& error) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--cluster {}: {}; give --flops", o.cluster, error.what()));
+    }
+  }
+  rates.flops.count *= o.efficiency;
+  return rates;
+}
+
+train::CompiledTraining compile(const Options& o) {
+  Plan plan = o.plan.plan();
+  if (o.plan.file.empty()) {
+    plan.recompute = parsed("--recompute", o.settings.recompute, parse_recompute);
+  }
+  return train::compile_training(train::trainer_options(o.settings, model_of(o), plan));
+}
+
+void run_plan(const Options& o) {
+  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  const simulate::ComputeRates rates = rates_of(o, cluster);
+  const train::CompiledTraining compiled = compile(o);
+  const Plan& plan = compiled.step.plan();
+  simulate::ProgramSimulationOptions options{.compute = simulate::compute_by(rates),
+                                             .variation = variation_of(o),
+                                             .among = {},
+                                             .overlap = !o.no_overlap,
+                                             .shared_node_port = o.shared_port,
+                                             .trace = !o.trace.empty()};
+  simulate::SimulationReport report =
+      simulate::simulate_programs(compiled.step.programs(), groups_of(plan.mesh), cluster, options);
+  const double ranks = plan.mesh.devices();
+  const report::SimulatedStep step{.model = o.settings.model,
+                                   .plan = to_text(plan.mesh),
+                                   .cluster = cluster.name,
+                                   .model_flops = compiled.flops.model().products,
+                                   .peak = rates.flops.count / o.efficiency * ranks};
+  if (!o.trace.empty()) {
+    report.trace.title = fmt::format("{} as {} on {}", step.model, step.plan, step.cluster);
+    write_and_report(o.trace, to_chrome_json(report.trace));
+  }
+  std::cout << (o.json ? report::simulation_json(step, report)
+                       : report::simulation_text(step, report, standard_output()));
+}
+
+void add_step_options(CLI::App& command, Options& o) {
+  command.add_option("-m,--model", o.settings.model, "a preset, a config.json or its folder")
+      ->capture_default_str();
+  command.add_option("-c,--cluster", o.cluster, "a preset such as 2xdgx-h100, or a file")
+      ->capture_default_str();
+  command.add_option("-b,--batch", o.settings.batch, "sequences (or examples) per step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_option("-t,--length", o.settings.length, "tokens per sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_option("--dtype", o.settings.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command
+      .add_option("--clip", o.settings.clip, "maximum global gradient norm; 0 disables clipping")
+      ->capture_default_str();
+  command
+      .add_option("--recompute", o.settings.recompute,
+                  "activations to recompute: none, selective, full, or a memory budget")
+      ->capture_default_str();
+  command.add_option("--flops", o.flops, "FLOP/s of a device (default: its dense peak)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--memory-bandwidth", o.bandwidth,
+                  "bytes/s of a device's memory (default: its own; with --flops: not limited)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--efficiency", o.efficiency, "share of the FLOP/s that kernels reach")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1.0));
+  command.add_option("--launch", o.launch, "time to start a kernel")->capture_default_str();
+  command.add_flag("--no-overlap", o.no_overlap, "wait for each communication op at once");
+  command.add_flag("--shared-port", o.shared_port, "ranks of a node share one network port");
+  command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
+  add_plan_options(&command, o.plan);
+}
+
+void add_strategy_options(CLI::App& command, Options& o) {
+  CLI::Option* strategies =
+      command.add_flag("--strategies", o.strategies,
+                       "compare synchronization strategies instead of simulating a plan");
+  const auto add = [&](CLI::Option* option) {
+    option->needs(strategies)->group("With --strategies")->capture_default_str();
+  };
+  add(command.add_option("--workers", o.workers.workers, "number of workers")
+          ->check(CLI::Range(1, 1 << 16)));
+  add(command.add_option("--steps", o.workers.steps, "iterations of a worker, on average")
+          ->check(CLI::Range(1, 1 << 24)));
+  add(command.add_option("--staleness", o.workers.staleness, "s of SSP")
+          ->check(CLI::Range(0, 1 << 24)));
+  add(command
+          .add_option("--group", o.workers.group,
+                      "workers of a group (0: the root of the number of workers)")
+          ->check(CLI::Range(0, 1 << 16)));
+  add(command.add_option("--compute", o.compute, "time of an iteration's computation"));
+  add(command.add_option("--alpha", o.alpha, "latency of a message"));
+  add(command.add_option("--transfer", o.transfer, "time of the whole model over a link"));
+}
+
+void add_common_options(CLI::App& command, Options& o) {
+  command
+      .add_option("--jitter", o.jitter, "of computation times; one of: none uniform exponential")
+      ->capture_default_str();
+  command.add_option("--slow", o.slow, "permanently slow ranks or workers, such as 1x2")
+      ->capture_default_str();
+  command
+      .add_option("--transient", o.transient,
+                  "chance that a time is longer, and how many times, such as 0.05x10")
+      ->capture_default_str();
+  command.add_option("--seed", o.seed, "of the random times")->capture_default_str();
+  command.add_flag("--json", o.json, "one JSON object");
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Predict a training step of a plan on a cluster, or compare how workers wait");
+  add_step_options(*command, *options);
+  add_strategy_options(*command, *options);
+  add_common_options(*command, *options);
+  command->footer(kExamples);
+  command->callback(
+      [options] { options->strategies ? run_strategies(*options) : run_plan(*options); });
+}
+
+}  // namespace trireme::cli
