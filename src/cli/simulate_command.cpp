@@ -7,21 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "base/parsed.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/simulation_text.h"
-#include "simulate/program_simulation.h"
-#include "simulate/synchronization.h"
-#include "train/run/run_model.h"
-#include "train/run/run_setup.h"
-#include "train/step/step_graph.h"
 #include "trireme/error.h"
-#include "trireme/load_model.h"
+#include "trireme/message.h"
+#include "trireme/program_simulation.h"
 #include "trireme/recompute_choice.h"
+#include "trireme/synchronization.h"
+#include "trireme/train_step.h"
 
 namespace trireme::cli {
 namespace {
@@ -92,14 +89,6 @@ void run_strategies(const Options& o) {
                        : report::strategies_text(options, results, standard_output()));
 }
 
-/// The model with its own vocabulary: no data is opened.
-AnyModelConfig model_of(const Options& o) {
-  const NamedModel named = parsed("--model", o.settings.model, load_model);
-  const auto* language = std::get_if<ModelConfig>(&named.config);
-  const std::int64_t vocabulary = language != nullptr ? language->vocabulary : 0;
-  return train::open_run_model(o.settings, named, vocabulary, true).config;
-}
-
 /// The rates of instructions: those given, else the device's peaks.
 simulate::ComputeRates rates_of(const Options& o, const Cluster& cluster) {
   simulate::ComputeRates rates{.flops = {o.flops},
@@ -119,19 +108,20 @@ simulate::ComputeRates rates_of(const Options& o, const Cluster& cluster) {
   return rates;
 }
 
-train::CompiledTraining compile(const Options& o) {
+TrainStep compile(const Options& o) {
   Plan plan = o.plan.plan();
   if (o.plan.file.empty()) {
     plan.recompute = parsed("--recompute", o.settings.recompute, parse_recompute);
   }
-  return train::compile_training(train::trainer_options(o.settings, model_of(o), plan));
+  return compile_train_step(o.settings, plan);
 }
 
 void run_plan(const Options& o) {
   const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
   const simulate::ComputeRates rates = rates_of(o, cluster);
-  const train::CompiledTraining compiled = compile(o);
-  const Plan& plan = compiled.step.plan();
+  const TrainStep train_step = compile(o);
+  const CompiledPlan& compiled = train_step.compiled;
+  const Plan& plan = compiled.plan();
   simulate::ProgramSimulationOptions options{.compute = simulate::compute_by(rates),
                                              .variation = variation_of(o),
                                              .among = {},
@@ -139,12 +129,12 @@ void run_plan(const Options& o) {
                                              .shared_node_port = o.shared_port,
                                              .trace = !o.trace.empty()};
   simulate::SimulationReport report =
-      simulate::simulate_programs(compiled.step.programs(), groups_of(plan.mesh), cluster, options);
+      simulate::simulate_programs(compiled.programs(), groups_of(plan.mesh), cluster, options);
   const double ranks = plan.mesh.devices();
   const report::SimulatedStep step{.model = o.settings.model,
                                    .plan = to_text(plan.mesh),
                                    .cluster = cluster.name,
-                                   .model_flops = compiled.flops.model().products,
+                                   .model_flops = train_step.model_flops,
                                    .peak = rates.flops.count / o.efficiency * ranks};
   if (!o.trace.empty()) {
     report.trace.title = fmt::format("{} as {} on {}", step.model, step.plan, step.cluster);

@@ -12,6 +12,9 @@ GroupShape GroupShape::of(int ranks, int stride, int devices_per_node) {
 
 LinkCosts::LinkCosts(const Cluster& cluster, const Efficiency& efficiency)
     : devices_per_node_(cluster.devices_per_node), gamma_(cluster.gamma) {
+  if (cluster.links.empty()) {
+    return;  // one device
+  }
   const Link& node = cluster.links.front();
   const Link& network = cluster.links.back();
   const double network_share =

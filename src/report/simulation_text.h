@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "report/text_style.h"
-#include "simulate/program_simulation.h"
-#include "simulate/synchronization.h"
+#include "trireme/program_simulation.h"
+#include "trireme/synchronization.h"
 
 namespace trireme::report {
 

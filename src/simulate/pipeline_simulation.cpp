@@ -1,6 +1,6 @@
 // A unit is the ranks that run a task together: one rank of the table in one replica. Units run their lists in order, as
 // in time_pipeline(); an Update also waits for the reduction of its stage's gradients, which all replicas and copies join.
-#include "simulate/pipeline_simulation.h"
+#include "trireme/pipeline_simulation.h"
 
 #include <algorithm>
 #include <array>

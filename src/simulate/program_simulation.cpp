@@ -2,7 +2,7 @@
 // in the order of time, from a queue: a message occupies the send port of one rank and the receive port of another, a
 // collective the communication streams of its members, first come, first served. A rank that waits continues as soon as
 // the end of what it waits for is known.
-#include "simulate/program_simulation.h"
+#include "trireme/program_simulation.h"
 
 #include <algorithm>
 #include <cmath>

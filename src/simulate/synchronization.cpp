@@ -1,6 +1,6 @@
 // An event simulation. There are two kinds of events: a worker has computed, a worker's iteration is complete. A policy
 // says when iterations that have been computed complete, and whether a worker may start the next one.
-#include "simulate/synchronization.h"
+#include "trireme/synchronization.h"
 
 #include <algorithm>
 #include <array>

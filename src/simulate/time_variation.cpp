@@ -1,4 +1,4 @@
-#include "simulate/time_variation.h"
+#include "trireme/time_variation.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "simulate/pipeline_simulation.h"
+#include "trireme/pipeline_simulation.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "simulate/program_simulation.h"
+#include "trireme/program_simulation.h"
 
 #include <map>
 #include <string>

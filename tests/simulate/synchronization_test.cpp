@@ -1,4 +1,4 @@
-#include "simulate/synchronization.h"
+#include "trireme/synchronization.h"
 
 #include <algorithm>
 #include <array>

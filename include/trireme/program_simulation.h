@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "simulate/time_variation.h"
+#include "trireme/time_variation.h"
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
 #include "trireme/op.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "simulate/program_simulation.h"
-#include "simulate/time_variation.h"
+#include "trireme/program_simulation.h"
+#include "trireme/time_variation.h"
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
 #include "trireme/mesh.h"

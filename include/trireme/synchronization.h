@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simulate/time_variation.h"
+#include "trireme/time_variation.h"
 #include "trireme/units.h"
 #include "trireme/valid.h"
 

@@ -1,0 +1,20 @@
+// The training step of a run, compiled but not run: what each rank would execute. For predictions and for printing plans.
+// Callable from any thread.
+#pragma once
+
+#include "trireme/compiled_plan.h"
+#include "trireme/plan.h"
+#include "trireme/train_settings.h"
+
+namespace trireme {
+
+struct TrainStep {
+  CompiledPlan compiled;
+  double model_flops = 0;  ///< of the matrix products and attention of a step, all ranks together
+};
+
+/// Compiles the step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a language
+/// model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
+[[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
+
+}  // namespace trireme
