@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autodiff/recompute_analysis.h"
+#include "trireme/recompute.h"
 
 namespace trireme {
 namespace {
