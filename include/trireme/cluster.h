@@ -81,11 +81,11 @@ struct Cluster {
   int nodes = 1;
   int devices_per_node = 1;
   DeviceSpec device{};
-  std::vector<Link> links{};         ///< innermost (smallest reach) first; the last reaches all
-  Seconds gamma{};                   ///< per byte: adding one received byte to what a device holds
-  std::optional<HostCosts> host{};   ///< if the host was measured
+  std::vector<Link> links{};        ///< innermost (smallest reach) first; the last reaches all
+  Seconds gamma{};                  ///< per byte: adding one received byte to what a device holds
+  std::optional<HostCosts> host{};  ///< if the host was measured
   std::optional<Efficiency> efficiency{};  ///< if measured or fitted; see efficiency_of()
-  std::vector<std::string> notes{};  ///< caveats: which numbers are assumptions
+  std::vector<std::string> notes{};        ///< caveats: which numbers are assumptions
 
   [[nodiscard]] int devices() const noexcept { return nodes * devices_per_node; }
   [[nodiscard]] int node_of(int rank) const noexcept { return rank / devices_per_node; }

@@ -14,7 +14,7 @@
 #include "trireme/cluster.h"
 #include "trireme/efficiency.h"
 #include "trireme/estimate.h"
-#include "trireme/link_costs.h"
+#include "trireme/group_costs.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/valid.h"
 
@@ -33,7 +33,8 @@ struct ParallelLayout {
   int tensor = 1;
   int pipe = 1;
   int context = 1;
-  int expert = 1;      ///< divides data: experts are sharded over ranks that otherwise work on different sequences
+  int expert =
+      1;  ///< divides data: experts are sharded over ranks that otherwise work on different sequences
   int microbatch = 1;  ///< sequences that a data-parallel rank computes at once
   int chunks = 1;      ///< stages per pipeline rank; more than 1 for Interleaved, 2 for ZbV
   PipelineForm schedule = PipelineForm::OneFOneB;
@@ -49,9 +50,10 @@ struct ParallelLayout {
 
 /// What a step computes, and how its kernels work.
 struct Workload {
-  std::int64_t batch = 1;      ///< sequences of a step, over all ranks
-  std::int64_t length = 0;     ///< tokens of a sequence; 0: the model's context
-  std::string dtype = "bf16";  ///< of matrix products: bf16, f16, f8, f4, …; attention is 16 bits wide at least
+  std::int64_t batch = 1;   ///< sequences of a step, over all ranks
+  std::int64_t length = 0;  ///< tokens of a sequence; 0: the model's context
+  std::string dtype =
+      "bf16";  ///< of matrix products: bf16, f16, f8, f4, …; attention is 16 bits wide at least
   /// Fused attention never writes its scores to memory.
   enum class Attention : std::uint8_t { Fused, Unfused } attention = Attention::Fused;
   double gradient_bytes = 4;  ///< per parameter, as reduced between data-parallel ranks
@@ -63,19 +65,19 @@ struct Workload {
 
 /// Where the time of an average rank goes, in seconds per step. The parts add up to the step time.
 enum class TimePart : std::uint8_t {
-  Useful,         ///< the model's FLOPs at the device's peak
-  Shape,          ///< matrix products and attention below the peak
-  MemoryBound,    ///< norms, activations, residuals, softmax, loss
-  Launch,         ///< waiting for the host to launch kernels
-  Recompute,      ///< activation recomputation
-  Tensor,         ///< exposed communication of each kind
+  Useful,       ///< the model's FLOPs at the device's peak
+  Shape,        ///< matrix products and attention below the peak
+  MemoryBound,  ///< norms, activations, residuals, softmax, loss
+  Launch,       ///< waiting for the host to launch kernels
+  Recompute,    ///< activation recomputation
+  Tensor,       ///< exposed communication of each kind
   Context,
   Expert,
   Pipe,
   Data,
-  Bubble,         ///< waiting for other pipeline stages, and stages of unequal length
-  Update,         ///< the optimizer
-  Other,          ///< per-step overhead
+  Bubble,  ///< waiting for other pipeline stages, and stages of unequal length
+  Update,  ///< the optimizer
+  Other,   ///< per-step overhead
 };
 inline constexpr int kTimeParts = 13;
 [[nodiscard]] std::string_view to_text(TimePart part);
@@ -84,14 +86,20 @@ inline constexpr int kTimeParts = 13;
 }
 
 /// Bytes on the rank that needs most.
-enum class MemoryPart : std::uint8_t { Parameters, Gradients, OptimizerState, Activations, Communication };
-inline constexpr int kMemoryParts = 5;
-[[nodiscard]] std::string_view to_text(MemoryPart part);
+enum class CostedMemory : std::uint8_t {
+  Parameters,
+  Gradients,
+  OptimizerState,
+  Activations,
+  Communication
+};
+inline constexpr int kCostedMemory = 5;
+[[nodiscard]] std::string_view to_text(CostedMemory part);
 
 struct StepCost {
   double seconds = 0;
   std::array<double, kTimeParts> time{};
-  std::array<double, kMemoryParts> memory{};
+  std::array<double, kCostedMemory> memory{};
   double model_flops = 0;     ///< of the whole step, all ranks
   double hardware_flops = 0;  ///< with recomputation
   double peak = 0;            ///< FLOP/s of all devices together
@@ -101,9 +109,7 @@ struct StepCost {
   [[nodiscard]] double hfu() const noexcept { return hardware_flops / (seconds * peak); }
   [[nodiscard]] double bubble() const noexcept;
   [[nodiscard]] double exposed_communication() const noexcept;
-  [[nodiscard]] double part(TimePart p) const noexcept {
-    return time[static_cast<std::size_t>(p)];
-  }
+  [[nodiscard]] double part(TimePart p) const noexcept { return time[static_cast<std::size_t>(p)]; }
 };
 
 /// Why the layout cannot run: sizes that do not divide, or too many or too few devices. Empty if it can. Memory is not
@@ -114,14 +120,14 @@ struct StepCost {
 /// The costs of one pass of one micro-batch through one block on one rank. Independent of how many stages, replicas and
 /// micro-batches there are, so a search computes it once for many layouts.
 struct BlockCost {
-  double useful = 0;            ///< forward and backward FLOPs at peak, without recomputation
-  double forward = 0;           ///< compute seconds; communication excluded
+  double useful = 0;   ///< forward and backward FLOPs at peak, without recomputation
+  double forward = 0;  ///< compute seconds; communication excluded
   double backward_input = 0;
   double backward_weight = 0;
   double recompute = 0;
-  double launch = 0;            ///< the part of these four that waits for the host
-  double memory_bound = 0;      ///< the part of forward and backward in memory-bound kernels
-  double tensor = 0;            ///< exposed communication of a micro-batch, forward and backward
+  double launch = 0;        ///< the part of these four that waits for the host
+  double memory_bound = 0;  ///< the part of forward and backward in memory-bound kernels
+  double tensor = 0;        ///< exposed communication of a micro-batch, forward and backward
   double context = 0;
   double expert = 0;
   double activation_bytes = 0;  ///< kept from forward to backward
@@ -155,7 +161,7 @@ class TransformerCost {
     double head_backward = 0;
     double head_useful = 0;
     double head_memory_bound = 0;
-    double head_bytes = 0;    ///< activations
+    double head_bytes = 0;  ///< activations
   };
   /// Depends on tensor, context, expert, microbatch, recompute, sequence, and where the groups' ranks are.
   [[nodiscard]] Blocks blocks(const ParallelLayout& layout) const;
@@ -165,7 +171,8 @@ class TransformerCost {
   struct Pass;  ///< what a micro-batch costs on all ranks of a pipeline together
   [[nodiscard]] double matmul(double m, double n, double k) const;
   [[nodiscard]] double moving(double bytes) const;
-  void add_products(const ParallelLayout& layout, double hidden, double used, BlockCost& cost) const;
+  void add_products(const ParallelLayout& layout, double hidden, double used,
+                    BlockCost& cost) const;
   void add_attention(const ParallelLayout& layout, BlockCost& cost) const;
   void add_element_wise(const ParallelLayout& layout, double hidden, double used,
                         BlockCost& cost) const;
@@ -187,7 +194,7 @@ class TransformerCost {
   Workload work_;
   Cluster cluster_;
   Efficiency eff_;
-  LinkCosts links_;
+  GroupCosts links_;
   double peak_ = 0;         ///< of one device, for matrix products
   double peak16_ = 0;       ///< the same in 16 bits
   double matmul_rate_ = 0;  ///< what large matrix products reach
@@ -195,15 +202,15 @@ class TransformerCost {
   double length_ = 0;
   double dense_blocks_ = 0;
   double mixture_blocks_ = 0;
-  double block_parameters_ = 0;    ///< of a dense block, on all ranks
-  double mixture_parameters_ = 0;  ///< of a mixture block without its routed experts
-  double expert_parameters_ = 0;   ///< of the routed experts of a mixture block
-  double edge_parameters_ = 0;     ///< embedding, or head
+  double block_parameters_ = 0;       ///< of a dense block, on all ranks
+  double mixture_parameters_ = 0;     ///< of a mixture block without its routed experts
+  double expert_parameters_ = 0;      ///< of the routed experts of a mixture block
+  double edge_parameters_ = 0;        ///< embedding, or head
   std::array<double, 3> hardware_{};  ///< hardware FLOPs over model FLOPs, by recomputation mode
-  double h_ = 0;   ///< width
-  double q_ = 0;   ///< width of all queries
-  double kv_ = 0;  ///< width of all keys
-  double up_ = 1;  ///< matrices that widen to the hidden width: two if gated
+  double h_ = 0;                      ///< width
+  double q_ = 0;                      ///< width of all queries
+  double kv_ = 0;                     ///< width of all keys
+  double up_ = 1;                     ///< matrices that widen to the hidden width: two if gated
 };
 
 }  // namespace trireme

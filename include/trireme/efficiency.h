@@ -20,22 +20,24 @@ namespace trireme {
 /// where waves() is how much longer the last, partly filled wave of tiles makes it, or the time to move its operands
 /// through memory if that is longer.
 struct Efficiency {
-  double matmul = 0.8;     ///< of the dense peak: large matrix products of 16 bits or more
-  double matmul8 = 0.6;    ///< the same of 8 bits, conversions included
-  double matmul4 = 0.4;    ///< the same of 4 bits
-  double depth = 200;      ///< the K at which filling and draining a tile costs as much as computing it
-  int units = 0;           ///< multiprocessors that share the tiles of a product; 0: waves do not matter
+  double matmul = 0.8;   ///< of the dense peak: large matrix products of 16 bits or more
+  double matmul8 = 0.6;  ///< the same of 8 bits, conversions included
+  double matmul4 = 0.4;  ///< the same of 4 bits
+  double depth = 200;  ///< the K at which filling and draining a tile costs as much as computing it
+  int units = 0;  ///< multiprocessors that share the tiles of a product; 0: waves do not matter
   int tile_rows = 128;     ///< of the tiles that one multiprocessor computes
   int tile_columns = 256;  ///< the same
-  double attention = 0.5;  ///< of the dense 16-bit peak: fused attention, counted with a causal mask
-  double scores = 0.35;    ///< of the same peak: the small batched products of attention that is not fused
-  double memory = 0.8;     ///< of the memory bandwidth: norms, activations, optimizers
-  Seconds launch{60e-6};   ///< of the host: launching the kernels of one block's forward pass
+  double attention =
+      0.5;  ///< of the dense 16-bit peak: fused attention, counted with a causal mask
+  double scores =
+      0.35;  ///< of the same peak: the small batched products of attention that is not fused
+  double memory = 0.8;         ///< of the memory bandwidth: norms, activations, optimizers
+  Seconds launch{60e-6};       ///< of the host: launching the kernels of one block's forward pass
   double node_links = 0.7;     ///< of the bandwidth of links in a node
   double network_links = 0.7;  ///< of the bandwidth of links between nodes
-  double overlap = 0.9;        ///< of the computation that data-parallel communication may run beside
-  Seconds step{0};             ///< per step: whatever does not depend on the plan
-  std::string source{};        ///< the measurement or the runs that it comes from
+  double overlap = 0.9;  ///< of the computation that data-parallel communication may run beside
+  Seconds step{0};       ///< per step: whatever does not depend on the plan
+  std::string source{};  ///< the measurement or the runs that it comes from
 
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };

@@ -24,11 +24,11 @@ struct MeasuredRun {
   Workload work{};
   Cluster cluster{};
   ParallelLayout layout{};
-  double seconds = 0;      ///< of a step
-  double published_mfu = 0;  ///< percent; 0: none
-  double published_hfu = 0;     ///< percent; 0: none
-  double published_tflops = 0;  ///< TFLOP/s per device; 0: none
-  double parameters = 0;        ///< as published; 0: not stated
+  double seconds = 0;                   ///< of a step
+  double published_mfu = 0;             ///< percent; 0: none
+  double published_hfu = 0;             ///< percent; 0: none
+  double published_tflops = 0;          ///< TFLOP/s per device; 0: none
+  double parameters = 0;                ///< as published; 0: not stated
   std::vector<std::string> features{};  ///< "tensor", "pipe", "recompute", …: for error statistics
 
   [[nodiscard]] std::string describe() const;
@@ -57,9 +57,9 @@ struct MeasuredRuns {
 /// Formulas for FLOPs, as sources use them. B sequences, s tokens, L layers, h the width, V words, N parameters.
 enum class FlopConvention : std::uint8_t {
   MegatronHardware,  ///< 96 B s L h² (1 + s/6h + V/16Lh): with full recomputation (Narayanan et al. 2021, eq. 3)
-  MegatronModel,     ///< 72 B s L h² (1 + s/6h + V/12Lh): without (Korthikanti et al. 2022, eq. 7)
-  SixNAttention,     ///< (6 N + 12 L h s) per token (MosaicML's llm-foundry)
-  SixNCausal,        ///< (6 N + 6 L h s) per token (llm.c)
+  MegatronModel,  ///< 72 B s L h² (1 + s/6h + V/12Lh): without (Korthikanti et al. 2022, eq. 7)
+  SixNAttention,  ///< (6 N + 12 L h s) per token (MosaicML's llm-foundry)
+  SixNCausal,     ///< (6 N + 6 L h s) per token (llm.c)
 };
 [[nodiscard]] std::string_view to_text(FlopConvention convention);
 
@@ -88,12 +88,14 @@ struct FitOptions {
 /// Multipliers of the shares of an efficiency; the same for all devices of a source.
 struct Correction {
   static constexpr int kParts = 8;
-  std::array<double, kParts> log{};  ///< matmul, depth, attention, memory, launch, node, network, overlap
+  std::array<double, kParts>
+      log{};  ///< matmul, depth, attention, memory, launch, node, network, overlap
   [[nodiscard]] Efficiency apply(const Efficiency& efficiency) const;
 };
 
 /// The correction under which the predicted times are closest to the measured ones. With few runs it stays near 1.
-[[nodiscard]] Correction fit(const std::vector<const MeasuredRun*>& runs, const FitOptions& options);
+[[nodiscard]] Correction fit(const std::vector<const MeasuredRun*>& runs,
+                             const FitOptions& options);
 
 /// The predicted time of a step of this run.
 [[nodiscard]] StepCost predict(const MeasuredRun& run, const Correction& correction);

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "trireme/program_simulation.h"
-#include "trireme/time_variation.h"
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
 #include "trireme/mesh.h"
 #include "trireme/pipeline.h"
+#include "trireme/program_simulation.h"
+#include "trireme/time_variation.h"
 #include "trireme/units.h"
 
 namespace trireme::simulate {

@@ -32,7 +32,8 @@ struct StrategyChoice {
   std::vector<int> strategies{};  ///< by node
   double cost = 0;
   double memory = 0;
-  double bound = 0;  ///< no choice within memory is cheaper; equals `cost` if the choice is proven to be optimal
+  double bound =
+      0;  ///< no choice within memory is cheaper; equals `cost` if the choice is proven to be optimal
 };
 
 /// The cost and the memory of a choice.
@@ -61,7 +62,8 @@ struct Stage {
 
 struct StageCut {
   std::vector<Stage> stages{};
-  double seconds = 0;  ///< of a step: the sum of all stages, and the slowest once more for each further micro-batch
+  double seconds =
+      0;  ///< of a step: the sum of all stages, and the slowest once more for each further micro-batch
 };
 
 /// The seconds that layers [first, last) take for one micro-batch on this many devices; nothing if they do not fit there.
@@ -77,7 +79,8 @@ struct CutOptions {
 /// Minimizes sum(t) + (microbatches - 1) * max(t) over all cuts of the layers and all ways to deal out exactly all
 /// devices (Zheng et al. 2022, Alpa): for each possible slowest stage, dynamic programming over layers and devices.
 /// Nothing if no cut fits.
-[[nodiscard]] std::optional<StageCut> cut_stages(const CutOptions& options, const StageSeconds& seconds);
+[[nodiscard]] std::optional<StageCut> cut_stages(const CutOptions& options,
+                                                 const StageSeconds& seconds);
 
 /// PipeDream's partitioner (Narayanan et al. 2019): the pipeline never drains, so only its slowest stage matters, and a
 /// stage may be replicated.

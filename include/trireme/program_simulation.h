@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "trireme/time_variation.h"
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
 #include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/program_set.h"
+#include "trireme/time_variation.h"
 #include "trireme/trace.h"
 #include "trireme/units.h"
 

@@ -12,8 +12,9 @@
 namespace trireme {
 
 struct ValidationOptions {
-  double share = 0;  ///< of each source's runs that the model is calibrated on, chosen at random; the rest is predicted
-  int draws = 1;     ///< random choices of that share; errors are averages over all
+  double share =
+      0;  ///< of each source's runs that the model is calibrated on, chosen at random; the rest is predicted
+  int draws = 1;  ///< random choices of that share; errors are averages over all
   std::uint64_t seed = 1;
   FitOptions fit{};
 };

@@ -29,7 +29,8 @@ constexpr const char* kExamples =
     "  trireme plan --model gpt2-small --cluster my.cluster.json --output best.plan.json\n"
     "                                        then: trireme train --plan best.plan.json\n"
     "\n"
-    "Times come from closed forms with the cluster's efficiency (docs/planner.md states their error);\n"
+    "Times come from closed forms with the cluster's efficiency (docs/planner.md states their "
+    "error);\n"
     "memory from the usual formulas for mixed-precision Adam.";
 
 struct Options {
@@ -63,10 +64,10 @@ std::int64_t parse_batch(const std::string& text, std::int64_t length) {
     used = 0;
   }
   const std::string unit = text.substr(used);
-  const double tokens = unit == "Mtokens"                      ? 1 << 20
+  const double tokens = unit == "Mtokens"                        ? 1 << 20
                         : unit == "ktokens" || unit == "Ktokens" ? 1 << 10
-                        : unit == "tokens"                     ? 1
-                                                               : 0;
+                        : unit == "tokens"                       ? 1
+                                                                 : 0;
   const double sequences =
       unit.empty() ? number : std::round(number * tokens / static_cast<double>(length));
   require(used > 0 && sequences >= 1 && sequences < 1e12 && sequences == std::floor(sequences),
@@ -89,8 +90,8 @@ void fix_axis(SearchSpace& space, const MeshAxis& axis) {
       return;
     }
   }
-  throw Error(ErrorKind::Usage, unknown_name("axis", axis.name,
-                                             {"data", "tensor", "pipe", "context", "expert"}));
+  throw Error(ErrorKind::Usage,
+              unknown_name("axis", axis.name, {"data", "tensor", "pipe", "context", "expert"}));
 }
 
 SearchOptions make_search(const Options& o) {
@@ -140,8 +141,7 @@ void run(const Options& o, Outcome& outcome) {
   const PlanSearch search = search_plans(cost, make_search(o));
   std::cout << (o.json ? report::plan_search_json(cost, search)
                        : report::plan_search_text(
-                             cost, search,
-                             {.terminal = standard_output(), .explain = o.explain}));
+                             cost, search, {.terminal = standard_output(), .explain = o.explain}));
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!o.output.empty()) {
@@ -150,15 +150,20 @@ void run(const Options& o, Outcome& outcome) {
 }
 
 void add_options(CLI::App& command, Options& o) {
-  command.add_option("-m,--model", o.model, "a config.json, its folder, or a name (see estimate --help)")
+  command
+      .add_option("-m,--model", o.model,
+                  "a config.json, its folder, or a name (see estimate --help)")
       ->capture_default_str();
-  command.add_option("-c,--cluster", o.cluster,
-                     "a preset such as dgx-h100:4 or 4xdgx-h100, or a .cluster.json file")
+  command
+      .add_option("-c,--cluster", o.cluster,
+                  "a preset such as dgx-h100:4 or 4xdgx-h100, or a .cluster.json file")
       ->capture_default_str();
-  command.add_option("-b,--batch", o.batch,
-                     "sequences of a step over all devices, or tokens: 16Mtokens")
+  command
+      .add_option("-b,--batch", o.batch,
+                  "sequences of a step over all devices, or tokens: 16Mtokens")
       ->capture_default_str();
-  command.add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)")
+  command
+      .add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)")
       ->check(CLI::Range(1, 1 << 30));
   command.add_option("--dtype", o.dtype, "of matrix products: bf16 f16 f8 f4 f32")
       ->capture_default_str();
@@ -182,9 +187,10 @@ void add_search_options(CLI::App& command, Options& o) {
   command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
       ->group(kGroup)
       ->check(CLI::Range(1, 1 << 20));
-  command.add_flag("--wide", o.wide,
-                   "also sizes that are not powers of two, tensor groups across nodes, ZeRO with "
-                   "stages, and every schedule")
+  command
+      .add_flag("--wide", o.wide,
+                "also sizes that are not powers of two, tensor groups across nodes, ZeRO with "
+                "stages, and every schedule")
       ->group(kGroup);
 }
 

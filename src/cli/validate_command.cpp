@@ -24,8 +24,10 @@ constexpr const char* kValidateExamples =
     "  trireme validate --runs vtrain.csv --calibrate-on 0.1 --draws 20 --seed 7\n"
     "\n"
     "The file is CSV with the columns source, model, layers, hidden, heads, kv_heads, ffn, vocab,\n"
-    "seq, gpu, gpus, tp, pp, cp, dp, interleave, microbatch, global_batch, recompute, precision and\n"
-    "seconds_per_step, or a file of vTrain's runs. Rows that lack a number are skipped and counted.";
+    "seq, gpu, gpus, tp, pp, cp, dp, interleave, microbatch, global_batch, recompute, precision "
+    "and\n"
+    "seconds_per_step, or a file of vTrain's runs. Rows that lack a number are skipped and "
+    "counted.";
 
 constexpr const char* kCalibrateExamples =
     "Examples:\n"
@@ -38,12 +40,12 @@ constexpr const char* kCalibrateExamples =
 MeasuredRuns load_runs(const std::string& path) {
   MeasuredRuns runs = parse_runs(read_file(path), path);
   if (runs.runs.empty()) {
-    throw Error(ErrorKind::Input,
-                fmt::format("{}: none of its {} rows can be used{}", path, runs.skipped.size(),
-                            runs.skipped.empty() ? ""
-                                                 : fmt::format("; line {}: {}",
-                                                               runs.skipped.front().line,
-                                                               runs.skipped.front().reason)));
+    throw Error(
+        ErrorKind::Input,
+        fmt::format("{}: none of its {} rows can be used{}", path, runs.skipped.size(),
+                    runs.skipped.empty() ? ""
+                                         : fmt::format("; line {}: {}", runs.skipped.front().line,
+                                                       runs.skipped.front().reason)));
   }
   return runs;
 }

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "cluster/efficiency_text.h"
+#include "cluster/efficiency.h"
 #include "cluster/host_text.h"
 #include "cluster/names.h"
 #include "trireme/cluster.h"

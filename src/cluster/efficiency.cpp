@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "cluster/efficiency_text.h"
+#include "cluster/efficiency.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -63,8 +63,9 @@ const std::vector<DefaultRow>& default_rows() {
                                .node_links = 0.95,
                                .network_links = 0.8,
                                .overlap = 0.75,
-                               .source = "fitted to runs of Megatron-LM (SC21), Korthikanti 2022, "
-                                         "vTrain and MosaicML on A100s"};
+                               .source =
+                                   "fitted to runs of Megatron-LM (SC21), Korthikanti 2022, "
+                                   "vTrain and MosaicML on A100s"};
   static const Efficiency h100{.matmul = 0.67,
                                .matmul8 = 0.6,
                                .depth = 300,
@@ -107,11 +108,10 @@ const std::vector<DefaultRow>& default_rows() {
                                 .network_links = 0.75,
                                 .overlap = 0.75,
                                 .source = "fitted to runs of Megatron Bridge on GB300s"};
-  static const std::vector<DefaultRow> rows{{"a100", a100},   {"a100-40gb", a100},
-                                            {"h100", h100},   {"h200", h100},
-                                            {"h100-96gb", h100_96gb}, {"gb200", gb200},
-                                            {"b200", gb200},  {"b100", gb200},
-                                            {"gb300", gb300}, {"b300", gb300}};
+  static const std::vector<DefaultRow> rows{
+      {"a100", a100},           {"a100-40gb", a100}, {"h100", h100},  {"h200", h100},
+      {"h100-96gb", h100_96gb}, {"gb200", gb200},    {"b200", gb200}, {"b100", gb200},
+      {"gb300", gb300},         {"b300", gb300}};
   return rows;
 }
 
@@ -122,7 +122,8 @@ std::vector<std::string> problems(const Efficiency& efficiency) {
   for (const ShareField& field : kShares) {
     const double share = efficiency.*field.member;
     if (!(share > 0 && share <= 1)) {
-      found.push_back(fmt::format("{} is {}; expected more than 0 and at most 1", field.name, share));
+      found.push_back(
+          fmt::format("{} is {}; expected more than 0 and at most 1", field.name, share));
     }
   }
   for (const CountField& field : kCounts) {
@@ -130,8 +131,7 @@ std::vector<std::string> problems(const Efficiency& efficiency) {
       found.push_back(fmt::format("{} is {}", field.name, efficiency.*field.member));
     }
   }
-  for (const double value :
-       {efficiency.depth, efficiency.launch.count, efficiency.step.count}) {
+  for (const double value : {efficiency.depth, efficiency.launch.count, efficiency.step.count}) {
     if (!(value >= 0 && std::isfinite(value))) {
       found.push_back(fmt::format("depth, launch_seconds or step_seconds is {}", value));
     }

@@ -37,10 +37,10 @@ std::vector<Peak> a100_peaks() {
 }
 
 std::vector<Peak> h100_peaks() {
-  return {dense_only("f64", 34e12),           dense_only("f64-tensor", 67e12),
-          dense_only("f32", 67e12),           both("tf32", 494.7e12, 989.4e12),
-          both("bf16", 989.4e12, 1978.9e12),  both("f16", 989.4e12, 1978.9e12),
-          both("f8", 1978.9e12, 3957.8e12),   both("i8", 1978.9e12, 3957.8e12)};
+  return {dense_only("f64", 34e12),          dense_only("f64-tensor", 67e12),
+          dense_only("f32", 67e12),          both("tf32", 494.7e12, 989.4e12),
+          both("bf16", 989.4e12, 1978.9e12), both("f16", 989.4e12, 1978.9e12),
+          both("f8", 1978.9e12, 3957.8e12),  both("i8", 1978.9e12, 3957.8e12)};
 }
 
 const std::vector<DeviceSpec>& device_table() {
@@ -118,7 +118,7 @@ const std::vector<DeviceSpec>& device_table() {
        .memory_bandwidth = ByteRate{8e12},
        .peaks = {both("bf16", 2500e12, 5000e12), both("f16", 2500e12, 5000e12),
                  both("f8", 5000e12, 10000e12), both("f6", 5000e12, 10000e12),
-                 both("f4", 15000e12, 20000e12)},
+                 dense_only("f4", 15000e12)},
        .source = "NVIDIA GB300 NVL72 datasheet, divided by 72"},
       {.name = "tpu-v3",
        .memory = Bytes{32 * kGiB},
@@ -261,7 +261,8 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 72,
        .device = "gb200",
-       .node = LinkRow{2e-6, 900e9, "NVIDIA GB200 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .node =
+           LinkRow{2e-6, 900e9, "NVIDIA GB200 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
        .network = LinkRow{5e-6, 50e9, "NVIDIA DGX GB200 user guide: one 400 Gb/s card per GPU"},
        .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
@@ -269,7 +270,8 @@ const std::vector<ClusterRow>& cluster_table() {
        .nodes = 1,
        .devices_per_node = 72,
        .device = "gb300",
-       .node = LinkRow{2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
+       .node =
+           LinkRow{2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
        .network = LinkRow{5e-6, 100e9, "NVIDIA DGX GB300 user guide: one 800 Gb/s card per GPU"},
        .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},

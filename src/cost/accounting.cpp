@@ -46,9 +46,9 @@ double step_flops(const MeasuredRun& run, FlopConvention convention) {
 }  // namespace
 
 std::string_view to_text(FlopConvention convention) {
-  constexpr std::array<std::string_view, 4> kNames{
-      "96BsLh²(1 + s/6h + V/16Lh)", "72BsLh²(1 + s/6h + V/12Lh)", "6N + 12Lhs per token",
-      "6N + 6Lhs per token"};
+  constexpr std::array<std::string_view, 4> kNames{"96BsLh²(1 + s/6h + V/16Lh)",
+                                                   "72BsLh²(1 + s/6h + V/12Lh)",
+                                                   "6N + 12Lhs per token", "6N + 6Lhs per token"};
   return kNames.at(static_cast<std::size_t>(convention));
 }
 
@@ -65,8 +65,8 @@ std::optional<Accounting> account(const MeasuredRun& run) {
   }
   const std::optional<FlopRate> peak = run.cluster.device.peak(run.work.dtype);
   Accounting result{.convention = row->convention, .compared = row->compared};
-  result.published = row->compared == Accounting::Compared::Tflops ? run.published_tflops
-                                                                   : run.published_mfu;
+  result.published =
+      row->compared == Accounting::Compared::Tflops ? run.published_tflops : run.published_mfu;
   const bool needs_parameters = row->convention == FlopConvention::SixNAttention ||
                                 row->convention == FlopConvention::SixNCausal;
   if (!peak || result.published <= 0 || (needs_parameters && run.parameters <= 0)) {

@@ -16,13 +16,13 @@ constexpr double kWord = 2;  // bytes of an activation
 
 // Memory traffic of kernels that only move data. Counted on Megatron-LM's kernels and then fitted to its published runs,
 // since how much is fused varies.
-constexpr double kPassesOverWidth = 10;      // norms, residuals, dropout: reads and writes of [m, h]
-constexpr double kPassesOverQueries = 2;     // splitting and rotating
-constexpr double kBackwardTraffic = 1.75;    // over that of the forward
-constexpr double kScoreBytesForward = 11;    // per score of unfused attention: mask, softmax, dropout
+constexpr double kPassesOverWidth = 10;    // norms, residuals, dropout: reads and writes of [m, h]
+constexpr double kPassesOverQueries = 2;   // splitting and rotating
+constexpr double kBackwardTraffic = 1.75;  // over that of the forward
+constexpr double kScoreBytesForward = 11;  // per score of unfused attention: mask, softmax, dropout
 constexpr double kScoreBytesBackward = 17;
-constexpr double kLossBytes = 10;            // per logit, forward and again backward
-constexpr double kFusedBackward = 2.5;       // FLOPs of a fused attention's backward over its forward
+constexpr double kLossBytes = 10;       // per logit, forward and again backward
+constexpr double kFusedBackward = 2.5;  // FLOPs of a fused attention's backward over its forward
 
 }  // namespace
 
@@ -58,7 +58,8 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   dense_blocks_ = static_cast<double>(model_.dense_blocks());
   mixture_blocks_ = static_cast<double>(model_.mixture_blocks());
   const ParameterCount count = count_parameters(model_);
-  const double common = static_cast<double>(count.attention + count.norms) / static_cast<double>(m.layers);
+  const double common =
+      static_cast<double>(count.attention + count.norms) / static_cast<double>(m.layers);
   edge_parameters_ = static_cast<double>(std::max(count.embedding, count.head));
   block_parameters_ = common + (up_ + 1) * h_ * static_cast<double>(m.hidden);
   mixture_parameters_ = common + static_cast<double>(m.shared_experts) * (up_ + 1) * h_ *
@@ -188,8 +189,8 @@ BlockCost TransformerCost::block(const ParallelLayout& layout, double hidden, do
   add_block_communication(layout, cost);
   const double t = layout.tensor;
   cost.activation_bytes = kept_bytes(layout, hidden, used);
-  cost.working_bytes = tokens(layout) * (10 * h_ / (layout.sequence ? t : 1) + 8 * q_ / t +
-                                         6 * used * hidden / t);
+  cost.working_bytes =
+      tokens(layout) * (10 * h_ / (layout.sequence ? t : 1) + 8 * q_ / t + 6 * used * hidden / t);
   return cost;
 }
 
@@ -202,10 +203,9 @@ TransformerCost::Blocks TransformerCost::blocks(const ParallelLayout& layout) co
     const auto chosen = static_cast<double>(model.experts_per_token);
     blocks.mixture = block(layout, static_cast<double>(model_.hidden_of_expert()),
                            chosen + static_cast<double>(model.shared_experts));
-    const GroupShape experts = GroupShape::of(layout.expert, layout.tensor * layout.context,
-                                              links_.devices_per_node());
-    blocks.mixture.expert =
-        4 * links_.alltoall(experts, kWord * m * h_ * chosen / layout.tensor);
+    const GroupShape experts =
+        GroupShape::of(layout.expert, layout.tensor * layout.context, links_.devices_per_node());
+    blocks.mixture.expert = 4 * links_.alltoall(experts, kWord * m * h_ * chosen / layout.tensor);
   }
   const double vocabulary = static_cast<double>(model.vocabulary) / layout.tensor;
   const double loss = moving(kLossBytes * m * vocabulary);

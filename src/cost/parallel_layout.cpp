@@ -13,9 +13,9 @@ namespace {
 constexpr std::array<std::string_view, 7> kForms{"naive", "gpipe", "1f1b", "interleaved",
                                                  "zb-h1", "zb-h2", "zb-v"};
 constexpr std::array<std::string_view, kTimeParts> kTimeNames{
-    "useful", "shape",   "memory-bound", "launch", "recomputation", "tensor",
-    "context", "expert", "pipe",         "data",   "bubble",        "optimizer", "other"};
-constexpr std::array<std::string_view, kMemoryParts> kMemoryNames{
+    "useful", "shape", "memory-bound", "launch", "recomputation", "tensor", "context",
+    "expert", "pipe",  "data",         "bubble", "optimizer",     "other"};
+constexpr std::array<std::string_view, kCostedMemory> kMemoryNames{
     "parameters", "gradients", "optimizer", "activations", "communication"};
 
 }  // namespace
@@ -30,16 +30,15 @@ PipelineForm parse_pipeline_form(std::string_view text) {
       return static_cast<PipelineForm>(i);
     }
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown schedule '{}'; use {}", text,
-                          list_words({kForms.begin(), kForms.end()}, "or")));
+  throw Error(ErrorKind::Usage, fmt::format("unknown schedule '{}'; use {}", text,
+                                            list_words({kForms.begin(), kForms.end()}, "or")));
 }
 
 std::string_view to_text(TimePart part) {
   return kTimeNames.at(static_cast<std::size_t>(part));
 }
 
-std::string_view to_text(MemoryPart part) {
+std::string_view to_text(CostedMemory part) {
   return kMemoryNames.at(static_cast<std::size_t>(part));
 }
 

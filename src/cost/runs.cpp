@@ -68,7 +68,8 @@ class Row {
     double result = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (error != std::errc{} || end != value.data() + value.size()) {
-      throw Error(ErrorKind::Input, fmt::format("line {}: {}: '{}' is not a number", line_, column, value));
+      throw Error(ErrorKind::Input,
+                  fmt::format("line {}: {}: '{}' is not a number", line_, column, value));
     }
     return result;
   }
@@ -90,12 +91,16 @@ struct DeviceRow {
   const char* device;
   int devices_per_node;
 };
-constexpr std::array kDevices{
-    DeviceRow{"A100-40GB", "dgx-a100", "a100-40gb", 8}, DeviceRow{"A100", "dgx-a100", "a100", 8},
-    DeviceRow{"H100-9", "dgx-h100", "h100-96gb", 8}, DeviceRow{"H100", "dgx-h100", "h100", 8},           DeviceRow{"H200", "dgx-h200", "h200", 8},
-    DeviceRow{"V100", "dgx-v100", "v100", 8},           DeviceRow{"GB200", "nvl72-gb200", "gb200", 64},
-    DeviceRow{"GB300", "nvl72-gb300", "gb300", 64},     DeviceRow{"B200", "dgx-b200", "b200", 8},
-    DeviceRow{"B300", "dgx-b300", "b300", 8}};
+constexpr std::array kDevices{DeviceRow{"A100-40GB", "dgx-a100", "a100-40gb", 8},
+                              DeviceRow{"A100", "dgx-a100", "a100", 8},
+                              DeviceRow{"H100-9", "dgx-h100", "h100-96gb", 8},
+                              DeviceRow{"H100", "dgx-h100", "h100", 8},
+                              DeviceRow{"H200", "dgx-h200", "h200", 8},
+                              DeviceRow{"V100", "dgx-v100", "v100", 8},
+                              DeviceRow{"GB200", "nvl72-gb200", "gb200", 64},
+                              DeviceRow{"GB300", "nvl72-gb300", "gb300", 64},
+                              DeviceRow{"B200", "dgx-b200", "b200", 8},
+                              DeviceRow{"B300", "dgx-b300", "b300", 8}};
 
 std::optional<Cluster> find_cluster(std::string_view device, int devices) try {
   for (const DeviceRow& row : kDevices) {
@@ -112,7 +117,9 @@ std::optional<Cluster> find_cluster(std::string_view device, int devices) try {
     return cluster;
   }
   return std::nullopt;
-} catch (const Error&) { return std::nullopt; }
+} catch (const Error&) {
+  return std::nullopt;
+}
 
 std::string parse_precision(const std::string& text) {
   if (has(text, "fp4")) {
@@ -125,7 +132,7 @@ std::string parse_precision(const std::string& text) {
 }
 
 RecomputeMode parse_mode(const std::string& text) {
-  return text == "full" ? RecomputeMode::Full
+  return text == "full"           ? RecomputeMode::Full
          : has(text, "selective") ? RecomputeMode::Selective
                                   : RecomputeMode::None;
 }
@@ -163,10 +170,10 @@ void apply_software(const Row& row, MeasuredRun& run) {
   run.work.overlap_tensor = run.work.overlap_pipe =
       has(source, "Bridge") || has(notes, "AsyncTP") || has(notes, "async TP");
   run.work.gradient_bytes = run.work.dtype == "f16" ? 2 : 4;
-  run.layout.sequence = has(notes, "sequence parallel=yes") || has(source, "torchtitan") ||
-                        has(source, "Bridge");
-  if (has(notes, "FULL_SHARD") || has(run.model.model.name, "ZeRO-3") || has(source, "torchtitan") ||
-      has(notes, "FSDP=64")) {
+  run.layout.sequence =
+      has(notes, "sequence parallel=yes") || has(source, "torchtitan") || has(source, "Bridge");
+  if (has(notes, "FULL_SHARD") || has(run.model.model.name, "ZeRO-3") ||
+      has(source, "torchtitan") || has(notes, "FSDP=64")) {
     run.layout.zero = 3;
     run.work.gradient_bytes = 2;
   } else if (has(notes, "SHARD_GRAD_OP")) {
@@ -215,8 +222,8 @@ void add_features(MeasuredRun& run) {
 
 /// "" if the row has what the cost model needs.
 std::string missing_number(const Row& row) {
-  for (const char* column : {"layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "dp", "microbatch",
-                             "global_batch"}) {
+  for (const char* column : {"layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "dp",
+                             "microbatch", "global_batch"}) {
     if (row.number(column) <= 0) {
       return fmt::format("no {}", column);
     }
@@ -267,10 +274,11 @@ struct Parser {
     run.parameters = 1e9 * row.number("params_B");
     run.seconds = row.number("seconds_per_step");
     if (run.layout.devices() != row.integer("gpus", 1)) {
-      return skip(row, fmt::format("{} are not {} devices", mesh_text(run.layout),
-                                   row.integer("gpus", 1)));
+      return skip(
+          row, fmt::format("{} are not {} devices", mesh_text(run.layout), row.integer("gpus", 1)));
     }
-    if (const std::string why = misfit(run.layout, run.model, run.work, run.cluster); !why.empty()) {
+    if (const std::string why = misfit(run.layout, run.model, run.work, run.cluster);
+        !why.empty()) {
       return skip(row, why);
     }
     add_features(run);
@@ -324,12 +332,13 @@ MeasuredRuns parse_runs(std::string_view text, std::string_view name) {
       vtrain = std::ranges::find(fields, "iteration time (ms)") != fields.end();
       columns = vtrain ? translate_vtrain(fields) : fields;
       if (!vtrain && std::ranges::find(fields, "seconds_per_step") == fields.end()) {
-        throw Error(ErrorKind::Input,
-                    fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
+        throw Error(
+            ErrorKind::Input,
+            fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
       }
       if (vtrain) {
-        for (const char* extra : {"source", "model", "gpu", "recompute", "precision",
-                                  "seconds_per_step", "vocab"}) {
+        for (const char* extra :
+             {"source", "model", "gpu", "recompute", "precision", "seconds_per_step", "vocab"}) {
           columns.emplace_back(extra);
         }
       }
@@ -341,8 +350,8 @@ MeasuredRuns parse_runs(std::string_view text, std::string_view name) {
       const bool single = plain.number("gpus") <= 8;
       fields.insert(fields.end(),
                     {single ? "vTrain single (SC21 software)" : "vTrain multi (SC21 software)",
-                     fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden")),
-                     "A100", single ? "none" : "full", "fp16",
+                     fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden")), "A100",
+                     single ? "none" : "full", "fp16",
                      fmt::format("{}", plain.number("milliseconds") / 1000), "51200"});
     }
     parser.add(Row(columns, fields, number));

@@ -17,7 +17,7 @@ double& part(StepCost& cost, TimePart p) {
   return cost.time[static_cast<std::size_t>(p)];
 }
 
-double& part(StepCost& cost, MemoryPart p) {
+double& part(StepCost& cost, CostedMemory p) {
   return cost.memory[static_cast<std::size_t>(p)];
 }
 
@@ -199,15 +199,16 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
                        mixture_blocks_ * blocks.mixture.activation_bytes) /
                       layout.pipe;
   const double ranks = shards(layout);
-  part(cost, MemoryPart::Parameters) = parameters * kWord / (layout.zero >= 3 ? ranks : 1);
-  part(cost, MemoryPart::Gradients) =
+  part(cost, CostedMemory::Parameters) = parameters * kWord / (layout.zero >= 3 ? ranks : 1);
+  part(cost, CostedMemory::Gradients) =
       parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
-  part(cost, MemoryPart::OptimizerState) = parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1);
-  part(cost, MemoryPart::Activations) =
+  part(cost, CostedMemory::OptimizerState) =
+      parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1);
+  part(cost, CostedMemory::Activations) =
       in_flight(layout, n) * kept +
       std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
       (layout.pipe == 1 ? blocks.head_bytes : 0);
-  part(cost, MemoryPart::Communication) =
+  part(cost, CostedMemory::Communication) =
       layout.zero >= 3 ? 2 * kWord * block_parameters_ / layout.tensor : 0;
 }
 
@@ -221,12 +222,11 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   const double p = layout.pipe;
   const double layers = dense_blocks_ + mixture_blocks_;
   const double beside = 0.5 * (pass.tensor + pass.context + pass.expert);
-  const StageTimes times{
-      .slowest = slowest_rank(layout, layers, pass.blocks() / layers, pass.head),
-      .total = pass.total(),
-      .forward = (pass.forward + beside) / p,
-      .input = (pass.input + pass.recompute + beside) / p,
-      .weight = pass.weight / p};
+  const StageTimes times{.slowest = slowest_rank(layout, layers, pass.blocks() / layers, pass.head),
+                         .total = pass.total(),
+                         .forward = (pass.forward + beside) / p,
+                         .input = (pass.input + pass.recompute + beside) / p,
+                         .weight = pass.weight / p};
   const double pipeline = pipeline_seconds(layout, n, times);
   const double parameters = parameters_per_rank(layout);
   const double share = n / p;  // of a micro-batch's work that an average rank does in a step

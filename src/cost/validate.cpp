@@ -132,8 +132,8 @@ class Validator {
       for (const RunError* member : members) {
         best = std::min(best, member->run->seconds);
       }
-      result_.regrets.push_back({what, static_cast<int>(members.size()),
-                                 100 * (chosen->run->seconds / best - 1)});
+      result_.regrets.push_back(
+          {what, static_cast<int>(members.size()), 100 * (chosen->run->seconds / best - 1)});
       result_.worst_regret = std::max(result_.worst_regret, result_.regrets.back().percent);
       result_.mean_regret += result_.regrets.back().percent;
     }

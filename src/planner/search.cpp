@@ -67,7 +67,8 @@ class Search {
       }
     }
     finish();
-    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
 
@@ -93,7 +94,8 @@ class Search {
   }
 
   void search_context(int rest) {
-    constexpr std::int64_t kLongEnough = 16384;  // tokens; below it, context parallelism needs a wish
+    constexpr std::int64_t kLongEnough =
+        16384;  // tokens; below it, context parallelism needs a wish
     const std::int64_t length = cost_.workload().length;
     const bool may = wide() || length >= kLongEnough || !space_.context.empty();
     for (const int context : choices(divisors(rest, may ? length : 1), space_.context)) {
@@ -299,11 +301,13 @@ std::string Search::advise() const {
   const RankedLayout& least = *result_.smallest;
   const auto& memory = least.cost.memory;
   const auto largest = std::ranges::max_element(memory) - memory.begin();
-  const auto part = static_cast<MemoryPart>(largest);
+  const auto part = static_cast<CostedMemory>(largest);
   const double need = least.cost.memory_bytes();
   std::string advice = fmt::format("{} take most", to_text(part));
-  if (part == MemoryPart::Activations) {
-    advice += "; use shorter sequences (--length), context parallelism (--mesh context=N) or more devices";
+  if (part == CostedMemory::Activations) {
+    advice +=
+        "; use shorter sequences (--length), context parallelism (--mesh context=N) or more "
+        "devices";
   } else {
     const double factor = std::ceil(need / result_.memory_limit);
     advice += fmt::format("; use about {} devices, or devices with more memory",
@@ -332,8 +336,8 @@ Plan to_plan(const ParallelLayout& layout, const Workload& work) {
   add("tensor", layout.tensor);
   Plan plan;
   plan.mesh = Mesh(axes);
-  plan.microbatches = static_cast<int>(
-      work.batch / (static_cast<std::int64_t>(layout.data) * layout.microbatch));
+  plan.microbatches =
+      static_cast<int>(work.batch / (static_cast<std::int64_t>(layout.data) * layout.microbatch));
   plan.schedule = std::string(to_text(layout.schedule));
   plan.chunks = layout.chunks;
   plan.zero = layout.zero;

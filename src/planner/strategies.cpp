@@ -204,18 +204,21 @@ void check(const StrategyProblem& problem) {
   const auto count = static_cast<int>(problem.nodes.size());
   for (const StrategyProblem::Node& node : problem.nodes) {
     if (node.cost.empty() || (!node.memory.empty() && node.memory.size() != node.cost.size())) {
-      throw Error(ErrorKind::Usage, "a node without strategies, or with a memory that is not one per strategy");
+      throw Error(ErrorKind::Usage,
+                  "a node without strategies, or with a memory that is not one per strategy");
     }
   }
   for (const StrategyProblem::Edge& edge : problem.edges) {
     const bool known = edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count &&
                        edge.from != edge.to;
-    if (!known || edge.cost.size() != problem.nodes[static_cast<std::size_t>(edge.from)].cost.size() *
-                                          problem.nodes[static_cast<std::size_t>(edge.to)].cost.size()) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the edge from {} to {} is not one of {} nodes, or has not a cost for "
-                              "each pair of strategies",
-                              edge.from, edge.to, count));
+    if (!known ||
+        edge.cost.size() != problem.nodes[static_cast<std::size_t>(edge.from)].cost.size() *
+                                problem.nodes[static_cast<std::size_t>(edge.to)].cost.size()) {
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("the edge from {} to {} is not one of {} nodes, or has not a cost for "
+                      "each pair of strategies",
+                      edge.from, edge.to, count));
     }
   }
 }

@@ -12,8 +12,8 @@ Json layout_json(const RankedLayout& r) {
     time[std::string(to_text(static_cast<TimePart>(i)))] = c.time.at(static_cast<std::size_t>(i));
   }
   Json memory;
-  for (int i = 0; i < kMemoryParts; ++i) {
-    memory[std::string(to_text(static_cast<MemoryPart>(i)))] =
+  for (int i = 0; i < kCostedMemory; ++i) {
+    memory[std::string(to_text(static_cast<CostedMemory>(i)))] =
         c.memory.at(static_cast<std::size_t>(i));
   }
   return {{"mesh", mesh_text(l)},

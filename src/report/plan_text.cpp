@@ -51,14 +51,12 @@ std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
           std::string(to_text(r.layout.recompute)),
           to_text(Seconds{c.seconds}),
           share(c.mfu()),
-          share(c.hfu()),
           fmt::format("{:.1f}", c.memory_bytes() / kGB),
           share(c.bubble()),
-          share(c.exposed_communication()),
-          r.why};
+          share(c.exposed_communication())};
 }
 
-/// The last column is left-aligned text, as is the second.
+/// The mesh, the schedule and the recomputation are text; the rest are numbers.
 std::string table(const std::vector<std::vector<std::string>>& rows, const Terminal& terminal) {
   std::vector<int> widths(rows.front().size());
   for (const auto& cells : rows) {
@@ -70,7 +68,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const Termi
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      const bool words = i == 1 || i == 3 || i == 5 || i + 1 == rows[r].size();
+      const bool words = i == 1 || i == 3 || i == 5;
       const std::string cell =
           words ? padded(rows[r][i], widths[i]) : right_aligned(rows[r][i], widths[i]);
       line += (i == 0 ? "" : "  ") + cell;
@@ -86,17 +84,28 @@ std::string heading(const TransformerCost& cost) {
   const Workload& work = cost.workload();
   return fmt::format("{} on {} ({} x {}), {} sequences of {} tokens per step, {}\n",
                      cost.model().model.name, cluster.name, thousands(cluster.devices()),
-                     cluster.device.name, thousands(work.batch), thousands(work.length), work.dtype);
+                     cluster.device.name, thousands(work.batch), thousands(work.length),
+                     work.dtype);
 }
 
 std::string memory_text(const StepCost& cost) {
   std::string text;
-  for (int i = 0; i < kMemoryParts; ++i) {
+  for (int i = 0; i < kCostedMemory; ++i) {
     const double bytes = cost.memory.at(static_cast<std::size_t>(i));
     if (bytes > 0) {
-      text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ", to_text(static_cast<MemoryPart>(i)),
-                          bytes / kGB);
+      text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ",
+                          to_text(static_cast<CostedMemory>(i)), bytes / kGB);
     }
+  }
+  return text;
+}
+
+/// Why the others lost, in percent of the first one's step time.
+std::string losses(const PlanSearch& search) {
+  std::string text = search.best.size() > 1 ? "\nWhy the others are slower\n" : "";
+  for (std::size_t i = 1; i < search.best.size(); ++i) {
+    const double slower = search.best[i].cost.seconds / search.best.front().cost.seconds - 1;
+    text += fmt::format("  {:>2}  +{} %: {}\n", i + 1, share(slower), search.best[i].why);
   }
   return text;
 }
@@ -106,9 +115,11 @@ std::string assumptions(const TransformerCost& cost) {
   std::string text = fmt::format(
       "\nAssumptions\n"
       "  efficiency      {}\n"
-      "  matrix products {} % of the peak, times K/(K+{:.0f}); attention {} %; memory {} % of its bandwidth\n"
+      "  matrix products {} % of the peak, times K/(K+{:.0f}); attention {} %; memory {} % of its "
+      "bandwidth\n"
       "  links           {} % of their bandwidth in a node, {} % between nodes\n"
-      "  overlap         data-parallel communication beside {} % of the backward pass; tensor-parallel\n"
+      "  overlap         data-parallel communication beside {} % of the backward pass; "
+      "tensor-parallel\n"
       "                  communication {}\n",
       e.source.empty() ? "given" : e.source, share(e.matmul), e.depth, share(e.attention),
       share(e.memory), share(e.node_links), share(e.network_links), share(e.overlap),
@@ -150,28 +161,30 @@ std::string time_parts_text(const StepCost& cost) {
 std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
                              const PlanTextOptions& options) {
   std::string text = heading(cost);
-  text += fmt::format("searched {} layouts in {}; {} of them need more than {:.1f} GB per device\n\n",
-                      thousands(search.searched), to_text(Seconds{search.seconds}),
-                      thousands(search.too_large), search.memory_limit / kGB);
+  text +=
+      fmt::format("searched {} layouts in {}; {} of them need more than {:.1f} GB per device\n\n",
+                  thousands(search.searched), to_text(Seconds{search.seconds}),
+                  thousands(search.too_large), search.memory_limit / kGB);
   if (search.best.empty()) {
     const RankedLayout& least = *search.smallest;
-    return text + fmt::format("nothing fits: the smallest layout, {} with ZeRO {}, needs {:.1f} GB "
-                              "({}).\n{}.\n",
-                              mesh_or_one(least.layout), least.layout.zero,
-                              least.cost.memory_bytes() / kGB, memory_text(least.cost),
-                              search.advice);
+    return text + fmt::format(
+                      "nothing fits: the smallest layout, {} with ZeRO {}, needs {:.1f} GB "
+                      "({}).\n{}.\n",
+                      mesh_or_one(least.layout), least.layout.zero, least.cost.memory_bytes() / kGB,
+                      memory_text(least.cost), search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "step", "MFU %", "HFU %", "GB", "bubble %", "comm %",
-                                              "slower by"}};
+                                              "step", "MFU %", "GB", "bubble %", "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));
   }
-  text += table(rows, options.terminal);
+  text += table(rows, options.terminal) + losses(search);
   const StepCost& best = search.best.front().cost;
   text += "\nWhere the time of the first goes, for an average device\n" + time_parts_text(best);
   text += fmt::format("\nMemory of its fullest device, in GB: {}\n", memory_text(best));
-  text += "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the dense peak.\n";
+  text +=
+      "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the "
+      "dense peak.\n";
   return options.explain ? text + assumptions(cost) : text;
 }
 

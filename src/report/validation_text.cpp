@@ -18,13 +18,13 @@ std::string shortened(const std::string& text, std::size_t most) {
 std::string summaries(const std::string& title, const std::vector<ErrorSummary>& list,
                       const Terminal& terminal) {
   constexpr std::size_t kName = 64;
-  std::string text = styled(fmt::format("{:<{}}  {:>5}  {:>7}  {:>8}", title, kName, "runs", "mean %",
-                                        "median %"),
-                            Style::Bold, terminal.color) +
-                     "\n";
+  std::string text =
+      styled(fmt::format("{:<{}}  {:>5}  {:>7}  {:>8}", title, kName, "runs", "mean %", "median %"),
+             Style::Bold, terminal.color) +
+      "\n";
   for (const ErrorSummary& s : list) {
-    text += fmt::format("{:<{}}  {:>5}  {:>7.1f}  {:>8.1f}\n", shortened(s.name, kName), kName, s.runs,
-                        s.mean, s.median);
+    text += fmt::format("{:<{}}  {:>5}  {:>7.1f}  {:>8.1f}\n", shortened(s.name, kName), kName,
+                        s.runs, s.mean, s.median);
   }
   return text + "\n";
 }
@@ -34,7 +34,8 @@ std::string skipped_text(const MeasuredRuns& runs) {
   for (const SkippedRow& row : runs.skipped) {
     ++reasons[row.reason];
   }
-  std::string text = fmt::format("skipped {}\n", plural(static_cast<std::int64_t>(runs.skipped.size()), "row"));
+  std::string text =
+      fmt::format("skipped {}\n", plural(static_cast<std::int64_t>(runs.skipped.size()), "row"));
   for (const auto& [reason, count] : reasons) {
     text += fmt::format("  {:>4}  {}\n", count, reason);
   }
@@ -45,18 +46,20 @@ std::string how_text(const ValidationOptions& how) {
   if (how.share <= 0) {
     return "no run was used for calibration: the shares are those of the cluster presets";
   }
-  return fmt::format("calibrated on {} of each source's runs, chosen at random; errors are of the rest, "
-                     "over {} (seed {})",
-                     percent(how.share), plural(how.draws, "draw"), how.seed);
+  return fmt::format(
+      "calibrated on {} of each source's runs, chosen at random; errors are of the rest, "
+      "over {} (seed {})",
+      percent(how.share), plural(how.draws, "draw"), how.seed);
 }
 
 }  // namespace
 
 std::string validation_text(const MeasuredRuns& runs, const Validation& v,
                             const ValidationTextOptions& options) {
-  std::string text = fmt::format("{}: the predicted time of a step is off by {:.1f} % on average, {:.1f} % in the median\n{}\n\n",
-                                 plural(v.all.runs, "run"), v.all.mean, v.all.median,
-                                 how_text(options.how));
+  std::string text = fmt::format(
+      "{}: the predicted time of a step is off by {:.1f} % on average, {:.1f} % in the "
+      "median\n{}\n\n",
+      plural(v.all.runs, "run"), v.all.mean, v.all.median, how_text(options.how));
   text += summaries("source", v.by_source, options.terminal);
   text += summaries("runs with", v.by_feature, options.terminal);
   text += styled("worst predictions", Style::Bold, options.terminal.color) + "\n";
@@ -68,15 +71,17 @@ std::string validation_text(const MeasuredRuns& runs, const Validation& v,
                         e.run->describe());
   }
   if (!v.regrets.empty()) {
-    text += fmt::format("\nregret: the layout predicted to be fastest takes {:.1f} % longer than the fastest measured one on "
-                        "average, {:.1f} % at worst ({})\n",
-                        v.mean_regret, v.worst_regret,
-                        plural(static_cast<std::int64_t>(v.regrets.size()), "choice"));
+    text += fmt::format(
+        "\nregret: the layout predicted to be fastest takes {:.1f} % longer than the fastest "
+        "measured one on "
+        "average, {:.1f} % at worst ({})\n",
+        v.mean_regret, v.worst_regret,
+        plural(static_cast<std::int64_t>(v.regrets.size()), "choice"));
   }
   for (const AccountingSummary& a : v.accounting) {
-    text += fmt::format("\naccounting: {}: by {}, {} agree within {:.2f} {}\n", shortened(a.source, 48),
-                        to_text(a.convention), plural(a.runs, "run"), a.worst,
-                        a.compared == Accounting::Compared::Utilization ? "points" : "%");
+    text += fmt::format("\naccounting: {}: by {}, {} agree within {:.2f} {}\n",
+                        shortened(a.source, 48), to_text(a.convention), plural(a.runs, "run"),
+                        a.worst, a.compared == Accounting::Compared::Utilization ? "points" : "%");
   }
   return runs.skipped.empty() ? text : text + "\n" + skipped_text(runs);
 }
@@ -85,7 +90,10 @@ std::string validation_json(const MeasuredRuns& runs, const Validation& v) {
   const auto list = [](const std::vector<ErrorSummary>& summaries) {
     Json json = Json::array();
     for (const ErrorSummary& s : summaries) {
-      json.push_back({{"name", s.name}, {"rows", s.runs}, {"mape_percent", s.mean}, {"median_percent", s.median}});
+      json.push_back({{"name", s.name},
+                      {"rows", s.runs},
+                      {"mape_percent", s.mean},
+                      {"median_percent", s.median}});
     }
     return json;
   };

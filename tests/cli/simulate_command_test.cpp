@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/files.h"
 #include "cli/program_says.h"
+#include "trireme/files.h"
 #include "trireme/plan.h"
 #include "trireme/trace.h"
 

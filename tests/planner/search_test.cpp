@@ -51,7 +51,7 @@ RankedLayout brute_force(const TransformerCost& cost, double memory) {
 
 TEST(Search, FindsWhatTryingEverythingFinds) {
   for (const char* model : {"llama3-8b", "llama3-70b"}) {
-    for (const char* cluster : {"dgx-h100:2", "dgx-a100:8"}) {
+    for (const char* cluster : {"dgx-h100:8", "dgx-a100:16"}) {
       const TransformerCost cost = cost_of(model, cluster, {.batch = 256, .length = 4096});
       SearchOptions options;
       options.space.schedules = {PipelineForm::OneFOneB};

@@ -1,4 +1,4 @@
-#include "trireme/link_costs.h"
+#include "trireme/group_costs.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +10,7 @@ GroupShape GroupShape::of(int ranks, int stride, int devices_per_node) {
   return {.ranks = ranks, .per_node = std::gcd(ranks, std::min(ranks, fit))};
 }
 
-LinkCosts::LinkCosts(const Cluster& cluster, const Efficiency& efficiency)
+GroupCosts::GroupCosts(const Cluster& cluster, const Efficiency& efficiency)
     : devices_per_node_(cluster.devices_per_node), gamma_(cluster.gamma) {
   if (cluster.links.empty()) {
     return;  // one device
@@ -26,14 +26,13 @@ LinkCosts::LinkCosts(const Cluster& cluster, const Efficiency& efficiency)
 }
 
 /// A ring over the links of a node or of the network, or the two-level algorithm over both.
-double LinkCosts::collective(Operation operation, const GroupShape& group, double bytes) const {
+double GroupCosts::collective(Operation operation, const GroupShape& group, double bytes) const {
   if (group.ranks <= 1) {
     return 0;
   }
   const bool one_node = group.per_node == group.ranks;
   if (one_node || group.per_node == 1) {
-    const Algorithm flat =
-        operation == Operation::Alltoall ? Algorithm::Pairwise : Algorithm::Ring;
+    const Algorithm flat = operation == Operation::Alltoall ? Algorithm::Pairwise : Algorithm::Ring;
     const Formula f = formula(operation, flat, {.ranks = group.ranks});
     return f.inner.at(bytes, one_node ? node_ : network_, gamma_).count;
   }
@@ -42,23 +41,23 @@ double LinkCosts::collective(Operation operation, const GroupShape& group, doubl
   return f.inner.at(bytes, node_, gamma_).count + f.outer.at(bytes, network_, gamma_).count;
 }
 
-double LinkCosts::allreduce(const GroupShape& group, double bytes) const {
+double GroupCosts::allreduce(const GroupShape& group, double bytes) const {
   return collective(Operation::Allreduce, group, bytes);
 }
 
-double LinkCosts::allgather(const GroupShape& group, double bytes) const {
+double GroupCosts::allgather(const GroupShape& group, double bytes) const {
   return collective(Operation::Allgather, group, bytes);
 }
 
-double LinkCosts::reduce_scatter(const GroupShape& group, double bytes) const {
+double GroupCosts::reduce_scatter(const GroupShape& group, double bytes) const {
   return collective(Operation::ReduceScatter, group, bytes);
 }
 
-double LinkCosts::alltoall(const GroupShape& group, double bytes) const {
+double GroupCosts::alltoall(const GroupShape& group, double bytes) const {
   return collective(Operation::Alltoall, group, bytes);
 }
 
-double LinkCosts::message(int stride, double bytes) const {
+double GroupCosts::message(int stride, double bytes) const {
   const LinkLevel& link = stride < devices_per_node_ ? node_ : network_;
   return link.alpha.count + bytes * link.beta.count;
 }

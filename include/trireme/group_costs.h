@@ -19,9 +19,9 @@ struct GroupShape {
   [[nodiscard]] static GroupShape of(int ranks, int stride, int devices_per_node);
 };
 
-class LinkCosts {
+class GroupCosts {
  public:
-  LinkCosts(const Cluster& cluster, const Efficiency& efficiency);
+  GroupCosts(const Cluster& cluster, const Efficiency& efficiency);
 
   // Seconds. `bytes` is the whole vector, as in collective.h.
 

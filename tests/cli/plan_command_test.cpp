@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "cli/program.h"
+#include "cost/published_runs.h"
+#include "trireme/cluster.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+namespace {
+
+Json planned(const std::string& arguments) {
+  const Ran ran = run_program("plan --json " + arguments);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  return parse_json(ran.out, "output");
+}
+
+void expect_refused(const std::string& arguments, const std::string& text) {
+  const Ran ran = run_program(arguments);
+  EXPECT_EQ(ran.exit_code, 2) << arguments;
+  EXPECT_EQ(ran.out, "") << arguments;
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+  EXPECT_NE(ran.err.find(text), std::string::npos) << ran.err;
+}
+
+TEST(PlanCommand, ListsTheBestPlans) {
+  const Json json = planned("--model llama3-405b --cluster 2048xdgx-h100 --batch 16Mtokens");
+  EXPECT_EQ(json.at("batch"), 2048);
+  EXPECT_EQ(json.at("devices"), 16384);
+  EXPECT_EQ(json.at("plans").size(), 10U);
+  EXPECT_GT(json.at("searched"), 100);
+  for (const Json& plan : json.at("plans")) {
+    double sum = 0;
+    for (const auto& [part, seconds] : plan.at("seconds_by_part").items()) {
+      sum += seconds.get<double>();
+    }
+    EXPECT_NEAR(sum, plan.at("step_seconds"), 1e-9 * sum);
+    EXPECT_LE(plan.at("memory_bytes"), json.at("memory_limit_bytes"));
+  }
+}
+
+TEST(PlanCommand, ShowsWhereTheTimeGoes) {
+  const Ran ran = run_program("plan --model llama3-70b --cluster dgx-h100:8 --batch 512 --explain");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* text : {"MFU %", "Why the others are slower", "useful",
+                           "Memory of its fullest device", "Assumptions", "fitted to runs"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+}
+
+TEST(PlanCommand, WritesAPlanThatTrains) {
+  const std::string file = scratch_folder() + "/best.plan.json";
+  const Ran found = run_program(
+      "plan --model gpt-mini --cluster figure-4x4 --batch 16 --length 64 --mesh "
+      "data=2,tensor=2,pipe=4 --memory-limit 10GB -o " +
+      file);
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  const Plan plan = parse_plan(read_text(file));
+  EXPECT_EQ(to_text(plan.mesh), "pipe=4,data=2,tensor=2");
+  const Ran two = run_program("plan --model gpt-mini --cluster laptop --batch 16 --length 64");
+  EXPECT_EQ(two.exit_code, 2);  // nothing is known of its processors
+  EXPECT_NE(two.err.find("not known"), std::string::npos) << two.err;
+}
+
+TEST(PlanCommand, SaysWhatWouldFit) {
+  const Ran ran = run_program("plan --model llama3-405b --cluster dgx-h100:2 --batch 64");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_NE(ran.out.find("nothing fits"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("devices"), std::string::npos) << ran.out;
+}
+
+TEST(PlanCommand, RefusesBadOptions) {
+  expect_refused("plan --model llama9", "--model: unknown");
+  expect_refused("plan --batch none", "--batch: 'none' is not a number of sequences");
+  expect_refused("plan --batch 16Gtokens", "--batch: '16Gtokens' is not a number");
+  expect_refused("plan --mesh tenser=8", "did you mean tensor?");
+  expect_refused("plan --mesh tensor=7", "sizes must divide");
+  expect_refused("plan --schedule 2f2b", "--schedule: unknown schedule '2f2b'");
+  expect_refused("plan --cluster dgx-a100 --dtype f8", "f8 peak of a100 is not known");
+}
+
+std::string runs_file() {
+  const std::string file = scratch_folder() + "/runs.csv";
+  write_text(file, std::string(kPublishedRuns));
+  return file;
+}
+
+TEST(ValidateCommand, ReportsErrorsBySource) {
+  const Ran ran = run_program("validate --runs " + runs_file());
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* text : {"11 runs", "Korthikanti", "worst predictions", "regret", "accounting"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+  const Ran json =
+      run_program("validate --json --calibrate-on 0.2 --draws 4 --seed 2 --runs " + runs_file());
+  const Json parsed = parse_json(json.out, "output");
+  EXPECT_EQ(parsed.at("rows"), 11);
+  EXPECT_LT(parsed.at("mape_percent"), 15);
+  EXPECT_TRUE(parsed.contains("median_percent"));
+  EXPECT_TRUE(parsed.contains("regret_percent"));
+  EXPECT_EQ(parsed.at("by_source").size(), 3U);
+}
+
+TEST(ValidateCommand, RefusesFilesWithoutRuns) {
+  const std::string file = scratch_folder() + "/none.csv";
+  write_text(file, "a,b\n1,2\n");
+  expect_refused("validate --runs " + file, "line 1: expected the columns");
+  EXPECT_EQ(run_program("validate --runs /none.csv").exit_code, 1);
+}
+
+TEST(CalibrateCommand, WritesAClusterThatPlans) {
+  const std::string file = scratch_folder() + "/fitted.cluster.json";
+  const Ran ran =
+      run_program("calibrate --runs " + runs_file() + " --cluster dgx-a100:4 -o " + file);
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("9 runs on a100: mean error"), std::string::npos) << ran.err;
+  const Cluster cluster = parse_cluster(read_text(file));
+  ASSERT_TRUE(cluster.efficiency);
+  EXPECT_NE(cluster.efficiency->source.find("fitted to 9 runs"), std::string::npos);
+  EXPECT_EQ(run_program("plan --model llama3-8b --batch 128 --cluster " + file).exit_code, 0);
+  expect_refused("calibrate --cluster dgx-v100 --runs " + runs_file(), "has no runs on v100");
+}
+
+}  // namespace
+}  // namespace trireme
