@@ -10,11 +10,13 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
+#include "cli/simulate_tasks.h"
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/simulation_text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/pipeline_simulation.h"
 #include "trireme/program_simulation.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/synchronization.h"
@@ -30,6 +32,8 @@ constexpr const char* kExamples =
     "t.json\n"
     "  trireme simulate --mesh pipe=4 --microbatches 8 --flops 1e12 --cluster figure-4x4 --slow "
     "1x2\n"
+    "  trireme simulate --tasks --mesh pipe=8,data=16,tensor=8 --microbatches 64 "
+    "--cluster 128xdgx-h100\n"
     "  trireme simulate --strategies --workers 8 --slow 1x2\n"
     "  trireme simulate --strategies --workers 64 --jitter exponential --staleness 3\n"
     "\n"
@@ -40,6 +44,7 @@ struct Options {
   // The step of a plan.
   TrainSettings settings;
   PlanOptions plan;
+  TaskOptions tasks;
   std::string cluster = "laptop";
   double flops = 0;  // 0: the device's peak
   double bandwidth = 0;
@@ -116,32 +121,59 @@ TrainStep compile(const Options& o) {
   return compile_train_step(o.settings, plan);
 }
 
-void run_plan(const Options& o) {
-  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
-  const simulate::ComputeRates rates = rates_of(o, cluster);
-  const TrainStep train_step = compile(o);
-  const CompiledPlan& compiled = train_step.compiled;
-  const Plan& plan = compiled.plan();
-  simulate::ProgramSimulationOptions options{.compute = simulate::compute_by(rates),
-                                             .variation = variation_of(o),
-                                             .among = {},
-                                             .overlap = !o.no_overlap,
-                                             .shared_node_port = o.shared_port,
-                                             .trace = !o.trace.empty()};
-  simulate::SimulationReport report =
-      simulate::simulate_programs(compiled.programs(), groups_of(plan.mesh), cluster, options);
-  const double ranks = plan.mesh.devices();
-  const report::SimulatedStep step{.model = o.settings.model,
-                                   .plan = to_text(plan.mesh),
-                                   .cluster = cluster.name,
-                                   .model_flops = train_step.model_flops,
-                                   .peak = rates.flops.count / o.efficiency * ranks};
+void show(const Options& o, const report::SimulatedStep& step, simulate::SimulationReport report) {
   if (!o.trace.empty()) {
     report.trace.title = fmt::format("{} as {} on {}", step.model, step.plan, step.cluster);
     write_and_report(o.trace, to_chrome_json(report.trace));
   }
   std::cout << (o.json ? report::simulation_json(step, report)
                        : report::simulation_text(step, report, standard_output()));
+}
+
+void run_tasks(const Options& o) {
+  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  const Plan plan = o.plan.plan();
+  const PipelineTable table = table_of(plan);
+  const simulate::SimulationReport report = simulate::simulate_pipeline(
+      table, o.tasks.stages(table), cluster,
+      {.mesh = plan.mesh, .variation = variation_of(o), .among = {}, .trace = !o.trace.empty()});
+  show(o,
+       {.model = fmt::format("{} of {} micro-batches", table.name, table.microbatches),
+        .plan = to_text(plan.mesh),
+        .cluster = cluster.name},
+       report);
+}
+
+void run_plan(const Options& o) {
+  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  const simulate::ComputeRates rates = rates_of(o, cluster);
+  const TrainStep train_step = compile(o);
+  const Plan& plan = train_step.compiled.plan();
+  simulate::ProgramSimulationOptions options{.compute = simulate::compute_by(rates),
+                                             .variation = variation_of(o),
+                                             .among = {},
+                                             .overlap = !o.no_overlap,
+                                             .shared_node_port = o.shared_port,
+                                             .trace = !o.trace.empty()};
+  simulate::SimulationReport report = simulate::simulate_programs(
+      train_step.compiled.programs(), groups_of(plan.mesh), cluster, options);
+  const double ranks = plan.mesh.devices();
+  const report::SimulatedStep step{.model = o.settings.model,
+                                   .plan = to_text(plan.mesh),
+                                   .cluster = cluster.name,
+                                   .model_flops = train_step.model_flops,
+                                   .peak = rates.flops.count / o.efficiency * ranks};
+  show(o, step, std::move(report));
+}
+
+void run(const Options& o) {
+  if (o.strategies) {
+    run_strategies(o);
+  } else if (o.tasks.tasks) {
+    run_tasks(o);
+  } else {
+    run_plan(o);
+  }
 }
 
 void add_step_options(CLI::App& command, Options& o) {
@@ -181,8 +213,10 @@ void add_step_options(CLI::App& command, Options& o) {
 
 void add_strategy_options(CLI::App& command, Options& o) {
   CLI::Option* strategies =
-      command.add_flag("--strategies", o.strategies,
-                       "compare synchronization strategies instead of simulating a plan");
+      command
+          .add_flag("--strategies", o.strategies,
+                    "compare synchronization strategies instead of simulating a plan")
+          ->excludes(command.get_option("--tasks"));
   const auto add = [&](CLI::Option* option) {
     option->needs(strategies)->group("With --strategies")->capture_default_str();
   };
@@ -222,11 +256,11 @@ void add_simulate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "simulate", "Predict a training step of a plan on a cluster, or compare how workers wait");
   add_step_options(*command, *options);
+  add_task_options(*command, options->tasks);
   add_strategy_options(*command, *options);
   add_common_options(*command, *options);
   command->footer(kExamples);
-  command->callback(
-      [options] { options->strategies ? run_strategies(*options) : run_plan(*options); });
+  command->callback([options] { run(*options); });
 }
 
 }  // namespace trireme::cli

@@ -79,6 +79,25 @@ TEST(SimulateCommand, OverlapDoesNotSlowAStepDown) {
   EXPECT_LE(json_of(plan).at("step_seconds"), json_of(plan + "--no-overlap").at("step_seconds"));
 }
 
+TEST(SimulateCommand, SimulatesTasksOnAThousandRanks) {
+  const Json json = json_of(
+      "simulate --tasks --mesh pipe=8,data=16,tensor=8 --microbatches 64 --cluster 128xdgx-h100 "
+      "--forward 10ms --backward 20ms --gradient-bytes 1GiB --message-bytes 4MiB --tensor-bytes "
+      "16MiB --buckets 8 --json");
+  EXPECT_EQ(json.at("ranks").size(), 1024U);
+  EXPECT_GT(json.at("step_seconds"), 71 * 30e-3);  // (64 + 8 - 1) micro-batches
+  EXPECT_LT(json.at("step_seconds"), 75 * 30e-3);
+  EXPECT_EQ(json.at("mfu"), nullptr);
+}
+
+TEST(SimulateCommand, TasksTakeTheTimeOfTheirTable) {
+  const Json json = json_of(
+      "simulate --tasks --mesh pipe=4 --microbatches 8 --schedule interleaved --chunks 2 --cluster "
+      "figure-4x4 --json --trace t.json");
+  // N + (D - 1) / K micro-batches of 3 ms, and messages of 1 us.
+  EXPECT_NEAR(json.at("step_seconds"), (8 + 3.0 / 2) * 3e-3, 20e-6);
+}
+
 TEST(SimulateCommand, WritesATraceAndReadsAPlan) {
   write_text(scratch_folder() + "/my.plan.json",
              to_text(Plan{.mesh = parse_mesh("data=2,pipe=2"), .microbatches = 2}));
@@ -99,6 +118,9 @@ TEST(SimulateCommand, RefusesWithTheFix) {
   expect_refused("simulate --model gpt-mini", {"--cluster laptop", "unknown", "give --flops"});
   expect_refused("simulate --mesh data=16 --flops 1e12 --cluster laptop --batch 16",
                  {"16 ranks", "laptop has 2 devices"});
+  expect_refused("simulate --tasks --forward soon", {"--forward"});
+  expect_refused("simulate --forward 1ms", {"--tasks"});
+  expect_refused("simulate --tasks --strategies", {"--strategies"});
   expect_refused("simulate --model gpt-none --flops 1e12", {"--model"});
 }
 
