@@ -18,6 +18,8 @@ void add_cluster_command(CLI::App& app);
 void add_estimate_command(CLI::App& app);
 void add_pipeline_command(CLI::App& app, Outcome& outcome);
 void add_plan_command(CLI::App& app, Outcome& outcome);
+/// A subcommand of `plan`.
+void add_plan_show_command(CLI::App& plan);
 void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_simulate_command(CLI::App& app);

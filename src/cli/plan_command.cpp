@@ -28,6 +28,7 @@ constexpr const char* kExamples =
     "                                        with tensor parallelism given\n"
     "  trireme plan --model gpt2-small --cluster my.cluster.json --output best.plan.json\n"
     "                                        then: trireme train --plan best.plan.json\n"
+    "  trireme plan show best.plan.json      what each rank communicates and needs\n"
     "\n"
     "Times come from closed forms with the cluster's efficiency (docs/planner.md states their "
     "error);\n"
@@ -210,7 +211,12 @@ void add_plan_command(CLI::App& app, Outcome& outcome) {
   command->add_flag("--explain", options->explain, "also print the assumptions behind the times");
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(kExamples);
-  command->callback([options, &outcome] { run(*options, outcome); });
+  add_plan_show_command(*command);
+  command->callback([command, options, &outcome] {
+    if (command->get_subcommands().empty()) {
+      run(*options, outcome);
+    }
+  });
 }
 
 }  // namespace trireme::cli

@@ -81,6 +81,35 @@ TEST(PlanCommand, RefusesBadOptions) {
   expect_refused("plan --cluster dgx-a100 --dtype f8", "f8 peak of a100 is not known");
 }
 
+TEST(PlanShowCommand, PrintsWhatRanksDo) {
+  const std::string sizes = "--model gpt-mini --batch 8 --length 64 ";
+  const Ran ran = run_program("plan show --mesh data=2,tensor=2 --zero 1 " + sizes);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* text : {"Communication of rank 0", "all_reduce      tensor", "reduce_scatter",
+                           "Memory at the peak"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+  const Ran shown = run_program("plan show --json --mesh pipe=2,data=2 --microbatches 4 " + sizes);
+  const Json json = parse_json(shown.out, "output");
+  EXPECT_EQ(json.at("ranks"), 4);
+  EXPECT_EQ(json.at("by_rank").size(), 4U);
+  EXPECT_NEAR(json.at("idle_of_pipeline_ranks").at(0), 0.2, 1e-9);  // (D-1)/(N+D-1)
+  EXPECT_GT(json.at("sent_bytes").at("gradient"), 0);
+  EXPECT_GT(json.at("sent_bytes").at("activation"), 0);
+  EXPECT_EQ(json.at("sent_bytes").at("optimizer"), 0);
+}
+
+TEST(PlanShowCommand, TakesAFile) {
+  const std::string file = scratch_folder() + "/shown.plan.json";
+  write_text(file, "{\"mesh\": \"data=2\", \"zero\": 3}");
+  const Ran ran = run_program("plan show " + file + " --model gpt-mini --batch 8 --length 64");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("ZeRO 3"), std::string::npos);
+  EXPECT_NE(ran.out.find("all_gather      data"), std::string::npos) << ran.out;
+  expect_refused("plan show " + file + " --mesh data=2", "give a plan file or --mesh");
+  expect_refused("plan show --mesh data=2 --rank 2", "--rank: the plan has ranks 0 to 1");
+}
+
 std::string runs_file() {
   const std::string file = scratch_folder() + "/runs.csv";
   write_text(file, std::string(kPublishedRuns));
