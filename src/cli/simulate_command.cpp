@@ -1,8 +1,11 @@
 // `trireme simulate`: one training step of a plan on a cluster, or synchronization strategies compared.
+#include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>

@@ -43,8 +43,8 @@ std::vector<Peak> h100_peaks() {
           both("f8", 1978.9e12, 3957.8e12),  both("i8", 1978.9e12, 3957.8e12)};
 }
 
-const std::vector<DeviceSpec>& device_table() {
-  static const std::vector<DeviceSpec> table{
+std::vector<DeviceSpec> nvidia_devices() {
+  return {
       {.name = "v100",
        .memory = Bytes{32 * kGB},
        .memory_bandwidth = ByteRate{900e9},
@@ -72,6 +72,12 @@ const std::vector<DeviceSpec>& device_table() {
        .source = "NVIDIA H100 Tensor Core GPU datasheet, SXM column (f64, f32, memory); NVIDIA "
                  "H100 Tensor Core GPU "
                  "Architecture whitepaper, H100 SXM5 (tf32, bf16, f16, f8, i8)"},
+      {.name = "h100-96gb",
+       .memory = Bytes{96 * kGB},
+       .memory_bandwidth = ByteRate{2.4e12},
+       .peaks = h100_peaks(),
+       .source = "torchtitan benchmarks: H100 with 96 GB of HBM2e, limited to 500 W; peaks as for "
+                 "h100, which it states; the bandwidth is assumed"},
       {.name = "h200",
        .memory = Bytes{141 * kGB},
        .memory_bandwidth = ByteRate{4.8e12},
@@ -99,12 +105,6 @@ const std::vector<DeviceSpec>& device_table() {
                  "for 8); it states the "
                  "sparse peaks, the dense ones are half. Left out because not confirmed: memory "
                  "bandwidth, tf32, f32 and f64"},
-      {.name = "h100-96gb",
-       .memory = Bytes{96 * kGB},
-       .memory_bandwidth = ByteRate{2.4e12},
-       .peaks = h100_peaks(),
-       .source = "torchtitan benchmarks: H100 with 96 GB of HBM2e, limited to 500 W; peaks as for "
-                 "h100, which it states; the bandwidth is assumed"},
       {.name = "gb200",
        .memory = Bytes{186 * kGB},
        .memory_bandwidth = ByteRate{8e12},
@@ -119,31 +119,44 @@ const std::vector<DeviceSpec>& device_table() {
        .peaks = {both("bf16", 2500e12, 5000e12), both("f16", 2500e12, 5000e12),
                  both("f8", 5000e12, 10000e12), both("f6", 5000e12, 10000e12),
                  dense_only("f4", 15000e12)},
-       .source = "NVIDIA GB300 NVL72 datasheet, divided by 72"},
-      {.name = "tpu-v3",
-       .memory = Bytes{32 * kGiB},
-       .memory_bandwidth = ByteRate{900e9},
-       .peaks = {dense_only("bf16", 123e12)},
-       .source = "Google Cloud TPU documentation, TPU v3, per chip"},
-      {.name = "tpu-v4",
-       .memory = Bytes{32 * kGiB},
-       .memory_bandwidth = ByteRate{1200e9},
-       .peaks = {dense_only("bf16", 275e12), dense_only("i8", 275e12)},
-       .source = "Google Cloud TPU documentation, TPU v4, per chip"},
-      {.name = "tpu-v5e",
-       .memory = Bytes{16 * kGB},
-       .memory_bandwidth = ByteRate{819e9},
-       .peaks = {dense_only("bf16", 197e12), dense_only("i8", 393e12)},
-       .source =
-           "Google Cloud TPU documentation, TPU v5e, per chip (some versions of the page give "
-           "the bandwidth as 800 GiB/s)"},
-      {.name = "tpu-v5p",
-       .memory = Bytes{95 * kGB},
-       .memory_bandwidth = ByteRate{2765e9},
-       .peaks = {dense_only("bf16", 459e12)},
-       .source = "Google Cloud TPU documentation, TPU v5p, per chip"},
-      {.name = "cpu",
-       .source = "none: processors differ, so nothing is known until it is measured"}};
+       .source = "NVIDIA GB300 NVL72 datasheet, divided by 72"}};
+}
+
+std::vector<DeviceSpec> other_devices() {
+  return {{.name = "tpu-v3",
+           .memory = Bytes{32 * kGiB},
+           .memory_bandwidth = ByteRate{900e9},
+           .peaks = {dense_only("bf16", 123e12)},
+           .source = "Google Cloud TPU documentation, TPU v3, per chip"},
+          {.name = "tpu-v4",
+           .memory = Bytes{32 * kGiB},
+           .memory_bandwidth = ByteRate{1200e9},
+           .peaks = {dense_only("bf16", 275e12), dense_only("i8", 275e12)},
+           .source = "Google Cloud TPU documentation, TPU v4, per chip"},
+          {.name = "tpu-v5e",
+           .memory = Bytes{16 * kGB},
+           .memory_bandwidth = ByteRate{819e9},
+           .peaks = {dense_only("bf16", 197e12), dense_only("i8", 393e12)},
+           .source =
+               "Google Cloud TPU documentation, TPU v5e, per chip (some versions of the page give "
+               "the bandwidth as 800 GiB/s)"},
+          {.name = "tpu-v5p",
+           .memory = Bytes{95 * kGB},
+           .memory_bandwidth = ByteRate{2765e9},
+           .peaks = {dense_only("bf16", 459e12)},
+           .source = "Google Cloud TPU documentation, TPU v5p, per chip"},
+          {.name = "cpu",
+           .source = "none: processors differ, so nothing is known until it is measured"}};
+}
+
+template <class Row>
+std::vector<Row> joined(std::vector<Row> first, const std::vector<Row>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+const std::vector<DeviceSpec>& device_table() {
+  static const std::vector<DeviceSpec> table = joined(nvidia_devices(), other_devices());
   return table;
 }
 
@@ -186,8 +199,8 @@ const char* const kTorus =
     "A torus, not a switch: the rate is that of a chip's six links together. A ring along one "
     "axis of the torus uses two of them.";
 
-const std::vector<ClusterRow>& cluster_table() {
-  static const std::vector<ClusterRow> table{
+std::vector<ClusterRow> volta_to_hopper() {
+  return {
       {.name = "dgx-v100",
        .nodes = 1,
        .devices_per_node = 8,
@@ -230,7 +243,11 @@ const std::vector<ClusterRow>& cluster_table() {
        .network =
            LinkRow{5e-6, 50e9, "NVIDIA DGX H200 user guide: one 400 Gb/s InfiniBand card per GPU"},
        .gamma = three_passes(4.8e12),
-       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}}};
+}
+
+std::vector<ClusterRow> blackwell() {
+  return {
       {.name = "hgx-b100",
        .nodes = 1,
        .devices_per_node = 8,
@@ -274,7 +291,11 @@ const std::vector<ClusterRow>& cluster_table() {
            LinkRow{2e-6, 900e9, "NVIDIA GB300 NVL72 datasheet: NVLink 1.8 TB/s, both directions"},
        .network = LinkRow{5e-6, 100e9, "NVIDIA DGX GB300 user guide: one 800 Gb/s card per GPU"},
        .gamma = three_passes(8e12),
-       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}}};
+}
+
+std::vector<ClusterRow> other_clusters() {
+  return {
       {.name = "tpu-v4-pod",
        .nodes = 1024,
        .devices_per_node = 4,
@@ -325,6 +346,11 @@ const std::vector<ClusterRow>& cluster_table() {
        .gamma = 1e-10,
        .notes = {"Assumed: alpha, beta and gamma are round numbers for two processes on one "
                  "machine; measure yours."}}};
+}
+
+const std::vector<ClusterRow>& cluster_table() {
+  static const std::vector<ClusterRow> table =
+      joined(joined(volta_to_hopper(), blackwell()), other_clusters());
   return table;
 }
 

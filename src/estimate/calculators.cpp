@@ -89,11 +89,15 @@ double any_of(double share, double workers) {
 }
 
 double harmonic(double n) {
-  double sum = 0;
-  for (double k = 1; k <= std::min(n, 1e6); ++k) {
-    sum += 1 / k;
+  constexpr double kMostTerms = 1e6;
+  if (n > kMostTerms) {
+    return std::log(n) + 0.57721566490153286;  // Euler's constant
   }
-  return n <= 1e6 ? sum : std::log(n) + 0.57721566490153286;  // Euler's constant
+  double sum = 0;
+  for (int k = 1; k <= static_cast<int>(n); ++k) {
+    sum += 1.0 / k;
+  }
+  return sum;
 }
 
 Example stragglers(const ExampleInputs& set) {
