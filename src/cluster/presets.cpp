@@ -43,7 +43,7 @@ std::vector<Peak> h100_peaks() {
           both("f8", 1978.9e12, 3957.8e12),  both("i8", 1978.9e12, 3957.8e12)};
 }
 
-std::vector<DeviceSpec> nvidia_devices() {
+std::vector<DeviceSpec> volta_to_hopper_devices() {
   return {
       {.name = "v100",
        .memory = Bytes{32 * kGB},
@@ -86,7 +86,11 @@ std::vector<DeviceSpec> nvidia_devices() {
                  both("bf16", 989.5e12, 1979e12), both("f16", 989.5e12, 1979e12),
                  both("f8", 1979e12, 3958e12), both("i8", 1979e12, 3958e12)},
        .source = "NVIDIA H200 Tensor Core GPU datasheet, SXM column; it states the sparse peaks, "
-                 "the dense ones are half"},
+                 "the dense ones are half"}};
+}
+
+std::vector<DeviceSpec> blackwell_devices() {
+  return {
       {.name = "b100",
        .memory = Bytes{192 * kGB},
        .memory_bandwidth = ByteRate{8e12},
@@ -156,7 +160,8 @@ std::vector<Row> joined(std::vector<Row> first, const std::vector<Row>& second) 
 }
 
 const std::vector<DeviceSpec>& device_table() {
-  static const std::vector<DeviceSpec> table = joined(nvidia_devices(), other_devices());
+  static const std::vector<DeviceSpec> table =
+      joined(joined(volta_to_hopper_devices(), blackwell_devices()), other_devices());
   return table;
 }
 
