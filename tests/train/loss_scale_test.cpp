@@ -93,7 +93,7 @@ class Half {
 
 TEST(LossScale, AnOverflowChangesNothingButTheScale) {
   constexpr double kFar = 0x1p40;
-  Half half({.first = kFar});
+  Half half({.initial = kFar});
   const Bytestring before = half.everything();
   const StepResult first = half.step();
   EXPECT_FALSE(first.finite);
@@ -107,7 +107,7 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
   ASSERT_TRUE(taken.finite);
   EXPECT_EQ(taken.step, 1);
   EXPECT_NE(half.everything(), before);
-  Half direct({.first = *taken.loss_scale});
+  Half direct({.initial = *taken.loss_scale});
   EXPECT_EQ(direct.step().loss, taken.loss);
   EXPECT_EQ(direct.everything(), half.everything());
 }
@@ -116,11 +116,11 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
 TEST(LossScale, SkipsExactlyOneUpdate) {
   Half search({.initial = 0x1p40});
   const double fits = *search.step_until_taken().loss_scale;
-  Half half({.first = 2 * fits});
+  Half half({.initial = 2 * fits});
   EXPECT_TRUE(half.step().overflowed);
   EXPECT_TRUE(half.step().finite);
   EXPECT_TRUE(half.step().finite);
-  Half other({.first = fits});
+  Half other({.initial = fits});
   (void)other.step();
   (void)other.step();
   EXPECT_EQ(half.everything(), other.everything());
@@ -176,7 +176,7 @@ TEST(LossScale, IsResumedBitForBit) {
   }
   const TemporaryFolder folder;
   begun.save(folder / "checkpoints");
-  Half resumed({.first = 4, .interval = 4});
+  Half resumed({.initial = 4, .interval = 4});
   resumed.go_on_from(folder / "checkpoints");
   for (int step = 0; step < 6; ++step) {
     const StepResult a = resumed.step_until_taken();
