@@ -102,13 +102,23 @@ std::vector<DeviceSpec> blackwell_devices() {
                  "to' 192 GB and 8 TB/s; the dense peaks are half of the sparse ones"},
       {.name = "b200",
        .memory = Bytes{180 * kGB},
+       .memory_bandwidth = ByteRate{8e12},
        .peaks = {both("bf16", 2250e12, 4500e12), both("f16", 2250e12, 4500e12),
                  both("f8", 4500e12, 9000e12), both("f6", 4500e12, 9000e12),
                  both("f4", 9000e12, 18000e12), both("i8", 4500e12, 9000e12)},
        .source = "NVIDIA Blackwell datasheet, HGX B200 column, and DGX B200 user guide (1440 GB "
-                 "for 8); it states the "
-                 "sparse peaks, the dense ones are half. Left out because not confirmed: memory "
-                 "bandwidth, tf32, f32 and f64"},
+                 "for 8); it states the sparse peaks, the dense ones are half. Memory bandwidth: "
+                 "DGX B200 datasheet, 64 TB/s for 8 (other documents say less). Left out because "
+                 "not confirmed: tf32, f32 and f64"},
+      {.name = "b300",
+       .memory = Bytes{270 * kGB},
+       .memory_bandwidth = ByteRate{8e12},
+       .peaks = {both("bf16", 2250e12, 4500e12), both("f16", 2250e12, 4500e12),
+                 both("f8", 4500e12, 9000e12), both("f6", 4500e12, 9000e12),
+                 dense_only("f4", 13500e12)},
+       .source =
+           "NVIDIA HGX B300 specifications, divided by 8; it states the sparse peaks, the dense "
+           "ones are half, but for f4, of which it states both"},
       {.name = "gb200",
        .memory = Bytes{186 * kGB},
        .memory_bandwidth = ByteRate{8e12},
@@ -279,6 +289,16 @@ std::vector<ClusterRow> blackwell() {
                  "Assumed: gamma is three passes over device memory at 8 TB/s for each byte "
                  "reduced (DGX B200 datasheet: 64 TB/s for 8 GPUs; other documents say less).",
                  kOneWay}},
+      {.name = "dgx-b300",
+       .nodes = 1,
+       .devices_per_node = 8,
+       .device = "b300",
+       .node = LinkRow{2e-6, 900e9,
+                       "NVIDIA DGX B300 datasheet: NVLink 14.4 TB/s for 8 GPUs, both directions "
+                       "together"},
+       .network = LinkRow{5e-6, 100e9, "NVIDIA DGX B300 user guide: one 800 Gb/s card per GPU"},
+       .gamma = three_passes(8e12),
+       .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
       {.name = "nvl72-gb200",
        .nodes = 1,
        .devices_per_node = 72,

@@ -102,7 +102,7 @@ constexpr std::array kDevices{DeviceRow{"A100-40GB", "dgx-a100", "a100-40gb", 8}
                               DeviceRow{"B200", "dgx-b200", "b200", 8},
                               DeviceRow{"B300", "dgx-b300", "b300", 8}};
 
-std::optional<Cluster> find_cluster(std::string_view device, int devices) try {
+std::optional<Cluster> find_cluster(std::string_view device, int devices) {
   for (const DeviceRow& row : kDevices) {
     if (!device.starts_with(row.name)) {
       continue;
@@ -116,8 +116,6 @@ std::optional<Cluster> find_cluster(std::string_view device, int devices) try {
     cluster.links.back().reach = nodes * per_node;
     return cluster;
   }
-  return std::nullopt;
-} catch (const Error&) {
   return std::nullopt;
 }
 
@@ -273,6 +271,10 @@ struct Parser {
     run.published_tflops = row.number("tflops_per_gpu");
     run.parameters = 1e9 * row.number("params_B");
     run.seconds = row.number("seconds_per_step");
+    if (!run.cluster.device.peak(run.work.dtype) || !run.cluster.device.memory_bandwidth) {
+      return skip(row, fmt::format("no {} peak or bandwidth of {} is known", run.work.dtype,
+                                   run.cluster.device.name));
+    }
     if (run.layout.devices() != row.integer("gpus", 1)) {
       return skip(
           row, fmt::format("{} are not {} devices", mesh_text(run.layout), row.integer("gpus", 1)));
@@ -290,25 +292,73 @@ struct Parser {
   }
 };
 
-/// vTrain's columns to those of published runs. Its runs are of Megatron-LM on A100s, with recomputation.
-Fields translate_vtrain(Fields columns) {
-  const std::map<std::string, std::string> names{{"# GPUs", "gpus"},
-                                                 {"global batch", "global_batch"},
-                                                 {"micro batch", "microbatch"},
-                                                 {"hidden size", "hidden"},
-                                                 {"attention heads", "heads"},
-                                                 {"# layers", "layers"},
-                                                 {"sequence length", "seq"},
-                                                 {"tensor parallelism", "tp"},
-                                                 {"data parallelism", "dp"},
-                                                 {"pipeline parallelism", "pp"},
-                                                 {"iteration time (ms)", "milliseconds"}};
-  for (std::string& column : columns) {
-    const auto found = names.find(column);
-    column = found == names.end() ? column : found->second;
+/// The columns of a file, and how its rows become rows of published runs.
+class Columns {
+ public:
+  /// Throws Error(Input) if the columns are of no known kind.
+  Columns(Fields header, std::string_view name) : columns_(std::move(header)) {
+    is_vtrain_ = has_column("iteration time (ms)");
+    if (is_vtrain_) {
+      translate();
+    } else if (!has_column("seconds_per_step")) {
+      throw Error(
+          ErrorKind::Input,
+          fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
+    }
   }
-  return columns;
-}
+
+  [[nodiscard]] Row row(const Fields& fields, int line) const {
+    const Row plain(columns_, fields, line);
+    return is_vtrain_ ? published(plain, fields, line) : plain;
+  }
+
+ private:
+  [[nodiscard]] bool has_column(std::string_view column) const {
+    return std::ranges::find(columns_, column) != columns_.end();
+  }
+
+  void translate() {
+    const std::map<std::string, std::string> names{{"# GPUs", "gpus"},
+                                                   {"global batch", "global_batch"},
+                                                   {"micro batch", "microbatch"},
+                                                   {"hidden size", "hidden"},
+                                                   {"attention heads", "heads"},
+                                                   {"# layers", "layers"},
+                                                   {"sequence length", "seq"},
+                                                   {"tensor parallelism", "tp"},
+                                                   {"data parallelism", "dp"},
+                                                   {"pipeline parallelism", "pp"},
+                                                   {"iteration time (ms)", "milliseconds"}};
+    for (std::string& column : columns_) {
+      const auto found = names.find(column);
+      column = found == names.end() ? column : found->second;
+    }
+  }
+
+  /// vTrain's runs are of Megatron-LM on A100s; those on several nodes recompute activations.
+  [[nodiscard]] Row published(const Row& plain, const Fields& fields, int line) const {
+    const bool single = plain.number("gpus") <= 8;
+    const std::vector<std::pair<const char*, std::string>> constants{
+        {"source", single ? "vTrain single (SC21 software)" : "vTrain multi (SC21 software)"},
+        {"model", fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden"))},
+        {"gpu", "A100"},
+        {"recompute", single ? "none" : "full"},
+        {"precision", "fp16"},
+        {"vocab", "51200"},
+        {"seconds_per_step", fmt::format("{}", plain.number("milliseconds") / 1000)}};
+    Fields columns = columns_;
+    Fields values = fields;
+    values.resize(columns.size());
+    for (const auto& [column, value] : constants) {
+      columns.emplace_back(column);
+      values.push_back(value);
+    }
+    return {columns, values, line};
+  }
+
+  Fields columns_;
+  bool is_vtrain_ = false;
+};
 
 }  // namespace
 
@@ -319,42 +369,18 @@ std::string MeasuredRun::describe() const {
 
 MeasuredRuns parse_runs(std::string_view text, std::string_view name) {
   Parser parser;
-  Fields columns;
-  bool vtrain = false;
+  std::optional<Columns> columns;
   int number = 0;
   for (const std::string_view line : split(text, '\n')) {
     ++number;
     if (trim(line).empty()) {
       continue;
     }
-    Fields fields = split_csv(line);
-    if (columns.empty()) {
-      vtrain = std::ranges::find(fields, "iteration time (ms)") != fields.end();
-      columns = vtrain ? translate_vtrain(fields) : fields;
-      if (!vtrain && std::ranges::find(fields, "seconds_per_step") == fields.end()) {
-        throw Error(
-            ErrorKind::Input,
-            fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
-      }
-      if (vtrain) {
-        for (const char* extra :
-             {"source", "model", "gpu", "recompute", "precision", "seconds_per_step", "vocab"}) {
-          columns.emplace_back(extra);
-        }
-      }
-      continue;
+    if (!columns) {
+      columns.emplace(split_csv(line), name);
+    } else {
+      parser.add(columns->row(split_csv(line), number));
     }
-    if (vtrain) {
-      const Row plain(columns, fields, number);
-      fields.resize(columns.size() - 7);
-      const bool single = plain.number("gpus") <= 8;
-      fields.insert(fields.end(),
-                    {single ? "vTrain single (SC21 software)" : "vTrain multi (SC21 software)",
-                     fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden")), "A100",
-                     single ? "none" : "full", "fp16",
-                     fmt::format("{}", plain.number("milliseconds") / 1000), "51200"});
-    }
-    parser.add(Row(columns, fields, number));
   }
   return std::move(parser.result);
 }

@@ -140,7 +140,8 @@ TEST(ClusterPresets, RefuseWithTheFix) {
   EXPECT_EQ(
       failure("supercomputer"),
       "unknown cluster 'supercomputer'; use dgx-v100, dgx-a100, dgx-h100, dgx-h200, hgx-b100, "
-      "dgx-b200, nvl72-gb200, nvl72-gb300, tpu-v4-pod, tpu-v5p-pod, cpu-10gbe, figure-4x4 or "
+      "dgx-b200, dgx-b300, nvl72-gb200, nvl72-gb300, tpu-v4-pod, tpu-v5p-pod, cpu-10gbe, "
+      "figure-4x4 or "
       "laptop");
   EXPECT_EQ(failure("2xdgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");

@@ -24,7 +24,7 @@ TEST(Roofline, OfAnH100B1) {
 
 TEST(Roofline, IsUnknownWhereANumberIs) {
   EXPECT_FALSE(roofline_of(device_preset("cpu"), "f32"));
-  EXPECT_FALSE(roofline_of(device_preset("b200"), "bf16"));
+  EXPECT_FALSE(roofline_of(device_preset("b200"), "f32"));
   EXPECT_FALSE(roofline_of(device_preset("v100"), "bf16"));
 }
 
