@@ -163,20 +163,20 @@ class Search {
   void search_schedules(int microbatches, int blocks) {
     for (const PipelineForm form : forms()) {
       layout_.schedule = form;
-      layout_.chunks = 1;
+      layout_.chunks = form == PipelineForm::ZbV ? 2 : 1;
       if (form == PipelineForm::Interleaved) {
-        for (const int chunks : divisors(blocks, blocks)) {
-          layout_.chunks = chunks;
-          if (chunks > 1 && microbatches % layout_.pipe == 0 && allows(space_.chunks, chunks)) {
-            search_zero();
-          }
-        }
-      } else if (form == PipelineForm::ZbV) {
-        layout_.chunks = 2;
-        if (blocks % 2 == 0) {
-          search_zero();
-        }
-      } else {
+        search_chunks(microbatches, blocks);
+      } else if (blocks % layout_.chunks == 0) {
+        search_zero();
+      }
+    }
+  }
+
+  /// Interleaved stages need whole blocks, and micro-batches in groups of the pipeline's size.
+  void search_chunks(int microbatches, int blocks) {
+    for (const int chunks : divisors(blocks, blocks)) {
+      if (chunks > 1 && microbatches % layout_.pipe == 0 && allows(space_.chunks, chunks)) {
+        layout_.chunks = chunks;
         search_zero();
       }
     }

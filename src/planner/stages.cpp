@@ -38,7 +38,9 @@ class StageTable {
 
   [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
   [[nodiscard]] double at(int first, int last, std::size_t size) const {
-    const int before = first * layers_ - first * (first - 1) / 2;  // stages that begin earlier
+    const std::int64_t begin = first;
+    const std::int64_t before =
+        begin * layers_ - begin * (begin - 1) / 2;  // stages that begin earlier
     return seconds_[static_cast<std::size_t>(before + last - first - 1) * sizes_.size() + size];
   }
   [[nodiscard]] std::set<double> distinct() const {
@@ -61,7 +63,7 @@ class LimitedCut {
 
   /// Empty if there is none.
   std::vector<Stage> solve() {
-    const auto states = static_cast<std::size_t>((options_.layers + 1) * (options_.devices + 1));
+    const std::size_t states = state(options_.layers, options_.devices) + 1;
     best_.assign(states, kNever);
     stage_.assign(states, {});
     best_[state(0, 0)] = 0;
@@ -85,7 +87,8 @@ class LimitedCut {
 
  private:
   [[nodiscard]] std::size_t state(int layers, int devices) const {
-    return static_cast<std::size_t>(layers * (options_.devices + 1) + devices);
+    return static_cast<std::size_t>(layers) * (static_cast<std::size_t>(options_.devices) + 1) +
+           static_cast<std::size_t>(devices);
   }
 
   /// The best last stage of the first `last` layers on `used` devices.
@@ -179,44 +182,79 @@ class Profile {
 
 }  // namespace
 
-ReplicatedStages partition_pipedream(const std::vector<LayerProfile>& layers, int devices,
-                                     double bytes_per_second) {
-  const Profile profile(layers, bytes_per_second);
-  const auto count = static_cast<int>(layers.size());
-  const auto state = [&](int last, int used) {
-    return static_cast<std::size_t>(last * (devices + 1) + used);
-  };
-  std::vector<double> best(static_cast<std::size_t>((count + 1) * (devices + 1)), kNever);
-  std::vector<Stage> chosen(best.size());
-  for (int used = 0; used <= devices; ++used) {
-    best[state(0, used)] = 0;
+namespace {
+
+/// The least time of the slowest stage, over the first layers on some of the devices.
+class PipedreamTable {
+ public:
+  PipedreamTable(const Profile& profile, int layers, int devices)
+      : profile_(profile), devices_(devices) {
+    const std::size_t states = state(layers, devices) + 1;
+    best_.assign(states, kNever);
+    stage_.assign(states, {});
+    for (int used = 0; used <= devices; ++used) {
+      best_[state(0, used)] = 0;
+    }
+    for (int last = 1; last <= layers; ++last) {
+      for (int used = 1; used <= devices; ++used) {
+        extend(last, used);
+      }
+    }
   }
-  for (int last = 1; last <= count; ++last) {
-    for (int used = 1; used <= devices; ++used) {
-      for (int first = 0; first < last; ++first) {
-        for (int replicas = 1; replicas <= used; ++replicas) {
-          const double own = profile.stage(first, last, replicas);
-          const double link = first > 0 ? profile.link(first) : 0;
-          const double slowest = std::max({best[state(first, used - replicas)], own, link});
-          if (slowest < best[state(last, used)] && (first == 0 || used > replicas)) {
-            best[state(last, used)] = slowest;
-            chosen[state(last, used)] = {first, last, replicas, own};
-          }
+
+  [[nodiscard]] double best(int layers, int devices) const { return best_[state(layers, devices)]; }
+
+  [[nodiscard]] std::vector<Stage> stages(int layers, int devices) const {
+    std::vector<Stage> found;
+    for (int last = layers, used = devices; last > 0;) {
+      found.push_back(stage_[state(last, used)]);
+      used -= found.back().devices;
+      last = found.back().first;
+    }
+    std::ranges::reverse(found);
+    return found;
+  }
+
+ private:
+  [[nodiscard]] std::size_t state(int layers, int devices) const {
+    return static_cast<std::size_t>(layers) * (static_cast<std::size_t>(devices_) + 1) +
+           static_cast<std::size_t>(devices);
+  }
+
+  /// The best last stage of the first `last` layers on `used` devices, and how often it is replicated.
+  void extend(int last, int used) {
+    for (int first = 0; first < last; ++first) {
+      for (int replicas = 1; replicas <= used; ++replicas) {
+        const double own = profile_.stage(first, last, replicas);
+        const double link = first > 0 ? profile_.link(first) : 0;
+        const double slowest = std::max({best_[state(first, used - replicas)], own, link});
+        if (slowest < best_[state(last, used)] && (first == 0 || used > replicas)) {
+          best_[state(last, used)] = slowest;
+          stage_[state(last, used)] = {first, last, replicas, own};
         }
       }
     }
   }
-  ReplicatedStages result{.seconds = best[state(count, devices)]};
-  int used = devices;
+
+  const Profile& profile_;
+  int devices_;
+  std::vector<double> best_;
+  std::vector<Stage> stage_;
+};
+
+}  // namespace
+
+ReplicatedStages partition_pipedream(const std::vector<LayerProfile>& layers, int devices,
+                                     double bytes_per_second) {
+  const Profile profile(layers, bytes_per_second);
+  const auto count = static_cast<int>(layers.size());
+  const PipedreamTable table(profile, count, devices);
+  ReplicatedStages result{.stages = table.stages(count, devices),
+                          .seconds = table.best(count, devices)};
   int total = 0;
-  for (int last = count; last > 0;) {
-    const Stage& stage = chosen[state(last, used)];
-    result.stages.push_back(stage);
-    used -= stage.devices;
+  for (const Stage& stage : result.stages) {
     total += stage.devices;
-    last = stage.first;
   }
-  std::ranges::reverse(result.stages);
   const int first = result.stages.empty() ? 1 : result.stages.front().devices;
   result.in_flight = (total + first - 1) / first;
   return result;

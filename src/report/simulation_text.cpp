@@ -38,12 +38,27 @@ std::string strategy_name(const StrategyResult& result, const StrategyOptions& o
              : std::string(to_text(result.strategy));
 }
 
-Json seconds_json(const RankReport& rank) {
-  return {{"compute_seconds", rank.compute.count},
-          {"exposed_seconds", rank.exposed.count},
-          {"idle_seconds", rank.idle.count},
-          {"flops", rank.flops},
-          {"bytes_sent", rank.bytes_sent}};
+Json to_json(const StrategyResult& result) {
+  Json json;
+  json["strategy"] = to_text(result.strategy);
+  json["seconds"] = result.time.count;
+  json["iterations_per_second"] = result.throughput;
+  json["of_ideal"] = result.of_ideal;
+  json["utilization"] = result.utilization;
+  json["drift"] = result.drift;
+  json["mean_staleness"] = result.mean_staleness();
+  json["staleness"] = result.staleness;
+  return json;
+}
+
+Json to_json(const RankReport& rank) {
+  Json json;
+  json["compute_seconds"] = rank.compute.count;
+  json["exposed_seconds"] = rank.exposed.count;
+  json["idle_seconds"] = rank.idle.count;
+  json["flops"] = rank.flops;
+  json["bytes_sent"] = rank.bytes_sent;
+  return json;
 }
 
 std::string bytes_text(double bytes) {
@@ -94,29 +109,22 @@ std::string strategies_text(const StrategyOptions& options,
 
 std::string strategies_json(const StrategyOptions& options,
                             const std::vector<StrategyResult>& results) {
-  Json rows = Json::array();
-  for (const StrategyResult& result : results) {
-    rows.push_back({{"strategy", to_text(result.strategy)},
-                    {"seconds", result.time.count},
-                    {"iterations_per_second", result.throughput},
-                    {"of_ideal", result.of_ideal},
-                    {"utilization", result.utilization},
-                    {"drift", result.drift},
-                    {"mean_staleness", result.mean_staleness()},
-                    {"staleness", result.staleness}});
-  }
   const TimeVariation& v = options.variation;
-  const Json json{{"workers", options.workers},
-                  {"steps", options.steps},
-                  {"compute_seconds", options.compute.count},
-                  {"jitter", to_text(v.jitter)},
-                  {"slow_workers", v.slow_workers},
-                  {"slow_factor", v.slow_factor},
-                  {"transient_chance", v.transient_chance},
-                  {"transient_factor", v.transient_factor},
-                  {"ssp_staleness", options.staleness},
-                  {"seed", v.seed},
-                  {"strategies", rows}};
+  Json json;
+  json["workers"] = options.workers;
+  json["steps"] = options.steps;
+  json["compute_seconds"] = options.compute.count;
+  json["jitter"] = to_text(v.jitter);
+  json["slow_workers"] = v.slow_workers;
+  json["slow_factor"] = v.slow_factor;
+  json["transient_chance"] = v.transient_chance;
+  json["transient_factor"] = v.transient_factor;
+  json["ssp_staleness"] = options.staleness;
+  json["seed"] = v.seed;
+  json["strategies"] = Json::array();
+  for (const StrategyResult& result : results) {
+    json["strategies"].push_back(to_json(result));
+  }
   return json.dump() + "\n";
 }
 
@@ -155,20 +163,20 @@ std::string simulation_text(const SimulatedStep& step, const SimulationReport& r
 }
 
 std::string simulation_json(const SimulatedStep& step, const SimulationReport& report) {
-  Json ranks = Json::array();
-  for (const RankReport& rank : report.ranks) {
-    ranks.push_back(seconds_json(rank));
-  }
-  Json json{{"model", step.model},
-            {"plan", step.plan},
-            {"cluster", step.cluster},
-            {"step_seconds", report.step.count}};
+  Json json;
+  json["model"] = step.model;
+  json["plan"] = step.plan;
+  json["cluster"] = step.cluster;
+  json["step_seconds"] = report.step.count;
   json["mfu"] = step.peak > 0 ? Json(mfu(step, report)) : Json(nullptr);
   json["compute_share"] = report.share(&RankReport::compute);
   json["exposed_share"] = report.share(&RankReport::exposed);
   json["idle_share"] = report.share(&RankReport::idle);
   json["bytes_sent"] = total_bytes(report);
-  json["ranks"] = std::move(ranks);
+  json["ranks"] = Json::array();
+  for (const RankReport& rank : report.ranks) {
+    json["ranks"].push_back(to_json(rank));
+  }
   return json.dump() + "\n";
 }
 

@@ -66,14 +66,14 @@ bool CommunicationTimes::crosses_nodes(std::span<const int> members) const {
 
 std::vector<Algorithm> CommunicationTimes::candidates(Operation operation, Rank ranks,
                                                       const CostModel& costs) const {
-  static const std::vector<Algorithm> kCheapToTime{Algorithm::Ring,
-                                                   Algorithm::RecursiveDoubling,
-                                                   Algorithm::RecursiveHalving,
-                                                   Algorithm::TwoLevel,
-                                                   Algorithm::Mst,
-                                                   Algorithm::Pairwise};
+  static const std::vector<Algorithm> cheap_to_time{Algorithm::Ring,
+                                                    Algorithm::RecursiveDoubling,
+                                                    Algorithm::RecursiveHalving,
+                                                    Algorithm::TwoLevel,
+                                                    Algorithm::Mst,
+                                                    Algorithm::Pairwise};
   const bool few = costs.is_uniform() || ranks <= kManyRanks;
-  const std::vector<Algorithm>& allowed = among_.empty() && !few ? kCheapToTime : among_;
+  const std::vector<Algorithm>& allowed = among_.empty() && !few ? cheap_to_time : among_;
   if (allowed.empty()) {
     return {};
   }

@@ -386,13 +386,13 @@ class Simulator {
   }
 
   static Operation operation_of(const Signature& s) {
-    static const std::map<std::string_view, Operation> kOperations{
+    static const std::map<std::string_view, Operation> operations{
         {"all_reduce", Operation::Allreduce},
         {"all_gather", Operation::Allgather},
         {"reduce_scatter", Operation::ReduceScatter},
         {"all_to_all", Operation::Alltoall}};
-    const auto found = kOperations.find(s.op->name);
-    if (found == kOperations.end()) {
+    const auto found = operations.find(s.op->name);
+    if (found == operations.end()) {
       throw Error(ErrorKind::Usage, fmt::format("cannot simulate the op {}", s.op->name));
     }
     return found->second;
