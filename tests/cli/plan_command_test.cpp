@@ -111,7 +111,7 @@ TEST(PlanShowCommand, TakesAFile) {
 }
 
 std::string runs_file() {
-  const std::string file = scratch_folder() + "/runs.csv";
+  std::string file = scratch_folder() + "/runs.csv";
   write_text(file, std::string(kPublishedRuns));
   return file;
 }

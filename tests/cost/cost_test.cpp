@@ -27,7 +27,7 @@ Architecture small_gpt() {
   return a;
 }
 
-TransformerCost cost_on(int nodes, Workload work = {.batch = 256}) {
+TransformerCost cost_on(int nodes, const Workload& work = {.batch = 256}) {
   const Cluster cluster = cluster_preset("dgx-a100:" + std::to_string(nodes));
   return {small_gpt(), work, cluster, efficiency_of(cluster)};
 }

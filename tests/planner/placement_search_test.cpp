@@ -84,7 +84,7 @@ TEST(Strategies, OfALongChainOfOps) {
   for (int i = 2; i < 384; i += 3) {  // residual connections
     StrategyProblem::Edge edge{.from = i - 2, .to = i, .cost = std::vector<double>(64, 1.0)};
     for (int s = 0; s < 8; ++s) {
-      edge.cost[static_cast<std::size_t>(9 * s)] = 0;
+      edge.cost[9 * static_cast<std::size_t>(s)] = 0;
     }
     problem.edges.push_back(edge);
   }
