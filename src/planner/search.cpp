@@ -191,7 +191,7 @@ class Search {
     }
     if (wide()) {
       return {PipelineForm::Gpipe, PipelineForm::OneFOneB, PipelineForm::Interleaved,
-              PipelineForm::ZbH1,  PipelineForm::ZbH2,     PipelineForm::ZbV};
+              PipelineForm::ZbH1, PipelineForm::ZbV};
     }
     return {PipelineForm::OneFOneB, PipelineForm::Interleaved};
   }

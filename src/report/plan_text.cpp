@@ -10,7 +10,9 @@
 namespace trireme::report {
 namespace {
 
-constexpr double kGB = 1e9;
+std::string bytes_text(double bytes) {
+  return to_text(Bytes{static_cast<std::int64_t>(bytes)});
+}
 
 std::string thousands(std::int64_t count) {
   std::string digits = fmt::format("{}", count);
@@ -51,7 +53,7 @@ std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
           std::string(to_text(r.layout.recompute)),
           to_text(Seconds{c.seconds}),
           share(c.mfu()),
-          fmt::format("{:.1f}", c.memory_bytes() / kGB),
+          bytes_text(c.memory_bytes()),
           share(c.bubble()),
           share(c.exposed_communication())};
 }
@@ -93,8 +95,8 @@ std::string memory_text(const StepCost& cost) {
   for (int i = 0; i < kCostedMemory; ++i) {
     const double bytes = cost.memory.at(static_cast<std::size_t>(i));
     if (bytes > 0) {
-      text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ",
-                          to_text(static_cast<CostedMemory>(i)), bytes / kGB);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                          to_text(static_cast<CostedMemory>(i)), bytes_text(bytes));
     }
   }
   return text;
@@ -161,27 +163,27 @@ std::string time_parts_text(const StepCost& cost) {
 std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
                              const PlanTextOptions& options) {
   std::string text = heading(cost);
-  text +=
-      fmt::format("searched {} layouts in {}; {} of them need more than {:.1f} GB per device\n\n",
-                  thousands(search.searched), to_text(Seconds{search.seconds}),
-                  thousands(search.too_large), search.memory_limit / kGB);
+  text += fmt::format("searched {} layouts in {}; {} of them need more than {} per device\n\n",
+                      thousands(search.searched), to_text(Seconds{search.seconds}),
+                      thousands(search.too_large), bytes_text(search.memory_limit));
   if (search.best.empty()) {
     const RankedLayout& least = *search.smallest;
     return text + fmt::format(
-                      "nothing fits: the smallest layout, {} with ZeRO {}, needs {:.1f} GB "
+                      "nothing fits: the smallest layout, {} with ZeRO {}, needs {} "
                       "({}).\n{}.\n",
-                      mesh_or_one(least.layout), least.layout.zero, least.cost.memory_bytes() / kGB,
-                      memory_text(least.cost), search.advice);
+                      mesh_or_one(least.layout), least.layout.zero,
+                      bytes_text(least.cost.memory_bytes()), memory_text(least.cost),
+                      search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "step", "MFU %", "GB", "bubble %", "comm %"}};
+                                              "step", "MFU %", "memory", "bubble %", "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));
   }
   text += table(rows, options.terminal) + losses(search);
   const StepCost& best = search.best.front().cost;
   text += "\nWhere the time of the first goes, for an average device\n" + time_parts_text(best);
-  text += fmt::format("\nMemory of its fullest device, in GB: {}\n", memory_text(best));
+  text += fmt::format("\nMemory of its fullest device: {}\n", memory_text(best));
   text +=
       "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the "
       "dense peak.\n";

@@ -50,15 +50,30 @@ TEST(PlanCommand, ShowsWhereTheTimeGoes) {
   }
 }
 
+/// A cluster of four devices whose rates are known.
+constexpr const char* kFourDevices = R"({
+  "name": "four", "nodes": 1, "devices_per_node": 4,
+  "device": {"name": "cpu", "memory_bytes": 4e9, "memory_bytes_per_second": 1e10,
+             "peak_flops_per_second": {"f32": {"dense": 5e10}}},
+  "links": [{"level": "node", "reach": 4, "alpha_seconds": 1e-6, "beta_seconds_per_byte": 1e-10}],
+  "gamma_seconds_per_byte": 1e-10
+})";
+
 TEST(PlanCommand, WritesAPlanThatTrains) {
+  const std::string cluster = scratch_folder() + "/four.cluster.json";
+  write_text(cluster, kFourDevices);
   const std::string file = scratch_folder() + "/best.plan.json";
-  const Ran found = run_program(
-      "plan --model gpt-mini --cluster figure-4x4 --batch 16 --length 64 --mesh "
-      "data=2,tensor=2,pipe=4 --memory-limit 10GB -o " +
-      file);
-  ASSERT_EQ(found.exit_code, 0) << found.err;
-  const Plan plan = parse_plan(read_text(file));
-  EXPECT_EQ(to_text(plan.mesh), "pipe=4,data=2,tensor=2");
+  const std::string sizes = "--model gpt-mini --batch 16 --length 64 ";
+  for (const char* axes : {"tensor=2", "pipe=2 --wide", "pipe=2,tensor=2 --recompute full"}) {
+    const Ran found = run_program("plan --dtype f32 --cluster " + cluster + " " + sizes + "-o " +
+                                  file + " --mesh " + axes);
+    ASSERT_EQ(found.exit_code, 0) << found.err;
+    EXPECT_EQ(parse_plan(read_text(file)).mesh.devices(), 4);
+    const Ran trained =
+        run_program("train --steps 2 --run-folder " + scratch_folder() + "/planned-" +
+                    std::string(axes).substr(0, 6) + " " + sizes + "--plan " + file);
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  }
   const Ran two = run_program("plan --model gpt-mini --cluster laptop --batch 16 --length 64");
   EXPECT_EQ(two.exit_code, 2);  // nothing is known of its processors
   EXPECT_NE(two.err.find("not known"), std::string::npos) << two.err;
