@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -64,14 +65,15 @@ TEST(PlanCommand, WritesAPlanThatTrains) {
   write_text(cluster, kFourDevices);
   const std::string file = scratch_folder() + "/best.plan.json";
   const std::string sizes = "--model gpt-mini --batch 16 --length 64 ";
+  int runs = 0;
   for (const char* axes : {"tensor=2", "pipe=2 --wide", "pipe=2,tensor=2 --recompute full"}) {
     const Ran found = run_program("plan --dtype f32 --cluster " + cluster + " " + sizes + "-o " +
                                   file + " --mesh " + axes);
     ASSERT_EQ(found.exit_code, 0) << found.err;
     EXPECT_EQ(parse_plan(read_text(file)).mesh.devices(), 4);
     const Ran trained =
-        run_program("train --steps 2 --run-folder " + scratch_folder() + "/planned-" +
-                    std::string(axes).substr(0, 6) + " " + sizes + "--plan " + file);
+        run_program(fmt::format("train --steps 2 --run-folder {}/planned-{} {} --plan {}",
+                                scratch_folder(), ++runs, sizes, file));
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
   }
   const Ran two = run_program("plan --model gpt-mini --cluster laptop --batch 16 --length 64");
