@@ -67,8 +67,8 @@ TEST(PlanCommand, WritesAPlanThatTrains) {
   const std::string sizes = "--model gpt-mini --batch 16 --length 64 ";
   int runs = 0;
   for (const char* axes : {"tensor=2", "pipe=2 --wide", "pipe=2,tensor=2 --recompute full"}) {
-    const Ran found = run_program("plan --dtype f32 --cluster " + cluster + " " + sizes + "-o " +
-                                  file + " --mesh " + axes);
+    const Ran found = run_program(fmt::format("plan --dtype f32 --cluster {} {} -o {} --mesh {}",
+                                              cluster, sizes, file, axes));
     ASSERT_EQ(found.exit_code, 0) << found.err;
     EXPECT_EQ(parse_plan(read_text(file)).mesh.devices(), 4);
     const Ran trained =
