@@ -48,7 +48,8 @@ struct MeasuredRuns {
 
 /// Reads a CSV file with a header row: either the columns source, model, layers, hidden, heads, kv_heads, ffn, vocab,
 /// seq, gpu, gpus, tp, pp, cp, dp, ep, interleave, microbatch, global_batch, recompute, precision, seconds_per_step, …,
-/// or those of vTrain's files ("# GPUs", "global batch", …), which `name` tells apart. Rows that lack a number that the
+/// and optionally zero (0 to 3), schedule, attention (fused, unfused), sequence, overlap_data, overlap_tensor and
+/// overlap_pipe (yes, no), which are otherwise inferred from the names of known sources; or those of vTrain's files ("# GPUs", "global batch", …), which `name` tells apart. Rows that lack a number that the
 /// cost model needs are skipped with the reason. Throws Error(Input) if a column is missing or a number is invalid.
 [[nodiscard]] MeasuredRuns parse_runs(std::string_view text, std::string_view name);
 

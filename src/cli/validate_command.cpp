@@ -26,8 +26,10 @@ constexpr const char* kValidateExamples =
     "The file is CSV with the columns source, model, layers, hidden, heads, kv_heads, ffn, vocab,\n"
     "seq, gpu, gpus, tp, pp, cp, dp, interleave, microbatch, global_batch, recompute, precision "
     "and\n"
-    "seconds_per_step, or a file of vTrain's runs. Rows that lack a number are skipped and "
-    "counted.";
+    "seconds_per_step, or a file of vTrain's runs. Optional: zero, schedule, attention (fused or\n"
+    "unfused), sequence, overlap_data, overlap_tensor and overlap_pipe (yes or no). Rows that lack "
+    "a\n"
+    "number are skipped and counted.";
 
 constexpr const char* kCalibrateExamples =
     "Examples:\n"

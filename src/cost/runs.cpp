@@ -182,6 +182,28 @@ void apply_software(const Row& row, MeasuredRun& run) {
   }
 }
 
+/// Columns that say what apply_software() infers from the names of sources. An absent or empty one changes nothing.
+void apply_columns(const Row& row, MeasuredRun& run) {
+  const auto is_yes = [&](const char* column, bool otherwise) {
+    const std::string text = row.text(column);
+    return text.empty() ? otherwise : text == "yes";
+  };
+  run.layout.sequence = is_yes("sequence", run.layout.sequence);
+  run.work.overlap_data = is_yes("overlap_data", run.work.overlap_data);
+  run.work.overlap_tensor = is_yes("overlap_tensor", run.work.overlap_tensor);
+  run.work.overlap_pipe = is_yes("overlap_pipe", run.work.overlap_pipe);
+  if (!row.text("zero").empty()) {
+    run.layout.zero = static_cast<int>(row.number("zero"));
+  }
+  if (const std::string attention = row.text("attention"); !attention.empty()) {
+    run.work.attention =
+        attention == "unfused" ? Workload::Attention::Unfused : Workload::Attention::Fused;
+  }
+  if (const std::string schedule = row.text("schedule"); !schedule.empty()) {
+    run.layout.schedule = parse_pipeline_form(schedule);
+  }
+}
+
 void parse_schedule(const Row& row, MeasuredRun& run) {
   ParallelLayout& layout = run.layout;
   const std::string name = run.model.model.name;
@@ -266,6 +288,7 @@ struct Parser {
                   .recompute = parse_mode(row.text("recompute"))};
     parse_schedule(row, run);
     apply_software(row, run);
+    apply_columns(row, run);
     run.published_mfu = row.number("mfu_pct");
     run.published_hfu = row.number("hfu_pct");
     run.published_tflops = row.number("tflops_per_gpu");

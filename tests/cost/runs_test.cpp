@@ -42,6 +42,21 @@ TEST(MeasuredRuns, RowsWithoutANumberAreSkippedWithTheReason) {
   EXPECT_EQ(runs.skipped[0].reason, "no global_batch");
 }
 
+TEST(MeasuredRuns, TakeWhatTheirSourceWouldSay) {
+  const MeasuredRuns runs = parse_runs(
+      "source,model,layers,hidden,heads,seq,gpu,gpus,tp,pp,dp,microbatch,global_batch,precision,"
+      "seconds_per_step,zero,schedule,attention,sequence,overlap_data\n"
+      "ours,GPT,24,2048,16,2048,A100,16,2,4,2,1,32,bf16,1.5,1,zb-h1,unfused,yes,no\n",
+      "x");
+  ASSERT_EQ(runs.runs.size(), 1U);
+  const MeasuredRun& run = runs.runs[0];
+  EXPECT_EQ(run.layout.zero, 1);
+  EXPECT_EQ(run.layout.schedule, PipelineForm::ZbH1);
+  EXPECT_EQ(run.work.attention, Workload::Attention::Unfused);
+  EXPECT_TRUE(run.layout.sequence);
+  EXPECT_FALSE(run.work.overlap_data);
+}
+
 TEST(MeasuredRuns, BadFilesAreRefusedByLine) {
   EXPECT_THROW((void)parse_runs("a,b\n1,2\n", "x"), Error);
   std::string text(kPublishedRuns);
