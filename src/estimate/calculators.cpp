@@ -89,8 +89,8 @@ double any_of(double share, double workers) {
 }
 
 double harmonic(double n) {
-  constexpr double kMostTerms = 1e6;
-  if (n > kMostTerms) {
+  constexpr double kMaxTerms = 1e6;
+  if (n > kMaxTerms) {
     return std::log(n) + 0.57721566490153286;  // Euler's constant
   }
   double sum = 0;

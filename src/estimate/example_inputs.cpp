@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostCount = 1e9;
+constexpr double kMaxCount = 1e9;
 
 bool fits(double value, InputKind kind) {
   if (!std::isfinite(value) || value < 0) {
@@ -27,7 +27,7 @@ bool fits(double value, InputKind kind) {
       return value <= 1;
     case InputKind::Count:
     case InputKind::CountOrZero:
-      return value <= kMostCount && value == std::floor(value) &&
+      return value <= kMaxCount && value == std::floor(value) &&
              (value >= 1 || kind == InputKind::CountOrZero);
   }
   return false;

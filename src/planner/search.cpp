@@ -75,7 +75,7 @@ class Search {
  private:
   [[nodiscard]] bool wide() const { return space_.extent == SearchSpace::Extent::Wide; }
 
-  /// The candidates that the space allows; without a wish, powers of two unless the search is wide.
+  /// The candidates that the space allows; by default powers of two unless the search is wide.
   [[nodiscard]] std::vector<int> choices(const std::vector<int>& all,
                                          const std::vector<int>& wanted) const {
     std::vector<int> chosen;
@@ -95,7 +95,7 @@ class Search {
 
   void search_context(int rest) {
     constexpr std::int64_t kLongEnough =
-        16384;  // tokens; below it, context parallelism needs a wish
+        16384;  // tokens; below it, context parallelism must be requested
     const std::int64_t length = cost_.workload().length;
     const bool may = wide() || length >= kLongEnough || !space_.context.empty();
     for (const int context : choices(divisors(rest, may ? length : 1), space_.context)) {
@@ -142,7 +142,7 @@ class Search {
     }
   }
 
-  /// Divisors of the ranks; without a wish, those that divide the blocks too, with or without the two ends.
+  /// Divisors of the ranks; by default those that divide the blocks too, with or without the two ends.
   [[nodiscard]] std::vector<int> pipes(int rest, int layers) const {
     std::vector<int> found;
     for (const int pipe : divisors(rest, layers)) {
@@ -200,7 +200,7 @@ class Search {
     const bool alone = layout_.data * layout_.context == 1;
     for (const int zero : {0, 1, 2, 3}) {
       // Gradients and parameters that are sharded are reduced and gathered for each micro-batch, which a pipeline cannot
-      // afford: without a wish, ZeRO 2 and 3 go without stages.
+      // afford: by default, ZeRO 2 and 3 run without stages.
       const bool usual = !(alone && zero > 0) && (layout_.pipe == 1 || zero < 2 || wide());
       if (space_.zero.empty() ? usual : allows(space_.zero, zero)) {
         layout_.zero = zero;

@@ -21,8 +21,8 @@
 namespace trireme::simulate {
 namespace {
 
-constexpr int kMostWorkers = 1 << 16;
-constexpr std::int64_t kMostIterations = std::int64_t{1} << 28;
+constexpr int kMaxWorkers = 1 << 16;
+constexpr std::int64_t kMaxIterations = std::int64_t{1} << 28;
 
 int group_size(const StrategyOptions& o) {
   const int root = static_cast<int>(std::lround(std::sqrt(static_cast<double>(o.workers))));
@@ -354,11 +354,11 @@ std::vector<std::string> problems(const StrategyOptions& o) {
       found.push_back(std::move(problem));
     }
   };
-  check(o.workers >= 1 && o.workers <= kMostWorkers,
-        fmt::format("{} workers; use 1 to {}", o.workers, kMostWorkers));
-  check(o.steps >= 1 && o.steps <= kMostIterations / std::max(o.workers, 1),
+  check(o.workers >= 1 && o.workers <= kMaxWorkers,
+        fmt::format("{} workers; use 1 to {}", o.workers, kMaxWorkers));
+  check(o.steps >= 1 && o.steps <= kMaxIterations / std::max(o.workers, 1),
         fmt::format("{} steps of {} workers; use 1 to {} iterations in all", o.steps, o.workers,
-                    kMostIterations));
+                    kMaxIterations));
   check(std::isfinite(o.compute.count) && o.compute.count > 0,
         fmt::format("the computation takes {} s; it must be more than 0", o.compute.count));
   check(o.alpha.count >= 0 && o.transfer.count >= 0,
