@@ -6,8 +6,8 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -17,34 +17,75 @@ namespace {
 
 constexpr int kDeepest = 16;
 
-/// Rejects what nlohmann/json accepts: duplicate fields, and excessive nesting.
-class Watch {
+/// Builds a value. Rejects what nlohmann/json accepts: duplicate fields, and excessive nesting.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Watch(std::string_view what) : what_(what) {}
+  explicit Builder(std::string_view what) : what_(what) {}
+  [[nodiscard]] Json take() { return std::move(result_); }
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      if (depth >= kDeepest) {
-        throw Error(ErrorKind::Input,
-                    fmt::format("{}: nested deeper than {} levels", what_, kDeepest));
-      }
-      seen_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end ||
-               event == Json::parse_event_t::array_end) {
-      seen_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (!seen_.back().insert(name).second) {
-        throw Error(ErrorKind::Input,
-                    fmt::format("{}: field {} is given twice", what_, in_quotes(name)));
-      }
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(value); }
+  bool number_unsigned(std::uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string& /*text*/) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(nlohmann::json::binary_t& /*value*/) override { return false; }
+  bool start_object(std::size_t /*members*/) override { return open(Json::object()); }
+  bool start_array(std::size_t /*elements*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    Level& level = open_.back();
+    if (!level.seen.insert(name).second) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("{}: field {} is given twice", what_, in_quotes(name)));
+    }
+    level.name = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::json::exception& error) override {
+    throw_json_error(what_, error);
+  }
+
+ private:
+  struct Level {
+    Json value{};
+    std::string name{};  ///< of the member that comes next
+    std::set<std::string> seen{};
+  };
+
+  bool open(Json empty) {
+    if (open_.size() >= kDeepest) {
+      throw Error(ErrorKind::Input,
+                  fmt::format("{}: nested deeper than {} levels", what_, kDeepest));
+    }
+    open_.push_back({.value = std::move(empty)});
+    return true;
+  }
+
+  bool close() {
+    Json done = std::move(open_.back().value);
+    open_.pop_back();
+    return add(std::move(done));
+  }
+
+  bool add(Json value) {
+    if (open_.empty()) {
+      result_ = std::move(value);
+    } else if (open_.back().value.is_array()) {
+      open_.back().value.push_back(std::move(value));
+    } else {
+      open_.back().value.append_member(std::move(open_.back().name), std::move(value));
     }
     return true;
   }
 
- private:
   std::string_view what_;
-  std::vector<std::set<std::string>> seen_;
+  std::vector<Level> open_{};
+  Json result_{};
 };
 
 [[noreturn]] void unknown_field(std::string_view what, const std::string& path,
@@ -78,7 +119,7 @@ std::optional<std::int64_t> to_integer(const Json& value) {
 
 }  // namespace
 
-void throw_json_error(std::string_view what, const nlohmann::json::exception& error) {
+void throw_json_error(std::string_view what, const std::exception& error) {
   std::string_view why = error.what();
   // "[json.exception.parse_error.101] parse error at line 3, column 7: syntax error …"
   for (const std::string_view prefix : {"parse error at ", "] "}) {
@@ -94,11 +135,9 @@ void throw_json_error(std::string_view what, const nlohmann::json::exception& er
 }
 
 Json parse_json(std::string_view text, std::string_view what) {
-  try {
-    return Json::parse(text, Watch(what));
-  } catch (const Json::exception& error) {
-    throw_json_error(what, error);
-  }
+  Builder builder(what);
+  (void)nlohmann::json::sax_parse(text, &builder);
+  return builder.take();
 }
 
 JsonObject::JsonObject(const Json& value, std::string_view what, std::string_view path,
@@ -115,8 +154,7 @@ JsonObject::JsonObject(const Json& value, std::string_view what, std::string_vie
 }
 
 const Json* JsonObject::find(std::string_view field) const {
-  const auto at = value_.find(field);
-  return at == value_.end() ? nullptr : &*at;
+  return value_.find(field);
 }
 
 std::string JsonObject::path_of(std::string_view field) const {

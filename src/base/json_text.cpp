@@ -63,6 +63,8 @@ void append_json_string(std::string& out, std::string_view text) {
     } else if (first == '"' || first == '\\') {
       out += '\\';
       out += first;
+    } else if (first == '\n' || first == '\t' || first == '\r') {
+      out += first == '\n' ? "\\n" : first == '\t' ? "\\t" : "\\r";
     } else if (static_cast<unsigned char>(first) < 0x20) {
       fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(first));
     } else {

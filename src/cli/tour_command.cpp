@@ -3,7 +3,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -21,14 +20,9 @@ Values three_workers() {
   return {{{5, 13}, {8, 19}, {42, 1}}, {{8, 11}, {4, 2}, {7, 7}}, {{9, 27}, {3, 15}, {8, 4}}};
 }
 
-struct State {
-  std::string title;
-  Values values;
-};
-
-std::vector<State> ring_states() {
+std::vector<report::ReplayState> ring_states() {
   Values values = three_workers();
-  std::vector<State> states{{"start", values}};
+  std::vector<report::ReplayState> states{{"start", values}};
   const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 3});
   replay(ring, values, [&](std::size_t t) {
     const bool adding = t < ring.steps.size() / 2;
@@ -37,7 +31,7 @@ std::vector<State> ring_states() {
   return states;
 }
 
-std::string state_line(const State& state) {
+std::string state_line(const report::ReplayState& state) {
   std::string out = padded("  " + state.title, 16);
   for (std::size_t worker = 0; worker < state.values.size(); ++worker) {
     out += fmt::format("{} [", static_cast<char>('A' + worker));
@@ -74,7 +68,7 @@ void print_tour(const Terminal& terminal) {
                "composed.\n";
   heading(
       "1. Ring all-reduce, three workers: each chunk circulates twice, first adding, then copying");
-  for (const State& state : ring_states()) {
+  for (const report::ReplayState& state : ring_states()) {
     std::cout << state_line(state);
   }
   heading("2. The same schedule for four ranks, who sends which block to whom");
@@ -91,17 +85,6 @@ void print_tour(const Terminal& terminal) {
                "(./run ARGS runs trireme ARGS)\n";
 }
 
-void print_tour_json() {
-  using Json = nlohmann::ordered_json;
-  Json states = Json::array();
-  for (const State& state : ring_states()) {
-    states.push_back({{"title", state.title}, {"workers", state.values}});
-  }
-  const Json json{{"ring_allreduce_of_three", states},
-                  {"comparison", Json::parse(report::comparison_json(tour_comparison()))}};
-  std::cout << json.dump(2) << "\n";
-}
-
 }  // namespace
 
 void add_tour_command(CLI::App& app) {
@@ -109,7 +92,13 @@ void add_tour_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tour", "A short tour of schedules and algorithms");
   command->add_flag("--json", *json, "the numbers of the tour as one JSON object");
   command->footer("Examples:\n  trireme tour\n  trireme tour --json | jq .comparison.crossovers");
-  command->callback([json] { *json ? print_tour_json() : print_tour(standard_output()); });
+  command->callback([json] {
+    if (*json) {
+      std::cout << report::tour_json(ring_states(), tour_comparison());
+    } else {
+      print_tour(standard_output());
+    }
+  });
 }
 
 }  // namespace trireme::cli

@@ -79,7 +79,7 @@ Json to_json(const Cluster& cluster) {
 }
 
 std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 template <class Rate>

@@ -163,7 +163,7 @@ HostCosts read_host(const Json& value, const std::string& path) {
 }
 
 std::string to_text(const HostCosts& costs) {
-  return host_to_json(costs).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return host_to_json(costs).dump(2) + "\n";
 }
 
 HostCosts parse_host_costs(std::string_view text) {

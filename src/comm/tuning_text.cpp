@@ -101,7 +101,7 @@ std::string to_text(const Tuning& tuning) {
   for (const TuningRow& row : tuning.rows) {
     choices.push_back(to_json(row));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 Tuning parse_tuning(std::string_view text) {

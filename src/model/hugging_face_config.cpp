@@ -134,7 +134,7 @@ constexpr std::array<DtypeName, 4> kDtypes{{{"float32", DType::F32},
 /// A value for a message, on one line of reasonable length.
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 80;
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = value.dump();
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "…";
 }
 
@@ -151,10 +151,7 @@ class Reader {
     fail(fmt::format("{} is {}; {}", field, shown(*find(field)), supported));
   }
 
-  [[nodiscard]] const Json* find(std::string_view field) const {
-    const auto at = json_.find(field);
-    return at == json_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] const Json* find(std::string_view field) const { return json_.find(field); }
 
   [[nodiscard]] const ConfigForm& form() const {
     if (!json_.is_object()) {

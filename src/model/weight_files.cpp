@@ -41,8 +41,8 @@ std::string file_at(const std::string& path) {
 /// Which tensor is in which file, according to an index. Files must be next to it: rejects a name that leads elsewhere.
 std::map<std::string, std::string> weight_map(const std::string& path) {
   const Json json = parse_json(MappedFile(path).text(), path);
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object()) {
+  const Json* map = json.find("weight_map");
+  if (map == nullptr || !map->is_object()) {
     throw Error(ErrorKind::Input, fmt::format("{}: has no weight_map {{ … }}", path));
   }
   std::map<std::string, std::string> files;

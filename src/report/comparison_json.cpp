@@ -4,7 +4,9 @@
 
 namespace trireme::report {
 
-std::string comparison_json(const simulate::AlgorithmComparison& comparison) {
+namespace {
+
+Json to_json(const simulate::AlgorithmComparison& comparison) {
   Json json{{"operation", to_text(comparison.operation)}, {"ranks", comparison.ranks}};
   json["root"] = has_root(comparison.operation) ? Json(comparison.root) : Json(nullptr);
   json["rows"] = Json::array();
@@ -27,6 +29,22 @@ std::string comparison_json(const simulate::AlgorithmComparison& comparison) {
                                   {"from", to_text(crossover.before)},
                                   {"to", to_text(crossover.after)}});
   }
+  return json;
+}
+
+}  // namespace
+
+std::string comparison_json(const simulate::AlgorithmComparison& comparison) {
+  return to_json(comparison).dump(2) + "\n";
+}
+
+std::string tour_json(const std::vector<ReplayState>& states,
+                      const simulate::AlgorithmComparison& comparison) {
+  Json replay = Json::array();
+  for (const ReplayState& state : states) {
+    replay.push_back({{"title", state.title}, {"workers", state.values}});
+  }
+  const Json json{{"ring_allreduce_of_three", replay}, {"comparison", to_json(comparison)}};
   return json.dump(2) + "\n";
 }
 

@@ -56,7 +56,7 @@ TEST(EstimateCommand, KeepsToAHundredColumns) {
 
 TEST(EstimateCommand, FourStepsToTheMfu) {
   const Json json = estimated("--model gpt2-small --batch 64 --device h200 --step-time 123.2ms");
-  EXPECT_NEAR(json.at("utilization").at("mfu"), 0.4594, 1e-3);
+  EXPECT_NEAR(json.at("utilization").at("mfu").get<double>(), 0.4594, 1e-3);
   EXPECT_EQ(json.at("flops").at("training_per_token").at("model"), 854438400.0);
   EXPECT_EQ(json.at("parameters").at("total"), 124439808);
 }
@@ -141,7 +141,7 @@ TEST(EstimateCommand, SetsInputsOfAnExample) {
   expect_text("--example zero", {"31.4 GB", "1.88 GB", "devices     N, along data  64"});
   expect_text("--example zero --set devices=1 --set parameters=1e9", {"16 GB"});
   const Json json = estimated("--example stragglers --set workers=64");
-  EXPECT_NEAR(json.at("results").at(0).at("value"), 0.474, 5e-4);
+  EXPECT_NEAR(json.at("results").at(0).at("value").get<double>(), 0.474, 5e-4);
   EXPECT_EQ(json.at("given").at(1).at("input"), "workers");
 }
 

@@ -104,7 +104,7 @@ TEST(PipelineCommand, ComparesAllSchedules) {
       "--json");
   std::map<std::string, double> bubbles;
   for (const Json& schedule : json["schedules"]) {
-    bubbles[schedule["name"]] = schedule["bubble"].get<double>();
+    bubbles[schedule["name"].get<std::string>()] = schedule["bubble"].get<double>();
   }
   EXPECT_EQ(bubbles.size(), pipeline_schedules().size());
   EXPECT_NEAR(bubbles["naive"], 0.75, 1e-9);

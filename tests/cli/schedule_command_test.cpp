@@ -160,7 +160,7 @@ TEST(ScheduleCommand, ComparesOverSizesWithExactCrossovers) {
   ASSERT_GT(json["crossovers"].size(), 0U);
   Selector selector(CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
   for (const Json& flip : json["crossovers"]) {
-    const std::int64_t bytes = flip["bytes"];
+    const std::int64_t bytes = flip["bytes"].get<std::int64_t>();
     const auto best = [&](std::int64_t n) {
       return to_text(selector.rank({.operation = Operation::Allreduce, .ranks = 8, .bytes = {n}})
                          .front()

@@ -11,7 +11,7 @@ namespace {
 double of_ideal(const Json& json, const std::string& strategy) {
   for (const Json& row : json.at("strategies")) {
     if (row.at("strategy") == strategy) {
-      return row.at("of_ideal");
+      return row.at("of_ideal").get<double>();
     }
   }
   ADD_FAILURE() << strategy;
@@ -49,7 +49,7 @@ TEST(SimulateCommand, SimulatesAStepOnOneRank) {
 }
 
 TEST(SimulateCommand, SimulatesEveryKindOfPlan) {
-  const double alone = json_of(std::string(kSmall) + "--json").at("step_seconds");
+  const double alone = json_of(std::string(kSmall) + "--json").at("step_seconds").get<double>();
   for (const char* plan :
        {"--mesh data=4", "--mesh data=2 --zero 1", "--mesh data=2 --zero 3", "--mesh tensor=2",
         "--mesh tensor=2 --sequence", "--mesh context=2 --context ring",
@@ -58,12 +58,12 @@ TEST(SimulateCommand, SimulatesEveryKindOfPlan) {
         "--mesh data=2 --shared-port --slow 1x2 --jitter uniform"}) {
     const std::string arguments = std::string(kSmall) + plan + " --json";
     const Json json = json_of(arguments);
-    const double step = json.at("step_seconds");
+    const double step = json.at("step_seconds").get<double>();
     EXPECT_GT(step, alone / static_cast<double>(json.at("ranks").size())) << plan;
     EXPECT_GT(json.at("bytes_sent"), 0) << plan;
-    const double shares = static_cast<double>(json.at("compute_share")) +
-                          static_cast<double>(json.at("exposed_share")) +
-                          static_cast<double>(json.at("idle_share"));
+    const double shares = json.at("compute_share").get<double>() +
+                          json.at("exposed_share").get<double>() +
+                          json.at("idle_share").get<double>();
     EXPECT_NEAR(shares, 1, 1e-9) << plan;
     EXPECT_EQ(json_of(arguments), json) << plan;  // reproducible
   }
@@ -95,7 +95,7 @@ TEST(SimulateCommand, TasksTakeTheTimeOfTheirTable) {
       "simulate --tasks --mesh pipe=4 --microbatches 8 --schedule interleaved --chunks 2 --cluster "
       "figure-4x4 --json --trace t.json");
   // N + (D - 1) / K micro-batches of 3 ms, and messages of 1 us.
-  EXPECT_NEAR(json.at("step_seconds"), (8 + 3.0 / 2) * 3e-3, 20e-6);
+  EXPECT_NEAR(json.at("step_seconds").get<double>(), (8 + 3.0 / 2) * 3e-3, 20e-6);
 }
 
 TEST(SimulateCommand, WritesATraceAndReadsAPlan) {

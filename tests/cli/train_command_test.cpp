@@ -6,16 +6,15 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/program.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// The contents of each event file of a run, in order.
 std::vector<std::string> event_files(const std::string& folder) {

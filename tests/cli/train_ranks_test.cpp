@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "cli/training_runs.h"
 #include "trireme/trace.h"
 
@@ -14,7 +14,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 using LongTrainRanks = TrainRanks;
 

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "cli/program.h"
 #include "cli/program_under_way.h"
 #include "temporary_folder.h"
@@ -27,7 +27,7 @@ inline std::vector<double> losses_in(const std::string& lines) {
   std::vector<double> losses;
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
-    const nlohmann::json json = nlohmann::json::parse(line);
+    const Json json = Json::parse(line);
     if (!json.contains("summary")) {
       losses.push_back(json["loss"].get<double>());
     }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "damage.h"
 #include "trace/random_trace.h"
 #include "trireme/error.h"
@@ -92,9 +92,9 @@ TEST(ChromeJson, EveryEventHasWhatAViewerNeeds) {
   RandomTrace traces(5);
   for (int i = 0; i < 30; ++i) {
     const Trace trace = traces.make();
-    const nlohmann::json document = nlohmann::json::parse(to_chrome_json(trace));
+    const Json document = Json::parse(to_chrome_json(trace));
     std::map<int, double> flow_starts;
-    for (const nlohmann::json& event : document.at("traceEvents")) {
+    for (const Json& event : document.at("traceEvents")) {
       ASSERT_GT(event.at("pid").get<int>(), 0);
       ASSERT_GT(event.at("tid").get<int>(), 0);
       ASSERT_TRUE(event.at("name").is_string());

@@ -1,6 +1,7 @@
 #include "train/data/tokenizer_file.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "trireme/error.h"

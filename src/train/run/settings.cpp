@@ -28,9 +28,9 @@ constexpr std::int64_t kMaxTokens = 1 << 28U;
 /// Collects error messages.
 class Problems {
  public:
-  void require(bool holds, std::string otherwise) {
+  void require(bool holds, std::string_view otherwise) {
     if (!holds) {
-      found_.push_back(std::move(otherwise));
+      found_.emplace_back(otherwise);
     }
   }
   void require_between(std::string_view option, std::int64_t value, std::int64_t least,
