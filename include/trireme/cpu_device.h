@@ -19,11 +19,11 @@ struct CpuOptions {
   Instructions instructions = Instructions::Widest;
 };
 
-/// Whether this processor supports them.
+/// Whether this processor supports them and this build has loops for them.
 [[nodiscard]] bool has_instructions(Instructions instructions);
 
-/// Kernels run on OpenMP threads. Throws Error(Usage) if the processor lacks the instructions. Threads are not pinned
-/// if there are fewer cores than threads.
+/// Kernels run on OpenMP threads. Throws Error(Usage) if has_instructions() is false. Threads are not pinned if
+/// there are fewer cores than threads.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
 
 /// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.

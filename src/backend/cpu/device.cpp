@@ -19,23 +19,33 @@ namespace cpu {
 namespace {
 
 std::span<const KernelRow> loops_for(Instructions instructions) {
+  switch (instructions) {
 #if defined(__x86_64__)
-  if (instructions == Instructions::Avx512) {
-    return avx512::loop_kernels();
-  }
-  if (instructions == Instructions::Avx2) {
-    return avx2::loop_kernels();
-  }
+    case Instructions::Avx512:
+      return avx512::loop_kernels();
+    case Instructions::Avx2:
+      return avx2::loop_kernels();
 #endif
-  if (instructions != Instructions::Widest) {
-    return baseline::loop_kernels();
+    case Instructions::Baseline:
+      return baseline::loop_kernels();
+    default:
+      return {};
   }
-  for (const Instructions wide : {Instructions::Avx512, Instructions::Avx2}) {
-    if (has_instructions(wide)) {
-      return loops_for(wide);
-    }
+}
+
+/// Widest first.
+constexpr std::array kInstructionSets{Instructions::Avx512, Instructions::Avx2,
+                                      Instructions::Baseline};
+
+/// Throws Error(System) if this program was built for other processors.
+std::span<const KernelRow> widest_loops() {
+  const auto* widest = std::ranges::find_if(kInstructionSets, has_instructions);
+  if (widest == kInstructionSets.end()) {
+    throw Error(ErrorKind::System,
+                "this program was built for another processor: build it with "
+                "-DTRIREME_CPU_LOOPS=all, or on this machine");
   }
-  return baseline::loop_kernels();
+  return loops_for(*widest);
 }
 
 /// Dedicated pages, huge ones if available, zero-initialized.
@@ -63,7 +73,9 @@ class HostPages : public DeviceMemory {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(const CpuOptions& options) : loops_(loops_for(options.instructions)) {
+  explicit CpuDevice(const CpuOptions& options)
+      : loops_(options.instructions == Instructions::Widest ? widest_loops()
+                                                            : loops_for(options.instructions)) {
     const std::vector<int> cores = allowed_core_ids();
     threads_ = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(cores.size()));
     const bool pin = options.pinned && threads_ <= static_cast<int>(cores.size());
@@ -110,7 +122,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 bool has_kernel(std::string_view op) {
-  return std::ranges::any_of(std::array{library_kernels(), baseline::loop_kernels()},
+  return std::ranges::any_of(std::array{library_kernels(), widest_loops()},
                              [&](std::span<const KernelRow> table) {
                                return std::ranges::find(table, op, &KernelRow::op) != table.end();
                              });
@@ -119,6 +131,12 @@ bool has_kernel(std::string_view op) {
 }  // namespace cpu
 
 bool has_instructions(Instructions instructions) {
+  if (instructions == Instructions::Widest) {
+    return true;
+  }
+  if (cpu::loops_for(instructions).empty()) {
+    return false;
+  }
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (instructions == Instructions::Avx512) {
@@ -129,12 +147,12 @@ bool has_instructions(Instructions instructions) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   }
 #endif
-  return instructions == Instructions::Widest || instructions == Instructions::Baseline;
+  return true;
 }
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   if (!has_instructions(options.instructions)) {
-    throw Error(ErrorKind::Usage, "this processor lacks the requested instructions");
+    throw Error(ErrorKind::Usage, "this processor or this build lacks the requested instructions");
   }
   return std::make_unique<cpu::CpuDevice>(options);
 }

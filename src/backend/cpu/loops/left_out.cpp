@@ -1,0 +1,10 @@
+// Instead of all other files here, for an instruction set that this build leaves out (TRIREME_CPU_LOOPS).
+#include "backend/cpu/kernel.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+std::span<const KernelRow> loop_kernels() {
+  return {};
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA
