@@ -120,7 +120,7 @@ configure() {
     return
   fi
   say "configuring ($preset)"
-  quietly "$root/build/$preset.configure.log" cmake --fresh --preset "$preset" -DTRIREME_CPU_LOOPS="$cpu_loops" || return
+  quietly "$root/build/$preset.configure.log" cmake --fresh -DTRIREME_CPU_LOOPS="$cpu_loops" --preset "$preset" || return
   echo "$root" >"$stamp"
 }
 

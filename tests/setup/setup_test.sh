@@ -59,6 +59,7 @@ if [[ $1 == --build ]]; then
   PATH=/usr/bin:/bin chmod +x "$2/trireme"
 else
   mkdir -p "build/${*: -1}"
+  echo "${2/#-DTRIREME_CPU_LOOPS=/TRIREME_CPU_LOOPS:STRING=}" >"build/${*: -1}/CMakeCache.txt"
 fi
 TEXT
   stand_in ctest <<'TEXT'
@@ -175,18 +176,23 @@ case $case_name in
     ;;
   ConfiguresOnlyWhenNeeded)
     call 0 "$tree/run"
-    expect_called "cmake --fresh --preset release"
+    expect_called "cmake --fresh -DTRIREME_CPU_LOOPS=native --preset release"
+    : >"$calls"
+    call 0 "$tree/run"
+    expect_not_called "--preset"
+    call 0 "$tree/test" # with the kernels of all processors
+    expect_called "cmake --fresh -DTRIREME_CPU_LOOPS=all --preset release"
     : >"$calls"
     call 0 "$tree/run"
     expect_not_called "--preset"
     touch -d '+1 minute' "$tree/CMakePresets.json"
     call 0 "$tree/run"
-    expect_called "cmake --fresh --preset release"
+    expect_called "--preset release"
     mv "$tree" "$folder/moved"
     touch -d '-1 minute' "$folder/moved/CMakePresets.json"
     : >"$calls"
     call 0 "$folder/moved/run"
-    expect_called "cmake --fresh --preset release"
+    expect_called "--preset release"
     ;;
   ShowsTheErrorsOfABrokenBuild)
     : >"$folder/broken"
