@@ -15,6 +15,11 @@ class SharedNumber {
   SharedNumber& operator=(const SharedNumber&) = delete;
 
   void set(int value) noexcept { value_->store(value); }
+  /// Sets it if it is still 0. Returns whether it was.
+  bool set_first(int value) noexcept {
+    int zero = 0;
+    return value_->compare_exchange_strong(zero, value);
+  }
   [[nodiscard]] int get() const noexcept { return value_->load(); }
 
  private:

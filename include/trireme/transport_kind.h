@@ -13,4 +13,9 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 /// Whether this build includes it: ucx is omitted if the library was not found.
 [[nodiscard]] bool is_built(TransportKind kind);
 
+/// Undoes what UCX does to a process by being linked: its handlers of SIGHUP and of crashes, in place of which come
+/// those that were there when the program started (under nohup, none). Call it first in main(); without UCX it does
+/// nothing.
+void restore_signal_handlers();
+
 }  // namespace trireme

@@ -6,8 +6,8 @@
 
 namespace trireme::cli {
 
-/// The exit code of the command: 0, or 1 if the schedule, table or result it checked is wrong. Errors are thrown
-/// instead.
+/// The exit code of the command: 0, 1 if the schedule, table or result it checked is wrong, or 128 and the signal that
+/// stopped it. Errors are thrown instead.
 struct Outcome {
   int exit_code = 0;
 };
@@ -24,7 +24,7 @@ void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_simulate_command(CLI::App& app);
 void add_tour_command(CLI::App& app);
-void add_train_command(CLI::App& app);
+void add_train_command(CLI::App& app, Outcome& outcome);
 void add_validate_command(CLI::App& app);
 
 }  // namespace trireme::cli

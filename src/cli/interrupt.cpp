@@ -1,31 +1,51 @@
 #include "cli/interrupt.h"
 
 #include <atomic>
+#include <cerrno>
+#include <string_view>
+
+#include <unistd.h>
 
 namespace trireme::cli {
 namespace {
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
-std::atomic<SharedNumber*> interrupt_flag{nullptr};
+std::atomic<SharedNumber*> stop_flag{nullptr};
 
-void on_interrupt(int /*signal*/) {
-  if (SharedNumber* flag = interrupt_flag.load()) {
-    flag->set(1);
+void on_stop(int signal) {
+  SharedNumber* flag = stop_flag.load();
+  if (flag != nullptr && flag->set_first(signal)) {
+    constexpr std::string_view kMessage =
+        "\ntrireme: stopping: saves after this step (once more to stop at once)\n";
+    const int error = errno;
+    (void)!write(STDERR_FILENO, kMessage.data(), kMessage.size());  // nothing to do if it fails
+    errno = error;
   }
+}
+
+bool is_ignored(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard(SharedNumber& flag) {
-  interrupt_flag = &flag;
+  stop_flag = &flag;
   struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &action, &before_);
+  action.sa_handler = on_stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals.at(i), &action, &before_.at(i));
+    if (is_ignored(before_.at(i))) {
+      sigaction(kStopSignals.at(i), &before_.at(i), nullptr);
+    }
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &before_, nullptr);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals.at(i), &before_.at(i), nullptr);
+  }
 }
 
 }  // namespace trireme::cli

@@ -1,15 +1,20 @@
-// Ctrl-C as a flag, shared with forked processes. One thread sets it up.
+// Requests to stop (Ctrl-C, `kill`, `docker stop`, a closed terminal) as a flag, shared with forked processes. One
+// thread sets it up.
 #pragma once
 
+#include <array>
 #include <csignal>
 
 #include "trireme/shared_number.h"
 
 namespace trireme::cli {
 
-/// While it exists, the first Ctrl-C only sets `flag` to 1; the next one ends the program as usual. Forked processes
-/// inherit it, so interrupting one reaches all. Only one at a time, or nested with the same flag, which must outlive
-/// it.
+/// The signals that ask a program to stop.
+inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
+
+/// While it exists, the first stop signal sets `flag` to its number and acknowledges on stderr; the next one ends the
+/// program as usual. Forked processes inherit it, so a signal to one reaches all. Signals that the caller ignores
+/// (nohup) stay ignored. Only one at a time, or nested with the same flag, which must outlive it.
 class InterruptGuard {
  public:
   explicit InterruptGuard(SharedNumber& flag);
@@ -18,7 +23,13 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  struct sigaction before_ {};
+  std::array<struct sigaction, kStopSignals.size()> before_{};
 };
+
+/// What a shell reports for a program that a signal ended: 130 for Ctrl-C, 143 for SIGTERM.
+[[nodiscard]] constexpr int exit_code_of(int signal) {
+  constexpr int kBySignal = 128;
+  return kBySignal + signal;
+}
 
 }  // namespace trireme::cli

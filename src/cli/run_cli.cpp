@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/transport_kind.h"
 #include "trireme/version.h"
 
 namespace trireme::cli {
@@ -38,7 +39,8 @@ constexpr const char* kFooter =
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
-    "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
+    "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it),\n"
+    "130 and 143 stopped by Ctrl-C and SIGTERM.\n"
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";
 
 /// Help that shows an option's value and default, but not its relations to other options, which are reported when
@@ -129,7 +131,7 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   Outcome outcome;
   add_tour_command(app);
-  add_train_command(app);
+  add_train_command(app, outcome);
   add_schedule_command(app, outcome);
   add_pipeline_command(app, outcome);
   add_cluster_command(app);
@@ -152,6 +154,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_cli(int argc, char** argv) {
+  restore_signal_handlers();
   try {
     return run(argc, argv);
   } catch (const Error& error) {

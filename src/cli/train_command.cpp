@@ -28,7 +28,9 @@ constexpr const char* kExamples =
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
     "\n"
-    "Ctrl-C finishes the step, saves a checkpoint, and shows how to resume.";
+    "Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The "
+    "exit\n"
+    "code is then 130, 143 or 129.";
 
 /// An environment variable.
 std::optional<std::string> variable(const std::string& name) {
@@ -100,7 +102,7 @@ RunObserver observer_of(TrainDisplay& display) {
       .warning = [](const std::string& text) { fmt::print(stderr, "trireme: {}\n", text); }};
 }
 
-void run(const TrainOptions& given) {
+void run(const TrainOptions& given, Outcome& outcome) {
   const LaunchedRank launched = find_launched_rank(variable);
   std::optional<RunOptions> options = complete(given, launched);
   if (!options) {
@@ -111,36 +113,34 @@ void run(const TrainOptions& given) {
   SharedNumber interrupted;
   options->observer = observer_of(*display);
   options->should_stop = [&] { return interrupted.get() != 0; };
-  const auto train = [&](TrainingRun& run) {
-    const InterruptGuard guard(interrupted);
-    run.train();
-  };
+  const InterruptGuard guard(interrupted);
+  const auto train = [](TrainingRun& run) { run.train(); };
   if (launched.size > 1) {
     World world = join_ranks(given);
     run_rank(*options, world, train);
-  } else if (options->plan.mesh.devices() > 1) {
-    const InterruptGuard guard(interrupted);
-    run_ranks(*options, train);
   } else {
     run_ranks(*options, train);
+  }
+  if (interrupted.get() != 0) {
+    outcome.exit_code = exit_code_of(interrupted.get());
   }
 }
 
 }  // namespace
 
-void add_train_command(CLI::App& app) {
+void add_train_command(CLI::App& app, Outcome& outcome) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a model and show where the time went");
   add_train_options(command, *options);
   add_plan_options(command, options->plan);
   command->footer(kExamples);
-  command->callback([options, command] {
+  command->callback([options, command, &outcome] {
     for (const CLI::Option* option : command->get_options()) {
       if (option->count() > 0 && is_setting(option->get_single_name())) {
         options->given.push_back(option->get_single_name());
       }
     }
-    run(*options);
+    run(*options, outcome);
   });
 }
 

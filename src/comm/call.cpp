@@ -96,6 +96,9 @@ TransportKind parse_transport(std::string_view text) {
 bool is_built(TransportKind kind) {
   return kind != TransportKind::Ucx || comm::has_ucx();
 }
+void restore_signal_handlers() {
+  comm::restore_ucx_signal_handlers();
+}
 
 std::string_view to_text(const Method& method) {
   if (method.kind == Method::Kind::Scheduled) {

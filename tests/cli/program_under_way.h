@@ -38,6 +38,19 @@ inline bool is_alive(pid_t process) {
   return kill(process, 0) == 0;
 }
 
+/// Whether the process has a handler for the signal.
+inline bool catches(pid_t process, int signal) {
+  const std::string status = read_text(fmt::format("/proc/{}/status", process));
+  constexpr std::string_view kCaught = "SigCgt:";
+  const std::size_t at = status.find(kCaught);
+  return at != std::string::npos &&
+         ((std::stoull(status.substr(at + kCaught.size()), nullptr, 16) >> (signal - 1)) & 1U) != 0;
+}
+
+/// What the program prints on the first stop signal.
+inline constexpr const char* kAcknowledgment =
+    "\ntrireme: stopping: saves after this step (once more to stop at once)\n";
+
 /// The running program, in its own process group. The destructor kills it if it is still running.
 class Started {
  public:

@@ -39,18 +39,24 @@ TEST_F(TrainRanks, RanksEndWithTheFirstProcess) {
   EXPECT_TRUE(becomes_true([&] { return std::ranges::none_of(ranks, is_alive); }, kAFewSeconds));
 }
 
-/// Ctrl-C reaches all processes; `kill -INT` on the parent or on a single rank has the same effect.
-TEST_F(TrainRanks, AnInterruptSavesAndSaysHowToGoOn) {
-  for (const char* whom : {"all", "first", "rank"}) {
+/// Ctrl-C and a closed terminal reach all processes, `docker stop` only the parent; `kill` on a single rank has the same
+/// effect.
+TEST_F(TrainRanks, AStopSignalSavesAndSaysHowToResume) {
+  struct Stop {
+    const char* whom;
+    int signal;
+  };
+  for (const auto& [whom, signal] :
+       {Stop{"all", SIGINT}, Stop{"first", SIGTERM}, Stop{"rank", SIGINT}, Stop{"all", SIGHUP}}) {
     const std::string run = new_run();
     const std::unique_ptr<Started> started = start(run, "-n 2");
     const std::vector<pid_t> ranks = started->ranks();
     ASSERT_EQ(ranks.size(), 2U);
     const pid_t process = started->process();
-    kill(*whom == 'a' ? -process : *whom == 'f' ? process : ranks[1], SIGINT);
+    kill(*whom == 'a' ? -process : *whom == 'f' ? process : ranks[1], signal);
     const Ran ran = started->wait(kAMinute);
-    EXPECT_EQ(ran.exit_code, 0) << whom << ": " << ran.err;
-    EXPECT_EQ(ran.err, "") << whom;
+    EXPECT_EQ(ran.exit_code, 128 + signal) << whom << ": " << ran.err;
+    EXPECT_EQ(ran.err, kAcknowledgment) << whom;
     EXPECT_NE(ran.out.find("Stopped after"), std::string::npos) << ran.out;
     EXPECT_NE(
         ran.out.find(fmt::format("train --resume {0} --plan {0}/plan.json --steps 1000000", run)),
@@ -59,6 +65,54 @@ TEST_F(TrainRanks, AnInterruptSavesAndSaysHowToGoOn) {
     EXPECT_TRUE(fs::exists(run + "/checkpoints/latest")) << whom;
     EXPECT_TRUE(std::ranges::none_of(ranks, is_alive)) << whom;
   }
+}
+
+TEST_F(TrainRanks, AStopSignalEndsOneDeviceToo) {
+  const std::string run = new_run();
+  const std::unique_ptr<Started> started = start(run, "");
+  kill(started->process(), SIGTERM);
+  const Ran ran = started->wait(kAMinute);
+  EXPECT_EQ(ran.exit_code, 143) << ran.err;
+  EXPECT_EQ(ran.err, kAcknowledgment);
+  EXPECT_NE(ran.out.find(fmt::format("train --resume {} --steps 1000000", run)), std::string::npos)
+      << ran.out;
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/latest"));
+}
+
+/// A signal that comes as soon as the program handles it, before the first step.
+TEST_F(TrainRanks, AStopSignalWhileStartingSavesTheBeginning) {
+  for (const char* ranks : {"", "-n 2"}) {
+    const std::string run = new_run();
+    Started started("train --model gpt-nano --steps 1000000 --run-folder " + run + " " + ranks,
+                    folder_.path());
+    ASSERT_TRUE(becomes_true([&] { return catches(started.process(), SIGTERM); }, kAMinute));
+    kill(started.process(), SIGTERM);
+    const Ran ran = started.wait(kAMinute);
+    EXPECT_EQ(ran.exit_code, 143) << ran.err;
+    EXPECT_TRUE(fs::exists(run + "/checkpoints/latest")) << ran.out << ran.err;
+    EXPECT_NE(ran.out.find("train --resume " + run), std::string::npos) << ran.out;
+  }
+}
+
+TEST_F(TrainRanks, ASecondSignalStopsAtOnce) {
+  const std::unique_ptr<Started> started = start(new_run(), "");
+  kill(started->process(), SIGSTOP);  // so that both arrive before the step ends
+  kill(started->process(), SIGTERM);
+  kill(started->process(), SIGINT);
+  kill(started->process(), SIGCONT);
+  const Ran ran = started->wait(kAMinute);
+  EXPECT_NE(ran.exit_code, 0) << ran.out;
+}
+
+/// As under nohup.
+TEST_F(TrainRanks, AnIgnoredSignalStaysIgnored) {
+  const std::string run = new_run();
+  Started started("train --model gpt-nano --steps 3 --run-folder " + run, folder_.path(),
+                  [] { std::signal(SIGHUP, SIG_IGN); });
+  ASSERT_TRUE(becomes_true([&] { return catches(started.process(), SIGTERM); }, kAMinute));
+  EXPECT_FALSE(catches(started.process(), SIGHUP));
+  kill(started.process(), SIGHUP);
+  EXPECT_EQ(started.wait(kAMinute).exit_code, 0);
 }
 
 struct Case {

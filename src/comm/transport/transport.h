@@ -75,5 +75,7 @@ struct NetworkParts {
 /// Throws Error(Usage) if this build does not include it.
 [[nodiscard]] std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& parts);
 [[nodiscard]] bool has_ucx();
+/// See restore_signal_handlers().
+void restore_ucx_signal_handlers();
 
 }  // namespace trireme::comm

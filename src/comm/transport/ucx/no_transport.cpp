@@ -8,6 +8,8 @@ bool has_ucx() {
   return false;
 }
 
+void restore_ucx_signal_handlers() {}
+
 std::unique_ptr<Transport> make_ucx_transport(const NetworkParts& /*parts*/) {
   throw Error(ErrorKind::Usage,
               "this build has no transport ucx; install libucx-dev and build again, or use "

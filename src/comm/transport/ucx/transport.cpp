@@ -4,9 +4,11 @@
 #include "comm/transport/transport.h"
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 
 #include <fmt/format.h>
+#include <ucs/debug/debug.h>
 
 #include "comm/net/handshake.h"
 #include "comm/transport/ucx/worker.h"
@@ -150,6 +152,17 @@ class UcxTransport : public Transport {
 };
 
 }  // namespace
+
+void restore_ucx_signal_handlers() {
+  for (const int number : {SIGHUP, SIGILL, SIGSEGV, SIGBUS, SIGFPE}) {
+    struct sigaction current {};
+    sigaction(number, nullptr, &current);
+    if (current.sa_handler != SIG_DFL &&
+        current.sa_handler != SIG_IGN) {  // unless UCX is told not to
+      ucs_debug_disable_signal(number);
+    }
+  }
+}
 
 bool has_ucx() {
   return true;
