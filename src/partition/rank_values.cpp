@@ -40,6 +40,7 @@ void RankValues::send(const Instance& what, ValueId made) {
 void RankValues::receive_for(int task) {
   for (const Message& message : messages_.received(place_.pipe, task)) {
     made_[message.what] = receive(message);
+    received_.insert(message.what);
   }
 }
 
