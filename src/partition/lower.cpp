@@ -150,7 +150,20 @@ class Lowering {
     for (at[axis] = 0; at[axis] < placed_.axes()[axis].size; ++at[axis]) {
       ring.ranges.push_back(ranges_at(factors, step, at));
     }
-    return add_ring(builder_, ring, inputs, ring_tag_);
+    const std::size_t first = builder_.graph().nodes().size();
+    const std::vector<ValueId> results = add_ring(builder_, ring, inputs, ring_tag_);
+    name_pieces_from(first);
+    return results;
+  }
+
+  /// Ranks compute different numbers of pieces. None may take the name of a value that all have.
+  void name_pieces_from(std::size_t first) {
+    for (std::size_t n = first; n < builder_.graph().nodes().size(); ++n) {
+      const std::vector<ValueId> outputs = builder_.graph().nodes()[n].outputs;
+      for (const ValueId output : outputs) {
+        builder_.rename(output, "ring/" + builder_.graph().value(output).name);
+      }
+    }
   }
 
   /// The parts of each factor that the rank at these coordinates has.

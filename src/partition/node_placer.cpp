@@ -148,9 +148,13 @@ void NodePlacer::take_in_turn(Assignment& assignment, const std::set<int>& axes)
         return stands_in(dims, static_cast<std::int32_t>(f)) !=
                stands_in(dims, static_cast<std::int32_t>(g));
       });
+      const bool any_has_both = std::ranges::any_of(factors_.inputs, [&](const auto& dims) {
+        return stands_in(dims, static_cast<std::int32_t>(f)) &&
+               stands_in(dims, static_cast<std::int32_t>(g));
+      });
       const auto& by = assignment[g].axes;
       const auto axis = std::ranges::find_if(by, [&](int one) { return axes.contains(one); });
-      if (axis != by.end() && each_has_one && assignment[f].axes.empty()) {
+      if (axis != by.end() && each_has_one && !any_has_both && assignment[f].axes.empty()) {
         assignment[f].axes = {*axis};
       }
     }

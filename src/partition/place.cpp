@@ -243,7 +243,6 @@ class Placer {
   Assignment choose(const Node& node, const NodePlacer& placer, const std::map<int, Merge>& passed,
                     int stage) {
     Assignment fixed = placer.none();
-    vote_for_pinned(node, placer, passed, fixed);
     std::vector<std::size_t> others;
     const bool updates = std::ranges::any_of(
         node.outputs, [&](ValueId output) { return target_of_.contains(output); });
@@ -290,20 +289,21 @@ class Placer {
         placer.vote_for_new(best, k, without(*liked, passed));
       }
     }
+    vote_for_pinned(node, placer, passed, best);
     return best;
   }
-  /// A result that is pinned is computed in shards, if the op can.
+  /// Where nothing shards the node along an axis, it computes the shard of the result that is pinned there.
   void vote_for_pinned(const Node& node, const NodePlacer& placer,
-                       const std::map<int, Merge>& passed, Assignment& fixed) const {
+                       const std::map<int, Merge>& passed, Assignment& best) const {
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (!placements().pinned.contains(node.outputs[k])) {
+      const auto it = placements().pinned.find(node.outputs[k]);
+      if (it == placements().pinned.end()) {
         continue;
       }
-      const Placement wanted =
-          pinned(node.outputs[k], Placement::replicated(shape(node.outputs[k]).rank()));
-      for (const auto& [axis, dimension] : placements().pinned.at(node.outputs[k])) {
+      const Placement wanted = pinned(node.outputs[k], placer.output_placement(best, k));
+      for (const auto& [axis, dimension] : it->second) {
         if (!passed.contains(axis)) {
-          placer.vote_for_output(fixed, k, wanted, axis);
+          placer.vote_for_output(best, k, wanted, axis);
         }
       }
     }

@@ -126,12 +126,11 @@ ValueId RankValues::slice(ValueId x, std::size_t dimension, std::int64_t begin,
                           std::int64_t length) {
   std::vector<std::int64_t> from(builder_.shape(x).dims().size(), 0);
   std::vector<std::int64_t> to = builder_.shape(x).dims();
-  if (begin == 0 && length == to[dimension]) {
-    return x;
-  }
   from[dimension] = begin;
   to[dimension] = begin + length;
-  return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
+  const ValueId made = builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
+  builder_.rename(made, builder_.graph().value(x).name + ".slice");
+  return made;
 }
 
 ValueId RankValues::get(CopyId id, int number) {

@@ -40,7 +40,7 @@ class RankValues {
   /// Records that it exists, and sends it to its readers.
   void define(const Instance& what, ValueId made);
 
-  /// x itself if that is all of it.
+  /// A slice even if it is all of x, which other ranks do not have: the names of values are the same on all ranks.
   ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length);
 
   /// Of this rank, in micro-batch m (-1: in none).

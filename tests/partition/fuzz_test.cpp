@@ -3,12 +3,15 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "on_ranks.h"
 #include "trireme/error.h"
+#include "trireme/program_set.h"
+#include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -170,6 +173,47 @@ FuzzCase random_case(std::uint64_t seed) {
   return c;
 }
 
+/// A case in which half of the ops and values, of all phases, are assigned at random.
+FuzzCase random_assignments(std::uint64_t seed) {
+  FuzzCase c = random_case(seed);
+  Random random(seed + 2);
+  std::vector<MeshAxis> axes{{"pipe", draw(random, 2, 3)}};
+  std::ranges::copy_if(c.plan.mesh.axes(), std::back_inserter(axes), [&](const MeshAxis& axis) {
+    return axis.name != "pipe" && axes.size() < 2;
+  });
+  c.plan.mesh = Mesh(axes);
+  c.plan.schedule = draw(random, 0, 2) == 0 ? "1f1b" : "gpipe";
+  c.plan.microbatches = c.plan.schedule == "gpipe" ? c.plan.microbatches : 1;
+  const Graph graph = recompute_by(RandomGraph(c.seed, c.size).run(), c.plan.recompute);
+  std::set<ValueId> updated;
+  for (const Update& update : graph.updates()) {
+    updated.insert(update.value);
+  }
+  for (const Node& node : graph.nodes()) {
+    const bool updates =
+        std::ranges::any_of(node.outputs, [&](ValueId output) { return updated.contains(output); });
+    if (!updates && draw(random, 0, 1) == 0) {
+      c.plan.ops.push_back({.selector = graph.value(node.outputs.front()).name,
+                            .location = {.index = draw(random, 0, axes[0].size - 1)}});
+    }
+  }
+  for (const Value& value : graph.values()) {
+    ValueAssignment row{.selector = value.name, .location = {}, .axes = {}};
+    if (value.origin == Origin::Parameter && draw(random, 0, 1) == 0) {
+      row.location = PipeLocation{.index = draw(random, 0, axes[0].size - 1)};
+    }
+    if (axes.size() > 1 && draw(random, 0, 1) == 0) {
+      const int dimension = draw(random, -1, value.type.shape.rank() - 1);
+      row.axes.push_back({.axis = axes[1].name,
+                          .sharded = dimension < 0 ? std::nullopt : std::optional(dimension)});
+    }
+    if (row.location || !row.axes.empty()) {
+      c.plan.values.push_back(std::move(row));
+    }
+  }
+  return c;
+}
+
 /// Why the plan and one device disagree; nothing if they agree.
 std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nullptr) {
   RandomGraph generator(c.seed, c.size);
@@ -197,6 +241,14 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
   const Trained one = train_alone(graph, first, batches);
   Trained many;
   try {
+    if (parse_plan(to_text(c.plan)) != c.plan) {
+      return "the plan does not parse back";
+    }
+    const std::vector<std::string> wrong =
+        problems(programs_of(graph, c.plan, generator.names()), groups_of(c.plan.mesh));
+    if (!wrong.empty()) {
+      return fmt::format("programs: {}", wrong.front());
+    }
     many = train_on_ranks(graph, c.plan, generator.names(), first, batches);
   } catch (const std::exception& error) {
     return fmt::format("thrown: {}", error.what());
@@ -218,6 +270,27 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
   return std::nullopt;
 }
 
+/// The case without one of its assignments; without many of them first.
+void drop_assignments(const FuzzCase& c, std::vector<FuzzCase>& cases) {
+  const auto without = [&](auto rows) {
+    const std::size_t count = (c.plan.*rows).size();
+    for (std::size_t size = std::max<std::size_t>(count / 2, 1); count > 0; size /= 2) {
+      for (std::size_t i = 0; i + size <= count; i += size) {
+        FuzzCase tried = c;
+        auto& some = tried.plan.*rows;
+        const auto from = some.begin() + static_cast<std::ptrdiff_t>(i);
+        some.erase(from, from + static_cast<std::ptrdiff_t>(size));
+        cases.push_back(std::move(tried));
+      }
+      if (size == 1) {
+        break;
+      }
+    }
+  };
+  without(&Plan::ops);
+  without(&Plan::values);
+}
+
 /// Slightly smaller cases.
 std::vector<FuzzCase> smaller(const FuzzCase& c) {
   std::vector<FuzzCase> cases;
@@ -226,6 +299,10 @@ std::vector<FuzzCase> smaller(const FuzzCase& c) {
     change(tried);
     cases.push_back(std::move(tried));
   };
+  if (!c.plan.ops.empty() || !c.plan.values.empty()) {  // names belong to this graph
+    drop_assignments(c, cases);
+    return cases;
+  }
   for (int Size::*field : {&Size::layers, &Size::batch, &Size::length, &Size::width}) {
     if (c.size.*field > (field == &Size::batch ? c.plan.microbatches : 1)) {
       with([&](FuzzCase& tried) { --(tried.size.*field); });
@@ -270,9 +347,9 @@ std::string shrink(FuzzCase c) {
   return fmt::format("seed {}: {}\n{}", c.seed, problem.value_or("gone"), files);
 }
 
-void run_cases(std::uint64_t first, std::uint64_t count) {
+void run_cases(FuzzCase (*make)(std::uint64_t), std::uint64_t first, std::uint64_t count) {
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const FuzzCase c = random_case(seed);
+    const FuzzCase c = make(seed);
     if (problem_of(c)) {
       FAIL() << shrink(c);
     }
@@ -280,11 +357,19 @@ void run_cases(std::uint64_t first, std::uint64_t count) {
 }
 
 TEST(PlanFuzz, RandomPlansOfRandomGraphsAgree) {
-  run_cases(1, 300);
+  run_cases(random_case, 1, 300);
+}
+
+TEST(PlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
+  run_cases(random_assignments, 1, 150);
 }
 
 TEST(LongPlanFuzz, RandomPlansOfRandomGraphsAgree) {
-  run_cases(1000, 5000);
+  run_cases(random_case, 1000, 5000);
+}
+
+TEST(LongPlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
+  run_cases(random_assignments, 1000, 3000);
 }
 
 }  // namespace
