@@ -7,7 +7,8 @@
 //   layers.*.bias  those that match, where * stands for any characters but '/'
 //   @block(3)      the ops of a model block
 //
-// A pattern without '/' and a block select ops of the forward pass. An exact name overrides patterns and blocks.
+// A pattern without '/' and a block select ops of the forward pass. An exact name overrides patterns and blocks, and
+// these override "*". Patterns and blocks that select the same op must agree.
 #pragma once
 
 #include <cstdint>

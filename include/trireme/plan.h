@@ -111,9 +111,10 @@ struct PlacementSpec {
 [[nodiscard]] PlacementSpec resolve_placements(const Graph& graph, const Plan& plan,
                                                const DimNames& names);
 
-/// The plan without assignments that select nothing in the graph, and with devices instead of stages: for another graph
-/// of the same model, under another schedule. Placements of computed values are left out.
+/// The plan without assignments that select nothing in the graph: for another graph of the same model.
 [[nodiscard]] Plan with_assignments_in(const Graph& graph, Plan plan);
+/// The plan with devices instead of stages in its assignments: for another schedule. Requires a valid plan.
+[[nodiscard]] Plan with_devices(Plan plan);
 
 /// The table that the plan's pipeline runs; one stage if there is no pipe.
 [[nodiscard]] PipelineTable table_of(const Plan& plan);

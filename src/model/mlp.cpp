@@ -16,11 +16,15 @@ double deviation(std::int64_t inputs) {
 
 /// x [B,I] to [B,O].
 ValueId product(ModelBuilder& layers, ValueId x, std::size_t number, std::int64_t outputs) {
-  const std::int64_t inputs = layers.builder().shape(x).dim(1);
-  const ValueId w =
-      layers.weight(fmt::format("layers.{}.weight", number), {inputs, outputs}, deviation(inputs));
-  return layers.add_bias(layers.einsum("bi,io->bo", x, w), fmt::format("layers.{}.bias", number),
-                         {outputs});
+  GraphBuilder& b = layers.builder();
+  const std::int64_t inputs = b.shape(x).dim(1);
+  const std::string name = fmt::format("layers.{}", number);
+  const ValueId w = layers.weight(name + ".weight", {inputs, outputs}, deviation(inputs));
+  const ValueId y = layers.einsum("bi,io->bo", x, w);
+  const ValueId sum = layers.add_bias(y, name + ".bias", {outputs});
+  b.rename(y, name + ".einsum");
+  b.rename(sum, name + ".add");
+  return sum;
 }
 
 }  // namespace
@@ -48,7 +52,8 @@ Model make_model(const MlpConfig& config, std::int64_t examples) {
   std::size_t number = 0;
   for (const std::int64_t width : config.hidden) {
     b.set_block(static_cast<std::int32_t>(number));
-    y = b.add1("relu", {product(layers, y, number++, width)});
+    y = b.add1("relu", {product(layers, y, number, width)});
+    b.rename(y, fmt::format("layers.{}.relu", number++));
   }
   b.set_block(-1);
   y = product(layers, y, number, config.outputs);

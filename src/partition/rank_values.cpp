@@ -50,11 +50,13 @@ ValueId RankValues::receive(const Message& message) {
   const bool by_micro = order_.multiplicity(id) == Multiplicity::PerMicrobatch;
   const Shape part = shape_at(placed_.copy(id).placement, type.shape, placed_.axes(),
                               coordinates(by_micro ? message.what.number : -1));
-  return builder_.add1("receive", {},
-                       {{"from", rank_of(message.from)},
-                        {"tag", std::int64_t{message.tag}},
-                        {"shape", part.dims()},
-                        {"dtype", std::string(to_text(type.dtype))}});
+  const ValueId made = builder_.add1("receive", {},
+                                     {{"from", rank_of(message.from)},
+                                      {"tag", std::int64_t{message.tag}},
+                                      {"shape", part.dims()},
+                                      {"dtype", std::string(to_text(type.dtype))}});
+  builder_.rename(made, placed_.value(id).name + ".received");
+  return made;
 }
 
 // Values.

@@ -62,8 +62,13 @@ int stage_of(const PipeLocation& location, const PipelineTable& table) {
 bool is_pattern(std::string_view selector) {
   return selector.find('*') != std::string_view::npos;
 }
-bool is_exact(std::string_view selector) {
-  return !is_pattern(selector) && !selector.starts_with(kBlock);
+/// Selectors of a higher rank decide first: an exact name, then patterns and blocks, then "*", the default.
+enum class Rank : std::uint8_t { Name, Pattern, Default };
+Rank rank_of(std::string_view selector) {
+  if (selector == "*") {
+    return Rank::Default;
+  }
+  return is_pattern(selector) || selector.starts_with(kBlock) ? Rank::Pattern : Rank::Name;
 }
 
 /// Whether the name fits a pattern in which * stands for any characters but '/'.
@@ -110,8 +115,8 @@ bool selects(const std::string& selector, const Node& node, const Graph& graph) 
                           : fmt::format("; trireme plan show --{}s lists them", kind)));
 }
 
-/// What is chosen for one thing, such as the stage of an op, by exact names and then by patterns, which must agree
-/// unless a name decides.
+/// What is chosen for one thing, such as the stage of an op, by selectors in the order of their rank. Those of the same
+/// rank must agree unless a higher one has decided.
 template <class T>
 class Choice {
  public:
@@ -120,7 +125,7 @@ class Choice {
     if (selector_.empty()) {
       selector_ = selector;
       value_ = value;
-    } else if (is_exact(selector_) == is_exact(selector) && !(value == value_)) {
+    } else if (rank_of(selector_) == rank_of(selector) && !(value == value_)) {
       refuse(fmt::format("'{}' and '{}' disagree about {}; assign it by its exact name", selector_,
                          selector, what));
     }
@@ -142,9 +147,9 @@ class AssignmentResolver {
   }
 
   ResolvedAssignments run() {
-    for (const bool exact : {true, false}) {  // exact names first: patterns give way to them
-      add_all(plan_.ops, exact);
-      add_all(plan_.values, exact);
+    for (const Rank rank : {Rank::Name, Rank::Pattern, Rank::Default}) {
+      add_all(plan_.ops, rank);
+      add_all(plan_.values, rank);
     }
     for (const auto& [node, choice] : stages_) {
       resolved_.op_stages[node] = choice.value();
@@ -168,9 +173,9 @@ class AssignmentResolver {
   [[nodiscard]] static NodeId node_id(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
 
   template <class Row>
-  void add_all(const std::vector<Row>& rows, bool exact) {
+  void add_all(const std::vector<Row>& rows, Rank rank) {
     for (const Row& row : rows) {
-      if (is_exact(row.selector) == exact) {
+      if (rank_of(row.selector) == rank) {
         add(row);
       }
     }
@@ -226,7 +231,7 @@ class AssignmentResolver {
   // Values.
 
   void add(const ValueAssignment& row) {
-    const bool exact = is_exact(row.selector);
+    const bool exact = rank_of(row.selector) == Rank::Name;
     bool found = false;
     for (const auto& [name, id] : ids_) {
       const bool selected = exact ? name == row.selector : matches(row.selector, name);
@@ -382,25 +387,32 @@ std::vector<std::string> assignment_problems(const Plan& plan) {
 }
 
 Plan with_assignments_in(const Graph& graph, Plan plan) {
+  std::erase_if(plan.ops, [&](const OpAssignment& row) {
+    return std::ranges::none_of(graph.nodes(), [&](const Node& node) {
+      return !node.outputs.empty() && selects(row.selector, node, graph);
+    });
+  });
+  std::erase_if(plan.values, [&](const ValueAssignment& row) {
+    return std::ranges::none_of(
+        graph.values(), [&](const Value& value) { return matches(row.selector, value.name); });
+  });
+  return plan;
+}
+
+Plan with_devices(Plan plan) {
   const PipelineTable table = table_of(plan);
   const auto to_device = [&](PipeLocation& location) {
     location = {.unit = PipeLocation::Unit::Device,
                 .index = table.rank_of(0, stage_of(location, table))};
   };
-  std::erase_if(plan.ops, [&](OpAssignment& row) {
+  for (OpAssignment& row : plan.ops) {
     to_device(row.location);
-    return std::ranges::none_of(graph.nodes(), [&](const Node& node) {
-      return !node.outputs.empty() && selects(row.selector, node, graph);
-    });
-  });
-  std::erase_if(plan.values, [&](ValueAssignment& row) {
+  }
+  for (ValueAssignment& row : plan.values) {
     if (row.location) {
       to_device(*row.location);
     }
-    return std::ranges::none_of(graph.values(), [&](const Value& value) {
-      return value.origin != Origin::Node && matches(row.selector, value.name);
-    });
-  });
+  }
   return plan;
 }
 
