@@ -16,15 +16,11 @@ double deviation(std::int64_t inputs) {
 
 /// x [B,I] to [B,O].
 ValueId product(ModelBuilder& layers, ValueId x, std::size_t number, std::int64_t outputs) {
-  GraphBuilder& b = layers.builder();
-  const std::int64_t inputs = b.shape(x).dim(1);
-  const std::string name = fmt::format("layers.{}", number);
-  const ValueId w = layers.weight(name + ".weight", {inputs, outputs}, deviation(inputs));
-  const ValueId y = layers.einsum("bi,io->bo", x, w);
-  const ValueId sum = layers.add_bias(y, name + ".bias", {outputs});
-  b.rename(y, name + ".einsum");
-  b.rename(sum, name + ".add");
-  return sum;
+  const std::int64_t inputs = layers.builder().shape(x).dim(1);
+  const ValueId w =
+      layers.weight(fmt::format("layers.{}.weight", number), {inputs, outputs}, deviation(inputs));
+  return layers.add_bias(layers.einsum("bi,io->bo", x, w), fmt::format("layers.{}.bias", number),
+                         {outputs});
 }
 
 }  // namespace

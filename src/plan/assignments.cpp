@@ -8,13 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "plan/selectors.h"
 #include "trireme/error.h"
 #include "trireme/op_names.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::string_view kBlock = "@block(";
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ErrorKind::Usage, "plan: " + reason);
@@ -57,51 +56,7 @@ int stage_of(const PipeLocation& location, const PipelineTable& table) {
              : stages_of_device(table, location.index).front();
 }
 
-// Selectors.
-
-bool is_pattern(std::string_view selector) {
-  return selector.find('*') != std::string_view::npos;
-}
-/// Selectors of a higher rank decide first: an exact name, then patterns and blocks, then "*", the default.
-enum class Rank : std::uint8_t { Name, Pattern, Default };
-Rank rank_of(std::string_view selector) {
-  if (selector == "*") {
-    return Rank::Default;
-  }
-  return is_pattern(selector) || selector.starts_with(kBlock) ? Rank::Pattern : Rank::Name;
-}
-
-/// Whether the name fits a pattern in which * stands for any characters but '/'.
-bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) {
-    return name.empty();
-  }
-  if (pattern.front() != '*') {
-    return !name.empty() && name.front() == pattern.front() &&
-           matches(pattern.substr(1), name.substr(1));
-  }
-  for (std::size_t taken = 0;; ++taken) {
-    if (matches(pattern.substr(1), name.substr(taken))) {
-      return true;
-    }
-    if (taken == name.size() || name[taken] == '/') {
-      return false;
-    }
-  }
-}
-
-bool selects(const std::string& selector, const Node& node, const Graph& graph) {
-  if (selector.starts_with(kBlock)) {
-    return node.phase == Phase::Forward && node.block >= 0 &&
-           selector == fmt::format("{}{})", kBlock, node.block);
-  }
-  const std::string& name = graph.value(node.outputs.front()).name;
-  if (!is_pattern(selector)) {
-    return selector == name;
-  }
-  const bool any_phase = selector.find('/') != std::string::npos && node.phase != Phase::Update;
-  return (any_phase || node.phase == Phase::Forward) && matches(selector, name);
-}
+// Names.
 
 [[noreturn]] void refuse_unknown(std::string_view kind, const std::string& selector,
                                  const std::vector<std::string>& known) {
@@ -147,7 +102,8 @@ class AssignmentResolver {
   }
 
   ResolvedAssignments run() {
-    for (const Rank rank : {Rank::Name, Rank::Pattern, Rank::Default}) {
+    for (const SelectorRank rank :
+         {SelectorRank::Name, SelectorRank::Pattern, SelectorRank::Default}) {
       add_all(plan_.ops, rank);
       add_all(plan_.values, rank);
     }
@@ -173,7 +129,7 @@ class AssignmentResolver {
   [[nodiscard]] static NodeId node_id(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
 
   template <class Row>
-  void add_all(const std::vector<Row>& rows, Rank rank) {
+  void add_all(const std::vector<Row>& rows, SelectorRank rank) {
     for (const Row& row : rows) {
       if (rank_of(row.selector) == rank) {
         add(row);
@@ -222,7 +178,7 @@ class AssignmentResolver {
         names.push_back(name_of(node));
       }
       if (node.block >= 0 && blocks.insert(node.block).second) {
-        names.push_back(fmt::format("{}{})", kBlock, node.block));
+        names.push_back(block_selector(node.block));
       }
     }
     return names;
@@ -231,7 +187,7 @@ class AssignmentResolver {
   // Values.
 
   void add(const ValueAssignment& row) {
-    const bool exact = rank_of(row.selector) == Rank::Name;
+    const bool exact = rank_of(row.selector) == SelectorRank::Name;
     bool found = false;
     for (const auto& [name, id] : ids_) {
       const bool selected = exact ? name == row.selector : matches(row.selector, name);
@@ -384,6 +340,30 @@ std::vector<std::string> assignment_problems(const Plan& plan) {
     }
   }
   return problems;
+}
+
+std::map<int, int> axis_dims(const std::vector<AxisPlacement>& placements, const Axes& axes) {
+  std::map<int, int> dims;
+  for (const AxisPlacement& one : placements) {
+    const int axis = find_axis(axes, one.axis);
+    if (axis >= 0) {
+      dims[axis] = one.sharded.value_or(-1);
+    }
+  }
+  return dims;
+}
+
+Placement with_axes(Placement placement, const std::map<int, int>& dims) {
+  for (const auto& [axis, dimension] : dims) {
+    for (Placement::Dim& dim : placement.dims) {
+      std::erase(dim.axes, axis);
+    }
+    if (dimension >= 0) {
+      std::vector<int>& axes = placement.dims[static_cast<std::size_t>(dimension)].axes;
+      axes.insert(std::ranges::upper_bound(axes, axis), axis);
+    }
+  }
+  return placement;
 }
 
 Plan with_assignments_in(const Graph& graph, Plan plan) {

@@ -21,6 +21,12 @@ struct ResolvedAssignments {
   std::map<ValueId, std::vector<AxisPlacement>> placements{};
 };
 
+/// By axis: the dimension that it shards; -1: none. Without axes of size 1.
+[[nodiscard]] std::map<int, int> axis_dims(const std::vector<AxisPlacement>& placements,
+                                           const Axes& axes);
+/// The placement of something stored, changed along these axes.
+[[nodiscard]] Placement with_axes(Placement placement, const std::map<int, int>& dims);
+
 /// Throws Error(Usage) that names the selector, op or value: one that does not exist, is assigned twice, or cannot be
 /// assigned.
 [[nodiscard]] ResolvedAssignments resolve_assignments(const Graph& graph, const Plan& plan);

@@ -127,31 +127,11 @@ class PlacementResolver {
 
   // Assignments of values.
 
-  /// The placement along the axes that an assignment names.
-  [[nodiscard]] std::map<int, int> assigned_axes(ValueId id) const {
-    std::map<int, int> axes;
-    const auto it = assigned_.placements.find(id);
-    if (it != assigned_.placements.end()) {
-      for (const AxisPlacement& one : it->second) {
-        const int axis = find_axis(placements_.axes, one.axis);
-        if (axis >= 0) {
-          axes[axis] = one.sharded.value_or(-1);
-        }
-      }
-    }
-    return axes;
-  }
   [[nodiscard]] Placement assigned(ValueId id, Placement placement) const {
-    for (const auto& [axis, dimension] : assigned_axes(id)) {
-      for (Placement::Dim& dim : placement.dims) {
-        std::erase(dim.axes, axis);
-      }
-      if (dimension >= 0) {
-        std::vector<int>& axes = placement.dims[static_cast<std::size_t>(dimension)].axes;
-        axes.insert(std::ranges::upper_bound(axes, axis), axis);
-      }
-    }
-    return placement;
+    const auto it = assigned_.placements.find(id);
+    return it == assigned_.placements.end()
+               ? placement
+               : with_axes(std::move(placement), axis_dims(it->second, placements_.axes));
   }
   void place_states() {
     for (const auto& [id, axes] : assigned_.placements) {
@@ -167,7 +147,7 @@ class PlacementResolver {
   void pin_computed() {
     for (const auto& [id, axes] : assigned_.placements) {
       if (graph_.value(id).origin == Origin::Node) {
-        placements_.pinned[id] = assigned_axes(id);
+        placements_.pinned[id] = axis_dims(axes, placements_.axes);
       }
     }
   }

@@ -35,6 +35,9 @@ struct FuzzCase {
 
 using Random = std::mt19937_64;
 
+/// The outcome if the schedule would deadlock.
+const std::string kRefused = "refused";
+
 int draw(Random& random, int least, int most) {
   return std::uniform_int_distribution<int>(least, most)(random);
 }
@@ -214,6 +217,25 @@ FuzzCase random_assignments(std::uint64_t seed) {
   return c;
 }
 
+/// A few ops assigned at random, under a schedule that may not be able to run them.
+FuzzCase random_schedule(std::uint64_t seed) {
+  FuzzCase c = random_assignments(seed);
+  Random random(seed + 3);
+  const std::vector<std::string> schedules{"1f1b", "zb-h1", "chimera", "gpipe"};
+  c.plan.mesh = parse_mesh("pipe=2");
+  c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, 3))];
+  c.size.batch = std::max(c.size.batch, 2);
+  c.plan.microbatches = draw(random, 2, c.size.batch);
+  const int kept = draw(random, 1, 4);
+  std::ranges::shuffle(c.plan.ops, random);
+  c.plan.ops.resize(std::min<std::size_t>(c.plan.ops.size(), static_cast<std::size_t>(kept)));
+  for (OpAssignment& row : c.plan.ops) {
+    row.location.index = draw(random, 0, 1);
+  }
+  c.plan.values.clear();
+  return c;
+}
+
 /// Why the plan and one device disagree; nothing if they agree.
 std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nullptr) {
   RandomGraph generator(c.seed, c.size);
@@ -251,7 +273,8 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
     }
     many = train_on_ranks(graph, c.plan, generator.names(), first, batches);
   } catch (const std::exception& error) {
-    return fmt::format("thrown: {}", error.what());
+    const bool refused = std::string_view(error.what()).find("cannot run") != std::string::npos;
+    return refused ? kRefused : fmt::format("thrown: {}", error.what());
   }
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
     if (!(std::abs(one.losses[i] - many.losses[i]) <= kTolerance * (1 + std::abs(one.losses[i])))) {
@@ -362,6 +385,18 @@ TEST(PlanFuzz, RandomPlansOfRandomGraphsAgree) {
 
 TEST(PlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
   run_cases(random_assignments, 1, 150);
+}
+
+TEST(PlanFuzz, RandomAssignmentsRunUnderAScheduleOrAreRefused) {
+  int refused = 0;
+  int ran = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    const std::optional<std::string> problem = problem_of(random_schedule(seed));
+    ASSERT_TRUE(!problem || *problem == kRefused) << "seed " << seed << ": " << *problem;
+    ++(problem ? refused : ran);
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_GT(ran, 50);
 }
 
 TEST(LongPlanFuzz, RandomPlansOfRandomGraphsAgree) {
