@@ -96,26 +96,31 @@ std::vector<OpAssignment> read_ops(const JsonObject& object, const Json& value) 
   return ops;
 }
 
+/// Fields other than "stage" and "device" are axes.
+ValueAssignment read_value(const std::string& selector, const Json& row) {
+  std::vector<std::string> known{"stage", "device"};
+  for (const auto& [field, text] : row.items()) {
+    known.push_back(field);
+  }
+  const JsonObject fields(row, kWhat, "values." + selector, known);
+  ValueAssignment value{.selector = selector, .location = read_location(fields), .axes = {}};
+  for (const auto& [field, text] : row.items()) {
+    if (field != "stage" && field != "device") {
+      value.axes.push_back(read_as(fields, field, [axis = field](const std::string& placement) {
+        return parse_axis_placement(axis, placement);
+      }));
+    }
+  }
+  return value;
+}
+
 std::vector<ValueAssignment> read_values(const JsonObject& object, const Json& value) {
   if (!value.is_object()) {
     object.fail("values", "is not an object {\"value\": {\"tensor\": \"sharded(0)\"}, …}");
   }
   std::vector<ValueAssignment> values;
   for (const auto& [selector, row] : value.items()) {
-    std::vector<std::string> known{"stage", "device"};
-    for (const auto& [field, text] : row.items()) {
-      known.push_back(field);
-    }
-    const JsonObject fields(row, kWhat, "values." + selector, known);
-    ValueAssignment one{.selector = selector, .location = read_location(fields), .axes = {}};
-    for (const auto& [axis, text] : row.items()) {
-      if (axis != "stage" && axis != "device") {
-        one.axes.push_back(read_as(fields, axis, [&, name = axis](const std::string& placement) {
-          return parse_axis_placement(name, placement);
-        }));
-      }
-    }
-    values.push_back(std::move(one));
+    values.push_back(read_value(selector, row));
   }
   return values;
 }
