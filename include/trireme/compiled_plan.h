@@ -34,6 +34,8 @@ class CompiledPlan {
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
   [[nodiscard]] const Partition& partition() const noexcept { return *partition_; }
+  /// Those that placements refer to.
+  [[nodiscard]] const Axes& axes() const noexcept { return placements_.axes; }
   /// Requires that this rank was compiled.
   [[nodiscard]] const Program& program(int rank) const;
   [[nodiscard]] std::span<const Program> programs() const noexcept { return programs_; }

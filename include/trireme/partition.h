@@ -53,6 +53,27 @@ inline constexpr std::string_view kBasis = "basis/";
 /// The position of a rank of the mesh.
 [[nodiscard]] RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank);
 
+/// How an op of the graph is computed.
+struct PlacedOp {
+  std::string name{};  ///< of its first result
+  std::string kind{};  ///< "einsum"
+  Phase phase = Phase::Forward;
+  std::int32_t block = -1;
+  int stage = 0;
+  std::vector<std::string> inputs{};
+  TensorType type{};      ///< of its first result
+  Placement placement{};  ///< likewise, as computed
+};
+
+/// How a value of the graph is placed.
+struct PlacedValue {
+  std::string name{};
+  Origin origin = Origin::Node;
+  TensorType type{};
+  Placement placement{};  ///< as stored or computed, before any resharding
+  int stage = -1;         ///< -1: on every stage that reads it
+};
+
 class Partition {
  public:
   /// Decides how each node is computed. Throws Error(Usage) if a requested placement does not fit its value.
@@ -68,6 +89,10 @@ class Partition {
   /// (0 for inputs, which are on all stages that read them). Throws Error(Usage) if there is no such value.
   [[nodiscard]] Placement stored(std::string_view name) const;
   [[nodiscard]] int home(std::string_view name) const;
+
+  /// In the order of the graph.
+  [[nodiscard]] std::vector<PlacedOp> ops() const;
+  [[nodiscard]] std::vector<PlacedValue> values() const;
 
   /// Each step with its placements, in readable form.
   [[nodiscard]] std::string to_text() const;

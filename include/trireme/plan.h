@@ -3,7 +3,7 @@
 //
 // Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh shards the
 // dimensions listed in its row of Plan::sharding. The partitioner derives all other placements from those of
-// parameters and inputs.
+// parameters and inputs. A plan may also assign single ops to devices and place single values; see assignment.h.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/assignment.h"
 #include "trireme/compression.h"
 #include "trireme/dim_names.h"
 #include "trireme/graph.h"
@@ -56,6 +57,10 @@ struct Plan {
   /// ranks together, as one device would keep them.
   RecomputeChoice recompute{};
   std::vector<AxisSharding> sharding = default_sharding();
+  /// The stages of ops that are not on that of their block. Gradients and recomputation follow their op; other ops run
+  /// where their inputs are.
+  std::vector<OpAssignment> ops{};
+  std::vector<ValueAssignment> values{};
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -84,18 +89,32 @@ struct PlacementSpec {
   /// Axes along which operands circulate in a ring, one shard at a time, where an op can consume a factor in turn
   /// (Factor::Split::InTurn) and the axis shards another of its factors. Otherwise operands are gathered.
   std::set<int> in_turn{};
-  /// The stage of each block, and how many stages there are. Nodes of no block run where their inputs are: on the stage
-  /// of the last in the forward, of the first in the backward; updates run where their parameter is.
+  /// Axes of the mesh along which a computed value is placed like this, whatever its placement is otherwise: sharded
+  /// along a dimension, or replicated (-1).
+  std::map<ValueId, std::map<int, int>> pinned{};
+  /// At least; stages that are named below count too.
+  int stage_count = 1;
+  /// The stage of each block. Nodes of no block run where their inputs are: on the stage of the last in the forward, of
+  /// the first in the backward; updates run where their parameter is.
   std::map<std::int32_t, int> stages{};
+  /// Stages of single nodes, whatever their block; and nodes that run on the stage of another, earlier one.
+  std::map<NodeId, int> op_stages{};
+  std::map<NodeId, NodeId> follows{};
   /// Stages of parameters, with their state and update, if not the first stage that reads them.
   std::map<ValueId, int> homes{};
 };
 
 /// What the plan means for the values of a training graph. Values without dimension names are replicated; computed
 /// values are placed where their operands are. In addition to the names of the table there is "parts", which `data`
-/// shards. Throws Error(Usage) if the plan does not fit the graph: more stages than blocks, no sequence to shard, …
+/// shards. Throws Error(Usage) if the plan does not fit the graph: more stages than blocks, no sequence to shard, an
+/// assignment of an unknown op, …
 [[nodiscard]] PlacementSpec resolve_placements(const Graph& graph, const Plan& plan,
                                                const DimNames& names);
+
+/// The plan without assignments that select nothing in the graph: for another graph of the same model.
+[[nodiscard]] Plan with_assignments_in(const Graph& graph, Plan plan);
+/// The plan with devices instead of stages in its assignments: for another schedule. Requires a valid plan.
+[[nodiscard]] Plan with_devices(Plan plan);
 
 /// The table that the plan's pipeline runs; one stage if there is no pipe.
 [[nodiscard]] PipelineTable table_of(const Plan& plan);

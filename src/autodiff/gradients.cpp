@@ -9,6 +9,7 @@
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
+#include "trireme/op_names.h"
 
 namespace trireme {
 namespace {
@@ -30,10 +31,12 @@ class Accumulation {
     }
     mark(wanted);
     builder_.set_phase(Phase::Backward);
+    const std::size_t first = builder_.graph().nodes().size();
     gradients_[index(loss)] =
         seed.valid() ? seed
                      : builder_.add1("fill", {},
                                      {{"value", 1.0}, {"dtype", std::string(to_text(type.dtype))}});
+    name_nodes_from(first, loss);
   }
 
   Gradients run(const std::vector<ValueId>& wanted) {
@@ -85,7 +88,9 @@ class Accumulation {
     }
     require_smooth(query);
     builder_.set_block(query.node.block);
+    const std::size_t first = builder_.graph().nodes().size();
     const std::vector<ValueId> found = query.node.op->gradient(query);
+    name_nodes_from(first, query.node.outputs.front());
     for (std::size_t k = 0; k < found.size(); ++k) {
       if (found[k].valid() && query.wanted[k]) {
         accumulate(query.node.inputs[k], found[k]);
@@ -106,7 +111,22 @@ class Accumulation {
 
   void accumulate(ValueId value, ValueId gradient) {
     ValueId& sum = gradients_[index(value)];
+    const std::size_t first = builder_.graph().nodes().size();
     sum = sum.valid() ? builder_.add1("add", {sum, gradient}) : gradient;
+    name_nodes_from(first, value);
+  }
+
+  /// Names the results of the nodes from this one on after what they are the gradient of.
+  void name_nodes_from(std::size_t first, ValueId of) {
+    for (std::size_t n = first; n < builder_.graph().nodes().size(); ++n) {
+      const Node node = builder_.graph().nodes()[n];
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        const std::string result = k == 0 ? "" : fmt::format(".{}", node.op->outputs[k]);
+        builder_.rename(node.outputs[k],
+                        fmt::format("{}{}/{}{}", kGradientPrefix, builder_.graph().value(of).name,
+                                    node.op->name, result));
+      }
+    }
   }
 
   std::size_t values_;

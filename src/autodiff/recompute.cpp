@@ -8,6 +8,7 @@
 #include "autodiff/rebuild.h"
 #include "autodiff/recompute_analysis.h"
 #include "trireme/error.h"
+#include "trireme/op_names.h"
 
 namespace trireme {
 namespace {
@@ -57,7 +58,8 @@ class Recomputation {
   void repeat(const Node& node) {
     const std::vector<ValueId> results = rebuild_.add(node, current(node.inputs), Phase::Recompute);
     for (std::size_t k = 0; k < results.size(); ++k) {
-      rebuild_.builder().rename(results[k], "recompute/" + graph_.value(node.outputs[k]).name);
+      rebuild_.builder().rename(
+          results[k], fmt::format("{}{}", kRecomputePrefix, graph_.value(node.outputs[k]).name));
       again_[node.outputs[k]] = results[k];
     }
   }

@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/compiled_plan_text.h"
+#include "report/plan_ops_text.h"
 #include "trireme/message.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
@@ -18,7 +19,8 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  trireme plan show best.plan.json --model gpt2-small --batch 16\n"
     "  trireme plan show --mesh data=2,tensor=2 --zero 1\n"
-    "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3";
+    "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3\n"
+    "  trireme plan show mine.plan.json --model mlp --ops";
 
 struct Options {
   TrainSettings settings;
@@ -26,7 +28,23 @@ struct Options {
   std::string file;
   int rank = 0;
   bool json = false;
+  bool ops = false;
+  bool values = false;
 };
+
+std::string text_of(const Options& o, const CompiledPlan& compiled) {
+  const report::Terminal terminal = standard_output();
+  if (o.ops) {
+    return o.json ? report::plan_ops_json(compiled) : report::plan_ops_text(compiled, terminal);
+  }
+  if (o.values) {
+    return o.json ? report::plan_values_json(compiled)
+                  : report::plan_values_text(compiled, terminal);
+  }
+  return o.json ? report::compiled_plan_json(compiled, o.settings.model)
+                : report::compiled_plan_text(
+                      compiled, {.terminal = terminal, .model = o.settings.model, .rank = o.rank});
+}
 
 void run(Options o) {
   if (!o.file.empty()) {
@@ -40,10 +58,7 @@ void run(Options o) {
   require(o.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
   const TrainStep step = compile_train_step(o.settings, plan);
-  std::cout << (o.json ? report::compiled_plan_json(step.compiled, o.settings.model)
-                       : report::compiled_plan_text(step.compiled, {.terminal = standard_output(),
-                                                                    .model = o.settings.model,
-                                                                    .rank = o.rank}));
+  std::cout << text_of(o, step.compiled);
 }
 
 }  // namespace
@@ -72,6 +87,13 @@ void add_plan_show_command(CLI::App& plan) {
   command->add_option("--rank", options->rank, "whose communication to list")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
+  command->add_flag(
+      "--ops", options->ops,
+      "list the ops instead: names, stages and placements, as a plan's ops name them");
+  command
+      ->add_flag("--values", options->values,
+                 "list the values instead, as a plan's values name them")
+      ->excludes("--ops");
   command->add_flag("--json", options->json, "one JSON object, with all ranks");
   command->footer(kExamples);
   command->callback([options] { run(*options); });

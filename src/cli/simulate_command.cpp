@@ -136,6 +136,9 @@ void show(const Options& o, const report::SimulatedStep& step, simulate::Simulat
 void run_tasks(const Options& o) {
   const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
   const Plan plan = o.plan.plan();
+  require(plan.ops.empty() && plan.values.empty(),
+          "--tasks simulates whole stages, but the plan assigns single ops or values; leave out "
+          "--tasks");
   const PipelineTable table = table_of(plan);
   const simulate::SimulationReport report = simulate::simulate_pipeline(
       table, o.tasks.stages(table), cluster,

@@ -58,7 +58,13 @@ class ConvNet {
     image.erase(image.begin());
     const ValueId everywhere =
         b.add1("broadcast", {bias}, {{"shape", image}, {"axes", Numbers{1, 2}}});
-    return b.add1("relu", {b.add1("add", {y, everywhere})});
+    const ValueId sum = b.add1("add", {y, everywhere});
+    const ValueId result = b.add1("relu", {sum});
+    b.rename(y, name + ".conv2d");
+    b.rename(everywhere, name + ".broadcast");
+    b.rename(sum, name + ".add");
+    b.rename(result, name + ".relu");
+    return result;
   }
 
   ValueId branches(ValueId x) {

@@ -1,8 +1,19 @@
 #include "model/layers.h"
 
 #include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
 
 namespace trireme {
+namespace {
+
+/// "h.0.attn.q.weight" and "einsum" make "h.0.attn.q.einsum".
+std::string op_name(std::string_view parameter, std::string_view op) {
+  return fmt::format("{}.{}", parameter.substr(0, parameter.rfind('.')), op);
+}
+
+}  // namespace
 
 ValueId ModelBuilder::parameter(const std::string& name, const Shape& shape, Initial initial) {
   const TensorType type{dtype_, shape};
@@ -11,7 +22,18 @@ ValueId ModelBuilder::parameter(const std::string& name, const Shape& shape, Ini
 }
 
 ValueId ModelBuilder::add_bias(ValueId x, const std::string& name, const Shape& shape) {
-  return builder_.add1("add", {x, parameter(name, shape, {Initial::Kind::Zero})});
+  const ValueId sum = builder_.add1("add", {x, parameter(name, shape, {Initial::Kind::Zero})});
+  builder_.rename(sum, op_name(name, "add"));
+  return sum;
+}
+
+ValueId ModelBuilder::einsum(const char* equation, ValueId a, ValueId b) {
+  const ValueId y = builder_.add1("einsum", {a, b}, {{"equation", std::string(equation)}});
+  const Value weight = builder_.graph().value(b);
+  if (weight.origin == Origin::Parameter) {
+    builder_.rename(y, op_name(weight.name, "einsum"));
+  }
+  return y;
 }
 
 ValueId ModelBuilder::cast(ValueId x, DType to) {
@@ -47,12 +69,17 @@ ValueId Layers::layer_norm(ValueId x, const std::string& name) {
   const Shape row{config_.width};
   const ValueId gamma = parameter(name + ".weight", row, {Initial::Kind::One});
   const ValueId beta = parameter(name + ".bias", row, {Initial::Kind::Zero});
-  return builder().add("layer_norm", {x, gamma, beta}, {{"epsilon", config_.norm_epsilon}})[0];
+  const ValueId y =
+      builder().add("layer_norm", {x, gamma, beta}, {{"epsilon", config_.norm_epsilon}})[0];
+  builder().rename(y, name + ".layer_norm");
+  return y;
 }
 
 ValueId Layers::rms_norm(ValueId x, const std::string& name) {
   const ValueId gamma = parameter(name + ".weight", {config_.width}, {Initial::Kind::One});
-  return builder().add("rms_norm", {x, gamma}, {{"epsilon", config_.norm_epsilon}})[0];
+  const ValueId y = builder().add("rms_norm", {x, gamma}, {{"epsilon", config_.norm_epsilon}})[0];
+  builder().rename(y, name + ".rms_norm");
+  return y;
 }
 
 ValueId Layers::dropout(ValueId x) {

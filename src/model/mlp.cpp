@@ -48,7 +48,8 @@ Model make_model(const MlpConfig& config, std::int64_t examples) {
   std::size_t number = 0;
   for (const std::int64_t width : config.hidden) {
     b.set_block(static_cast<std::int32_t>(number));
-    y = b.add1("relu", {product(layers, y, number++, width)});
+    y = b.add1("relu", {product(layers, y, number, width)});
+    b.rename(y, fmt::format("layers.{}.relu", number++));
   }
   b.set_block(-1);
   y = product(layers, y, number, config.outputs);

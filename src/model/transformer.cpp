@@ -34,8 +34,7 @@ class Transformer {
     }
     b.set_block(-1);
     x = norm(x, final_norm());
-    const ValueId logits =
-        b.add1("einsum", {x, output_weight()}, {{"equation", std::string("btc,vc->btv")}});
+    const ValueId logits = layers_.einsum("btc,vc->btv", x, output_weight());
     b.output("loss", loss(logits, targets));
     b.output("logits", logits);
     return layers_.finish("tokens");
@@ -123,29 +122,26 @@ class Transformer {
     if (is_gpt()) {
       const ValueId w = layers_.weight(part + ".c_proj.weight", {c_.heads, c_.head_width, c_.width},
                                        residual_deviation());
-      return layers_.add_bias(
-          b.add1("einsum", {y, w}, {{"equation", std::string("bthd,hdc->btc")}}),
-          part + ".c_proj.bias", {c_.width});
+      return layers_.add_bias(layers_.einsum("bthd,hdc->btc", y, w), part + ".c_proj.bias",
+                              {c_.width});
     }
     const ValueId w = layers_.weight(part + ".o_proj.weight", {c_.width, c_.heads, c_.head_width},
                                      residual_deviation());
-    return b.add1("einsum", {y, w}, {{"equation", std::string("bthd,chd->btc")}});
+    return layers_.einsum("bthd,chd->btc", y, w);
   }
 
   /// [B,T,C] to heads [B,T,H,D]. GPT-2 stores its weights as [in, out], Llama as [out, in].
   ValueId project(ValueId x, const std::string& part, const std::string& which,
                   std::int64_t heads) {
-    GraphBuilder& b = layers_.builder();
     if (is_gpt()) {
       const ValueId w = layers_.weight(fmt::format("{}.{}.weight", part, which),
                                        {c_.width, heads, c_.head_width}, kDeviation);
-      return layers_.add_bias(
-          b.add1("einsum", {x, w}, {{"equation", std::string("btc,chd->bthd")}}),
-          fmt::format("{}.{}.bias", part, which), {heads, c_.head_width});
+      return layers_.add_bias(layers_.einsum("btc,chd->bthd", x, w),
+                              fmt::format("{}.{}.bias", part, which), {heads, c_.head_width});
     }
     const ValueId w = layers_.weight(fmt::format("{}.{}_proj.weight", part, which),
                                      {heads, c_.head_width, c_.width}, kDeviation);
-    return b.add1("einsum", {x, w}, {{"equation", std::string("btc,hdc->bthd")}});
+    return layers_.einsum("btc,hdc->bthd", x, w);
   }
 
   ValueId feed_forward(ValueId x, std::int64_t layer) {
@@ -161,12 +157,12 @@ class Transformer {
   ValueId gelu_part(ValueId x, const std::string& part) {
     GraphBuilder& b = layers_.builder();
     const ValueId up = layers_.weight(part + ".c_fc.weight", {c_.width, c_.hidden}, kDeviation);
-    ValueId h = b.add1("einsum", {x, up}, {{"equation", std::string("btc,cf->btf")}});
+    ValueId h = layers_.einsum("btc,cf->btf", x, up);
     h = b.add1("gelu", {layers_.add_bias(h, part + ".c_fc.bias", {c_.hidden})});
     const ValueId down =
         layers_.weight(part + ".c_proj.weight", {c_.hidden, c_.width}, residual_deviation());
-    return layers_.add_bias(b.add1("einsum", {h, down}, {{"equation", std::string("btf,fc->btc")}}),
-                            part + ".c_proj.bias", {c_.width});
+    return layers_.add_bias(layers_.einsum("btf,fc->btc", h, down), part + ".c_proj.bias",
+                            {c_.width});
   }
 
   ValueId swiglu_part(ValueId x, const std::string& part) {
@@ -174,13 +170,13 @@ class Transformer {
     const auto into = [&](const char* which) {
       const ValueId w = layers_.weight(fmt::format("{}.{}_proj.weight", part, which),
                                        {c_.hidden, c_.width}, kDeviation);
-      return b.add1("einsum", {x, w}, {{"equation", std::string("btc,fc->btf")}});
+      return layers_.einsum("btc,fc->btf", x, w);
     };
     const ValueId gate = b.add1("silu", {into("gate")});
     const ValueId h = b.add1("multiply", {gate, into("up")});
     const ValueId down =
         layers_.weight(part + ".down_proj.weight", {c_.width, c_.hidden}, residual_deviation());
-    return b.add1("einsum", {h, down}, {{"equation", std::string("btf,cf->btc")}});
+    return layers_.einsum("btf,cf->btc", h, down);
   }
 
   /// The mean cross-entropy of all positions, plus the routers' losses.

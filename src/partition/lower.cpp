@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "partition/buckets.h"
 #include "partition/early_gathers.h"
+#include "partition/progress.h"
 #include "partition/rank_values.h"
 #include "partition/ring.h"
 #include "partition/run_order.h"
@@ -34,6 +35,9 @@ class Lowering {
         values_(placed, place, table, order_, builder_) {}
 
   RankGraph run() {
+    if (!placed_.placements.op_stages.empty()) {
+      require_progress(placed_, table_, order_);
+    }
     values_.add_leaves();
     const std::vector<std::vector<Turn>>& tasks = order_.at(place_.pipe);
     values_.receive_for(0);
@@ -54,7 +58,9 @@ class Lowering {
   [[nodiscard]] bool is_mine(int stage) const { return values_.is_mine(stage); }
 
   ValueId get(CopyId id, int number) {
-    if (put_off_.contains({id, number})) {
+    // Whoever sends this may be waiting for what is put off here.
+    const bool holds_up = awaited_ && values_.is_received({id, number});
+    if (holds_up || put_off_.contains({id, number})) {
       flush();
     }
     return values_.get(id, number);
@@ -144,7 +150,20 @@ class Lowering {
     for (at[axis] = 0; at[axis] < placed_.axes()[axis].size; ++at[axis]) {
       ring.ranges.push_back(ranges_at(factors, step, at));
     }
-    return add_ring(builder_, ring, inputs, ring_tag_);
+    const std::size_t first = builder_.graph().nodes().size();
+    const std::vector<ValueId> results = add_ring(builder_, ring, inputs, ring_tag_);
+    name_pieces_from(first);
+    return results;
+  }
+
+  /// Ranks compute different numbers of pieces. None may take the name of a value that all have.
+  void name_pieces_from(std::size_t first) {
+    for (std::size_t n = first; n < builder_.graph().nodes().size(); ++n) {
+      const std::vector<ValueId> outputs = builder_.graph().nodes()[n].outputs;
+      for (const ValueId output : outputs) {
+        builder_.rename(output, "ring/" + builder_.graph().value(output).name);
+      }
+    }
   }
 
   /// The parts of each factor that the rank at these coordinates has.
@@ -230,6 +249,7 @@ class Lowering {
   void put_off(const PutOff& what) {
     const std::pair to{what.to, what.turn.instance};
     put_off_.insert(to);
+    awaited_ = awaited_ || values_.is_sent({to.first, to.second});
     if (put_off_.contains({what.from, order_.instance_for(what.turn, what.from)})) {
       chained_.push_back(what);
       return;
@@ -252,6 +272,7 @@ class Lowering {
       }
       buckets_.flush();
     }
+    awaited_ = false;
     builder_.set_phase(phase_);
   }
 
@@ -300,6 +321,9 @@ class Lowering {
     ValueId all{};
     for (int number = 0; number < table_.copies; ++number) {
       if (order_.takes_part(turn.instance, number)) {
+        if (awaited_ && values_.is_received({to, turn.instance, number})) {
+          flush();
+        }
         const ValueId part = values_.get_part({to, turn.instance, number});
         all = !all.valid() ? part : merged(to, merge, all, part);
       }
@@ -385,6 +409,7 @@ class Lowering {
   std::int64_t ring_tag_ = kFirstRingTag;
   Phase phase_ = Phase::Forward;
   std::set<std::pair<CopyId, int>> put_off_;
+  bool awaited_ = false;  ///< whether another place reads something that is put off
   std::vector<PutOff> chained_;
   std::map<Instance, ValueId> sums_;
   std::map<CopyId, std::map<int, ValueId>> rows_;

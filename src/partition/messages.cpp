@@ -49,29 +49,13 @@ void Messages::find_reads() {
     const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       for (const Turn& turn : tasks[task]) {
-        find_reads(pipe, static_cast<int>(task), turn);
+        for (const Read& read : order_.reads_of(pipe, turn)) {
+          add_read(pipe, static_cast<int>(task), read.from, read.what);
+        }
       }
     }
     find_outputs(pipe);
-  }
-}
-
-void Messages::find_reads(int pipe, int task, const Turn& turn) {
-  const PlacedStep& step = placed_.steps[turn.step];
-  if (turn.part == Turn::Part::Complete) {
-    for (int copy = 0; copy < table_.copies; ++copy) {
-      if (order_.takes_part(turn.instance, copy)) {
-        add_read(pipe, task, table_.rank_of(copy, step.stage),
-                 {step.outputs[0], turn.instance, copy});
-      }
-    }
-    return;
-  }
-  for (const CopyId id : step.inputs) {
-    if (!placed_.is_input(id)) {
-      const int number = order_.instance_for(turn, id);
-      add_read(pipe, task, order_.source(turn, pipe, id, number), {id, number});
-    }
+    find_updates(pipe);
   }
 }
 
@@ -85,6 +69,20 @@ void Messages::find_outputs(int pipe) {
     for (int number = 0; number < count; ++number) {
       add_read(pipe, end_of(pipe), order_.source({}, pipe, id, number), {id, number});
     }
+  }
+}
+
+/// What is kept between steps gets its next value where it is stored.
+void Messages::find_updates(int pipe) {
+  for (std::size_t k = 0; k < placed_.updates.size(); ++k) {
+    const CopyId id = placed_.updates[k];
+    const int home = std::max(placed_.home[placed_.graph.updates()[k].target], 0);
+    if (!order_.has_stage(pipe, home) || placed_.copy(id).step < 0) {
+      continue;
+    }
+    const int number =
+        order_.multiplicity(id) == Multiplicity::PerUpdate ? order_.updates() - 1 : 0;
+    add_read(pipe, end_of(pipe), order_.source({}, pipe, id, number), {id, number});
   }
 }
 
@@ -112,24 +110,10 @@ void Messages::find_makers() {
     const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       for (const Turn& turn : tasks[task]) {
-        find_makers(pipe, static_cast<int>(task), turn);
+        for (const Instance& what : order_.made_by(turn)) {
+          set_maker(pipe, static_cast<int>(task), what);
+        }
       }
-    }
-  }
-}
-
-void Messages::find_makers(int pipe, int task, const Turn& turn) {
-  const std::vector<CopyId>& outputs = placed_.steps[turn.step].outputs;
-  if (turn.part == Turn::Part::AddLast) {
-    set_maker(pipe, task, {outputs[0], order_.instance_for(turn, outputs[0]), turn.copy});
-  }
-  if (turn.adds()) {
-    return;
-  }
-  for (const CopyId id : outputs) {
-    set_maker(pipe, task, {id, turn.instance});
-    if (order_.leaf_of(id) >= 0) {
-      set_maker(pipe, task, {order_.leaf_of(id), turn.instance + 1});
     }
   }
 }

@@ -2,7 +2,6 @@
 // has certainly arrived. Callable from any thread.
 #pragma once
 
-#include <compare>
 #include <map>
 #include <utility>
 #include <vector>
@@ -13,14 +12,6 @@
 #include "trireme/pipeline.h"
 
 namespace trireme::partition {
-
-/// A copy of a value; or, where copies of the model add up their values, the term of one of them.
-struct Instance {
-  CopyId id = -1;
-  int number = 0;
-  int part = -1;  ///< the copy of the model; -1: the whole
-  friend auto operator<=>(const Instance&, const Instance&) = default;
-};
 
 struct Message {
   Instance what{};
@@ -47,11 +38,10 @@ class Messages {
   using Known = IndexedVector<int, int>;  ///< by place: the last task that has certainly begun
 
   void find_reads();
-  void find_reads(int pipe, int task, const Turn& turn);
   void find_outputs(int pipe);
+  void find_updates(int pipe);
   void add_read(int pipe, int task, int from, const Instance& what);
   void find_makers();
-  void find_makers(int pipe, int task, const Turn& turn);
   void set_maker(int pipe, int task, const Instance& what);
   void find_until();
   bool advance(int ahead);

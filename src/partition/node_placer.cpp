@@ -101,11 +101,16 @@ std::optional<Placement::Dim> NodePlacer::factor_sharding(const Placement::Dim& 
 void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& sharding,
                          std::int64_t size) const {
   const std::int32_t number = leading(dim);
-  if (sharding.axes.empty() || number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
+  if (number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
     return;
   }
-  if (const std::optional<Placement::Dim> of_factor = factor_sharding(sharding, dim, size)) {
-    add(assignment, number, *of_factor);
+  // If boundaries of the innermost axes fall in between, the outer ones may still do.
+  for (Placement::Dim outer = sharding; !outer.axes.empty(); outer.axes.pop_back()) {
+    outer = canonical(outer, size, axes_);
+    if (const std::optional<Placement::Dim> of_factor = factor_sharding(outer, dim, size)) {
+      add(assignment, number, *of_factor);
+      return;
+    }
   }
 }
 
@@ -148,9 +153,13 @@ void NodePlacer::take_in_turn(Assignment& assignment, const std::set<int>& axes)
         return stands_in(dims, static_cast<std::int32_t>(f)) !=
                stands_in(dims, static_cast<std::int32_t>(g));
       });
+      const bool any_has_both = std::ranges::any_of(factors_.inputs, [&](const auto& dims) {
+        return stands_in(dims, static_cast<std::int32_t>(f)) &&
+               stands_in(dims, static_cast<std::int32_t>(g));
+      });
       const auto& by = assignment[g].axes;
       const auto axis = std::ranges::find_if(by, [&](int one) { return axes.contains(one); });
-      if (axis != by.end() && each_has_one && assignment[f].axes.empty()) {
+      if (axis != by.end() && each_has_one && !any_has_both && assignment[f].axes.empty()) {
         assignment[f].axes = {*axis};
       }
     }

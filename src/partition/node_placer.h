@@ -30,7 +30,7 @@ class NodePlacer {
   /// The same for all axes of output k, as far as they shard factors that appear in no input: those cost nothing.
   void vote_for_new(Assignment& assignment, std::size_t k, const Placement& placement) const;
   /// Lets operands circulate along these axes, if the op can take a factor in turn and the axis shards another of its
-  /// factors. Each result must have one of the two.
+  /// factors. Each result must have one of the two, and no operand both.
   void take_in_turn(Assignment& assignment, const std::set<int>& axes) const;
 
   /// The required placement of an operand, and the placement of a result, with this sharding of the factors.

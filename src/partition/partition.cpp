@@ -7,6 +7,7 @@
 #include "partition/lower.h"
 #include "partition/place.h"
 #include "trireme/error.h"
+#include "trireme/op.h"
 
 namespace trireme {
 
@@ -66,6 +67,52 @@ Placement Partition::stored(std::string_view name) const {
 
 int Partition::home(std::string_view name) const {
   return decided_->placed.stage_of(decided_->find(name));
+}
+
+std::vector<PlacedOp> Partition::ops() const {
+  const partition::Placed& placed = decided_->placed;
+  std::vector<PlacedOp> ops;
+  for (const partition::PlacedStep& step : placed.steps) {
+    if (!step.node.valid() || step.outputs.empty()) {
+      continue;
+    }
+    const Node& node = placed.graph.node(step.node);
+    const partition::Copy& result = placed.copy(step.outputs.front());
+    PlacedOp op{.name = placed.value(result).name,
+                .kind = std::string(node.op->name),
+                .phase = step.phase,
+                .block = step.block,
+                .stage = step.stage,
+                .inputs = {},
+                .type = placed.value(result).type,
+                .placement = result.placement};
+    for (const ValueId input : node.inputs) {
+      op.inputs.push_back(placed.graph.value(input).name);
+    }
+    ops.push_back(std::move(op));
+  }
+  return ops;
+}
+
+std::vector<PlacedValue> Partition::values() const {
+  const partition::Placed& placed = decided_->placed;
+  std::vector<PlacedValue> values;
+  std::vector<bool> seen(placed.graph.values().size(), false);
+  for (const partition::Copy& copy : placed.copies) {
+    // The first copy of a value is how it is stored or computed.
+    const auto index = static_cast<std::size_t>(copy.value.index);
+    if (seen[index]) {
+      continue;
+    }
+    seen[index] = true;
+    const Value& value = placed.value(copy);
+    values.push_back({.name = value.name,
+                      .origin = value.origin,
+                      .type = value.type,
+                      .placement = copy.placement,
+                      .stage = value.origin == Origin::Input ? -1 : placed.stage_of(copy)});
+  }
+  return values;
 }
 
 std::string Partition::to_text() const {

@@ -10,6 +10,7 @@
 #include "base/indexed_vector.h"
 #include "partition/known_copies.h"
 #include "partition/node_placer.h"
+#include "partition/node_stages.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 
@@ -21,21 +22,28 @@ class Placer {
   Placer(const Graph& graph, const PlacementSpec& placements) : known_(placed_) {
     placed_.graph = graph;
     placed_.placements = placements;
-    for (const auto& [block, stage] : placements.stages) {
-      placed_.stage_count = std::max(placed_.stage_count, stage + 1);
-    }
+    placed_.stage_count = placements.stage_count;
+    const auto count_stages = [&](const auto& stages) {
+      for (const auto& [of, stage] : stages) {
+        placed_.stage_count = std::max(placed_.stage_count, stage + 1);
+      }
+    };
+    count_stages(placements.stages);
+    count_stages(placements.op_stages);
+    count_stages(placements.homes);
   }
 
   Placed run() {
     const auto count = graph().values().size();
     known_.resize(count);
-    stage_of_value_.assign(count, -1);
     placed_.home.assign(count, -1);
     for (const auto& [id, stage] : placements().homes) {
       home(id) = stage;
-      placed_.stage_count = std::max(placed_.stage_count, stage + 1);
     }
-    find_updates();
+    stages_.emplace(placed_);
+    for (const Update& update : graph().updates()) {
+      target_of_[update.value] = update.target;
+    }
     readers_.resize(count);
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
       for (const ValueId input : graph().nodes()[n].inputs) {
@@ -97,73 +105,14 @@ class Placer {
     }
   }
 
-  void find_updates() {
-    for (const Update& update : graph().updates()) {
-      target_of_[update.value] = update.target;
-      if (value(update.target).origin == Origin::Parameter) {
-        find_movers(update);
-      }
-    }
-  }
-
-  /// The nodes that make a parameter's next value: an optimizer's node or, if that updates a master copy, also the
-  /// rounding after it.
-  void find_movers(const Update& update) {
-    if (value(update.value).origin != Origin::Node) {
-      return;
-    }
-    const NodeId last = value(update.value).producer;
-    moves_[last] = update.target;
-    const std::vector<ValueId>& inputs = graph().node(last).inputs;
-    if (inputs.size() == 1 && value(inputs[0]).origin == Origin::Node) {
-      moves_[value(inputs[0]).producer] = update.target;
-    }
-  }
-
-  // Stages.
-
-  /// A parameter is updated where it is.
-  int stage_for(NodeId id) {
-    const Node& node = graph().node(id);
-    const auto moved = moves_.find(id);
-    if (moved != moves_.end() && home(moved->second) >= 0) {
-      return home(moved->second);
-    }
-    const auto it = placements().stages.find(node.block);
-    if (it != placements().stages.end()) {
-      return it->second;
-    }
-    const bool forward = node.phase == Phase::Forward;
-    int stage = -1;
-    for (const ValueId input : node.inputs) {
-      const int of_input = stage_of_value_[input];
-      const bool counts = of_input >= 0 && (forward || is_late(input));
-      if (counts) {
-        stage = stage < 0 ? of_input
-                : forward ? std::max(stage, of_input)
-                          : std::min(stage, of_input);
-      }
-    }
-    if (stage < 0 &&
-        !forward) {  // not in the backward: with what it reads of the forward, else at the end
-      for (const ValueId input : node.inputs) {
-        stage = std::max(stage, stage_of_value_[input]);
-      }
-      stage = stage < 0 ? placed_.stage_count - 1 : stage;
-    }
-    return std::max(stage, 0);
-  }
-  [[nodiscard]] bool is_late(ValueId id) const {
-    const Value& one = value(id);
-    return one.origin == Origin::Node && graph().node(one.producer).phase != Phase::Forward;
-  }
   [[nodiscard]] int& home(ValueId id) { return placed_.home[id]; }
 
   // Nodes.
 
   void place_node(NodeId id) {
     const Node& node = graph().node(id);
-    const int stage = stage_for(id);
+    const int stage = stages_->find(id);
+    stages_->set(id, stage);
     const NodePlacer placer(graph(), node, axes());
     const std::map<int, Merge> passed = passed_on(node);
     Assignment assignment = choose(node, placer, passed, stage);
@@ -199,7 +148,6 @@ class Placer {
         placement.partial.insert(passed.begin(), passed.end());
       }
       step.outputs.push_back(known_.add(node.outputs[k], placement, number));
-      stage_of_value_[node.outputs[k]] = stage;
     }
     placed_.steps.push_back(step);
     for (const ValueId output : node.outputs) {
@@ -209,7 +157,27 @@ class Placer {
           force(output, placement, step);
         }
       }
+      if (placements().pinned.contains(output)) {
+        force(output, pinned(output, copy(primary(output)).placement), step);
+      }
     }
+  }
+
+  /// The placement with the axes along which the value is pinned.
+  [[nodiscard]] Placement pinned(ValueId id, Placement placement) const {
+    for (const auto& [axis, dimension] : placements().pinned.at(id)) {
+      if (dimension >= 0 && placement.dimension_of(axis) == dimension) {
+        continue;
+      }
+      placement.partial.erase(axis);
+      for (Placement::Dim& dim : placement.dims) {
+        std::erase(dim.axes, axis);
+      }
+      if (dimension >= 0) {
+        placement.dims[static_cast<std::size_t>(dimension)].axes.push_back(axis);
+      }
+    }
+    return placement;
   }
 
   void force(ValueId id, const Placement& requested, const PlacedStep& like) {
@@ -321,7 +289,24 @@ class Placer {
         placer.vote_for_new(best, k, without(*liked, passed));
       }
     }
+    vote_for_pinned(node, placer, passed, best);
     return best;
+  }
+  /// Where nothing shards the node along an axis, it computes the shard of the result that is pinned there.
+  void vote_for_pinned(const Node& node, const NodePlacer& placer,
+                       const std::map<int, Merge>& passed, Assignment& best) const {
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const auto it = placements().pinned.find(node.outputs[k]);
+      if (it == placements().pinned.end()) {
+        continue;
+      }
+      const Placement wanted = pinned(node.outputs[k], placer.output_placement(best, k));
+      for (const auto& [axis, dimension] : it->second) {
+        if (!passed.contains(axis)) {
+          placer.vote_for_output(best, k, wanted, axis);
+        }
+      }
+    }
   }
   /// Axes on which an operand is partial and nothing is sharded: how to reduce it is open.
   std::vector<int> to_merge(const Node& node, const std::map<int, Merge>& passed) {
@@ -435,7 +420,7 @@ class Placer {
     }
     for (const Output& output : graph().outputs()) {
       const ValueId id = output.value;
-      like.stage = std::max(stage_of_value_[id], 0);
+      like.stage = std::max(stages_->of(id), 0);
       Placement wanted =
           shape(id).rank() == 0 ? Placement::replicated(0) : copy(primary(id)).placement;
       wanted.partial.clear();
@@ -448,9 +433,8 @@ class Placer {
 
   Placed placed_;
   KnownCopies known_;
-  IndexedVector<ValueId, int> stage_of_value_;
+  std::optional<NodeStages> stages_;
   std::map<ValueId, ValueId> target_of_;
-  std::map<NodeId, ValueId> moves_;  ///< the parameter whose next value a node makes
   IndexedVector<ValueId, std::vector<NodeId>> readers_;  ///< by value
 };
 

@@ -40,6 +40,7 @@ void RankValues::send(const Instance& what, ValueId made) {
 void RankValues::receive_for(int task) {
   for (const Message& message : messages_.received(place_.pipe, task)) {
     made_[message.what] = receive(message);
+    received_.insert(message.what);
   }
 }
 
@@ -49,11 +50,13 @@ ValueId RankValues::receive(const Message& message) {
   const bool by_micro = order_.multiplicity(id) == Multiplicity::PerMicrobatch;
   const Shape part = shape_at(placed_.copy(id).placement, type.shape, placed_.axes(),
                               coordinates(by_micro ? message.what.number : -1));
-  return builder_.add1("receive", {},
-                       {{"from", rank_of(message.from)},
-                        {"tag", std::int64_t{message.tag}},
-                        {"shape", part.dims()},
-                        {"dtype", std::string(to_text(type.dtype))}});
+  const ValueId made = builder_.add1("receive", {},
+                                     {{"from", rank_of(message.from)},
+                                      {"tag", std::int64_t{message.tag}},
+                                      {"shape", part.dims()},
+                                      {"dtype", std::string(to_text(type.dtype))}});
+  builder_.rename(made, placed_.value(id).name + ".received");
+  return made;
 }
 
 // Values.
@@ -125,12 +128,11 @@ ValueId RankValues::slice(ValueId x, std::size_t dimension, std::int64_t begin,
                           std::int64_t length) {
   std::vector<std::int64_t> from(builder_.shape(x).dims().size(), 0);
   std::vector<std::int64_t> to = builder_.shape(x).dims();
-  if (begin == 0 && length == to[dimension]) {
-    return x;
-  }
   from[dimension] = begin;
   to[dimension] = begin + length;
-  return builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
+  const ValueId made = builder_.add1("slice", {x}, {{"begin", from}, {"end", to}});
+  builder_.rename(made, builder_.graph().value(x).name + ".slice");
+  return made;
 }
 
 ValueId RankValues::get(CopyId id, int number) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +32,15 @@ class RankValues {
   ValueId get(CopyId id, int number);
   /// The term of a sum that a copy of the model has.
   [[nodiscard]] ValueId get_part(const Instance& what) const { return made_.at(what); }
+  /// Whether it comes from, or goes to, another place.
+  [[nodiscard]] bool is_received(const Instance& what) const { return received_.contains(what); }
+  [[nodiscard]] bool is_sent(const Instance& what) const {
+    return !messages_.sent(place_.pipe, what).empty();
+  }
   /// Records that it exists, and sends it to its readers.
   void define(const Instance& what, ValueId made);
 
-  /// x itself if that is all of it.
+  /// A slice even if it is all of x, which other ranks do not have: the names of values are the same on all ranks.
   ValueId slice(ValueId x, std::size_t dimension, std::int64_t begin, std::int64_t length);
 
   /// Of this rank, in micro-batch m (-1: in none).
@@ -60,6 +66,7 @@ class RankValues {
   GraphBuilder& builder_;
   Messages messages_;
   std::map<Instance, ValueId> made_;
+  std::set<Instance> received_;
   std::map<CopyId, ValueId> inputs_;
   std::map<std::string, Placement> stored_;
 };

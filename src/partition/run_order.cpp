@@ -268,6 +268,43 @@ int RunOrder::source(const Turn& reader, int pipe, CopyId id, int instance) cons
   return has_stage(pipe, stage) ? pipe : table_.rank_of(reader.copy, stage);
 }
 
+std::vector<Read> RunOrder::reads_of(int pipe, const Turn& turn) const {
+  const PlacedStep& step = placed_.steps[turn.step];
+  std::vector<Read> reads;
+  if (turn.part == Turn::Part::Complete) {
+    for (int copy = 0; copy < table_.copies; ++copy) {
+      if (takes_part(turn.instance, copy)) {
+        reads.push_back({{step.outputs[0], turn.instance, copy}, table_.rank_of(copy, step.stage)});
+      }
+    }
+    return reads;
+  }
+  for (const CopyId id : step.inputs) {
+    if (!placed_.is_input(id)) {
+      const int number = instance_for(turn, id);
+      reads.push_back({{id, number}, source(turn, pipe, id, number)});
+    }
+  }
+  return reads;
+}
+
+std::vector<Instance> RunOrder::made_by(const Turn& turn) const {
+  const std::vector<CopyId>& outputs = placed_.steps[turn.step].outputs;
+  if (turn.adds()) {
+    return turn.part == Turn::Part::AddLast
+               ? std::vector<Instance>{{outputs[0], instance_for(turn, outputs[0]), turn.copy}}
+               : std::vector<Instance>{};
+  }
+  std::vector<Instance> made;
+  for (const CopyId id : outputs) {
+    made.push_back({id, turn.instance});
+    if (leaf_of(id) >= 0) {
+      made.push_back({leaf_of(id), turn.instance + 1});
+    }
+  }
+  return made;
+}
+
 // Turns.
 
 void RunOrder::add_once(int pipe, const Turn& turn, std::vector<Turn>& turns) {

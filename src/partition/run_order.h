@@ -7,6 +7,7 @@
 // place that has the stage.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <set>
 #include <tuple>
@@ -44,6 +45,20 @@ struct Turn {
   [[nodiscard]] bool adds() const { return part == Part::Add || part == Part::AddLast; }
 };
 
+/// An instance of a copy of a value; or, where copies of the model add up their values, the term of one of them.
+struct Instance {
+  CopyId id = -1;
+  int number = 0;
+  int part = -1;  ///< the copy of the model; -1: the whole
+  friend auto operator<=>(const Instance&, const Instance&) = default;
+};
+
+/// What a turn reads, and the place that has it.
+struct Read {
+  Instance what{};
+  int from = 0;
+};
+
 class RunOrder {
  public:
   /// Both must outlive this object. Throws Error(Usage) if the table does not match the placed steps.
@@ -68,6 +83,9 @@ class RunOrder {
   /// The place from which a reader gets the copy: its own, if it has it.
   [[nodiscard]] int source(const Turn& reader, int pipe, CopyId id, int instance) const;
   [[nodiscard]] bool has_stage(int pipe, int stage) const;
+  /// What a turn of this place reads, except inputs of the graph; and what it makes.
+  [[nodiscard]] std::vector<Read> reads_of(int pipe, const Turn& turn) const;
+  [[nodiscard]] std::vector<Instance> made_by(const Turn& turn) const;
   [[nodiscard]] int stage_of(CopyId id) const;
 
   [[nodiscard]] int updates() const { return updates_; }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/assignments.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 
@@ -27,6 +28,7 @@ class PlacementResolver {
 
   PlacementSpec run() {
     require_valid(plan_);
+    assigned_ = resolve_assignments(graph_, plan_);
     add_axes();
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
       const ValueId id{static_cast<std::int32_t>(v)};
@@ -35,7 +37,7 @@ class PlacementResolver {
       if (origin == Origin::Node && named) {
         placements_.forced[id] = {by_names(graph_.value(id))};
       } else if (origin == Origin::Input || origin == Origin::Parameter || named) {
-        placements_.stored[id] = by_names(graph_.value(id));
+        placements_.stored[id] = assigned(id, by_names(graph_.value(id)));
         check_microbatches(graph_.value(id), placements_.stored[id]);
       }
     }
@@ -44,6 +46,7 @@ class PlacementResolver {
         add_update(node);
       }
     }
+    place_states();
     if (plan_.zero >= 3) {
       cut_parameters();
     }
@@ -57,6 +60,7 @@ class PlacementResolver {
         context >= 0 && plan_.context == Plan::Context::Ring) {
       placements_.in_turn.insert(context);
     }
+    pin_computed();
     add_stages();
     return std::move(placements_);
   }
@@ -119,6 +123,33 @@ class PlacementResolver {
       }
     }
     return placement;
+  }
+
+  // Assignments of values.
+
+  [[nodiscard]] Placement assigned(ValueId id, Placement placement) const {
+    const auto it = assigned_.placements.find(id);
+    return it == assigned_.placements.end()
+               ? placement
+               : with_axes(std::move(placement), axis_dims(it->second, placements_.axes));
+  }
+  void place_states() {
+    for (const auto& [id, axes] : assigned_.placements) {
+      if (graph_.value(id).origin == Origin::State) {
+        const auto it = placements_.stored.find(id);
+        const Placement before = it != placements_.stored.end()
+                                     ? it->second
+                                     : Placement::replicated(graph_.value(id).type.shape.rank());
+        placements_.stored[id] = assigned(id, before);
+      }
+    }
+  }
+  void pin_computed() {
+    for (const auto& [id, axes] : assigned_.placements) {
+      if (graph_.value(id).origin == Origin::Node) {
+        placements_.pinned[id] = axis_dims(axes, placements_.axes);
+      }
+    }
   }
 
   /// The placement, also sharded along `data` in the longest dimension that divides evenly, if there is one.
@@ -262,10 +293,17 @@ class PlacementResolver {
     for (const Node& node : graph_.nodes()) {
       blocks = std::max(blocks, node.block + 1);
     }
+    placements_.stage_count = stages;
+    placements_.op_stages = assigned_.op_stages;
+    placements_.follows = assigned_.follows;
+    placements_.homes = assigned_.homes;
+    if (blocks < stages && !plan_.ops.empty()) {
+      return;  // ops that are not assigned run where their inputs are
+    }
     if (stages > 1 && blocks < stages) {
       throw Error(ErrorKind::Usage,
                   fmt::format("{} stages are more than the {} blocks of the model; make the axis "
-                              "pipe, or the chunks, smaller",
+                              "pipe, or the chunks, smaller, or assign ops to stages",
                               stages, blocks));
     }
     for (std::int32_t block = 0; stages > 1 && block < blocks; ++block) {
@@ -276,6 +314,7 @@ class PlacementResolver {
   const Graph& graph_;
   const Plan& plan_;
   const DimNames& names_;
+  ResolvedAssignments assigned_;
   PlacementSpec placements_;
 };
 
@@ -348,8 +387,10 @@ class Verifier {
   std::vector<std::string> run() {
     check_axes();
     check_pipeline();
-    if (problems_.empty()) {
-      check_compression();  // asks the table
+    if (problems_.empty()) {  // the table is valid
+      check_compression();
+      const std::vector<std::string> found = assignment_problems(plan_);
+      problems_.insert(problems_.end(), found.begin(), found.end());
     }
     check_levels();
     return std::move(problems_);

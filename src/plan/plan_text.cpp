@@ -3,7 +3,10 @@
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
 //    "context": "gather", "compression": "none", "recompute": "selective", "sharding": {"data": ["batch"], …}}
 //
-// With a custom table, "table" has its text form (.pipeline).
+// With a custom table, "table" has its text form (.pipeline). Assignments, if there are any, are objects by selector:
+//
+//   "ops": {"relu": {"device": 1}, "@block(3)": {"stage": 1}},
+//   "values": {"w1": {"device": 0, "tensor": "sharded(1)"}}
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -57,6 +60,86 @@ std::vector<AxisSharding> read_sharding(const JsonObject& object, const Json& va
   return sharding;
 }
 
+PipeLocation read_location(const JsonObject& row, PipeLocation::Unit unit) {
+  const std::int64_t index = row.integer(to_text(unit));
+  if (index < 0 || index > kMaxPipelineStages) {
+    row.fail(to_text(unit), fmt::format("is {}; it is a number from 0", index));
+  }
+  return {.unit = unit, .index = static_cast<int>(index)};
+}
+
+/// "stage" or "device", if there is one.
+std::optional<PipeLocation> read_location(const JsonObject& row) {
+  const bool stage = row.find("stage") != nullptr;
+  if (stage && row.find("device") != nullptr) {
+    row.fail("device", "and stage are both there; leave out one of them");
+  }
+  if (!stage && row.find("device") == nullptr) {
+    return std::nullopt;
+  }
+  return read_location(row, stage ? PipeLocation::Unit::Stage : PipeLocation::Unit::Device);
+}
+
+std::vector<OpAssignment> read_ops(const JsonObject& object, const Json& value) {
+  if (!value.is_object()) {
+    object.fail("ops", "is not an object {\"op\": {\"device\": 1}, …}");
+  }
+  std::vector<OpAssignment> ops;
+  for (const auto& [selector, row] : value.items()) {
+    const JsonObject fields(row, kWhat, "ops." + selector, {"stage", "device"});
+    const std::optional<PipeLocation> location = read_location(fields);
+    if (!location) {
+      fields.fail("device", "is missing; name a device or a stage");
+    }
+    ops.push_back({.selector = selector, .location = *location});
+  }
+  return ops;
+}
+
+/// Fields other than "stage" and "device" are axes.
+ValueAssignment read_value(const std::string& selector, const Json& row) {
+  std::vector<std::string> known{"stage", "device"};
+  for (const auto& [field, text] : row.items()) {
+    known.push_back(field);
+  }
+  const JsonObject fields(row, kWhat, "values." + selector, known);
+  ValueAssignment value{.selector = selector, .location = read_location(fields), .axes = {}};
+  for (const auto& [field, text] : row.items()) {
+    if (field != "stage" && field != "device") {
+      value.axes.push_back(read_as(fields, field, [axis = field](const std::string& placement) {
+        return parse_axis_placement(axis, placement);
+      }));
+    }
+  }
+  return value;
+}
+
+std::vector<ValueAssignment> read_values(const JsonObject& object, const Json& value) {
+  if (!value.is_object()) {
+    object.fail("values", "is not an object {\"value\": {\"tensor\": \"sharded(0)\"}, …}");
+  }
+  std::vector<ValueAssignment> values;
+  for (const auto& [selector, row] : value.items()) {
+    values.push_back(read_value(selector, row));
+  }
+  return values;
+}
+
+void write_assignments(const Plan& plan, Json& document) {
+  for (const OpAssignment& row : plan.ops) {
+    document["ops"][row.selector][std::string(to_text(row.location.unit))] = row.location.index;
+  }
+  for (const ValueAssignment& row : plan.values) {
+    Json& fields = document["values"][row.selector] = Json::object();
+    if (row.location) {
+      fields[std::string(to_text(row.location->unit))] = row.location->index;
+    }
+    for (const AxisPlacement& placement : row.axes) {
+      fields[placement.axis] = to_text(placement);
+    }
+  }
+}
+
 }  // namespace
 
 std::string to_text(const Plan& plan) {
@@ -77,14 +160,16 @@ std::string to_text(const Plan& plan) {
   for (const AxisSharding& row : plan.sharding) {
     sharding[row.axis] = row.dims;
   }
+  write_assignments(plan, document);
   return document.dump(2) + "\n";
 }
 
 Plan parse_plan(std::string_view text) {
   const Json document = parse_json(text, kWhat);
-  const JsonObject object(document, kWhat, "",
-                          {"mesh", "microbatches", "schedule", "table", "chunks", "zero",
-                           "sequence", "context", "compression", "recompute", "sharding"});
+  const JsonObject object(
+      document, kWhat, "",
+      {"mesh", "microbatches", "schedule", "table", "chunks", "zero", "sequence", "context",
+       "compression", "recompute", "sharding", "ops", "values"});
   Plan plan;
   plan.mesh = read_as(object, "mesh", parse_mesh);
   plan.microbatches = small(object, "microbatches", plan.microbatches);
@@ -117,6 +202,12 @@ Plan parse_plan(std::string_view text) {
   }
   if (const Json* sharding = object.find("sharding")) {
     plan.sharding = read_sharding(object, *sharding);
+  }
+  if (const Json* ops = object.find("ops")) {
+    plan.ops = read_ops(object, *ops);
+  }
+  if (const Json* values = object.find("values")) {
+    plan.values = read_values(object, *values);
   }
   require_valid(plan, ErrorKind::Input, kWhat);
   return plan;

@@ -94,6 +94,9 @@ std::string memory_text(const CompiledPlan& compiled, const Terminal& terminal) 
 }
 
 std::string idle_text(const Plan& plan) {
+  if (!plan.ops.empty()) {  // not equal stages
+    return "\nIdle time depends on the assigned ops; trireme simulate predicts it.\n";
+  }
   const std::vector<double> shares = idle_shares(plan);
   if (shares.size() < 2) {
     return "";
@@ -108,10 +111,12 @@ std::string idle_text(const Plan& plan) {
 
 std::string plan_words(const Plan& plan) {
   const std::string mesh = to_text(plan.mesh);
-  return fmt::format("{}, {}, {}, ZeRO {}, recomputation {}", mesh.empty() ? "one device" : mesh,
-                     plural(plan.microbatches, "micro-batch"),
-                     plan.table ? plan.table->name : plan.schedule, plan.zero,
-                     to_text(plan.recompute));
+  const std::size_t assigned = plan.ops.size() + plan.values.size();
+  return fmt::format(
+      "{}, {}, {}, ZeRO {}, recomputation {}{}", mesh.empty() ? "one device" : mesh,
+      plural(plan.microbatches, "micro-batch"), plan.table ? plan.table->name : plan.schedule,
+      plan.zero, to_text(plan.recompute),
+      assigned == 0 ? "" : ", " + plural(static_cast<std::int64_t>(assigned), "assignment"));
 }
 
 }  // namespace
@@ -157,7 +162,9 @@ std::string compiled_plan_json(const CompiledPlan& compiled, const std::string& 
     }
     json["by_rank"].push_back(std::move(rank));
   }
-  json["idle_of_pipeline_ranks"] = idle_shares(compiled.plan());
+  if (compiled.plan().ops.empty()) {
+    json["idle_of_pipeline_ranks"] = idle_shares(compiled.plan());
+  }
   return json.dump(2) + "\n";
 }
 

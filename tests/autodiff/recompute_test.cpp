@@ -87,15 +87,15 @@ TEST(Recompute, IsDoneJustBeforeTheBackwardOfItsBlock) {
   const std::size_t from = text.find("  %loss");
   EXPECT_EQ(text.substr(from, text.find("  %sum_squares") - from),
             R"(  %loss: f32[] = reduce_sum(%d) axes=[0,1]
-  %fill: f32[] = fill() value=1.0 @backward
-  %broadcast: f32[2,3] = broadcast(%fill) shape=[2,3] axes=[0,1] @backward
+  %grad/loss/fill: f32[] = fill() value=1.0 @backward
+  %grad/loss/broadcast: f32[2,3] = broadcast(%grad/loss/fill) shape=[2,3] axes=[0,1] @backward
   %recompute/c: f32[2,3] = einsum(%b, %u) equation="bi,ij->bj" @recompute @block(1)
-  %relu_backward: f32[2,3] = relu_backward(%recompute/c, %broadcast) @backward @block(1)
-  %einsum: f32[2,3] = einsum(%relu_backward, %u) equation="bj,ij->bi" @backward @block(1)
-  %d_u: f32[3,3] = einsum(%b, %relu_backward) equation="bi,bj->ij" @backward @block(1)
+  %grad/d/relu_backward: f32[2,3] = relu_backward(%recompute/c, %grad/loss/broadcast) @backward @block(1)
+  %grad/c/einsum: f32[2,3] = einsum(%grad/d/relu_backward, %u) equation="bj,ij->bi" @backward @block(1)
+  %d_u: f32[3,3] = einsum(%b, %grad/d/relu_backward) equation="bi,bj->ij" @backward @block(1)
   %recompute/a: f32[2,3] = einsum(%x, %w) equation="bi,ij->bj" @recompute @block(0)
-  %relu_backward.1: f32[2,3] = relu_backward(%recompute/a, %einsum) @backward @block(0)
-  %d_w: f32[3,3] = einsum(%x, %relu_backward.1) equation="bi,bj->ij" @backward @block(0)
+  %grad/b/relu_backward: f32[2,3] = relu_backward(%recompute/a, %grad/c/einsum) @backward @block(0)
+  %d_w: f32[3,3] = einsum(%x, %grad/b/relu_backward) equation="bi,bj->ij" @backward @block(0)
 )");
 }
 

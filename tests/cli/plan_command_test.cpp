@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/program.h"
+#include "cli/training_runs.h"
 #include "cost/published_runs.h"
 #include "trireme/cluster.h"
 #include "trireme/plan.h"
@@ -125,6 +126,69 @@ TEST(PlanShowCommand, TakesAFile) {
   EXPECT_NE(ran.out.find("all_gather      data"), std::string::npos) << ran.out;
   expect_refused("plan show " + file + " --mesh data=2", "give a plan file or --mesh");
   expect_refused("plan show --mesh data=2 --rank 2", "--rank: the plan has ranks 0 to 1");
+}
+
+// The names that --ops and --values list are those that a plan takes.
+TEST(PlanShowCommand, ListsOpsAndValues) {
+  const std::string file = scratch_folder() + "/assigned.plan.json";
+  write_text(file, R"json({"mesh": "pipe=2,tensor=2", "ops": {"layers.0.relu": {"device": 1}},
+      "values": {"layers.1.weight": {"device": 0, "tensor": "sharded(1)"}}})json");
+  const std::string command = "plan show " + file + " --model mlp --batch 8 ";
+  const Ran ops = run_program(command + "--ops");
+  EXPECT_EQ(ops.exit_code, 0) << ops.err;
+  for (const char* text : {"op ", "layers.0.einsum", "grad/layers.0.relu/relu_backward"}) {
+    EXPECT_NE(ops.out.find(text), std::string::npos) << text << "\n" << ops.out;
+  }
+  for (const Json& op : parse_json(run_program(command + "--ops --json").out, "output").at("ops")) {
+    const std::string name = op.at("name");
+    if (name == "layers.0.relu" || name == "grad/layers.0.relu/relu_backward") {
+      EXPECT_EQ(op.at("devices"), Json::array({1})) << name;
+    }
+    if (name == "layers.0.einsum") {
+      EXPECT_EQ(op.at("devices"), Json::array({0}));
+    }
+  }
+  const Json values = parse_json(run_program(command + "--values --json").out, "output");
+  bool found = false;
+  for (const Json& value : values.at("values")) {
+    if (value.at("name") == "layers.1.weight") {
+      EXPECT_EQ(value.at("devices"), Json::array({0}));
+      EXPECT_EQ(value.at("placement"), "[1:tensor]");
+      found = true;
+    }
+  }
+  EXPECT_TRUE(found);
+  expect_refused(command + "--ops --values", "--ops");
+}
+
+TEST(PlanShowCommand, NamesUnknownOps) {
+  const std::string file = scratch_folder() + "/unknown.plan.json";
+  write_text(file, R"({"mesh": "pipe=2", "ops": {"layers.0.rule": {"device": 1}}})");
+  expect_refused("plan show " + file + " --model mlp",
+                 "plan: unknown op 'layers.0.rule'; did you mean 'layers.0.relu'?");
+}
+
+// Each example plan trains as one device does, and its step can be simulated.
+TEST(PlanExamples, TrainAsOneDevice) {
+  const std::vector<std::pair<std::string, std::string>> plans{{"conv-mini", "branches"},
+                                                               {"mlp", "remote-weights"}};
+  int runs = 0;
+  for (const auto& [model, name] : plans) {
+    const std::string plan = fmt::format(" --plan {}/{}.plan.json", TRIREME_EXAMPLES, name);
+    const auto losses = [&, &model = model](const std::string& options) {
+      const Ran ran = run_program(
+          fmt::format("train --model {} --batch 8 --steps 3 --threads 1 --json --run-folder "
+                      "{}/example-{}{}",
+                      model, scratch_folder(), ++runs, options));
+      EXPECT_EQ(ran.exit_code, 0) << ran.err;
+      return losses_in(ran.out);
+    };
+    expect_same(losses(""), losses(plan), name);
+    const Ran simulated = run_program("simulate --flops 1e9 --model " + model + plan);
+    EXPECT_EQ(simulated.exit_code, 0) << simulated.err;
+  }
+  const std::string plan = fmt::format("{}/branches.plan.json", TRIREME_EXAMPLES);
+  expect_refused("simulate --tasks --plan " + plan, "leave out --tasks");
 }
 
 std::string runs_file() {

@@ -8,7 +8,7 @@
 #   docs/images/X.svg -->, which must draw exactly that file;
 # - a block ```console of lines "$ trireme …" or "$ ./X" (the example X), each followed by lines that its output has
 #   (runs of blanks count as one; a line that ends in … only needs to match the beginning) and, if it does not exit with
-#   0, by [exit N];
+#   0, by [exit N]. The plans of examples/ are there;
 # - a block ```cpp with <!-- file: examples/X.cpp --> directly before it, which must match that file exactly. The other
 #   ```cpp blocks of comm.md are compiled and run: see make_snippets.sh;
 # - a block ```sh, whose lines that begin with trireme must exit with 0 (the part after a pipe is not run);
@@ -22,7 +22,8 @@ examples=$4
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/pictures"
+mkdir "$folder/pictures" "$folder/examples"
+cp "$root"/examples/*.plan.json "$folder/examples/"
 complaints=0
 
 complain() {

@@ -12,7 +12,6 @@
 #include "tiny_model.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
-#include "trireme/op.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -249,131 +248,6 @@ TEST(Equality, ConvNet) {
   const Model model = make_model(config, 6);
   check_all(example_task(model, {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}}),
             plans_of_examples());
-}
-
-// A graph split between operators, in two ways, and with a branch on each device.
-
-Task two_layers() {
-  Task task;
-  GraphBuilder b("two_layers");
-  const ValueId x = b.input("x", {DType::F64, {6, 5}});
-  const ValueId y = b.input("y", {DType::F64, {6, 3}});
-  const ValueId w1 = b.parameter("w1", {DType::F64, {5, 4}});
-  const ValueId w2 = b.parameter("w2", {DType::F64, {4, 3}});
-  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
-  b.set_block(0);
-  const ValueId h = b.add1("einsum", {x, w1}, equation);
-  b.set_block(1);
-  const ValueId z = b.add1("einsum", {b.add1("relu", {h}), w2}, equation);
-  const ValueId square = b.add1("square", {b.add1("subtract", {z, y})});
-  b.output("loss", b.add1("reduce_sum", {square}, {{"axes", std::vector<std::int64_t>{0, 1}}}));
-  task.graph = make_training_graph(b.finish(), {.optimizer = Sgd{}});
-  std::mt19937_64 random(3);
-  std::normal_distribution<double> normal(0, 0.5);
-  const auto draw = [&](std::size_t count) {
-    std::vector<double> numbers(count);
-    std::ranges::generate(numbers, [&] { return normal(random); });
-    return numbers;
-  };
-  task.first = {{"w1", draw(20)}, {"w2", draw(12)}};
-  for (int step = 0; step < kSteps; ++step) {
-    task.batches.push_back(
-        {{"x", draw(30)}, {"y", draw(18)}, {"learning_rate", {0.05}}, {"step", {step + 1.0}}});
-  }
-  return task;
-}
-
-/// Communication ops of a rank's graph, by name.
-std::map<std::string, int> exchanges_of(const Graph& graph) {
-  std::map<std::string, int> counts;
-  for (const Node& node : graph.nodes()) {
-    if (node.op->communicates) {
-      ++counts[std::string(node.op->name)];
-    }
-  }
-  return counts;
-}
-
-Plan pipe_of_two() {
-  Plan plan;
-  plan.mesh = parse_mesh("pipe=2");
-  return plan;
-}
-
-TEST(Equality, CutBetweenOperatorsIsSendAndReceive) {
-  const Task task = two_layers();
-  const Plan plan = pipe_of_two();
-  const PlacementSpec placements = resolve_placements(task.graph, plan, {});
-  const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(
-      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, placements);
-  for (int rank = 0; rank < 2; ++rank) {
-    for (const auto& [op, count] :
-         exchanges_of(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph)) {
-      EXPECT_TRUE(op == "send" || op == "receive") << op << count;
-    }
-  }
-}
-
-// The weights are on device 0 and are sent; everything else is on device 1.
-TEST(Equality, WeightsMayLiveElsewhere) {
-  const Task task = two_layers();
-  const Plan plan = pipe_of_two();
-  PlacementSpec placements;
-  placements.stages = {{0, 1}, {1, 1}};
-  for (const char* name : {"w1", "w2"}) {
-    placements.homes[task.graph.find(name)] = 0;
-  }
-  const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(
-      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, placements);
-  const RankGraph keeper = partition.graph_at(place_of(plan, placements, 0), table_of(plan));
-  EXPECT_EQ(keeper.graph.with_origin(Origin::Parameter).size(), 2U);
-  for (const Node& node : keeper.graph.nodes()) {
-    EXPECT_TRUE(node.op->communicates || node.phase == Phase::Update) << node.op->name;
-  }
-}
-
-// Two towers over the same input: neither waits for the other before they are joined.
-TEST(Equality, BranchesRunOnTheirOwnDevices) {
-  Task task = two_layers();
-  GraphBuilder b("branches");
-  const ValueId x = b.input("x", {DType::F64, {6, 5}});
-  const ValueId y = b.input("y", {DType::F64, {6, 3}});
-  std::vector<ValueId> towers;
-  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
-  for (int tower = 0; tower < 2; ++tower) {
-    b.set_block(tower);
-    const ValueId w = b.parameter(fmt::format("w{}", tower), {DType::F64, {5, 3}});
-    towers.push_back(b.add1("tanh", {b.add1("einsum", {x, w}, equation)}));
-  }
-  b.set_block(-1);
-  const ValueId off = b.add1("subtract", {b.add1("add", towers), y});
-  const ValueId square = b.add1("square", {off});
-  b.output("loss", b.add1("reduce_sum", {square}, {{"axes", std::vector<std::int64_t>{0, 1}}}));
-  task.graph = make_training_graph(b.finish(), {.optimizer = Sgd{}});
-  std::vector<double> first = task.first["w1"];
-  first.resize(15);
-  task.first = {{"w0", first}, {"w1", first}};
-  const Plan plan = pipe_of_two();
-  PlacementSpec placements;
-  placements.stages = {{0, 0}, {1, 1}};
-  const Trained one = train_alone(task.graph, task.first, task.batches);
-  expect_same(
-      one, train_on_ranks(task.graph, plan, placements, table_of(plan), task.first, task.batches));
-  const Partition partition(task.graph, placements);
-  for (int rank = 0; rank < 2; ++rank) {
-    const RankGraph mine = partition.graph_at(place_of(plan, placements, rank), table_of(plan));
-    const Program program = make_program(mine.graph);
-    const auto& all = program.instructions;
-    const auto is_tower = [](const Instruction& step) { return step.op->name == "tanh"; };
-    const auto tower = std::ranges::find_if(all, is_tower) - all.begin();
-    for (const Instruction& step : all) {
-      EXPECT_TRUE(!step.op->communicates || step.done_before > tower);
-    }
-  }
 }
 
 }  // namespace

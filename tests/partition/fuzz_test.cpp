@@ -3,12 +3,15 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "on_ranks.h"
 #include "trireme/error.h"
+#include "trireme/program_set.h"
+#include "trireme/recompute.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -31,6 +34,9 @@ struct FuzzCase {
 };
 
 using Random = std::mt19937_64;
+
+/// The outcome if the schedule would deadlock.
+const std::string kRefused = "refused";
 
 int draw(Random& random, int least, int most) {
   return std::uniform_int_distribution<int>(least, most)(random);
@@ -170,6 +176,66 @@ FuzzCase random_case(std::uint64_t seed) {
   return c;
 }
 
+/// A case in which half of the ops and values, of all phases, are assigned at random.
+FuzzCase random_assignments(std::uint64_t seed) {
+  FuzzCase c = random_case(seed);
+  Random random(seed + 2);
+  std::vector<MeshAxis> axes{{"pipe", draw(random, 2, 3)}};
+  std::ranges::copy_if(c.plan.mesh.axes(), std::back_inserter(axes), [&](const MeshAxis& axis) {
+    return axis.name != "pipe" && axes.size() < 2;
+  });
+  c.plan.mesh = Mesh(axes);
+  c.plan.schedule = draw(random, 0, 2) == 0 ? "1f1b" : "gpipe";
+  c.plan.microbatches = c.plan.schedule == "gpipe" ? c.plan.microbatches : 1;
+  const Graph graph = recompute_by(RandomGraph(c.seed, c.size).run(), c.plan.recompute);
+  std::set<ValueId> updated;
+  for (const Update& update : graph.updates()) {
+    updated.insert(update.value);
+  }
+  for (const Node& node : graph.nodes()) {
+    const bool updates =
+        std::ranges::any_of(node.outputs, [&](ValueId output) { return updated.contains(output); });
+    if (!updates && draw(random, 0, 1) == 0) {
+      c.plan.ops.push_back({.selector = graph.value(node.outputs.front()).name,
+                            .location = {.index = draw(random, 0, axes[0].size - 1)}});
+    }
+  }
+  for (const Value& value : graph.values()) {
+    ValueAssignment row{.selector = value.name, .location = {}, .axes = {}};
+    if (value.origin == Origin::Parameter && draw(random, 0, 1) == 0) {
+      row.location = PipeLocation{.index = draw(random, 0, axes[0].size - 1)};
+    }
+    if (axes.size() > 1 && draw(random, 0, 1) == 0) {
+      const int dimension = draw(random, -1, value.type.shape.rank() - 1);
+      row.axes.push_back({.axis = axes[1].name,
+                          .sharded = dimension < 0 ? std::nullopt : std::optional(dimension)});
+    }
+    if (row.location || !row.axes.empty()) {
+      c.plan.values.push_back(std::move(row));
+    }
+  }
+  return c;
+}
+
+/// A few ops assigned at random, under a schedule that may not be able to run them.
+FuzzCase random_schedule(std::uint64_t seed) {
+  FuzzCase c = random_assignments(seed);
+  Random random(seed + 3);
+  const std::vector<std::string> schedules{"1f1b", "zb-h1", "chimera", "gpipe"};
+  c.plan.mesh = parse_mesh("pipe=2");
+  c.plan.schedule = schedules[static_cast<std::size_t>(draw(random, 0, 3))];
+  c.size.batch = std::max(c.size.batch, 2);
+  c.plan.microbatches = draw(random, 2, c.size.batch);
+  const int kept = draw(random, 1, 4);
+  std::ranges::shuffle(c.plan.ops, random);
+  c.plan.ops.resize(std::min<std::size_t>(c.plan.ops.size(), static_cast<std::size_t>(kept)));
+  for (OpAssignment& row : c.plan.ops) {
+    row.location.index = draw(random, 0, 1);
+  }
+  c.plan.values.clear();
+  return c;
+}
+
 /// Why the plan and one device disagree; nothing if they agree.
 std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nullptr) {
   RandomGraph generator(c.seed, c.size);
@@ -197,9 +263,18 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
   const Trained one = train_alone(graph, first, batches);
   Trained many;
   try {
+    if (parse_plan(to_text(c.plan)) != c.plan) {
+      return "the plan does not parse back";
+    }
+    const std::vector<std::string> wrong =
+        problems(programs_of(graph, c.plan, generator.names()), groups_of(c.plan.mesh));
+    if (!wrong.empty()) {
+      return fmt::format("programs: {}", wrong.front());
+    }
     many = train_on_ranks(graph, c.plan, generator.names(), first, batches);
   } catch (const std::exception& error) {
-    return fmt::format("thrown: {}", error.what());
+    const bool refused = std::string_view(error.what()).find("cannot run") != std::string::npos;
+    return refused ? kRefused : fmt::format("thrown: {}", error.what());
   }
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
     if (!(std::abs(one.losses[i] - many.losses[i]) <= kTolerance * (1 + std::abs(one.losses[i])))) {
@@ -218,6 +293,27 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
   return std::nullopt;
 }
 
+/// The case without one of its assignments; without many of them first.
+void drop_assignments(const FuzzCase& c, std::vector<FuzzCase>& cases) {
+  const auto without = [&](auto rows) {
+    const std::size_t count = (c.plan.*rows).size();
+    for (std::size_t size = std::max<std::size_t>(count / 2, 1); count > 0; size /= 2) {
+      for (std::size_t i = 0; i + size <= count; i += size) {
+        FuzzCase tried = c;
+        auto& some = tried.plan.*rows;
+        const auto from = some.begin() + static_cast<std::ptrdiff_t>(i);
+        some.erase(from, from + static_cast<std::ptrdiff_t>(size));
+        cases.push_back(std::move(tried));
+      }
+      if (size == 1) {
+        break;
+      }
+    }
+  };
+  without(&Plan::ops);
+  without(&Plan::values);
+}
+
 /// Slightly smaller cases.
 std::vector<FuzzCase> smaller(const FuzzCase& c) {
   std::vector<FuzzCase> cases;
@@ -226,6 +322,10 @@ std::vector<FuzzCase> smaller(const FuzzCase& c) {
     change(tried);
     cases.push_back(std::move(tried));
   };
+  if (!c.plan.ops.empty() || !c.plan.values.empty()) {  // names belong to this graph
+    drop_assignments(c, cases);
+    return cases;
+  }
   for (int Size::*field : {&Size::layers, &Size::batch, &Size::length, &Size::width}) {
     if (c.size.*field > (field == &Size::batch ? c.plan.microbatches : 1)) {
       with([&](FuzzCase& tried) { --(tried.size.*field); });
@@ -270,9 +370,9 @@ std::string shrink(FuzzCase c) {
   return fmt::format("seed {}: {}\n{}", c.seed, problem.value_or("gone"), files);
 }
 
-void run_cases(std::uint64_t first, std::uint64_t count) {
+void run_cases(FuzzCase (*make)(std::uint64_t), std::uint64_t first, std::uint64_t count) {
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const FuzzCase c = random_case(seed);
+    const FuzzCase c = make(seed);
     if (problem_of(c)) {
       FAIL() << shrink(c);
     }
@@ -280,11 +380,31 @@ void run_cases(std::uint64_t first, std::uint64_t count) {
 }
 
 TEST(PlanFuzz, RandomPlansOfRandomGraphsAgree) {
-  run_cases(1, 300);
+  run_cases(random_case, 1, 300);
+}
+
+TEST(PlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
+  run_cases(random_assignments, 1, 150);
+}
+
+TEST(PlanFuzz, RandomAssignmentsRunUnderAScheduleOrAreRefused) {
+  int refused = 0;
+  int ran = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    const std::optional<std::string> problem = problem_of(random_schedule(seed));
+    ASSERT_TRUE(!problem || *problem == kRefused) << "seed " << seed << ": " << *problem;
+    ++(problem ? refused : ran);
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_GT(ran, 50);
 }
 
 TEST(LongPlanFuzz, RandomPlansOfRandomGraphsAgree) {
-  run_cases(1000, 5000);
+  run_cases(random_case, 1000, 5000);
+}
+
+TEST(LongPlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
+  run_cases(random_assignments, 1000, 3000);
 }
 
 }  // namespace

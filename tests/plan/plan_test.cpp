@@ -1,5 +1,6 @@
 #include "trireme/plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "expect_error.h"
@@ -66,6 +67,57 @@ TEST(Plan, TextIsThis) {
 )");
 }
 
+TEST(Plan, AssignmentsRoundTrip) {
+  Plan plan;
+  plan.mesh = parse_mesh("pipe=2,tensor=2");
+  plan.ops = {{.selector = "*", .location = {PipeLocation::Unit::Device, 1}},
+              {.selector = "@block(3)", .location = {PipeLocation::Unit::Stage, 0}}};
+  plan.values = {{.selector = "w1", .location = PipeLocation{}, .axes = {{"tensor", 1}}},
+                 {.selector = "h.*", .location = {}, .axes = {{"tensor", std::nullopt}}}};
+  EXPECT_EQ(parse_plan(to_text(plan)), plan);
+  const std::string text = to_text(plan);
+  EXPECT_EQ(text.substr(text.find("  \"ops\"")), R"json(  "ops": {
+    "*": {
+      "device": 1
+    },
+    "@block(3)": {
+      "stage": 0
+    }
+  },
+  "values": {
+    "w1": {
+      "stage": 0,
+      "tensor": "sharded(1)"
+    },
+    "h.*": {
+      "tensor": "replicated"
+    }
+  }
+}
+)json");
+}
+
+// With several stages per device, or several devices per stage, a device does not say which stage.
+TEST(Plan, DevicesOfAssignmentsHaveOneStage) {
+  Plan plan;
+  plan.mesh = parse_mesh("pipe=2");
+  plan.microbatches = 2;
+  plan.ops = {{.selector = "*", .location = {PipeLocation::Unit::Device, 1}}};
+  require_valid(plan);
+  for (const char* schedule : {"zb-v", "chimera"}) {
+    plan.schedule = schedule;
+    expect_error(ErrorKind::Usage,
+                 fmt::format("ops: '*': device 1 does not have exactly one stage in schedule {}; "
+                             "name a stage",
+                             schedule),
+                 [&] { require_valid(plan); });
+  }
+  plan.ops.front().location = {PipeLocation::Unit::Stage, 1};
+  require_valid(plan);
+  EXPECT_EQ(with_devices(plan).ops.front().location,
+            (PipeLocation{PipeLocation::Unit::Device, table_of(plan).rank_of(0, 1)}));
+}
+
 TEST(Plan, RecomputationIsAModeOrABudget) {
   Plan plan;
   plan.recompute = {.mode = RecomputeMode::Full, .budget = Bytes{1 << 20}};
@@ -93,6 +145,22 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "", "recompute": "64XB"})", "'64XB' is not a size"},
       {R"({"mesh": "", "sharding": {"data": "batch"}})", "sharding"},
       {R"({"mesh": "", "zeero": 1})", "zero"},
+      {R"({"mesh": "pipe=2", "ops": ["relu"]})", "ops"},
+      {R"({"mesh": "pipe=2", "ops": {"relu": {}}})", "ops.relu.device is missing"},
+      {R"({"mesh": "pipe=2", "ops": {"relu": {"devise": 1}}})", "device"},
+      {R"({"mesh": "pipe=2", "ops": {"relu": {"device": -1}}})", "ops.relu.device is -1"},
+      {R"({"mesh": "pipe=2", "ops": {"relu": {"device": 1, "stage": 1}}})", "leave out one"},
+      {R"({"mesh": "pipe=2", "ops": {"relu": {"device": 2}}})",
+       "ops: 'relu': device 2 does not exist: the plan has 2 devices along pipe, from 0"},
+      {R"({"mesh": "", "ops": {"relu": {"stage": 1}}})",
+       "stage 1 does not exist: the plan has 1 stage; give the mesh an axis pipe"},
+      {R"json({"mesh": "data=2", "values": {"w": {"tensor": "sharded(0)"}}})json",
+       "values: 'w': the mesh data=2 has no axis 'tensor'"},
+      {R"({"mesh": "tensor=2", "values": {"w": {"tensor": "split"}}})",
+       "values.w.tensor is invalid: invalid placement 'split'; use replicated, or sharded(0)"},
+      {R"({"mesh": "pipe=2", "values": {"w": {"pipe": "replicated"}}})",
+       "pipe does not shard values; name a stage or a device"},
+      {R"({"mesh": "tensor=2", "values": {"w": 1}})", "values.w"},
   };
   for (const auto& [text, names] : wrong) {
     SCOPED_TRACE(text);

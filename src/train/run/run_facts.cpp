@@ -32,6 +32,8 @@ std::string ranks_text(const Plan& plan) {
   text += plan.compression.any() ? ", gradients by " + to_text(plan.compression) : "";
   text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
   text += plan.mesh.size("pipe") > 1 ? fmt::format(" by {}", plan.schedule) : "";
+  const std::size_t assigned = plan.ops.size() + plan.values.size();
+  text += assigned > 0 ? fmt::format(", {} assignment{}", assigned, assigned == 1 ? "" : "s") : "";
   return text;
 }
 

@@ -94,7 +94,12 @@ class Search {
     return std::move(fixes_);
   }
 
-  [[nodiscard]] MemoryFix fix_of(const TrainerOptions& options) const {
+  /// Assignments of ops that the changed step does not have do not count.
+  [[nodiscard]] MemoryFix fix_of(TrainerOptions options) const {
+    if (!options.plan.ops.empty() || !options.plan.values.empty()) {
+      const Model model = make_model(options.model, options.batch);
+      options.plan = with_assignments_in(make_step_graph(model, options).graph, options.plan);
+    }
     const MemoryNeed need = plan_memory(options, device_, rank_);
     return {.options = options,
             .need = need.total(),

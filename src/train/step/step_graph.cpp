@@ -22,11 +22,12 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
   const FlopCount flops = options.plan.compression.any() ? count_flops(named.graph) : step.flops;
   Model evaluation = make_evaluation_model(options);
   NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
+  const Plan evaluation_plan = make_evaluation_plan(options.plan, evaluated.graph);
   return {.model = std::move(model),
           .flops = flops,
           .step = compile(std::move(named), options.plan),
           .evaluation_parameters = std::move(evaluation.parameters),
-          .evaluation = compile(std::move(evaluated), make_evaluation_plan(options.plan))};
+          .evaluation = compile(std::move(evaluated), evaluation_plan)};
 }
 
 double bytes_along_data(const Program& program) {
@@ -57,9 +58,16 @@ Model make_evaluation_model(const TrainerOptions& options) {
   return make_model(for_inference(options.model), options.batch);
 }
 
-Plan make_evaluation_plan(const Plan& training) {
+Plan make_evaluation_plan(const Plan& training, const Graph& evaluation) {
   const Plan plain;
-  Plan plan = training;
+  Plan plan = with_assignments_in(evaluation, with_devices(training));
+  std::erase_if(plan.values, [](const ValueAssignment& row) { return !row.location; });
+  for (ValueAssignment& row : plan.values) {
+    row.axes.clear();
+  }
+  if (plan.ops.empty() && !training.ops.empty()) {  // the model may have fewer blocks than stages
+    plan.ops = {{.selector = "*", .location = {PipeLocation::Unit::Device, 0}}};
+  }
   plan.microbatches = 1;
   plan.schedule = "gpipe";
   plan.table.reset();

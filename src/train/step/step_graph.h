@@ -39,8 +39,9 @@ struct StepGraph {
 /// The forward pass alone, for validation and sampling; not fused yet. It is deterministic, so it may have fewer
 /// parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
-/// The training plan without its training-only parts: one micro-batch that passes through the stages.
-[[nodiscard]] Plan make_evaluation_plan(const Plan& training);
+/// The training plan without its training-only parts: one micro-batch that passes through the stages. Ops and parameters
+/// stay on their devices, but values have the placements that follow.
+[[nodiscard]] Plan make_evaluation_plan(const Plan& training, const Graph& evaluation);
 
 /// A compiled training run: its step, and its evaluation on the same ranks.
 struct CompiledTraining {

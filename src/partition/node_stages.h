@@ -1,0 +1,33 @@
+// The pipeline stage of each node of a graph, in order. One thread at a time.
+#pragma once
+
+#include <map>
+
+#include "base/indexed_vector.h"
+#include "partition/placed.h"
+
+namespace trireme::partition {
+
+class NodeStages {
+ public:
+  /// Uses the graph, placements and homes of `placed`, which must outlive this object.
+  explicit NodeStages(const Placed& placed);
+
+  /// The first rule that applies: the update of a parameter is where the parameter is; a node may have a stage of its
+  /// own, that of a node it follows, or that of its block; otherwise it runs where its inputs are.
+  [[nodiscard]] int find(NodeId id) const;
+  void set(NodeId id, int stage);
+  /// Of a computed value; -1 if it is not computed, or not yet.
+  [[nodiscard]] int of(ValueId id) const { return stages_[id]; }
+
+ private:
+  void find_movers(const Update& update);
+  [[nodiscard]] int stage_of_inputs(const Node& node) const;
+  [[nodiscard]] bool is_late(ValueId id) const;
+
+  const Placed& placed_;
+  std::map<NodeId, ValueId> moves_;  ///< the parameter whose next value a node makes
+  IndexedVector<ValueId, int> stages_;
+};
+
+}  // namespace trireme::partition

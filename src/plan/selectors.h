@@ -1,0 +1,26 @@
+// Selectors of assignments: which ops and values a name, a pattern or a block stands for. Callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "trireme/graph.h"
+
+namespace trireme {
+
+/// Selectors of a higher rank decide first: an exact name, then patterns and blocks, then "*", the default.
+enum class SelectorRank : std::uint8_t { Name, Pattern, Default };
+[[nodiscard]] SelectorRank rank_of(std::string_view selector);
+
+[[nodiscard]] bool is_pattern(std::string_view selector);
+/// Whether the name fits a pattern, in which * stands for any characters but '/'.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
+
+/// "@block(3)".
+[[nodiscard]] std::string block_selector(std::int32_t block);
+
+/// Whether the selector of ops selects the node, which has results.
+[[nodiscard]] bool selects(std::string_view selector, const Node& node, const Graph& graph);
+
+}  // namespace trireme
