@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "trireme/compiled_plan.h"
+#include "trireme/estimate.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/model.h"
 #include "trireme/model_dims.h"
@@ -40,7 +41,7 @@ double seconds_of(F run) {
 }
 
 NamedGraph graph_of(const Case& c, const Plan& plan) {
-  const Model model = make_model(preset_model(c.model), {.sequences = c.batch, .length = c.length});
+  const Model model = make_model(architecture(c.model).model, {.sequences = c.batch, .length = c.length});
   Graph graph =
       remove_dead_nodes(recompute_by(make_training_graph(model.graph, {}), plan.recompute));
   DimNames names = dim_names(graph);
