@@ -156,6 +156,8 @@ Outline fuse_elementwise(const Outline& outline) {
     }
     const ValueId made = outline.outputs_of(last)[0];
     last.op = &fused;
+    last.is_sum =
+        std::ranges::all_of(nodes, [&](std::size_t n) { return outline.nodes[n].is_sum; });
     result.add_node(last, fused_inputs(outline, nodes), std::span(&made, 1));
   }
   return result;

@@ -1,12 +1,18 @@
 // `trireme plan show`: what a plan means for each rank.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
+#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/compiled_plan_text.h"
+#include "trireme/load_model.h"
+#include "trireme/memory_prediction.h"
 #include "trireme/message.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
@@ -18,7 +24,9 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  trireme plan show best.plan.json --model gpt2-small --batch 16\n"
     "  trireme plan show --mesh data=2,tensor=2 --zero 1\n"
-    "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3";
+    "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3\n"
+    "  trireme plan show --model llama3-70b --dtype bf16 --batch 1024 --length 4096\n"
+    "                    --mesh data=32,pipe=8,tensor=8 --microbatches 32 --zero 1";
 
 struct Options {
   TrainSettings settings;
@@ -27,6 +35,31 @@ struct Options {
   int rank = 0;
   bool json = false;
 };
+
+/// A model to train, or one that estimates know: nothing is trained here.
+NamedModel named_model(const std::string& model) {
+  const std::vector<std::string> presets = preset_any_model_names();
+  if (is_model_path(model) || std::ranges::find(presets, model) != presets.end()) {
+    return load_model(model);
+  }
+  const Architecture known = named_architecture(model);
+  require(known.is_buildable(), "no graph of " + model + " can be built; only estimates know it");
+  NamedModel named;
+  named.config = known.model;
+  named.is_preset = true;
+  return named;
+}
+
+std::vector<int> ranks_to_compile(const MemoryPrediction& memory, int shown) {
+  std::vector<int> ranks;
+  for (const report::ListedRank& one : report::listed_ranks(memory)) {
+    ranks.push_back(one.rank);
+  }
+  if (std::ranges::find(ranks, shown) == ranks.end()) {
+    ranks.push_back(shown);
+  }
+  return ranks;
+}
 
 void run(Options o) {
   if (!o.file.empty()) {
@@ -39,11 +72,14 @@ void run(Options o) {
   }
   require(o.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
-  const TrainStep step = compile_train_step(o.settings, plan);
-  std::cout << (o.json ? report::compiled_plan_json(step.compiled, o.settings.model)
-                       : report::compiled_plan_text(step.compiled, {.terminal = standard_output(),
-                                                                    .model = o.settings.model,
-                                                                    .rank = o.rank}));
+  NamedGraph graph =
+      make_train_step(o.settings, parsed("--model", o.settings.model, named_model), plan);
+  const MemoryPrediction memory = predict_memory(graph, plan);
+  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, o.rank));
+  const report::ShownPlan shown{
+      .compiled = compiled, .memory = memory, .model = o.settings.model, .rank = o.rank};
+  std::cout << (o.json ? report::compiled_plan_json(shown)
+                       : report::compiled_plan_text(shown, standard_output()));
 }
 
 }  // namespace
@@ -54,7 +90,8 @@ void add_plan_show_command(CLI::App& plan) {
       "show", "Print what a plan means: communication, memory and idle time of each rank");
   command->add_option("file", options->file, "a .plan.json (default: the options below)");
   command
-      ->add_option("-m,--model", options->settings.model, "a preset, a config.json or its folder")
+      ->add_option("-m,--model", options->settings.model,
+                   "a config.json, its folder, or a name (see estimate --help)")
       ->capture_default_str();
   command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step")
       ->capture_default_str()

@@ -1,5 +1,8 @@
 #include "graph/outline.h"
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "trireme/op.h"
 
 namespace trireme {
@@ -34,12 +37,23 @@ void Outline::add_node(Node node, std::span<const ValueId> inputs_read,
   nodes.push_back(node);
 }
 
+bool is_sum(const Op& op, const Attributes& attributes) {
+  if (op.name != "fused") {
+    return op.name == "add";
+  }
+  const std::vector<std::string_view> steps =
+      split(std::get<std::string>(attributes.at("program")), ';');
+  return std::ranges::all_of(steps,
+                             [](std::string_view step) { return trim(step).starts_with("add("); });
+}
+
 Outline::Node outline_node(const Node& node) {
   Outline::Node row;
   row.op = node.op;
   row.phase = node.phase;
   row.block = node.block;
   row.is_collective = node.op->communicates && node.attributes.contains("group");
+  row.is_sum = is_sum(*node.op, node.attributes);
   row.tag = node.inputs.empty() ? integer_or(node.attributes, "tag", -1) : -1;
   row.until = integer_or(node.attributes, "until", -1);
   return row;

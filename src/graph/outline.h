@@ -33,6 +33,7 @@ struct Outline {
     Phase phase = Phase::Forward;
     std::int32_t block = -1;
     bool is_collective = false;
+    bool is_sum = false;
     std::int64_t tag = -1;  ///< of a receive
     std::int64_t until =
         -1;  ///< of a send: the tag of the receive that it is waited for with; -1: none
@@ -64,6 +65,9 @@ struct Outline {
 
 /// Values and nodes keep their numbers.
 [[nodiscard]] Outline outline_of(const Graph& graph);
+
+/// Whether the op adds its inputs: `add`, or a fused node of nothing else.
+[[nodiscard]] bool is_sum(const Op& op, const Attributes& attributes);
 
 /// A node's row of an outline, without its operands.
 [[nodiscard]] Outline::Node outline_node(const Node& node);

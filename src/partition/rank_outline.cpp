@@ -127,6 +127,7 @@ class OutlineBuilder {
   [[nodiscard]] Outline::Node row(const Op& op) const {
     Outline::Node node;
     node.op = &op;
+    node.is_sum = &op == &ops_.add;
     node.phase = phase_;
     node.block = block_;
     return node;

@@ -111,7 +111,7 @@ class Categories {
     for (std::size_t i = outline_.nodes.size(); i-- > 0;) {
       const Outline::Node& node = outline_.nodes[i];
       if (node.outputs == 0 || !gradient_[at(outline_.outputs_of(node)[0])] ||
-          !(moves(*node.op) || reduces(*node.op) || node.op->name == "add")) {
+          !(moves(*node.op) || reduces(*node.op) || node.is_sum)) {
         continue;
       }
       for (const ValueId input : outline_.inputs_of(node)) {

@@ -110,7 +110,7 @@ TEST(PlanShowCommand, PrintsWhatRanksDo) {
   const Json json = parse_json(shown.out, "output");
   EXPECT_EQ(json.at("ranks"), 4);
   EXPECT_EQ(json.at("by_rank").size(), 4U);
-  EXPECT_NEAR(json.at("idle_of_pipeline_ranks").at(0), 0.2, 1e-9);  // (D-1)/(N+D-1)
+  EXPECT_NEAR(json.at("by_rank").at(3).at("idle"), 0.2, 1e-9);  // (D-1)/(N+D-1)
   EXPECT_GT(json.at("sent_bytes").at("gradient"), 0);
   EXPECT_GT(json.at("sent_bytes").at("activation"), 0);
   EXPECT_EQ(json.at("sent_bytes").at("optimizer"), 0);

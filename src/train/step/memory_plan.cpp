@@ -85,16 +85,14 @@ MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank) 
 }
 
 PredictedMemory predict_memory(const TrainerOptions& options, int rank) {
-  const StepGraph step = make_step_graph(make_model(options.model, options.batch), options);
-  const NamedGraph named = compress_gradients(step.graph, options.plan, dim_names(step.graph));
+  const PlannedStep step = make_planned_step(options);
   const Model evaluation = make_evaluation_model(options);
   const MemoryUse forward =
       trireme::predict_memory({.graph = evaluation.graph, .names = dim_names(evaluation.graph)},
                               make_evaluation_plan(options.plan), rank);
-  return {.step = trireme::predict_memory(named, options.plan, rank).peak,
+  return {.step = trireme::predict_memory(step.graph, options.plan, rank).peak,
           .evaluation = forward.peak,
-          .flops = options.plan.compression.any() ? count_flops(named.graph).hardware().products
-                                                  : step.flops.hardware().products};
+          .flops = step.flops.hardware().products};
 }
 
 }  // namespace trireme::train
