@@ -277,8 +277,13 @@ class Placer {
                     int stage) {
     Assignment fixed = placer.none();
     std::vector<std::size_t> others;
-    const bool updates = std::ranges::any_of(
-        node.outputs, [&](ValueId output) { return target_of_.contains(output); });
+    // Updates follow what they update; a parameter that is rounded from its master copy follows that.
+    const bool updates =
+        std::ranges::any_of(node.outputs,
+                            [&](ValueId output) { return target_of_.contains(output); }) &&
+        std::ranges::any_of(node.inputs, [&](ValueId input) {
+          return value(input).origin == Origin::State || value(input).origin == Origin::Parameter;
+        });
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const Origin origin = value(node.inputs[k]).origin;
       if (origin == Origin::State) {
