@@ -50,10 +50,15 @@ NamedModel named_model(const std::string& model) {
   return named;
 }
 
-std::vector<int> ranks_to_compile(const MemoryPrediction& memory, int shown) {
+/// Of plans with more nodes than this in all micro-batches, only one rank is compiled, which takes seconds.
+constexpr std::size_t kMaxNodes = 400'000;
+
+std::vector<int> ranks_to_compile(const MemoryPrediction& memory, std::size_t nodes, int shown) {
   std::vector<int> ranks;
   for (const report::ListedRank& one : report::listed_ranks(memory)) {
-    ranks.push_back(one.rank);
+    if (nodes <= kMaxNodes) {
+      ranks.push_back(one.rank);
+    }
   }
   if (std::ranges::find(ranks, shown) == ranks.end()) {
     ranks.push_back(shown);
@@ -75,7 +80,9 @@ void run(Options o) {
   NamedGraph graph =
       make_train_step(o.settings, parsed("--model", o.settings.model, named_model), plan);
   const MemoryPrediction memory = predict_memory(graph, plan);
-  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, o.rank));
+  const std::size_t nodes =
+      graph.graph.nodes().size() * static_cast<std::size_t>(plan.microbatches);
+  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, nodes, o.rank));
   const report::ShownPlan shown{
       .compiled = compiled, .memory = memory, .model = o.settings.model, .rank = o.rank};
   std::cout << (o.json ? report::compiled_plan_json(shown)

@@ -33,6 +33,15 @@ class PlanView {
 
   [[nodiscard]] const Plan& plan() const { return shown_.compiled.plan(); }
   [[nodiscard]] const std::vector<ListedRank>& listed() const { return listed_; }
+  [[nodiscard]] bool is_compiled(int rank) const {
+    const auto& ranks = shown_.compiled.ranks();
+    return std::ranges::find(ranks, rank) != ranks.end();
+  }
+  /// Whether the communication of all ranks is known.
+  [[nodiscard]] bool is_complete() const {
+    return std::ranges::all_of(listed_,
+                               [&](const ListedRank& one) { return is_compiled(one.rank); });
+  }
   [[nodiscard]] const MemoryUse& memory_of(int rank) const { return shown_.memory.at(rank); }
 
   /// The share of a step in which the rank waits for other pipeline stages, if a backward pass takes twice as long as a
@@ -60,10 +69,12 @@ class PlanView {
     return uses;
   }
 
-  /// Sent by all ranks in a step, by what it carries.
+  /// Sent in a step, by what it carries: by all ranks or, if not all are known, by the one shown.
   [[nodiscard]] std::array<double, kCategories> sent() {
     std::array<double, kCategories> sums{};
-    for (const ListedRank& one : listed_) {
+    const std::vector<ListedRank> senders =
+        is_complete() ? listed_ : std::vector<ListedRank>{{shown_.rank, 1}};
+    for (const ListedRank& one : senders) {
       for (const CommunicationUse& use : communication_of(one.rank)) {
         sums.at(static_cast<std::size_t>(use.carries.category)) += one.stands_for * use.sent();
       }
@@ -88,13 +99,12 @@ class PlanView {
 
   /// Ranks of a kind send the same with the same tags.
   const RankMessages& messages_of(int rank) {
-    const auto& compiled = shown_.compiled.ranks();
     const MemoryPrediction& memory = shown_.memory;
-    const int known = std::ranges::find(compiled, rank) != compiled.end()
+    const int known = is_compiled(rank)
                           ? rank
                           : memory.kinds[memory.kind_of[static_cast<std::size_t>(rank)]].first_rank;
     const auto [it, is_new] = messages_.try_emplace(known);
-    if (is_new) {
+    if (is_new && is_compiled(known)) {
       it->second = trireme::messages_of(shown_.compiled.program(known));
     }
     return it->second;
@@ -133,7 +143,8 @@ std::string overlap_text(const CommunicationUse& use) {
 }
 
 std::string origin_text(const CommunicationUse& use) {
-  return use.calls > 1 ? use.carries.tensor + ", …" : use.carries.tensor;
+  const std::string& tensor = use.carries.tensor;
+  return tensor.empty() ? "-" : use.calls > 1 ? tensor + ", …" : tensor;
 }
 
 std::string communication_text(const std::vector<CommunicationUse>& uses,
@@ -228,10 +239,12 @@ Json rank_json(PlanView& view, const ListedRank& one) {
   Json json{{"rank", one.rank},
             {"stands_for", one.stands_for},
             {"idle", view.idle_of(one.rank)},
-            {"peak_bytes", view.memory_of(one.rank).peak.count},
-            {"communication", Json::array()}};
-  for (const CommunicationUse& use : view.communication_of(one.rank)) {
-    json["communication"].push_back(communication_json(use));
+            {"peak_bytes", view.memory_of(one.rank).peak.count}};
+  if (view.is_compiled(one.rank)) {
+    json["communication"] = Json::array();
+    for (const CommunicationUse& use : view.communication_of(one.rank)) {
+      json["communication"].push_back(communication_json(use));
+    }
   }
   for (std::size_t i = 0; i < kCategories; ++i) {
     json["memory_bytes"][std::string(to_text(static_cast<Category>(i)))] =
@@ -262,7 +275,9 @@ std::string compiled_plan_text(const ShownPlan& shown, const Terminal& terminal)
   return fmt::format("{} on {}: {}\n\nCommunication of rank {} in a step\n", shown.model,
                      plural(plan.mesh.devices(), "rank"), plan_words(plan), shown.rank) +
          communication_text(view.communication_of(shown.rank), terminal) +
-         fmt::format("\nSent by all ranks: {}\n\n", totals_text(view.sent())) +
+         fmt::format("\nSent by {}: {}\n\n",
+                     view.is_complete() ? "all ranks" : fmt::format("rank {}", shown.rank),
+                     totals_text(view.sent())) +
          "Memory at the peak, and idle time in the pipeline if a backward pass takes two forward "
          "passes\n" +
          memory_text(view, terminal);
@@ -272,7 +287,8 @@ std::string compiled_plan_json(const ShownPlan& shown) {
   PlanView view(shown);
   Json json{{"model", shown.model},
             {"plan", parse_json(to_text(view.plan()), "plan")},
-            {"ranks", view.plan().mesh.devices()}};
+            {"ranks", view.plan().mesh.devices()},
+            {"sent_by_all_ranks", view.is_complete()}};
   Json& sent = json["sent_bytes"] = Json::object();
   const std::array<double, kCategories> sums = view.sent();
   for (std::size_t i = 0; i < kCategories; ++i) {

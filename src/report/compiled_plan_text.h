@@ -20,14 +20,14 @@ struct ListedRank {
 [[nodiscard]] std::vector<ListedRank> listed_ranks(const MemoryPrediction& memory);
 
 struct ShownPlan {
-  const CompiledPlan& compiled;  ///< of all listed ranks, and of the one below
+  const CompiledPlan& compiled;  ///< of the rank below, and of all listed ones for their sums
   const MemoryPrediction& memory;
   std::string model{};
   int rank = 0;  ///< whose communication the text lists
 };
 
 [[nodiscard]] std::string compiled_plan_text(const ShownPlan& shown, const Terminal& terminal);
-/// The communication of all listed ranks.
+/// The communication of all listed ranks that are compiled.
 [[nodiscard]] std::string compiled_plan_json(const ShownPlan& shown);
 
 }  // namespace trireme::report

@@ -75,17 +75,31 @@ Graph language(const ModelConfig& config) {
   return language_training(make_model(config, kTinyBatch));
 }
 
-TEST(MemoryPrediction, Gpt) {
-  check_all(language(tiny_model()), plans_of_language_models());
-}
-TEST(MemoryPrediction, GptWithDropoutAndRecomputation) {
-  std::vector<Case> plans = plans_of_language_models();
+std::vector<Case> with_recomputation(std::vector<Case> plans) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     plans[i].recompute = i % 2 == 0 ? RecomputeMode::Full : RecomputeMode::Selective;
   }
-  check_all(language(tiny_model_with_dropout()), plans);
+  return plans;
+}
+
+// The three language models split the plans in the short test; in the long one each takes all.
+TEST(MemoryPrediction, Gpt) {
+  check_all(language(tiny_model()), every_nth(plans_of_language_models(), 3, 0));
+}
+TEST(MemoryPrediction, GptWithDropoutAndRecomputation) {
+  check_all(language(tiny_model_with_dropout()),
+            with_recomputation(every_nth(plans_of_language_models(), 3, 1)));
 }
 TEST(MemoryPrediction, Llama) {
+  check_all(language(tiny_model(Family::Llama)), every_nth(plans_of_language_models(), 3, 2));
+}
+TEST(LongMemoryPrediction, Gpt) {
+  check_all(language(tiny_model()), plans_of_language_models());
+}
+TEST(LongMemoryPrediction, GptWithDropoutAndRecomputation) {
+  check_all(language(tiny_model_with_dropout()), with_recomputation(plans_of_language_models()));
+}
+TEST(LongMemoryPrediction, Llama) {
   check_all(language(tiny_model(Family::Llama)), plans_of_language_models());
 }
 TEST(MemoryPrediction, MixtureOfExperts) {
@@ -96,6 +110,48 @@ TEST(MemoryPrediction, Perceptron) {
 }
 TEST(MemoryPrediction, ConvNet) {
   check_all(example_training(tiny_conv_net()), plans_of_examples());
+}
+
+/// Several weight versions, and optimizers with f32 master copies of bf16 weights.
+TEST(MemoryPrediction, WeightVersions) {
+  check_all(language(tiny_model()),
+            {{.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream-2bw"},
+             {.mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream-2bw", .zero = 1}});
+}
+TEST(MemoryPrediction, MasterWeights) {
+  ModelConfig config = tiny_model();
+  config.dtype = DType::BF16;
+  TrainingOptions options;
+  options.master_weights = true;
+  check_all(make_training_graph(make_model(config, kTinyBatch).graph, options),
+            {{.mesh = "data=2"},
+             {.mesh = "data=2,tensor=2", .zero = 1},
+             {.mesh = "data=2,tensor=2", .zero = 3},
+             {.mesh = "pipe=2,data=2", .microbatches = 2, .zero = 2}});
+}
+
+/// Four sequences on 64 ranks: four have one, the others none; twice, in two stages.
+TEST(MemoryPrediction, CountsEachKindOfRankOnce) {
+  const Graph graph = language(tiny_model());
+  const MemoryPrediction prediction =
+      predict_memory({graph, dim_names(graph)}, plan_of({.mesh = "data=64,pipe=2"}));
+  ASSERT_EQ(prediction.kinds.size(), 4U);
+  const auto ranks_of = [&](std::size_t kind) { return prediction.kinds[kind].ranks; };
+  EXPECT_EQ(ranks_of(0), 4);
+  EXPECT_EQ(ranks_of(1), 4);
+  EXPECT_EQ(ranks_of(2), 60);
+  EXPECT_EQ(ranks_of(3), 60);
+  EXPECT_EQ(prediction.kind_of.size(), 128U);
+  EXPECT_EQ(prediction.kind_of[126], prediction.kind_of[8]);
+  EXPECT_GE(prediction.largest().use.peak, prediction.at(127).peak);
+}
+
+TEST(MemoryPrediction, RefusesWhatCannotBeCompiled) {
+  const Graph graph = language(tiny_model());
+  const Plan plan = plan_of({.mesh = "pipe=8", .microbatches = 4});
+  expect_error(ErrorKind::Usage, "8 stages are more than the 4 blocks", [&] {
+    (void)predict_memory({graph, dim_names(graph)}, plan);
+  });
 }
 
 }  // namespace
