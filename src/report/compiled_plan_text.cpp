@@ -283,6 +283,18 @@ std::string compiled_plan_text(const ShownPlan& shown, const Terminal& terminal)
          memory_text(view, terminal);
 }
 
+std::string own_memory_text(const MemoryUse& use) {
+  std::string parts;
+  for (std::size_t i = 0; i < kShownCategories; ++i) {
+    if (use.at_peak.at(i).count > 0) {
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ",
+                           category_text(static_cast<Category>(i)), to_text(use.at_peak.at(i)));
+    }
+  }
+  return fmt::format("\nMemory of its fullest rank under trireme train: {} ({})\n",
+                     to_text(use.peak), parts);
+}
+
 std::string compiled_plan_json(const ShownPlan& shown) {
   PlanView view(shown);
   Json json{{"model", shown.model},

@@ -30,4 +30,7 @@ struct ShownPlan {
 /// The communication of all listed ranks that are compiled.
 [[nodiscard]] std::string compiled_plan_json(const ShownPlan& shown);
 
+/// One line: what the fullest rank of a run needs, by category.
+[[nodiscard]] std::string own_memory_text(const MemoryUse& use);
+
 }  // namespace trireme::report

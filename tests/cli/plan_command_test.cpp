@@ -49,8 +49,9 @@ TEST(PlanCommand, ListsTheBestPlans) {
 TEST(PlanCommand, ShowsWhereTheTimeGoes) {
   const Ran ran = run_program("plan --model llama3-70b --cluster dgx-h100:8 --batch 512 --explain");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  for (const char* text : {"MFU %", "Why the others are slower", "useful",
-                           "Memory of its fullest device", "Assumptions", "fitted to runs"}) {
+  for (const char* text :
+       {"MFU %", "Why the others are slower", "useful", "Memory of its fullest device",
+        "Assumptions", "fitted to runs", "Memory of its fullest rank under trireme train: "}) {
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
   }
 }
