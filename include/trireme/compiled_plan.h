@@ -24,6 +24,8 @@ class CompiledPlan {
   CompiledPlan(NamedGraph graph, Plan plan);
   /// Compiles the program of one rank only.
   CompiledPlan(NamedGraph graph, Plan plan, int only_rank);
+  /// Compiles the programs of these ranks only.
+  CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks);
   ~CompiledPlan();
   CompiledPlan(CompiledPlan&&) noexcept;
   CompiledPlan& operator=(CompiledPlan&&) noexcept;
@@ -38,7 +40,9 @@ class CompiledPlan {
   [[nodiscard]] const Axes& axes() const noexcept { return placements_.axes; }
   /// Requires that this rank was compiled.
   [[nodiscard]] const Program& program(int rank) const;
+  /// Those that were compiled, in the order of ranks().
   [[nodiscard]] std::span<const Program> programs() const noexcept { return programs_; }
+  [[nodiscard]] std::span<const int> ranks() const noexcept { return ranks_; }
 
   /// The shard of a value that a rank stores. The value is an input, parameter, state or output of graph().
   [[nodiscard]] Part shard_of(const Value& value, int rank) const;
@@ -46,15 +50,15 @@ class CompiledPlan {
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
  private:
-  void compile(const DimNames& names, int ranks);
+  void compile(const DimNames& names);
 
   Graph graph_;
   Plan plan_;
   PlacementSpec placements_;
   PipelineTable table_;
   std::unique_ptr<Partition> partition_;
-  int first_rank_ = 0;
-  std::vector<Program> programs_;  ///< of first_rank_ and up
+  std::vector<int> ranks_;
+  std::vector<Program> programs_;  ///< by ranks_
 };
 
 /// What is wrong with the programs taken together; empty if they run to their end. Requires that all ranks were

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/compiled_plan.h"
+#include "trireme/load_model.h"
 #include "trireme/plan.h"
 #include "trireme/train_settings.h"
 
@@ -16,5 +17,10 @@ struct TrainStep {
 /// Compiles the step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a language
 /// model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
 [[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
+
+/// The graph of that step, not compiled, of this model instead of the settings' one: for predictions of models and
+/// meshes that are too large to compile. Throws as compile_train_step().
+[[nodiscard]] NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,
+                                         const Plan& plan);
 
 }  // namespace trireme

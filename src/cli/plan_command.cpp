@@ -12,9 +12,13 @@
 #include "cli/load_cluster.h"
 #include "cli/named_model.h"
 #include "cli/terminal.h"
+#include "report/compiled_plan_text.h"
 #include "report/plan_text.h"
+#include "trireme/error.h"
+#include "trireme/memory_prediction.h"
 #include "trireme/message.h"
 #include "trireme/planner.h"
+#include "trireme/train_step.h"
 
 namespace trireme::cli {
 namespace {
@@ -137,12 +141,40 @@ TransformerCost make_cost(const Options& o) {
   return {model, work, cluster, efficiency_of(cluster)};
 }
 
+/// What `trireme train` would need for the plan: its programs keep other tensors than the closed form assumes. Nothing if
+/// it cannot run the plan, or the model or the dtype.
+std::string own_memory_text(const Options& o, const TransformerCost& cost,
+                            const ParallelLayout& layout) {
+  TrainSettings settings;
+  settings.batch = cost.workload().batch;
+  settings.length = cost.workload().length;
+  settings.dtype = o.dtype;
+  NamedModel model;
+  model.config = cost.model().model;
+  model.is_preset = true;
+  try {
+    require(cost.model().is_buildable(), "no graph can be built");
+    const Plan plan = to_plan(layout, cost.workload());
+    const MemoryUse use =
+        predict_memory(make_train_step(settings, model, plan), plan).largest().use;
+    return report::own_memory_text(use);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::Usage) {
+      throw;
+    }
+    return "";
+  }
+}
+
 void run(const Options& o, Outcome& outcome) {
   const TransformerCost cost = make_cost(o);
   const PlanSearch search = search_plans(cost, make_search(o));
   std::cout << (o.json ? report::plan_search_json(cost, search)
                        : report::plan_search_text(
                              cost, search, {.terminal = standard_output(), .explain = o.explain}));
+  if (o.explain && !o.json && !search.best.empty()) {
+    std::cout << own_memory_text(o, cost, search.best.front().layout);
+  }
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!o.output.empty()) {

@@ -1,13 +1,19 @@
 // `trireme plan show`: what a plan means for each rank.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
+#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_ops_text.h"
+#include "trireme/load_model.h"
+#include "trireme/memory_prediction.h"
 #include "trireme/message.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
@@ -20,7 +26,9 @@ constexpr const char* kExamples =
     "  trireme plan show best.plan.json --model gpt2-small --batch 16\n"
     "  trireme plan show --mesh data=2,tensor=2 --zero 1\n"
     "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3\n"
-    "  trireme plan show mine.plan.json --model mlp --ops";
+    "  trireme plan show mine.plan.json --model mlp --ops\n"
+    "  trireme plan show --model llama3-70b --dtype bf16 --batch 1024 --length 4096\n"
+    "                    --mesh data=32,pipe=8,tensor=8 --microbatches 32 --zero 1";
 
 struct Options {
   TrainSettings settings;
@@ -32,7 +40,38 @@ struct Options {
   bool values = false;
 };
 
-std::string text_of(const Options& o, const CompiledPlan& compiled) {
+/// A model to train, or one that estimates know: nothing is trained here.
+NamedModel named_model(const std::string& model) {
+  const std::vector<std::string> presets = preset_any_model_names();
+  if (is_model_path(model) || std::ranges::find(presets, model) != presets.end()) {
+    return load_model(model);
+  }
+  const Architecture known = named_architecture(model);
+  require(known.is_buildable(), "no graph of " + model + " can be built; only estimates know it");
+  NamedModel named;
+  named.config = known.model;
+  named.is_preset = true;
+  return named;
+}
+
+/// Of plans with more nodes than this in all micro-batches, only one rank is compiled, which takes seconds.
+constexpr std::size_t kMaxNodes = 400'000;
+
+std::vector<int> ranks_to_compile(const MemoryPrediction& memory, std::size_t nodes, int shown) {
+  std::vector<int> ranks;
+  for (const report::ListedRank& one : report::listed_ranks(memory)) {
+    if (nodes <= kMaxNodes) {
+      ranks.push_back(one.rank);
+    }
+  }
+  if (std::ranges::find(ranks, shown) == ranks.end()) {
+    ranks.push_back(shown);
+  }
+  return ranks;
+}
+
+std::string text_of(const Options& o, const CompiledPlan& compiled,
+                    const MemoryPrediction& memory) {
   const report::Terminal terminal = standard_output();
   if (o.ops) {
     return o.json ? report::plan_ops_json(compiled) : report::plan_ops_text(compiled, terminal);
@@ -41,9 +80,9 @@ std::string text_of(const Options& o, const CompiledPlan& compiled) {
     return o.json ? report::plan_values_json(compiled)
                   : report::plan_values_text(compiled, terminal);
   }
-  return o.json ? report::compiled_plan_json(compiled, o.settings.model)
-                : report::compiled_plan_text(
-                      compiled, {.terminal = terminal, .model = o.settings.model, .rank = o.rank});
+  const report::ShownPlan shown{
+      .compiled = compiled, .memory = memory, .model = o.settings.model, .rank = o.rank};
+  return o.json ? report::compiled_plan_json(shown) : report::compiled_plan_text(shown, terminal);
 }
 
 void run(Options o) {
@@ -57,8 +96,13 @@ void run(Options o) {
   }
   require(o.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
-  const TrainStep step = compile_train_step(o.settings, plan);
-  std::cout << text_of(o, step.compiled);
+  NamedGraph graph =
+      make_train_step(o.settings, parsed("--model", o.settings.model, named_model), plan);
+  const MemoryPrediction memory = predict_memory(graph, plan);
+  const std::size_t nodes =
+      graph.graph.nodes().size() * static_cast<std::size_t>(plan.microbatches);
+  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, nodes, o.rank));
+  std::cout << text_of(o, compiled, memory);
 }
 
 }  // namespace
@@ -69,7 +113,8 @@ void add_plan_show_command(CLI::App& plan) {
       "show", "Print what a plan means: communication, memory and idle time of each rank");
   command->add_option("file", options->file, "a .plan.json (default: the options below)");
   command
-      ->add_option("-m,--model", options->settings.model, "a preset, a config.json or its folder")
+      ->add_option("-m,--model", options->settings.model,
+                   "a config.json, its folder, or a name (see estimate --help)")
       ->capture_default_str();
   command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step")
       ->capture_default_str()

@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace trireme::partition {
-namespace {
-
-/// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
-constexpr std::int64_t kLargeBytes = 64 << 10;
-constexpr std::int64_t kFullBytes = 1 << 20;
-
-}  // namespace
 
 void Buckets::add(const Key& key, Member member) {
   const std::int64_t bytes = size_of(builder_.type(member.value)).count;

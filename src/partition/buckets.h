@@ -2,6 +2,7 @@
 // thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "trireme/graph.h"
 
 namespace trireme::partition {
+
+/// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
+inline constexpr std::int64_t kLargeBytes = 64 << 10;
+/// A bucket of this size is reduced at once.
+inline constexpr std::int64_t kFullBytes = 1 << 20;
 
 class Buckets {
  public:

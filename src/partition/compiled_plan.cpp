@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 
 #include "base/check.h"
 #include "trireme/optimize.h"
@@ -18,21 +19,26 @@ std::atomic<std::int64_t>& compilations() {
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)) {
-  compile(graph.names, plan_.mesh.devices());
+  ranks_.resize(static_cast<std::size_t>(plan_.mesh.devices()));
+  std::iota(ranks_.begin(), ranks_.end(), 0);
+  compile(graph.names);
 }
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank)
-    : graph_(std::move(graph.graph)), plan_(std::move(plan)), first_rank_(only_rank) {
-  compile(graph.names, 1);
+    : CompiledPlan(std::move(graph), std::move(plan), std::vector<int>{only_rank}) {}
+
+CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks)
+    : graph_(std::move(graph.graph)), plan_(std::move(plan)), ranks_(std::move(ranks)) {
+  compile(graph.names);
 }
 
-void CompiledPlan::compile(const DimNames& names, int ranks) {
+void CompiledPlan::compile(const DimNames& names) {
   ++compilations();
   placements_ = resolve_placements(graph_, plan_, names);
   table_ = table_of(plan_);
   partition_ = std::make_unique<Partition>(graph_, placements_);
-  programs_.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = first_rank_; rank < first_rank_ + ranks; ++rank) {
+  programs_.reserve(ranks_.size());
+  for (const int rank : ranks_) {
     const RankGraph mine = partition_->graph_at(place_of(plan_, placements_, rank), table_);
     programs_.push_back(make_program(fuse_elementwise(mine.graph)));
   }
@@ -43,7 +49,7 @@ CompiledPlan& CompiledPlan::operator=(CompiledPlan&&) noexcept = default;
 CompiledPlan::~CompiledPlan() = default;
 
 const Program& CompiledPlan::program(int rank) const {
-  const auto at = static_cast<std::size_t>(rank - first_rank_);
+  const auto at = static_cast<std::size_t>(std::ranges::find(ranks_, rank) - ranks_.begin());
   TRIREME_CHECK(at < programs_.size(), "the program of this rank was not compiled");
   return programs_[at];
 }

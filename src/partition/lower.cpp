@@ -130,28 +130,19 @@ class Lowering {
     const Node& node = placed_.graph.node(step.node);
     const Signature whole = signature_of(placed_.graph, node);
     const Factors factors = node.op->factors(whole);
-    std::vector<int> at = coordinates(order_.micro_of(turn));
-    const int in_turn = find_ring(factors, step.factors);
-    if (in_turn < 0) {
+    const std::vector<int> at = coordinates(order_.micro_of(turn));
+    if (find_ring(factors, step.factors) < 0) {
       Attributes attributes = node.attributes;
       if (node.op->part != nullptr) {
-        attributes = node.op->part(whole, ranges_at(factors, step, at));
+        attributes = node.op->part(whole, ranges_at(factors, step.factors, placed_.axes(), at));
       }
       count_updates(turn, attributes);
       return builder_.add(node.op->name, inputs, attributes);
     }
-    const auto factor = static_cast<std::size_t>(in_turn);
-    const auto axis = static_cast<std::size_t>(step.factors[factor].axes.front());
-    Ring ring{.whole = whole,
-              .factor = factor,
-              .ranges = {},
-              .ranks = place_.axis_ranks.at(axis),
-              .index = static_cast<std::size_t>(at[axis])};
-    for (at[axis] = 0; at[axis] < placed_.axes()[axis].size; ++at[axis]) {
-      ring.ranges.push_back(ranges_at(factors, step, at));
-    }
     const std::size_t first = builder_.graph().nodes().size();
-    const std::vector<ValueId> results = add_ring(builder_, ring, inputs, ring_tag_);
+    const std::vector<ValueId> results =
+        add_ring(builder_, ring_at(whole, step.factors, placed_.axes(), at, place_.axis_ranks),
+                 inputs, ring_tag_);
     name_pieces_from(first);
     return results;
   }
@@ -164,17 +155,6 @@ class Lowering {
         builder_.rename(output, "ring/" + builder_.graph().value(output).name);
       }
     }
-  }
-
-  /// The parts of each factor that the rank at these coordinates has.
-  [[nodiscard]] std::vector<IndexRange> ranges_at(const Factors& factors, const PlacedStep& step,
-                                                  const std::vector<int>& at) const {
-    std::vector<IndexRange> ranges;
-    ranges.reserve(factors.factors.size());
-    for (std::size_t f = 0; f < factors.factors.size(); ++f) {
-      ranges.push_back(block_at(step.factors[f], factors.factors[f].size, placed_.axes(), at));
-    }
-    return ranges;
   }
 
   /// The size of a dimension in a placement without the innermost sharding axis.
@@ -286,9 +266,7 @@ class Lowering {
       return;
     }
     if (step.change.kind != ChangeKind::AllReduce) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("{} cannot be exchanged between micro-batches by the table {}",
-                              placed_.value(to).name, table_.name));
+      refuse_merge(placed_, table_, to);
     }
     const Merge merge = placed_.copy(step.inputs[0]).placement.partial.at(step.change.axis);
     ValueId& sum = sums_[own];

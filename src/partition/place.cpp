@@ -1,6 +1,7 @@
 #include "partition/place.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -244,8 +245,13 @@ class Placer {
                     int stage) {
     Assignment fixed = placer.none();
     std::vector<std::size_t> others;
-    const bool updates = std::ranges::any_of(
-        node.outputs, [&](ValueId output) { return target_of_.contains(output); });
+    // Updates follow what they update; a parameter that is rounded from its master copy follows that.
+    const bool updates =
+        std::ranges::any_of(node.outputs,
+                            [&](ValueId output) { return target_of_.contains(output); }) &&
+        std::ranges::any_of(node.inputs, [&](ValueId input) {
+          return value(input).origin == Origin::State || value(input).origin == Origin::Parameter;
+        });
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const Origin origin = value(node.inputs[k]).origin;
       if (origin == Origin::State) {
@@ -260,6 +266,7 @@ class Placer {
         others.push_back(k);
       }
     }
+    keep_voters(node, passed, others);
     std::ranges::stable_sort(others, [&](std::size_t a, std::size_t b) {
       return bytes(node.inputs[a]) > bytes(node.inputs[b]);
     });
@@ -278,7 +285,7 @@ class Placer {
         placer.vote(tried, k, without(seen(node.inputs[k], node.phase), passed));
       }
       placer.take_in_turn(tried, placements().in_turn);
-      const double cost = cost_of(node, placer, tried, passed, stage);
+      const double cost = others.size() == 1 ? 0 : cost_of(node, placer, tried, passed, stage);
       if (!least || cost < *least) {
         least = cost;
         best = std::move(tried);
@@ -308,6 +315,22 @@ class Placer {
       }
     }
   }
+  /// Drops the operands that no axis shards, because they do not vote. One is left if there are only such. A node may
+  /// have hundreds of operands: what clips gradients has one for each parameter.
+  void keep_voters(const Node& node, const std::map<int, Merge>& passed,
+                   std::vector<std::size_t>& operands) {
+    std::vector<std::size_t> voters;
+    std::ranges::copy_if(operands, std::back_inserter(voters), [&](std::size_t k) {
+      return std::ranges::any_of(without(seen(node.inputs[k], node.phase), passed).dims,
+                                 [](const Placement::Dim& dim) { return !dim.axes.empty(); });
+    });
+    if (voters.empty()) {
+      operands.resize(std::min<std::size_t>(operands.size(), 1));
+    } else {
+      operands = std::move(voters);
+    }
+  }
+
   /// Axes on which an operand is partial and nothing is sharded: how to reduce it is open.
   std::vector<int> to_merge(const Node& node, const std::map<int, Merge>& passed) {
     std::vector<int> axes_found;
@@ -329,6 +352,9 @@ class Placer {
   /// The placement that the value's next reader in this phase would prefer, given its other operands.
   template <class F>
   void look_ahead(ValueId id, Phase phase, int axis, F tell) {
+    if (shape(id).rank() == 0) {
+      return;  // nothing to shard
+    }
     if (const std::optional<Placement> requested = forced(id);
         requested && requested->dimension_of(axis) >= 0) {
       tell(*requested);
@@ -355,6 +381,9 @@ class Placer {
   }
   std::optional<Placement> liked_by_next(ValueId id, Phase phase) {
     std::optional<Placement> liked = forced(id);
+    if (shape(id).rank() == 0) {
+      return liked;  // nothing to shard
+    }
     for (const NodeId reader : readers_[id]) {
       if (!liked && graph().node(reader).phase == phase) {
         liked = liked_by(graph().node(reader), id);

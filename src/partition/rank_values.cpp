@@ -9,6 +9,21 @@
 
 namespace trireme::partition {
 
+void refuse_missing(const Placed& placed, const PipelineTable& table, CopyId id) {
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format(
+          "schedule {} cannot run: {} needs the forward pass of every micro-batch first (as "
+          "the load-balancing loss of experts does); use schedule gpipe, or one micro-batch",
+          table.name, placed.value(id).name));
+}
+
+void refuse_merge(const Placed& placed, const PipelineTable& table, CopyId id) {
+  throw Error(ErrorKind::Usage,
+              fmt::format("{} cannot be exchanged between micro-batches by the table {}",
+                          placed.value(id).name, table.name));
+}
+
 RankValues::RankValues(const Placed& placed, const RankPlace& place, const PipelineTable& table,
                        const RunOrder& order, GraphBuilder& builder)
     : placed_(placed),
@@ -143,12 +158,7 @@ ValueId RankValues::get(CopyId id, int number) {
   if (placed_.is_input(id)) {
     return made_[{id, number}] = input_part(id, number);
   }
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format(
-          "schedule {} cannot run: {} needs the forward pass of every micro-batch first (as "
-          "the load-balancing loss of experts does); use schedule gpipe, or one micro-batch",
-          table_.name, placed_.value(id).name));
+  refuse_missing(placed_, table_, id);
 }
 
 void RankValues::define(const Instance& what, ValueId made) {

@@ -17,6 +17,11 @@
 
 namespace trireme::partition {
 
+/// Throws Error(Usage): the table reads the copy before it exists.
+[[noreturn]] void refuse_missing(const Placed& placed, const PipelineTable& table, CopyId id);
+/// Throws Error(Usage): the table cannot merge the copy over micro-batches.
+[[noreturn]] void refuse_merge(const Placed& placed, const PipelineTable& table, CopyId id);
+
 class RankValues {
  public:
   /// All must outlive this object.

@@ -242,6 +242,33 @@ int find_ring(const Factors& factors, std::span<const Placement::Dim> sharding) 
   return -1;
 }
 
+std::vector<IndexRange> ranges_at(const Factors& factors, std::span<const Placement::Dim> sharding,
+                                  const Axes& axes, std::span<const int> coordinates) {
+  std::vector<IndexRange> ranges;
+  ranges.reserve(factors.factors.size());
+  for (std::size_t f = 0; f < factors.factors.size(); ++f) {
+    ranges.push_back(block_at(sharding[f], factors.factors[f].size, axes, coordinates));
+  }
+  return ranges;
+}
+
+Ring ring_at(const Signature& whole, std::span<const Placement::Dim> sharding, const Axes& axes,
+             std::vector<int> coordinates, std::span<const std::vector<int>> axis_ranks) {
+  const Factors factors = whole.op->factors(whole);
+  const auto factor = static_cast<std::size_t>(find_ring(factors, sharding));
+  const auto axis = static_cast<std::size_t>(sharding[factor].axes.front());
+  Ring ring{.whole = whole,
+            .factor = factor,
+            .ranges = {},
+            .ranks = axis_ranks[axis],
+            .index = static_cast<std::size_t>(coordinates[axis])};
+  int& at = coordinates[axis];
+  for (at = 0; at < axes[axis].size; ++at) {
+    ring.ranges.push_back(ranges_at(factors, sharding, axes, coordinates));
+  }
+  return ring;
+}
+
 std::vector<ValueId> add_ring(GraphBuilder& builder, const Ring& ring,
                               std::span<const ValueId> inputs, std::int64_t& tag) {
   return RingBuilder(builder, ring, inputs, tag).run();

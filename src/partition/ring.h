@@ -41,6 +41,17 @@ struct Ring {
   std::size_t index = 0;     ///< the place of this rank
 };
 
+/// The parts of each factor that the rank at these coordinates has.
+[[nodiscard]] std::vector<IndexRange> ranges_at(const Factors& factors,
+                                                std::span<const Placement::Dim> sharding,
+                                                const Axes& axes, std::span<const int> coordinates);
+
+/// The ring of a node whose factors are sharded this way, for the rank at these coordinates; by axis, the ranks that
+/// share its other ones. Requires find_ring() >= 0.
+[[nodiscard]] Ring ring_at(const Signature& whole, std::span<const Placement::Dim> sharding,
+                           const Axes& axes, std::vector<int> coordinates,
+                           std::span<const std::vector<int>> axis_ranks);
+
 /// Adds all nodes of the rank and returns the results, as the node has them. Messages have tags starting at `tag`,
 /// which advances equally on all ranks of the axis.
 [[nodiscard]] std::vector<ValueId> add_ring(GraphBuilder& builder, const Ring& ring,

@@ -27,30 +27,32 @@ bool packs(const Op& op) {
 
 class Categories {
  public:
-  explicit Categories(Program& program)
-      : program_(program),
-        maker_(program.buffers.size(), nullptr),
-        gradient_(program.buffers.size(), false),
-        only_sent_(program.buffers.size(), false) {}
+  explicit Categories(const Outline& outline)
+      : outline_(outline),
+        phase_(outline.values.size(), Phase::Forward),
+        gradient_(outline.values.size(), false),
+        only_sent_(outline.values.size(), false),
+        category_(outline.values.size()) {}
 
-  void run() {
-    find_makers();
+  std::vector<Category> run() {
+    find_phases();
     find_gradients();
     find_terms();
     find_what_is_only_sent();
-    for (Buffer& buffer : program_.buffers) {
-      buffer.category = category_of_leaf(buffer.origin);
+    for (std::size_t v = 0; v < outline_.values.size(); ++v) {
+      category_[v] = category_of_leaf(outline_.values[v].origin);
     }
-    for (const Instruction& instruction : program_.instructions) {
-      for (std::size_t k = 0; k < instruction.outputs.size(); ++k) {
-        buffer(instruction.outputs[k]).category = category_of(instruction, k);
+    for (const Outline::Node& node : outline_.nodes) {
+      const std::span<const ValueId> outputs = outline_.outputs_of(node);
+      for (std::size_t k = 0; k < outputs.size(); ++k) {
+        category_[at(outputs[k])] = category_of(node, k);
       }
     }
+    return std::move(category_);
   }
 
  private:
-  static std::size_t at(BufferId id) { return static_cast<std::size_t>(id.index); }
-  [[nodiscard]] Buffer& buffer(BufferId id) { return program_.buffers[at(id)]; }
+  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
 
   static Category category_of_leaf(Origin origin) {
     return origin == Origin::Input       ? Category::Input
@@ -59,62 +61,60 @@ class Categories {
                                          : Category::Activation;
   }
 
-  [[nodiscard]] Category category_of(const Instruction& instruction, std::size_t output) {
-    const BufferId made = instruction.outputs[output];
-    if (instruction.op->is_view) {
-      return buffer(instruction.inputs[0]).category;
+  [[nodiscard]] Category category_of(const Outline::Node& node, std::size_t output) const {
+    const ValueId made = outline_.outputs_of(node)[output];
+    if (node.op->is_view) {
+      return category_[at(outline_.inputs_of(node)[0])];
     }
-    if (instruction.op->communicates) {
-      const bool sum = reduces(*instruction.op) && output == 0;
-      return sum ? category_of_sum(buffer(instruction.inputs[0])) : Category::Communication;
+    if (node.op->communicates) {
+      const bool sum = reduces(*node.op) && output == 0;
+      return sum ? category_of_sum(outline_.inputs_of(node)[0]) : Category::Communication;
     }
-    if (packs(*instruction.op) && only_sent_[at(made)]) {
+    if (packs(*node.op) && only_sent_[at(made)]) {
       return Category::Communication;
     }
     return gradient_[at(made)] ? Category::Gradient : Category::Activation;
   }
-  static Category category_of_sum(const Buffer& term) {
-    return term.origin == Origin::Node ? term.category : Category::Communication;
+  [[nodiscard]] Category category_of_sum(ValueId term) const {
+    return outline_.value(term).origin == Origin::Node ? category_[at(term)]
+                                                       : Category::Communication;
   }
 
-  void find_makers() {
-    for (const Instruction& instruction : program_.instructions) {
-      for (const BufferId output : instruction.outputs) {
-        maker_[at(output)] = &instruction;
+  void find_phases() {
+    for (const Outline::Node& node : outline_.nodes) {
+      for (const ValueId output : outline_.outputs_of(node)) {
+        phase_[at(output)] = node.phase;
       }
     }
   }
-  [[nodiscard]] bool is_of_backward(BufferId id) const {
-    return maker_[at(id)] != nullptr && maker_[at(id)]->phase == Phase::Backward;
-  }
+  [[nodiscard]] bool is_of_backward(ValueId id) const { return phase_[at(id)] == Phase::Backward; }
 
   /// What the update reads of the backward, and what it moves and reduces over ranks before use.
   void find_gradients() {
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.phase != Phase::Update) {
+    for (const Outline::Node& node : outline_.nodes) {
+      if (node.phase != Phase::Update) {
         continue;
       }
       bool any = false;
-      for (const BufferId input : instruction.inputs) {
+      for (const ValueId input : outline_.inputs_of(node)) {
         gradient_[at(input)] = gradient_[at(input)] || is_of_backward(input);
         any = any || gradient_[at(input)];
       }
-      if (any && (moves(*instruction.op) || reduces(*instruction.op))) {
-        gradient_[at(instruction.outputs[0])] = true;
+      if (any && (moves(*node.op) || reduces(*node.op))) {
+        gradient_[at(outline_.outputs_of(node)[0])] = true;
       }
     }
   }
 
   /// The terms of gradients: over ranks, over micro-batches, over uses of a parameter.
   void find_terms() {
-    for (std::size_t i = program_.instructions.size(); i-- > 0;) {
-      const Instruction& instruction = program_.instructions[i];
-      const bool passes_on =
-          moves(*instruction.op) || reduces(*instruction.op) || instruction.op->name == "add";
-      if (!passes_on || !gradient_[at(instruction.outputs[0])]) {
+    for (std::size_t i = outline_.nodes.size(); i-- > 0;) {
+      const Outline::Node& node = outline_.nodes[i];
+      if (node.outputs == 0 || !gradient_[at(outline_.outputs_of(node)[0])] ||
+          !(moves(*node.op) || reduces(*node.op) || node.is_sum)) {
         continue;
       }
-      for (const BufferId input : instruction.inputs) {
+      for (const ValueId input : outline_.inputs_of(node)) {
         gradient_[at(input)] = gradient_[at(input)] || is_of_backward(input);
       }
     }
@@ -122,36 +122,36 @@ class Categories {
 
   /// All its readers send it, or pack it for sending.
   void find_what_is_only_sent() {
-    std::vector<bool> read(program_.buffers.size(), false);
-    std::vector<bool> otherwise(program_.buffers.size(), false);
-    for (const NamedBuffer& output : program_.outputs) {
-      otherwise[at(output.buffer)] = true;
+    std::vector<bool> read(outline_.values.size(), false);
+    std::vector<bool> otherwise(outline_.values.size(), false);
+    for (const ValueId output : outline_.outputs) {
+      otherwise[at(output)] = true;
     }
-    for (std::size_t i = program_.instructions.size(); i-- > 0;) {
-      const Instruction& instruction = program_.instructions[i];
-      for (const BufferId output : instruction.outputs) {
+    for (std::size_t i = outline_.nodes.size(); i-- > 0;) {
+      const Outline::Node& node = outline_.nodes[i];
+      for (const ValueId output : outline_.outputs_of(node)) {
         only_sent_[at(output)] = read[at(output)] && !otherwise[at(output)];
       }
-      const bool sends =
-          instruction.op->communicates || ((packs(*instruction.op) || instruction.op->is_view) &&
-                                           only_sent_[at(instruction.outputs[0])]);
-      for (const BufferId input : instruction.inputs) {
+      const bool sends = node.op->communicates || ((packs(*node.op) || node.op->is_view) &&
+                                                   only_sent_[at(outline_.outputs_of(node)[0])]);
+      for (const ValueId input : outline_.inputs_of(node)) {
         read[at(input)] = true;
         otherwise[at(input)] = otherwise[at(input)] || !sends;
       }
     }
   }
 
-  Program& program_;
-  std::vector<const Instruction*> maker_;  ///< by buffer; none: exists before the step
-  std::vector<bool> gradient_;             ///< by buffer
-  std::vector<bool> only_sent_;            ///< likewise
+  const Outline& outline_;
+  std::vector<Phase> phase_;        ///< by value: that makes it
+  std::vector<bool> gradient_;      ///< by value
+  std::vector<bool> only_sent_;     ///< likewise
+  std::vector<Category> category_;  ///< likewise
 };
 
 }  // namespace
 
-void categorize(Program& program) {
-  Categories(program).run();
+std::vector<Category> categories_of(const Outline& outline) {
+  return Categories(outline).run();
 }
 
 }  // namespace trireme

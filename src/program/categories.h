@@ -1,11 +1,14 @@
-// The purpose of each buffer of a program. Callable from any thread.
+// The purpose of each value of a step. Callable from any thread.
 #pragma once
 
+#include <vector>
+
+#include "graph/outline.h"
 #include "trireme/program.h"
 
 namespace trireme {
 
-/// Assigns every buffer its category, by its producer and its readers; see Category.
-void categorize(Program& program);
+/// By value, its category, by its producer and its readers; see Category.
+[[nodiscard]] std::vector<Category> categories_of(const Outline& outline);
 
 }  // namespace trireme

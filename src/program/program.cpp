@@ -1,8 +1,5 @@
 #include "trireme/program.h"
 
-#include <algorithm>
-#include <set>
-
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -51,37 +48,6 @@ BufferId Program::find(std::string_view wanted) const {
   throw Error(ErrorKind::Usage,
               fmt::format("program {} has no input, parameter, state or output '{}'{}", name,
                           wanted, near ? fmt::format("; did you mean '{}'?", *near) : ""));
-}
-
-MemoryUse memory_use(const Program& program) {
-  // A storage counts once, under the category of its first buffer. Changes are recorded by moment, so that one pass
-  // finds the peak.
-  const std::size_t moments = std::max<std::size_t>(program.instructions.size(), 1);
-  std::vector<std::array<std::int64_t, kCategories>> changes(moments + 1);
-  std::set<std::int32_t> counted;
-  for (const Buffer& buffer : program.buffers) {
-    const auto first = static_cast<std::size_t>(std::max(buffer.first, 0));
-    const std::size_t after =
-        std::min(static_cast<std::size_t>(std::max(buffer.last + 1, 0)), moments);
-    if (counted.insert(buffer.storage).second && first < after) {
-      const std::int64_t bytes = size_of(buffer.type).count;
-      changes[first].at(static_cast<std::size_t>(buffer.category)) += bytes;
-      changes[after].at(static_cast<std::size_t>(buffer.category)) -= bytes;
-    }
-  }
-  MemoryUse use;
-  MemoryUse now;
-  for (std::size_t i = 0; i < moments; ++i) {
-    now.moment = static_cast<std::int32_t>(i);
-    for (std::size_t category = 0; category < kCategories; ++category) {
-      now.at_peak.at(category).count += changes[i].at(category);
-      now.peak.count += changes[i].at(category);
-    }
-    if (now.peak > use.peak) {
-      use = now;
-    }
-  }
-  return use;
 }
 
 std::string to_text(const Program& program) {

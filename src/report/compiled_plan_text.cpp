@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -13,100 +15,207 @@
 namespace trireme::report {
 namespace {
 
+/// Larger meshes are listed by kinds of ranks.
+constexpr int kMaxListedRanks = 16;
+
 std::string bytes_text(double bytes) {
   return to_text(Bytes{static_cast<std::int64_t>(bytes)});
 }
 
-/// By what is carried, over all ranks.
-std::array<double, kCategories> sent_by_category(const CompiledPlan& compiled) {
-  std::array<double, kCategories> sums{};
-  for (const Program& program : compiled.programs()) {
-    for (const CommunicationUse& use : communication_of(program)) {
-      sums.at(static_cast<std::size_t>(use.carries)) += use.sent();
-    }
-  }
-  return sums;
+std::string_view category_text(Category category) {
+  return category == Category::Optimizer ? "optimizer state" : to_text(category);
 }
 
-/// The idle share of each pipeline rank, if a backward pass takes twice as long as a forward pass.
-std::vector<double> idle_shares(const Plan& plan) {
-  const PipelineTable table = table_of(plan);
-  const PipelineTiming timing = time_pipeline(
-      table, PipelineDurations{.forward = 1, .backward_input = 1, .backward_weight = 1});
-  std::vector<double> shares;
-  for (const auto& tasks : timing.tasks) {
-    double busy = 0;
-    for (const PipelineTiming::Span& span : tasks) {
-      busy += span.end - span.start;
-    }
-    shares.push_back(timing.makespan > 0 ? 1 - busy / timing.makespan : 0);
+/// What the table needs of a plan.
+class PlanView {
+ public:
+  explicit PlanView(const ShownPlan& shown)
+      : shown_(shown), listed_(listed_ranks(shown.memory)), idle_(idle_shares(plan())) {}
+
+  [[nodiscard]] const Plan& plan() const { return shown_.compiled.plan(); }
+  [[nodiscard]] const std::vector<ListedRank>& listed() const { return listed_; }
+  [[nodiscard]] bool is_compiled(int rank) const {
+    const auto& ranks = shown_.compiled.ranks();
+    return std::ranges::find(ranks, rank) != ranks.end();
   }
-  return shares;
+  /// Whether the communication of all ranks is known.
+  [[nodiscard]] bool is_complete() const {
+    return std::ranges::all_of(listed_,
+                               [&](const ListedRank& one) { return is_compiled(one.rank); });
+  }
+  [[nodiscard]] const MemoryUse& memory_of(int rank) const { return shown_.memory.at(rank); }
+
+  /// The share of a step in which the rank waits for other pipeline stages, if a backward pass takes twice as long as a
+  /// forward pass. Unknown if single ops are assigned: their stages are not equal.
+  [[nodiscard]] std::optional<double> idle_of(int rank) const {
+    if (!plan().ops.empty()) {
+      return std::nullopt;
+    }
+    const std::vector<MeshAxis>& axes = plan().mesh.axes();
+    const auto pipe = std::ranges::find(axes, "pipe", &MeshAxis::name);
+    return pipe == axes.end() ? idle_.front()
+                              : idle_.at(static_cast<std::size_t>(plan().mesh.coordinates(rank).at(
+                                    static_cast<std::size_t>(pipe - axes.begin()))));
+  }
+
+  [[nodiscard]] std::vector<CommunicationUse> communication_of(int rank) {
+    const Program& program = shown_.compiled.program(rank);
+    std::map<int, RankMessages> peers;
+    for (const CommunicationUse& use : trireme::communication_of(program)) {
+      if (use.peer >= 0) {
+        peers.try_emplace(use.peer, messages_of(use.peer));
+      }
+    }
+    std::vector<CommunicationUse> uses = trireme::communication_of(program, peers);
+    for (CommunicationUse& use : uses) {
+      use.group = use.peer < 0 ? use.group : axis_between(rank, use.peer);
+    }
+    return uses;
+  }
+
+  /// Sent in a step, by what it carries: by all ranks or, if not all are known, by the one shown.
+  [[nodiscard]] std::array<double, kCategories> sent() {
+    std::array<double, kCategories> sums{};
+    const std::vector<ListedRank> senders =
+        is_complete() ? listed_ : std::vector<ListedRank>{{shown_.rank, 1}};
+    for (const ListedRank& one : senders) {
+      for (const CommunicationUse& use : communication_of(one.rank)) {
+        sums.at(static_cast<std::size_t>(use.carries.category)) += one.stands_for * use.sent();
+      }
+    }
+    return sums;
+  }
+
+ private:
+  static std::vector<double> idle_shares(const Plan& plan) {
+    const PipelineTiming timing = time_pipeline(
+        table_of(plan), PipelineDurations{.forward = 1, .backward_input = 1, .backward_weight = 1});
+    std::vector<double> shares;
+    for (const auto& tasks : timing.tasks) {
+      double busy = 0;
+      for (const PipelineTiming::Span& span : tasks) {
+        busy += span.end - span.start;
+      }
+      shares.push_back(timing.makespan > 0 ? 1 - busy / timing.makespan : 0);
+    }
+    return shares;
+  }
+
+  /// Ranks of a kind send the same with the same tags.
+  const RankMessages& messages_of(int rank) {
+    const MemoryPrediction& memory = shown_.memory;
+    const int known = is_compiled(rank)
+                          ? rank
+                          : memory.kinds[memory.kind_of[static_cast<std::size_t>(rank)]].first_rank;
+    const auto [it, is_new] = messages_.try_emplace(known);
+    if (is_new && is_compiled(known)) {
+      it->second = trireme::messages_of(shown_.compiled.program(known));
+    }
+    return it->second;
+  }
+
+  [[nodiscard]] std::string axis_between(int a, int b) const {
+    const std::vector<int> from = plan().mesh.coordinates(a);
+    const std::vector<int> to = plan().mesh.coordinates(b);
+    std::string names;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i] != to[i]) {
+        names += (names.empty() ? "" : "+") + plan().mesh.axes()[i].name;
+      }
+    }
+    return names;
+  }
+
+  const ShownPlan& shown_;
+  std::vector<ListedRank> listed_;
+  std::vector<double> idle_;              ///< by place in the pipeline
+  std::map<int, RankMessages> messages_;  ///< by rank
+};
+
+// Text.
+
+std::string axis_text(const CommunicationUse& use) {
+  return use.peer < 0
+             ? use.group
+             : fmt::format("{} {} {}", use.group, use.op == "send" ? "to" : "from", use.peer);
 }
 
-std::string communication_text(const Program& program, const Terminal& terminal) {
+std::string overlap_text(const CommunicationUse& use) {
+  return use.overlapped == 0           ? "no"
+         : use.overlapped == use.calls ? "yes"
+                                       : fmt::format("{} of {}", use.overlapped, use.calls);
+}
+
+std::string origin_text(const CommunicationUse& use) {
+  const std::string& tensor = use.carries.tensor;
+  return tensor.empty() ? "-" : use.calls > 1 ? tensor + ", …" : tensor;
+}
+
+std::string communication_text(const std::vector<CommunicationUse>& uses,
+                               const Terminal& terminal) {
+  if (uses.empty()) {
+    return "none\n";
+  }
   std::string text =
-      styled(fmt::format("{:<15} {:<14} {:<9} {:<10} {:>12} {:>6} {:>12}  {}", "op", "axis",
-                         "phase", "carries", "each", "calls", "sent", "overlapped"),
+      styled(fmt::format("{:<15} {:<15} {:<9} {:<15} {:>10} {:>6} {:>10}  {:<10}  {}", "op", "axis",
+                         "phase", "carries", "each", "calls", "sent", "overlapped", "origin"),
              Style::Bold, terminal.color) +
       "\n";
-  for (const CommunicationUse& use : communication_of(program)) {
+  for (const CommunicationUse& use : uses) {
     text += fmt::format(
-        "{:<15} {:<14} {:<9} {:<10} {:>12} {:>6} {:>12}  {}\n", use.op,
-        use.group.empty() ? "-" : use.group, to_text(use.phase), to_text(use.carries),
-        bytes_text(use.bytes), use.calls, bytes_text(use.sent()),
-        use.overlapped == 0           ? "no"
-        : use.overlapped == use.calls ? "yes"
-                                      : fmt::format("{} of {}", use.overlapped, use.calls));
+        "{:<15} {:<15} {:<9} {:<15} {:>10} {:>6} {:>10}  {:<10}  {}\n", use.op, axis_text(use),
+        to_text(use.phase), category_text(use.carries.category), bytes_text(use.bytes), use.calls,
+        use.op == "receive" ? "-" : bytes_text(use.sent()), overlap_text(use), origin_text(use));
   }
   return text;
 }
 
-std::string totals_text(const CompiledPlan& compiled) {
+std::string totals_text(const std::array<double, kCategories>& sums) {
   std::string text;
-  const auto sums = sent_by_category(compiled);
-  for (int i = 0; i < kCategories; ++i) {
-    const double sum = sums.at(static_cast<std::size_t>(i));
-    if (sum > 0) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_text(static_cast<Category>(i)),
+  for (const Category category : {Category::Gradient, Category::Parameter, Category::Optimizer,
+                                  Category::Activation, Category::Input}) {
+    const double sum = sums.at(static_cast<std::size_t>(category));
+    if (sum > 0 || category != Category::Input) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category_text(category),
                           bytes_text(sum));
     }
   }
-  return text.empty() ? "nothing" : text;
+  return text;
 }
 
-std::string memory_text(const CompiledPlan& compiled, const Terminal& terminal) {
-  std::string head = fmt::format("{:>4} {:>11}", "rank", "peak");
-  for (int i = 0; i < kCategories; ++i) {
-    head += fmt::format(" {:>13}", to_text(static_cast<Category>(i)));
+std::string rank_text(const ListedRank& one) {
+  return one.stands_for == 1 ? fmt::format("{}", one.rank)
+                             : fmt::format("{} and {} more", one.rank, one.stands_for - 1);
+}
+
+/// The categories that programs have; kernels' workspace is not theirs.
+constexpr int kShownCategories = kCategories - 1;
+
+std::string idle_text(const std::optional<double>& share) {
+  return share ? percent(*share) : "-";
+}
+
+std::string memory_text(const PlanView& view, const Terminal& terminal) {
+  std::size_t width = 4;
+  for (const ListedRank& one : view.listed()) {
+    width = std::max(width, rank_text(one).size());
+  }
+  std::string head = fmt::format("{:<{}} {:>7} {:>10}", "rank", width, "idle", "peak");
+  for (int i = 0; i < kShownCategories; ++i) {
+    head += fmt::format(" {:>15}", category_text(static_cast<Category>(i)));
   }
   std::string text = styled(head, Style::Bold, terminal.color) + "\n";
-  int rank = 0;
-  for (const Program& program : compiled.programs()) {
-    const MemoryUse use = memory_use(program);
-    text += fmt::format("{:>4} {:>11}", rank++, to_text(use.peak));
-    for (const Bytes bytes : use.at_peak) {
-      text += fmt::format(" {:>13}", bytes.count == 0 ? "-" : to_text(bytes));
+  for (const ListedRank& one : view.listed()) {
+    const MemoryUse& use = view.memory_of(one.rank);
+    text += fmt::format("{:<{}} {:>7} {:>10}", rank_text(one), width,
+                        idle_text(view.idle_of(one.rank)), to_text(use.peak));
+    for (std::size_t i = 0; i < kShownCategories; ++i) {
+      const Bytes bytes = use.at_peak.at(i);
+      text += fmt::format(" {:>15}", bytes.count == 0 ? "-" : to_text(bytes));
     }
     text += "\n";
   }
   return text;
-}
-
-std::string idle_text(const Plan& plan) {
-  if (!plan.ops.empty()) {  // not equal stages
-    return "\nIdle time depends on the assigned ops; trireme simulate predicts it.\n";
-  }
-  const std::vector<double> shares = idle_shares(plan);
-  if (shares.size() < 2) {
-    return "";
-  }
-  std::string text =
-      "\nIdle share of each pipeline rank, if a backward pass takes two forward passes: ";
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + percent(shares[i]);
-  }
-  return text + "\n";
 }
 
 std::string plan_words(const Plan& plan) {
@@ -119,51 +228,97 @@ std::string plan_words(const Plan& plan) {
       assigned == 0 ? "" : ", " + plural(static_cast<std::int64_t>(assigned), "assignment"));
 }
 
-}  // namespace
+// JSON.
 
-std::string compiled_plan_text(const CompiledPlan& compiled,
-                               const CompiledPlanTextOptions& options) {
-  const Plan& plan = compiled.plan();
-  return fmt::format("{} on {}: {}\n\nCommunication of rank {} in a step\n", options.model,
-                     plural(plan.mesh.devices(), "rank"), plan_words(plan), options.rank) +
-         communication_text(compiled.program(options.rank), options.terminal) +
-         fmt::format("\nSent by all ranks, by what it carries: {}\n\nMemory at the peak\n",
-                     totals_text(compiled)) +
-         memory_text(compiled, options.terminal) + idle_text(plan);
+Json communication_json(const CommunicationUse& use) {
+  Json json{{"op", use.op},
+            {"axis", use.group},
+            {"phase", to_text(use.phase)},
+            {"carries", to_text(use.carries.category)},
+            {"origin", use.carries.tensor},
+            {"bytes", use.bytes},
+            {"calls", use.calls},
+            {"overlapped", use.overlapped}};
+  if (use.peer >= 0) {
+    json["peer"] = use.peer;
+  }
+  return json;
 }
 
-std::string compiled_plan_json(const CompiledPlan& compiled, const std::string& model) {
-  Json json{{"model", model},
-            {"plan", parse_json(to_text(compiled.plan()), "plan")},
-            {"ranks", compiled.plan().mesh.devices()}};
+Json rank_json(PlanView& view, const ListedRank& one) {
+  Json json{{"rank", one.rank},
+            {"stands_for", one.stands_for},
+            {"idle", view.idle_of(one.rank) ? Json(*view.idle_of(one.rank)) : Json()},
+            {"peak_bytes", view.memory_of(one.rank).peak.count}};
+  if (view.is_compiled(one.rank)) {
+    json["communication"] = Json::array();
+    for (const CommunicationUse& use : view.communication_of(one.rank)) {
+      json["communication"].push_back(communication_json(use));
+    }
+  }
+  for (std::size_t i = 0; i < kCategories; ++i) {
+    json["memory_bytes"][std::string(to_text(static_cast<Category>(i)))] =
+        view.memory_of(one.rank).at_peak.at(i).count;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<ListedRank> listed_ranks(const MemoryPrediction& memory) {
+  std::vector<ListedRank> listed;
+  if (memory.kind_of.size() <= kMaxListedRanks) {
+    for (int rank = 0; rank < static_cast<int>(memory.kind_of.size()); ++rank) {
+      listed.push_back({rank, 1});
+    }
+    return listed;
+  }
+  for (const MemoryPrediction::Kind& kind : memory.kinds) {
+    listed.push_back({kind.first_rank, kind.ranks});
+  }
+  return listed;
+}
+
+std::string compiled_plan_text(const ShownPlan& shown, const Terminal& terminal) {
+  PlanView view(shown);
+  const Plan& plan = view.plan();
+  return fmt::format("{} on {}: {}\n\nCommunication of rank {} in a step\n", shown.model,
+                     plural(plan.mesh.devices(), "rank"), plan_words(plan), shown.rank) +
+         communication_text(view.communication_of(shown.rank), terminal) +
+         fmt::format("\nSent by {}: {}\n\n",
+                     view.is_complete() ? "all ranks" : fmt::format("rank {}", shown.rank),
+                     totals_text(view.sent())) +
+         "Memory at the peak, and idle time in the pipeline if a backward pass takes two forward "
+         "passes\n" +
+         memory_text(view, terminal);
+}
+
+std::string own_memory_text(const MemoryUse& use) {
+  std::string parts;
+  for (std::size_t i = 0; i < kShownCategories; ++i) {
+    if (use.at_peak.at(i).count > 0) {
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ",
+                           category_text(static_cast<Category>(i)), to_text(use.at_peak.at(i)));
+    }
+  }
+  return fmt::format("\nMemory of its fullest rank under trireme train: {} ({})\n",
+                     to_text(use.peak), parts);
+}
+
+std::string compiled_plan_json(const ShownPlan& shown) {
+  PlanView view(shown);
+  Json json{{"model", shown.model},
+            {"plan", parse_json(to_text(view.plan()), "plan")},
+            {"ranks", view.plan().mesh.devices()},
+            {"sent_by_all_ranks", view.is_complete()}};
   Json& sent = json["sent_bytes"] = Json::object();
-  const auto sums = sent_by_category(compiled);
-  for (int i = 0; i < kCategories; ++i) {
-    sent[std::string(to_text(static_cast<Category>(i)))] = sums.at(static_cast<std::size_t>(i));
+  const std::array<double, kCategories> sums = view.sent();
+  for (std::size_t i = 0; i < kCategories; ++i) {
+    sent[std::string(to_text(static_cast<Category>(i)))] = sums.at(i);
   }
   json["by_rank"] = Json::array();
-  for (const Program& program : compiled.programs()) {
-    Json rank{{"communication", Json::array()}};
-    for (const CommunicationUse& use : communication_of(program)) {
-      rank["communication"].push_back({{"op", use.op},
-                                       {"axis", use.group},
-                                       {"phase", to_text(use.phase)},
-                                       {"carries", to_text(use.carries)},
-                                       {"bytes", use.bytes},
-                                       {"calls", use.calls},
-                                       {"overlapped", use.overlapped},
-                                       {"example", use.example}});
-    }
-    const MemoryUse memory = memory_use(program);
-    rank["peak_bytes"] = memory.peak.count;
-    for (int i = 0; i < kCategories; ++i) {
-      rank["memory_bytes"][std::string(to_text(static_cast<Category>(i)))] =
-          memory.at_peak.at(static_cast<std::size_t>(i)).count;
-    }
-    json["by_rank"].push_back(std::move(rank));
-  }
-  if (compiled.plan().ops.empty()) {
-    json["idle_of_pipeline_ranks"] = idle_shares(compiled.plan());
+  for (const ListedRank& one : view.listed()) {
+    json["by_rank"].push_back(rank_json(view, one));
   }
   return json.dump(2) + "\n";
 }

@@ -7,7 +7,8 @@
 namespace trireme::report {
 
 std::string plural(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+  const std::string_view ending = count == 1 ? "" : thing.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, thing, ending);
 }
 
 std::string percent(double share) {

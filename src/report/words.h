@@ -9,7 +9,7 @@
 
 namespace trireme::report {
 
-/// "1 rank", "3 ranks".
+/// "1 rank", "3 ranks", "4 micro-batches".
 [[nodiscard]] std::string plural(std::int64_t count, std::string_view thing);
 
 /// "12.5 %" for 0.125.

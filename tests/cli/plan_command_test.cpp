@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -46,8 +50,9 @@ TEST(PlanCommand, ListsTheBestPlans) {
 TEST(PlanCommand, ShowsWhereTheTimeGoes) {
   const Ran ran = run_program("plan --model llama3-70b --cluster dgx-h100:8 --batch 512 --explain");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  for (const char* text : {"MFU %", "Why the others are slower", "useful",
-                           "Memory of its fullest device", "Assumptions", "fitted to runs"}) {
+  for (const char* text :
+       {"MFU %", "Why the others are slower", "useful", "Memory of its fullest device",
+        "Assumptions", "fitted to runs", "Memory of its fullest rank under trireme train: "}) {
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
   }
 }
@@ -99,22 +104,79 @@ TEST(PlanCommand, RefusesBadOptions) {
   expect_refused("plan --cluster dgx-a100 --dtype f8", "f8 peak of a100 is not known");
 }
 
+/// The communication of a rank in the JSON of `plan show`, of one op.
+std::vector<Json> communication_by(const Json& json, std::size_t rank, const std::string& op) {
+  std::vector<Json> found;
+  for (const Json& use : json.at("by_rank").at(rank).at("communication")) {
+    if (use.at("op") == op) {
+      found.push_back(use);
+    }
+  }
+  return found;
+}
+
 TEST(PlanShowCommand, PrintsWhatRanksDo) {
   const std::string sizes = "--model gpt-mini --batch 8 --length 64 ";
   const Ran ran = run_program("plan show --mesh data=2,tensor=2 --zero 1 " + sizes);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   for (const char* text : {"Communication of rank 0", "all_reduce      tensor", "reduce_scatter",
-                           "Memory at the peak"}) {
+                           "origin", "new/wte.weight", "Sent by all ranks: gradient ",
+                           "optimizer state 0 B", "Memory at the peak, and idle time"}) {
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
   }
   const Ran shown = run_program("plan show --json --mesh pipe=2,data=2 --microbatches 4 " + sizes);
   const Json json = parse_json(shown.out, "output");
   EXPECT_EQ(json.at("ranks"), 4);
-  EXPECT_EQ(json.at("by_rank").size(), 4U);
-  EXPECT_NEAR(json.at("idle_of_pipeline_ranks").at(0).get<double>(), 0.2, 1e-9);  // (D-1)/(N+D-1)
+  ASSERT_EQ(json.at("by_rank").size(), 4U);
+  for (const Json& rank : json.at("by_rank")) {
+    EXPECT_NEAR(rank.at("idle").get<double>(), 0.2, 1e-9);  // (D-1)/(N+D-1)
+    std::int64_t sum = 0;
+    for (const auto& [category, bytes] : rank.at("memory_bytes").items()) {
+      sum += bytes.get<std::int64_t>();
+    }
+    EXPECT_EQ(rank.at("peak_bytes"), sum);
+  }
   EXPECT_GT(json.at("sent_bytes").at("gradient"), 0);
   EXPECT_GT(json.at("sent_bytes").at("activation"), 0);
   EXPECT_EQ(json.at("sent_bytes").at("optimizer"), 0);
+}
+
+// Both ends of a message name the same tensor, bytes and calls; the terms of a tied embedding's gradient, which the
+// last stage sends to the first, count as gradients.
+TEST(PlanShowCommand, NamesMessages) {
+  const Ran shown = run_program(
+      "plan show --json --mesh pipe=2 --microbatches 4 --model gpt-mini --batch 8 --length 64");
+  const Json json = parse_json(shown.out, "output");
+  using Message = std::pair<std::string, double>;  // what it carries, bytes
+  const auto messages = [&](std::size_t rank, const std::string& op) {
+    std::map<Message, int> calls;
+    for (const Json& use : communication_by(json, rank, op)) {
+      EXPECT_EQ(use.at("axis"), "pipe");
+      EXPECT_EQ(use.at("peer"), 1 - static_cast<int>(rank));
+      EXPECT_NE(use.at("origin"), "");
+      calls[{use.at("carries"), use.at("bytes")}] += use.at("calls").get<int>();
+    }
+    return calls;
+  };
+  EXPECT_EQ(messages(0, "send"), messages(1, "receive"));
+  EXPECT_EQ(messages(1, "send"), messages(0, "receive"));
+  const double embedding = 256 * 128 * 4;
+  EXPECT_EQ((messages(0, "send")[{"parameter", embedding}]), 1);
+  EXPECT_EQ((messages(1, "send")[{"gradient", embedding}]), 4);
+}
+
+// A model that nobody trains here, on more ranks than are compiled: memory of each kind of rank.
+TEST(PlanShowCommand, ShowsLargeMeshes) {
+  const std::string plan =
+      "plan show --model llama3-8b --dtype bf16 --batch 256 --length 2048 "
+      "--mesh data=64,pipe=4,tensor=8 --microbatches 4 --zero 1 ";
+  const Ran ran = run_program(plan);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* text :
+       {"on 2048 ranks", "Sent by all ranks", "0 and 511 more", "8 and 511 more"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+  expect_refused("plan show --model llama4-maverick --mesh data=2", "no graph of llama4-maverick");
 }
 
 TEST(PlanShowCommand, TakesAFile) {

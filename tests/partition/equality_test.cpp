@@ -9,9 +9,10 @@
 
 #include "on_ranks.h"
 #include "plan_cases.h"
-#include "tiny_model.h"
+#include "plan_models.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
+#include "trireme/op.h"
 #include "trireme/training.h"
 
 namespace trireme {
@@ -30,9 +31,7 @@ struct Task {
 Task language_task(const ModelConfig& config, const BatchShape& shape) {
   Task task;
   const Model model = make_model(config, shape);
-  TrainingOptions options;
-  options.clip_limit = 0.5;
-  task.graph = make_training_graph(model.graph, options);
+  task.graph = language_training(model);
   task.names = dim_names(task.graph);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, 0.3);
@@ -123,7 +122,7 @@ std::vector<Case> third(std::size_t first) {
 }
 
 Task gpt_task() {
-  return language_task(tiny_model(), {.sequences = 4, .length = 6});
+  return language_task(tiny_model(), kTinyBatch);
 }
 
 TEST(Equality, Gpt) {
@@ -135,12 +134,10 @@ TEST(LongEquality, Gpt) {
 
 // Masks depend neither on the plan nor on its recomputation; one device keeps everything.
 void check_with_dropout_and_recomputation(std::vector<Case> plans) {
-  ModelConfig config = tiny_model();
-  config.dropout = 0.2;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     plans[i].recompute = i % 2 == 0 ? RecomputeMode::Full : RecomputeMode::Selective;
   }
-  check_all(language_task(config, {.sequences = 4, .length = 6}), plans);
+  check_all(language_task(tiny_model_with_dropout(), kTinyBatch), plans);
 }
 
 TEST(Equality, GptWithDropoutAndRecomputation) {
@@ -157,7 +154,7 @@ std::int64_t computed_again(const Program& program) {
 
 // On every rank: nothing, something, more.
 TEST(Equality, PlansSayWhatIsComputedAgain) {
-  const Task task = language_task(tiny_model(), {.sequences = 4, .length = 6});
+  const Task task = language_task(tiny_model(), kTinyBatch);
   for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "context=2"}) {
     SCOPED_TRACE(mesh);
     const auto programs = [&](RecomputeMode mode) {
@@ -175,7 +172,7 @@ TEST(Equality, PlansSayWhatIsComputedAgain) {
 }
 
 Task llama_task() {
-  return language_task(tiny_model(Family::Llama), {.sequences = 4, .length = 6});
+  return language_task(tiny_model(Family::Llama), kTinyBatch);
 }
 
 TEST(Equality, Llama) {
@@ -187,20 +184,12 @@ TEST(LongEquality, Llama) {
 
 // Experts on separate ranks, alone and combined with other axes.
 TEST(Equality, MixtureOfExperts) {
-  ModelConfig config = tiny_model();
-  config.layers = 2;
-  config.experts = 6;
-  config.experts_per_token = 2;
-  config.capacity_factor = 1.0;  // some tokens are dropped
-  config.shared_experts = 1;
-  check_all(language_task(config, {.sequences = 4, .length = 6}), plans_of_experts());
+  check_all(language_task(tiny_experts(), kTinyBatch), plans_of_experts());
 }
 
 Task example_task(const Model& model, const Numbers& inputs) {
   Task task;
-  TrainingOptions options;
-  options.optimizer = Momentum{};
-  task.graph = make_training_graph(model.graph, options);
+  task.graph = example_training(model);
   task.names = dim_names(task.graph);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, 0.3);
@@ -228,26 +217,14 @@ std::vector<double> drawn(std::size_t count, int below) {
 }
 
 TEST(Equality, Perceptron) {
-  MlpConfig config;
-  config.inputs = 5;
-  config.hidden = {8, 6, 7, 6};
-  config.outputs = 3;
-  config.dtype = DType::F64;
-  const Model model = make_model(config, 7);
-  check_all(example_task(model, {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}}),
+  check_all(example_task(tiny_perceptron(), {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}}),
             plans_of_examples());
 }
 
 TEST(Equality, ConvNet) {
-  ConvNetConfig config;
-  config.size = 8;
-  config.channels = 2;
-  config.filters = 4;
-  config.classes = 5;
-  config.dtype = DType::F64;
-  const Model model = make_model(config, 6);
-  check_all(example_task(model, {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}}),
-            plans_of_examples());
+  check_all(
+      example_task(tiny_conv_net(), {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}}),
+      plans_of_examples());
 }
 
 }  // namespace

@@ -279,5 +279,28 @@ TEST(Exchanges, AttentionExchangesHeads) {
   EXPECT_FALSE(counts.contains("all_gather forward"));
 }
 
+/// bf16 weights are the rounding of f32 master copies. Each rank rounds its shard and gathers the result along data
+/// only: nothing is gathered along tensor, and nothing in f32.
+TEST(Exchanges, MasterWeightsAreRoundedInShards) {
+  ModelConfig config = preset_model("gpt-nano");
+  config.dtype = DType::BF16;
+  TrainingOptions options;
+  options.master_weights = true;
+  const Graph graph =
+      make_training_graph(make_model(config, {.sequences = 4, .length = 8}).graph, options);
+  Plan plan = plan_on("data=2,tensor=2");
+  plan.zero = 1;
+  const Graph mine = rank_zero(graph, plan, dim_names(graph)).graph;
+  int gathers = 0;
+  for (const Node& node : mine.nodes()) {
+    if (node.op->name == "all_gather" && node.phase == Phase::Update) {
+      EXPECT_EQ(std::get<std::string>(node.attributes.at("group")), "data");
+      EXPECT_EQ(mine.value(node.inputs[0]).type.dtype, DType::BF16);
+      ++gathers;
+    }
+  }
+  EXPECT_GT(gathers, 0);
+}
+
 }  // namespace
 }  // namespace trireme

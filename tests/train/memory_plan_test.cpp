@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "train/step/memory_fixes.h"
 #include "train/step/trainer.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -57,6 +58,33 @@ TEST(MemoryPlan, KeepsNoLogits) {
   EXPECT_THROW((void)step.output("logits"), Error);
   EXPECT_TRUE(make_evaluation_model(options).graph.output("logits").valid())
       << "sampling reads them";
+}
+
+/// For every rank of a plan, without compiling anything.
+TEST(MemoryPlan, IsPredicted) {
+  const std::unique_ptr<Device> device = one_thread();
+  TrainerOptions options = small_run();
+  options.plan.mesh = parse_mesh("pipe=2,data=2");
+  options.plan.microbatches = 2;
+  options.plan.zero = 1;
+  for (int rank = 0; rank < options.plan.mesh.devices(); ++rank) {
+    const std::int64_t before = compilation_count();
+    const PredictedMemory predicted = predict_memory(options, rank);
+    EXPECT_EQ(compilation_count(), before);
+    const CompiledTraining compiled = compile_training(options, rank);
+    const MemoryNeed need = plan_memory(compiled, *device, rank);
+    EXPECT_EQ(predicted.step, need.use.peak);
+    EXPECT_EQ(predicted.evaluation, memory_use(compiled.evaluation.program(rank)).peak);
+    EXPECT_EQ(predicted.flops, need.flops);
+  }
+}
+
+/// Candidates that cannot fit are not compiled: only the original options are, their step and their evaluation.
+TEST(MemoryPlan, CompilesOnlyFixesThatMayFit) {
+  const std::unique_ptr<Device> device = one_thread();
+  const std::int64_t before = compilation_count();
+  EXPECT_TRUE(find_memory_fixes(small_run(), {1000}, *device).empty());
+  EXPECT_EQ(compilation_count() - before, 2);
 }
 
 /// All of them fit at the stated cost, and the batch is the largest possible.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "train/step/memory_fixes.h"
 #include "trireme/error.h"
 
 namespace trireme::train {

@@ -10,14 +10,27 @@
 
 namespace trireme {
 
-TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan) {
-  const NamedModel named = parsed("--model", settings.model, load_model);
+namespace {
+
+train::TrainerOptions options_of(const TrainSettings& settings, const NamedModel& named,
+                                 const Plan& plan) {
   const auto* language = std::get_if<ModelConfig>(&named.config);
   const std::int64_t vocabulary = language != nullptr ? language->vocabulary : 0;
   const AnyModelConfig model = train::open_run_model(settings, named, vocabulary, true).config;
-  train::CompiledTraining compiled =
-      train::compile_training(train::trainer_options(settings, model, plan));
+  return train::trainer_options(settings, model, plan);
+}
+
+}  // namespace
+
+TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan) {
+  const NamedModel named = parsed("--model", settings.model, load_model);
+  train::CompiledTraining compiled = train::compile_training(options_of(settings, named, plan));
   return {std::move(compiled.step), compiled.flops.model().products};
+}
+
+NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,
+                           const Plan& plan) {
+  return train::make_planned_step(options_of(settings, model, plan)).graph;
 }
 
 }  // namespace trireme

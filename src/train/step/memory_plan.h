@@ -1,5 +1,4 @@
-// Predicts how much memory a training run needs before it allocates any, and finds options that fit if that is too
-// much. One thread at a time uses the device.
+// How much memory a training run needs, before it allocates any. One thread at a time uses the device.
 #pragma once
 
 #include <cstdint>
@@ -38,20 +37,16 @@ struct MemoryNeed {
 /// The same, compiling the programs first. Throws as compile_training().
 [[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
-/// Options that fit, with what they need and cost.
-struct MemoryFix {
-  TrainerOptions options{};
-  Bytes need{};
-  double extra_flops = 0;  ///< per token, as a fraction of the current FLOPs
+/// What a rank's arenas hold at their peaks, predicted without compiling: neither gaps between buffers nor the kernels'
+/// workspace.
+struct PredictedMemory {
+  Bytes step{};
+  Bytes evaluation{};
+  double flops = 0;  ///< per step, as executed
+
+  [[nodiscard]] Bytes total() const { return {step.count + evaluation.count}; }
 };
-
-/// Options that keep a rank within the limit, each verified: ZeRO; full, selective or minimal recomputation; bf16; the
-/// largest batch that fits; and combinations where none suffices alone. Fewest extra FLOPs first. Empty if nothing
-/// helps.
-[[nodiscard]] std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
-                                                       Device& device, int rank = 0);
-
-/// The minimum: the smallest batch, full recomputation, bf16, and ZeRO 3 if there is a `data` axis.
-[[nodiscard]] MemoryFix least_memory(const TrainerOptions& options, Device& device, int rank = 0);
+/// Throws as compile_training().
+[[nodiscard]] PredictedMemory predict_memory(const TrainerOptions& options, int rank = 0);
 
 }  // namespace trireme::train

@@ -16,16 +16,13 @@ namespace {
 
 template <class Compile>
 CompiledTraining compile_by(const TrainerOptions& options, const Compile& compile) {
-  Model model = make_model(options.model, options.batch);
-  StepGraph step = make_step_graph(model, options);
-  NamedGraph named = compress_gradients(step.graph, options.plan, dim_names(step.graph));
-  const FlopCount flops = options.plan.compression.any() ? count_flops(named.graph) : step.flops;
+  PlannedStep step = make_planned_step(options);
   Model evaluation = make_evaluation_model(options);
   NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
   const Plan evaluation_plan = make_evaluation_plan(options.plan, evaluated.graph);
-  return {.model = std::move(model),
-          .flops = flops,
-          .step = compile(std::move(named), options.plan),
+  return {.model = std::move(step.model),
+          .flops = step.flops,
+          .step = compile(std::move(step.graph), options.plan),
           .evaluation_parameters = std::move(evaluation.parameters),
           .evaluation = compile(std::move(evaluated), evaluation_plan)};
 }
@@ -52,6 +49,15 @@ StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
   const Graph graph =
       recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
+}
+
+PlannedStep make_planned_step(const TrainerOptions& options) {
+  PlannedStep planned;
+  planned.model = make_model(options.model, options.batch);
+  const StepGraph step = make_step_graph(planned.model, options);
+  planned.graph = compress_gradients(step.graph, options.plan, dim_names(step.graph));
+  planned.flops = options.plan.compression.any() ? count_flops(planned.graph.graph) : step.flops;
+  return planned;
 }
 
 Model make_evaluation_model(const TrainerOptions& options) {

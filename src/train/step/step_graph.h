@@ -36,6 +36,15 @@ struct StepGraph {
 /// Throws Error(Usage) on incompatible options or a recomputation budget that is too small (naming the minimum).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
+/// The graph that a plan partitions: the model's step, with compressed gradients if the plan says so.
+struct PlannedStep {
+  Model model{};
+  NamedGraph graph{};
+  FlopCount flops{};  ///< of all its nodes
+};
+/// Throws as make_step_graph().
+[[nodiscard]] PlannedStep make_planned_step(const TrainerOptions& options);
+
 /// The forward pass alone, for validation and sampling; not fused yet. It is deterministic, so it may have fewer
 /// parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);

@@ -1,0 +1,44 @@
+// The types of the shards that one rank has of every copy of a value, computed once. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/outline.h"
+#include "partition/placed.h"
+
+namespace trireme::partition {
+
+class ShardTypes {
+ public:
+  /// Of the rank at these coordinates. `placed` must outlive this object.
+  ShardTypes(const Placed& placed, std::vector<int> coordinates);
+
+  /// A value of an outline with the type of the copy in micro-batch m (-1: in none).
+  [[nodiscard]] const Outline::Value& of(CopyId id, int m) const {
+    const auto first = static_cast<std::size_t>(first_[static_cast<std::size_t>(id)]);
+    return shards_[first + (is_even_[static_cast<std::size_t>(id)] || m < 0
+                                ? 0
+                                : static_cast<std::size_t>(m))];
+  }
+  /// Of this rank, in micro-batch m (-1: in none).
+  [[nodiscard]] std::vector<int> coordinates(int m) const;
+  /// The shape of the copy's shard.
+  [[nodiscard]] Shape shape(CopyId id, int m) const;
+  /// What this rank has of an input: its shards of all micro-batches, one after the other.
+  [[nodiscard]] Outline::Value of_input(CopyId id);
+  [[nodiscard]] Outline::Value of_type(const TensorType& type);
+
+  /// All sizes, for comparing ranks.
+  [[nodiscard]] const std::vector<Outline::Value>& all() const noexcept { return shards_; }
+
+ private:
+  const Placed& placed_;
+  std::vector<int> coordinates_;
+  TypeNumbers numbers_;
+  std::vector<Outline::Value> shards_;
+  std::vector<std::int32_t> first_;  ///< by copy: its first in shards_
+  std::vector<bool> is_even_;        ///< by copy: one type for all micro-batches
+};
+
+}  // namespace trireme::partition
