@@ -50,6 +50,11 @@ struct Plan {
   /// and values are resharded by heads and back (all-to-all); or KV shards circulate, each rank having one at a time
   /// (ring).
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
+  /// Blocks of each stage, in the order of the stages; empty: as even as possible.
+  std::vector<int> stage_blocks{};
+  /// Gradients that are all-reduced are packed into buckets of this size, and larger ones run alone; 0: tensors from
+  /// 64 KiB on run alone, smaller ones share buckets of 1 MiB.
+  Bytes bucket{};
   /// Of gradients that are reduced along `data`; see compress_gradients().
   Compression compression{};
   /// Applied to the training graph before it is partitioned (recompute_by()): a budget is for the activations of all
@@ -87,6 +92,7 @@ struct PlacementSpec {
   /// The stage of each block, and how many stages there are. Nodes of no block run where their inputs are: on the stage
   /// of the last in the forward, of the first in the backward; updates run where their parameter is.
   std::map<std::int32_t, int> stages{};
+  Bytes bucket{};  ///< as Plan::bucket
   /// Stages of parameters, with their state and update, if not the first stage that reads them.
   std::map<ValueId, int> homes{};
 };
