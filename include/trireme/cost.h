@@ -15,6 +15,7 @@
 #include "trireme/efficiency.h"
 #include "trireme/estimate.h"
 #include "trireme/group_costs.h"
+#include "trireme/plan.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/valid.h"
 
@@ -41,12 +42,22 @@ struct ParallelLayout {
   int zero = 0;  ///< as Plan::zero
   RecomputeMode recompute = RecomputeMode::None;
   bool sequence = false;  ///< as Plan::sequence
+  Plan::Context context_mode = Plan::Context::Gather;
+  /// Which axis has the most distant ranks. DataOutermost puts the stages of a pipeline next to each other.
+  enum class Order : std::uint8_t { PipeOutermost, DataOutermost } order = Order::PipeOutermost;
+  /// Gradients are reduced in buckets of this size: each costs a latency, and nothing overlaps with the last one. 0: the
+  /// framework's own way, assumed to be free of either.
+  Bytes bucket{};
 
   [[nodiscard]] int devices() const noexcept { return data * tensor * pipe * context; }
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
-/// "data=8,pipe=4,tensor=8", the axes of size 1 left out; the order of Mesh: tensor groups are neighbors.
+/// "pipe=4,data=8,tensor=8", the axes of size 1 left out; the order of Mesh: tensor groups are neighbors.
 [[nodiscard]] std::string mesh_text(const ParallelLayout& layout);
+/// How many of the blocks each stage has: equally many if that is possible. Otherwise embedding and head count as a
+/// block each, and every pipeline rank has as many as another, or one more: 126 blocks on 16 ranks are 7, 8, …, 8, 7.
+/// Empty if a stage would have none.
+[[nodiscard]] std::vector<int> deal_blocks(int blocks, int pipe, int chunks);
 
 /// What a step computes, and how its kernels work.
 struct Workload {
@@ -127,6 +138,7 @@ struct BlockCost {
   double recompute = 0;
   double launch = 0;        ///< the part of these four that waits for the host
   double memory_bound = 0;  ///< the part of forward and backward in memory-bound kernels
+  double attention = 0;     ///< the part of forward and backward in attention
   double tensor = 0;        ///< exposed communication of a micro-batch, forward and backward
   double context = 0;
   double expert = 0;
@@ -180,6 +192,11 @@ class TransformerCost {
   [[nodiscard]] BlockCost block(const ParallelLayout& layout, double hidden, double used) const;
   [[nodiscard]] double kept_bytes(const ParallelLayout& layout, double hidden, double used) const;
   [[nodiscard]] Pass pass(const ParallelLayout& layout, const Blocks& blocks) const;
+  [[nodiscard]] double context_seconds(const ParallelLayout& layout, double passes,
+                                       const BlockCost& cost) const;
+  [[nodiscard]] GroupShape data_group(const ParallelLayout& layout) const;
+  [[nodiscard]] double reduce_seconds(const ParallelLayout& layout, double parameters,
+                                      double backward) const;
   [[nodiscard]] double data_seconds(const ParallelLayout& layout, double parameters,
                                     const Pass& pass, double pipeline) const;
   [[nodiscard]] double message_seconds(const ParallelLayout& layout, double microbatches) const;

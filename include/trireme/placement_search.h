@@ -44,8 +44,9 @@ struct StrategyChoice {
 /// edge or a cost is out of range, or if the graph is so wide that elimination would need more than `kMaxTable` entries.
 [[nodiscard]] StrategyChoice choose_strategies(const StrategyProblem& problem);
 
-/// The same within `memory`, by a Lagrangian: memory gets a price, which is raised until the choice fits. Optimal up to
-/// the gap between `cost` and `bound`. Nothing if even the choice with the least memory does not fit.
+/// The same within `memory`, by a Lagrangian bound and, where that leaves a gap, branch and bound. Optimal if `cost` is
+/// `bound`; large problems may be left with a gap, since the work is limited to about 0.1 s. Nothing if even the choice
+/// with the least memory does not fit.
 [[nodiscard]] std::optional<StrategyChoice> choose_strategies(const StrategyProblem& problem,
                                                               double memory);
 

@@ -45,6 +45,10 @@ struct Options {
   std::string recompute;
   int zero = -1;
   int microbatch = 0;
+  std::string bucket;
+  std::string context;
+  std::string search = "exhaustive";
+  McmcOptions mcmc{};
   std::string memory_limit;
   std::string attention = "fused";
   std::string output;
@@ -117,6 +121,14 @@ SearchOptions make_search(const Options& o) {
   if (o.microbatch > 0) {
     space.microbatch = {o.microbatch};
   }
+  if (!o.bucket.empty()) {
+    space.buckets = {parsed("--bucket", o.bucket, parse_bytes)};
+  }
+  if (!o.context.empty()) {
+    space.context_modes = {parsed("--context", o.context, parse_context)};
+  }
+  search.method = o.search == "mcmc" ? SearchMethod::Mcmc : SearchMethod::Exhaustive;
+  search.mcmc = o.mcmc;
   if (!o.memory_limit.empty()) {
     search.memory_bytes =
         static_cast<double>(parsed("--memory-limit", o.memory_limit, parse_bytes).count);
@@ -146,7 +158,8 @@ void run(const Options& o, Outcome& outcome) {
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!o.output.empty()) {
-    write_and_report(o.output, to_text(to_plan(search.best.front().layout, cost.workload())));
+    write_and_report(o.output, to_text(to_plan(search.best.front().layout, cost.workload(),
+                                               static_cast<int>(cost.model().model.layers))));
   }
 }
 
@@ -188,11 +201,36 @@ void add_search_options(CLI::App& command, Options& o) {
   command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
       ->group(kGroup)
       ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB")
+      ->group(kGroup);
+  command.add_option("--context", o.context, "gather all-to-all ring")->group(kGroup);
   command
       .add_flag("--wide", o.wide,
-                "also sizes that are not powers of two, tensor groups across nodes, ZeRO with "
-                "stages, and every schedule")
+                "also sizes that are not powers of two, tensor groups across nodes, unequal "
+                "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
+                "kinds of context parallelism")
       ->group(kGroup);
+}
+
+void add_method_options(CLI::App& command, Options& o) {
+  constexpr const char* kGroup = "How to search";
+  command.add_option("--search", o.search, "exhaustive, or mcmc: a random walk, as a baseline")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"exhaustive", "mcmc"}));
+  command.add_option("--moves", o.mcmc.moves, "of the random walk")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  command
+      .add_option("--temperature", o.mcmc.temperature,
+                  "of the random walk: the slowdown that it takes readily")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", o.mcmc.seed, "of the random walk")
+      ->group(kGroup)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -203,6 +241,7 @@ void add_plan_command(CLI::App& app, Outcome& outcome) {
       "plan", "Find the fastest way to train a model on a cluster, within memory");
   add_options(*command, *options);
   add_search_options(*command, *options);
+  add_method_options(*command, *options);
   command->add_option("--keep", options->keep, "how many plans to show")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -28,6 +28,8 @@ Json layout_json(const RankedLayout& r) {
           {"zero", l.zero},
           {"recompute", to_text(l.recompute)},
           {"sequence", l.sequence},
+          {"context_mode", to_text(l.context_mode)},
+          {"bucket_bytes", l.bucket.count},
           {"step_seconds", c.seconds},
           {"mfu", c.mfu()},
           {"hfu", c.hfu()},
@@ -54,12 +56,14 @@ std::string plan_search_json(const TransformerCost& cost, const PlanSearch& sear
   for (const RankedLayout& r : search.best) {
     json["plans"].push_back(layout_json(r));
   }
+  json["search"] = to_text(search.method);
   json["searched"] = search.searched;
   json["too_large"] = search.too_large;
   json["search_seconds"] = search.seconds;
   json["memory_limit_bytes"] = search.memory_limit;
   if (search.smallest) {
     json["smallest"] = layout_json(*search.smallest);
+    json["largest_tensor"] = search.largest_tensor;
     json["advice"] = search.advice;
   }
   return json.dump(2) + "\n";

@@ -40,6 +40,9 @@ std::string mesh_or_one(const ParallelLayout& layout) {
   if (layout.expert > 1) {
     text += fmt::format(" (expert={})", layout.expert);
   }
+  if (layout.context > 1 && layout.context_mode != Plan::Context::Gather) {
+    text += fmt::format(" ({})", to_text(layout.context_mode));
+  }
   return text.empty() ? "one device" : text;
 }
 
@@ -51,6 +54,7 @@ std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
           schedule_text(r.layout),
           fmt::format("{}", r.layout.zero),
           std::string(to_text(r.layout.recompute)),
+          r.layout.bucket.count > 0 ? to_text(r.layout.bucket) : "-",
           to_text(Seconds{c.seconds}),
           share(c.mfu()),
           bytes_text(c.memory_bytes()),
@@ -163,20 +167,23 @@ std::string time_parts_text(const StepCost& cost) {
 std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
                              const PlanTextOptions& options) {
   std::string text = heading(cost);
-  text += fmt::format("searched {} layouts in {}; {} of them need more than {} per device\n\n",
-                      thousands(search.searched), to_text(Seconds{search.seconds}),
-                      thousands(search.too_large), bytes_text(search.memory_limit));
+  text +=
+      fmt::format("searched {} layouts{} in {}; {} of them need more than {} per device\n\n",
+                  thousands(search.searched), search.method == SearchMethod::Mcmc ? " by MCMC" : "",
+                  to_text(Seconds{search.seconds}), thousands(search.too_large),
+                  bytes_text(search.memory_limit));
   if (search.best.empty()) {
     const RankedLayout& least = *search.smallest;
     return text + fmt::format(
                       "nothing fits: the smallest layout, {} with ZeRO {}, needs {} "
-                      "({}).\n{}.\n",
+                      "({}).\n{}.\n{}.\n",
                       mesh_or_one(least.layout), least.layout.zero,
                       bytes_text(least.cost.memory_bytes()), memory_text(least.cost),
-                      search.advice);
+                      search.largest_tensor, search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "step", "MFU %", "memory", "bubble %", "comm %"}};
+                                              "bucket", "step", "MFU %", "memory", "bubble %",
+                                              "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));
   }
