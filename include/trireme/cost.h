@@ -150,6 +150,21 @@ struct BlockCost {
   }
 };
 
+/// A stage of a pipeline whose stages differ.
+struct StageShape {
+  int blocks = 1;
+  bool first = false;  ///< has the embedding
+  bool last = false;   ///< has the head
+  int in_flight = 1;   ///< micro-batches whose activations it keeps
+};
+
+struct StageCost {
+  double seconds = 0;  ///< of one micro-batch, forward and backward
+  double once = 0;     ///< per step: exposed communication of gradients, and the optimizer
+  std::array<double, kTimeParts> time{};       ///< parts of `seconds` and `once`
+  std::array<double, kCostedMemory> memory{};  ///< bytes of a rank
+};
+
 /// Costs layouts of one model on one cluster.
 class TransformerCost {
  public:
@@ -178,6 +193,11 @@ class TransformerCost {
   /// Depends on tensor, context, expert, microbatch, recompute, sequence, and where the groups' ranks are.
   [[nodiscard]] Blocks blocks(const ParallelLayout& layout) const;
   [[nodiscard]] StepCost step(const ParallelLayout& layout, const Blocks& blocks) const;
+  /// One stage, if the others are on other devices. For 1F1B and ZeRO 0 to 2.
+  [[nodiscard]] StageCost stage(const ParallelLayout& layout, const Blocks& blocks,
+                                const StageShape& shape) const;
+  /// The messages between stages in a step.
+  [[nodiscard]] double message_seconds(const ParallelLayout& layout, double microbatches) const;
 
  private:
   struct Pass;  ///< what a micro-batch costs on all ranks of a pipeline together
@@ -199,7 +219,6 @@ class TransformerCost {
                                       double backward) const;
   [[nodiscard]] double data_seconds(const ParallelLayout& layout, double parameters,
                                     const Pass& pass, double pipeline) const;
-  [[nodiscard]] double message_seconds(const ParallelLayout& layout, double microbatches) const;
   [[nodiscard]] double parameters_per_rank(const ParallelLayout& layout) const;
   void add_memory(const ParallelLayout& layout, const Blocks& blocks, double parameters,
                   StepCost& cost) const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trireme/cost.h"
+#include "trireme/energy.h"
 #include "trireme/plan.h"
 
 namespace trireme {
@@ -28,9 +29,9 @@ struct SearchSpace {
   std::vector<RecomputeMode> recompute{};
   std::vector<Plan::Context> context_modes{};
   std::vector<Bytes> buckets{};
-  /// Usual: powers of two, tensor groups within a node, equal stages, buckets of 32 MiB. Wide: every divisor, tensor
-  /// groups across nodes, unequal stages, all schedules, bucket sizes, orders of the axes and kinds of context
-  /// parallelism.
+  /// Usual: powers of two, tensor groups within a node, equal stages, context parallelism from 8192 tokens on, ZeRO 3
+  /// without stages, buckets left to the framework. Wide: every divisor, tensor groups across nodes, unequal stages,
+  /// every schedule, bucket size, order of the axes and kind of context parallelism.
   enum class Extent : std::uint8_t { Usual, Wide } extent = Extent::Usual;
 };
 
@@ -69,6 +70,8 @@ struct RankedLayout {
   StepCost cost{};
   /// Why it is not the first: "bubble +12.1 %, tensor +3.0 %" of the first one's step time. Empty for the first.
   std::string why{};
+  /// Blocks of each stage, if they are unequal because devices differ; else as deal_blocks() says.
+  std::vector<int> stage_blocks{};
 };
 
 struct PlanSearch {
@@ -85,12 +88,23 @@ struct PlanSearch {
   std::string advice{};
 };
 
-/// Searches layouts that use all devices of the cluster. Throws Error(Usage) if the device's memory, its peak or its
+/// Searches layouts that use all devices of the cluster. Where devices differ, ranks of a layout wait for the weakest of
+/// them; in addition, pipelines are tried whose stages have devices of one kind each and blocks in proportion. Throws Error(Usage) if the device's memory, its peak or its
 /// bandwidth is unknown, or if no layout of the space is possible at all.
 [[nodiscard]] PlanSearch search_plans(const TransformerCost& cost, const SearchOptions& options);
 
 /// The plan that runs the layout of a model with this many blocks. Throws Error(Usage) if its schedule or batch does not
 /// fit.
-[[nodiscard]] Plan to_plan(const ParallelLayout& layout, const Workload& work, int blocks);
+[[nodiscard]] Plan to_plan(const RankedLayout& layout, const Workload& work, int blocks);
+
+/// What a time on a cluster takes, where the cluster knows: the devices at their full power, without hosts and cooling.
+struct Bill {
+  Seconds time{};
+  std::optional<Energy> energy{};
+  std::optional<double> dollars{};
+};
+[[nodiscard]] Bill bill_of(const Cluster& cluster, Seconds time);
+/// Of all steps that train on this many tokens.
+[[nodiscard]] Bill training_bill(const TransformerCost& cost, const StepCost& step, double tokens);
 
 }  // namespace trireme

@@ -280,4 +280,47 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   return cost;
 }
 
+StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blocks,
+                                 const StageShape& shape) const {
+  const Pass pass = this->pass(layout, blocks);
+  const double share = shape.blocks / (dense_blocks_ + mixture_blocks_);  // of all blocks
+  const double head = shape.last ? 1 : 0;
+  const double useful = share * (pass.useful - blocks.head_useful) + head * blocks.head_useful;
+  const double memory_bound =
+      share * (pass.memory_bound - blocks.head_memory_bound) + head * blocks.head_memory_bound;
+  StageCost cost;
+  const auto set = [&](TimePart p, double seconds) {
+    cost.time[static_cast<std::size_t>(p)] = seconds;
+    return seconds;
+  };
+  cost.seconds = set(TimePart::Useful, useful) + set(TimePart::MemoryBound, memory_bound) +
+                 set(TimePart::Shape, share * (pass.forward + pass.input + pass.weight) +
+                                          head * pass.head - useful - memory_bound) +
+                 set(TimePart::Launch, share * pass.launch) +
+                 set(TimePart::Recompute, share * pass.recompute) +
+                 set(TimePart::Tensor, share * pass.tensor) +
+                 set(TimePart::Context, share * pass.context) +
+                 set(TimePart::Expert, share * pass.expert);
+
+  const double all = dense_blocks_ * block_parameters_ + mixture_blocks_ * mixture_parameters_ +
+                     mixture_blocks_ * expert_parameters_ / layout.expert;
+  const double ends = (shape.first ? 1 : 0) + (shape.last && !model_.model.tied ? 1 : 0);
+  const double parameters = (share * all + ends * edge_parameters_) / layout.tensor;
+  const double ranks = shards(layout);
+  const double backward = share * (pass.compute() - pass.forward);
+  cost.once =
+      set(TimePart::Data, ranks > 1 ? reduce_seconds(layout, parameters, backward) : 0) +
+      set(TimePart::Update, moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? ranks : 1)));
+
+  const double kept = share * (dense_blocks_ * blocks.dense.activation_bytes +
+                               mixture_blocks_ * blocks.mixture.activation_bytes);
+  cost.memory = {
+      parameters * kWord, parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
+      parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1),
+      shape.in_flight * kept + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
+          head * blocks.head_bytes,
+      std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes)};
+  return cost;
+}
+
 }  // namespace trireme

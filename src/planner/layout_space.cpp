@@ -9,10 +9,9 @@ namespace {
 constexpr int kLargestMicrobatch = 64;
 constexpr std::int64_t kKiB = 1 << 10;
 constexpr int kSmallestBucket = 2 << 10;  // KiB
-constexpr int kUsualBucket = 32 << 10;
 constexpr int kLargestBucket = 512 << 10;
 /// Tokens; below it, context parallelism must be requested.
-constexpr std::int64_t kLongSequence = 16384;
+constexpr std::int64_t kLongSequence = 8192;
 constexpr int kMostChunks = 64;  // of a pipeline table
 
 bool allows(const std::vector<int>& wanted, int value) {
@@ -240,7 +239,9 @@ void LayoutSpace::add_schedules(const ParallelLayout& layout, std::vector<int>& 
                         PipelineForm::ZbH1, PipelineForm::ZbV},
             out);
   } else {
-    add_all(std::vector{PipelineForm::OneFOneB, PipelineForm::Interleaved}, out);
+    add_all(std::vector{PipelineForm::OneFOneB, PipelineForm::Interleaved, PipelineForm::ZbH1,
+                        PipelineForm::ZbV},
+            out);
   }
 }
 
@@ -264,12 +265,12 @@ void LayoutSpace::add_chunks(const ParallelLayout& layout, std::vector<int>& out
   }
 }
 
-/// Sharded gradients and parameters are reduced and gathered for each micro-batch, which a pipeline cannot afford: by
-/// default, ZeRO 2 and 3 run without stages.
+/// Sharded parameters are gathered for each micro-batch, which a pipeline cannot afford: by default, ZeRO 3 runs without
+/// stages.
 void LayoutSpace::add_zero(const ParallelLayout& layout, std::vector<int>& out) const {
   const bool alone = layout.data * layout.context == 1;
   for (int zero = 0; zero <= 3; ++zero) {
-    const bool usual = !(alone && zero > 0) && (layout.pipe == 1 || zero < 2 || wide());
+    const bool usual = !(alone && zero > 0) && (layout.pipe == 1 || zero < 3 || wide());
     if (space_.zero.empty() ? usual : allows(space_.zero, zero)) {
       out.push_back(zero);
     }
@@ -278,14 +279,13 @@ void LayoutSpace::add_zero(const ParallelLayout& layout, std::vector<int>& out) 
 
 /// ZeRO 3 gathers and reduces block by block.
 void LayoutSpace::add_buckets(const ParallelLayout& layout, std::vector<int>& out) const {
-  if (layout.data * layout.context == 1 || layout.zero == 3) {
+  const bool reduces = layout.data * layout.context > 1 && layout.zero < 3;
+  if (!reduces || (space_.buckets.empty() && !wide())) {
     out.push_back(0);
   } else if (!space_.buckets.empty()) {
     for (const Bytes bucket : space_.buckets) {
       out.push_back(static_cast<int>(bucket.count / kKiB));
     }
-  } else if (!wide()) {
-    out.push_back(kUsualBucket);
   } else {
     for (int bucket = kSmallestBucket; bucket <= kLargestBucket; bucket *= 4) {
       out.push_back(bucket);

@@ -48,24 +48,31 @@ Ranking::Ranking(const TransformerCost& cost, const SearchOptions& options)
 void Ranking::add_too_large(const ParallelLayout& layout, const StepCost& cost) {
   ++result_.too_large;
   if (!result_.smallest || cost.memory_bytes() < result_.smallest->cost.memory_bytes()) {
-    result_.smallest = RankedLayout{layout, cost, {}};
+    result_.smallest = RankedLayout{layout, cost, {}, {}};
+  }
+}
+
+void Ranking::add_fitting(RankedLayout layout) {
+  ++result_.searched;
+  if (layout.cost.seconds < worst_) {
+    insert(std::move(layout));
   }
 }
 
 /// Keeps the fastest layout of each mesh. Ties keep the first: the simpler one.
-void Ranking::insert(const ParallelLayout& layout, const StepCost& cost) {
+void Ranking::insert(RankedLayout found) {
   auto& best = result_.best;
   const auto same = std::ranges::find_if(
-      best, [&](const RankedLayout& r) { return same_mesh(r.layout, layout); });
+      best, [&](const RankedLayout& r) { return same_mesh(r.layout, found.layout); });
   if (same != best.end()) {
-    if (same->cost.seconds <= cost.seconds) {
+    if (same->cost.seconds <= found.cost.seconds) {
       return;
     }
     best.erase(same);
   }
-  const auto place = std::ranges::upper_bound(best, cost.seconds, {},
+  const auto place = std::ranges::upper_bound(best, found.cost.seconds, {},
                                               [](const RankedLayout& r) { return r.cost.seconds; });
-  best.insert(place, {layout, cost, {}});
+  best.insert(place, std::move(found));
   if (best.size() > keep_) {
     best.pop_back();
   }

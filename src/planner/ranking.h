@@ -18,15 +18,21 @@ class Ranking {
     if (cost.memory_bytes() > result_.memory_limit) {
       add_too_large(layout, cost);
     } else if (cost.seconds < worst_) {
-      insert(layout, cost);
+      insert({layout, cost, {}, {}});
     }
+  }
+  /// A layout that is known to fit.
+  void add_fitting(RankedLayout layout);
+  void count_too_large() {
+    ++result_.searched;
+    ++result_.too_large;
   }
   /// Says why the others lost.
   [[nodiscard]] PlanSearch take();
 
  private:
   void add_too_large(const ParallelLayout& layout, const StepCost& cost);
-  void insert(const ParallelLayout& layout, const StepCost& cost);
+  void insert(RankedLayout found);
 
   std::size_t keep_;
   double worst_ = std::numeric_limits<double>::infinity();

@@ -5,6 +5,7 @@
 
 #include "planner/advice.h"
 #include "planner/exhaustive.h"
+#include "planner/mixed_search.h"
 #include "planner/random_walk.h"
 #include "trireme/error.h"
 #include "trireme/planner.h"
@@ -21,6 +22,9 @@ PlanSearch run_search(const TransformerCost& cost, const SearchOptions& options)
     try_all(cost, space, ranking);
   } else {
     walk_randomly(cost, space, options.mcmc, ranking);
+  }
+  if (cost.cluster().is_mixed()) {
+    try_unequal_stages(cost, options, ranking);
   }
   PlanSearch result = ranking.take();
   result.method = options.method;

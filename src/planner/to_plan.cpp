@@ -2,7 +2,8 @@
 
 namespace trireme {
 
-Plan to_plan(const ParallelLayout& layout, const Workload& work, int blocks) {
+Plan to_plan(const RankedLayout& ranked, const Workload& work, int blocks) {
+  const ParallelLayout& layout = ranked.layout;
   std::vector<MeshAxis> axes;
   const auto add = [&](const char* name, int size) {
     if (size > 1) {
@@ -27,7 +28,8 @@ Plan to_plan(const ParallelLayout& layout, const Workload& work, int blocks) {
   plan.context = layout.context_mode;
   plan.bucket = layout.bucket;
   plan.recompute.mode = layout.recompute;
-  if (blocks % (layout.pipe * layout.chunks) != 0) {
+  plan.stage_blocks = ranked.stage_blocks;
+  if (plan.stage_blocks.empty() && blocks % (layout.pipe * layout.chunks) != 0) {
     plan.stage_blocks = deal_blocks(blocks, layout.pipe, layout.chunks);
   }
   require_valid(plan, ErrorKind::Usage, "plan");

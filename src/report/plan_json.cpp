@@ -4,6 +4,17 @@
 namespace trireme::report {
 namespace {
 
+Json bill_json(const Bill& bill) {
+  Json json{{"seconds", bill.time.count}};
+  if (bill.energy) {
+    json["joules"] = bill.energy->joules;
+  }
+  if (bill.dollars) {
+    json["dollars"] = *bill.dollars;
+  }
+  return json;
+}
+
 Json layout_json(const RankedLayout& r) {
   const ParallelLayout& l = r.layout;
   const StepCost& c = r.cost;
@@ -38,12 +49,13 @@ Json layout_json(const RankedLayout& r) {
           {"exposed_communication", c.exposed_communication()},
           {"seconds_by_part", time},
           {"memory_by_part", memory},
+          {"stage_blocks", r.stage_blocks},
           {"why", r.why}};
 }
 
 }  // namespace
 
-std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search) {
+std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search, double tokens) {
   Json json;
   json["model"] = cost.model().model.name;
   json["cluster"] = cost.cluster().name;
@@ -54,7 +66,12 @@ std::string plan_search_json(const TransformerCost& cost, const PlanSearch& sear
   json["efficiency_source"] = cost.efficiency().source;
   json["plans"] = Json::array();
   for (const RankedLayout& r : search.best) {
-    json["plans"].push_back(layout_json(r));
+    Json plan = layout_json(r);
+    plan["step_bill"] = bill_json(bill_of(cost.cluster(), {r.cost.seconds}));
+    if (tokens > 0) {
+      plan["training_bill"] = bill_json(training_bill(cost, r.cost, tokens));
+    }
+    json["plans"].push_back(std::move(plan));
   }
   json["search"] = to_text(search.method);
   json["searched"] = search.searched;

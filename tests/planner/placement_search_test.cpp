@@ -181,6 +181,61 @@ TEST(CutStages, IsWhatTryingEverythingFinds) {
   }
 }
 
+/// All ways to give blocks to stages, recursively.
+double best_deal(const DealOptions& o, const BlockSeconds& seconds, int stage, int left, double sum,
+                 double slowest) {
+  if (stage == o.stages) {
+    return left == 0 ? sum + (o.microbatches - 1) * slowest
+                     : std::numeric_limits<double>::infinity();
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int blocks = 1; blocks <= left; ++blocks) {
+    if (const std::optional<double> t = seconds(stage, blocks)) {
+      best = std::min(
+          best, best_deal(o, seconds, stage + 1, left - blocks, sum + *t, std::max(slowest, *t)));
+    }
+  }
+  return best;
+}
+
+TEST(UnequalStages, AreThoseThatTryingEverythingFinds) {
+  std::mt19937_64 random(13);
+  std::uniform_real_distribution<double> cost(0.5, 3);
+  int impossible = 0;
+  for (int round = 0; round < 60; ++round) {
+    const DealOptions options{
+        .blocks = 4 + round % 6, .stages = 1 + round % 5, .microbatches = 1 + round % 7};
+    std::vector<double> speed(static_cast<std::size_t>(options.stages));
+    for (double& each : speed) {
+      each = cost(random);
+    }
+    const BlockSeconds seconds = [&](int stage, int blocks) -> std::optional<double> {
+      const double own = speed[static_cast<std::size_t>(stage)];
+      return blocks > 4 * own ? std::nullopt : std::optional(0.1 * stage + blocks / own);
+    };
+    const double expected = best_deal(options, seconds, 0, options.blocks, 0, 0);
+    const std::optional<StageCut> cut = deal_to_unequal_stages(options, seconds);
+    ASSERT_EQ(cut.has_value(), expected < 1e9) << round;
+    if (cut) {
+      EXPECT_NEAR(cut->seconds, expected, 1e-9) << round;
+    }
+    impossible += cut ? 0 : 1;
+  }
+  EXPECT_GT(impossible, 0);
+  EXPECT_LT(impossible, 30);
+}
+
+TEST(UnequalStages, GetBlocksInProportion) {
+  // Two stages, the second three times as fast.
+  const std::optional<StageCut> cut =
+      deal_to_unequal_stages({.blocks = 32, .stages = 2, .microbatches = 64},
+                             [](int stage, int blocks) -> std::optional<double> {
+                               return stage == 0 ? 3.0 * blocks : 1.0 * blocks;
+                             });
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->stages[0].last, 8);
+}
+
 TEST(Pipedream, BalancesAChain) {
   const std::vector<LayerProfile> layers(
       6, {.compute = 1, .activation_bytes = 0, .parameter_bytes = 1e10});

@@ -1,0 +1,199 @@
+// A stage on fast devices gets more blocks than one on slow devices, so neither waits. Stages are numbered as the nodes are,
+// so the first kind of nodes has the first stages. The schedule is 1F1B, whose time for unequal stages is exact.
+#include "planner/mixed_search.h"
+
+#include <algorithm>
+
+#include "planner/layout_space.h"
+#include "trireme/placement_search.h"
+
+namespace trireme::planner {
+namespace {
+
+struct Kind {
+  TransformerCost cost;
+  int devices = 1;
+  double memory_limit = 0;
+};
+
+class MixedSearch {
+ public:
+  MixedSearch(const TransformerCost& cost, const SearchOptions& options, Ranking& ranking)
+      : cost_(cost), options_(options), space_(cost, options.space), ranking_(ranking) {
+    const Cluster& cluster = cost.cluster();
+    for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
+      const Cluster part = nodes_of_kind(cluster, k);
+      SearchOptions own{.memory_bytes = options.memory_bytes};
+      TransformerCost of_kind(cost.model(), cost.workload(), part, efficiency_of(part));
+      const double limit = Ranking(of_kind, own).memory_limit();
+      kinds_.push_back({std::move(of_kind), part.devices(), limit});
+    }
+  }
+
+  void run() {
+    const auto& schedules = options_.space.schedules;
+    const auto& context = options_.space.context;
+    const bool wanted = (schedules.empty() ||
+                         std::ranges::find(schedules, PipelineForm::OneFOneB) != schedules.end()) &&
+                        (context.empty() || std::ranges::find(context, 1) != context.end());
+    if (wanted) {
+      decide(Decision::Tensor, [&] {
+        decide(Decision::Microbatch, [&] {
+          decide(Decision::Recompute, [&] {
+            prepare();
+            decide(Decision::Pipe, [&] { decide(Decision::Zero, [&] { decide_bucket(); }); });
+          });
+        });
+      });
+    }
+  }
+
+ private:
+  template <class Next>
+  void decide(Decision decision, const Next& next) {
+    std::vector<int> choices;
+    if (decision == Decision::Pipe) {
+      add_pipes(choices);
+    } else {
+      space_.choices(decision, layout_, choices);
+    }
+    for (const int value : choices) {
+      space_.set(decision, value, layout_);
+      next();
+    }
+  }
+
+  /// Any number of stages for which every stage has devices of one kind.
+  void add_pipes(std::vector<int>& out) const {
+    SearchSpace space = options_.space;
+    space.extent = SearchSpace::Extent::Wide;
+    LayoutSpace(cost_, space).choices(Decision::Pipe, layout_, out);
+    std::erase_if(out, [&](int pipe) {
+      const int devices = cost_.cluster().devices() / pipe;
+      return std::ranges::any_of(kinds_,
+                                 [&](const Kind& kind) { return kind.devices % devices != 0; });
+    });
+  }
+
+  void decide_bucket() {
+    if (layout_.zero < 3) {
+      decide(Decision::Bucket, [&] { consider(); });
+    }
+  }
+
+  void prepare() {
+    blocks_.clear();
+    for (const Kind& kind : kinds_) {
+      blocks_.push_back(kind.cost.blocks(layout_));
+    }
+  }
+
+  [[nodiscard]] std::size_t kind_of(int stage) const {
+    int first = stage * (cost_.cluster().devices() / layout_.pipe);
+    std::size_t kind = 0;
+    while (first >= kinds_[kind].devices) {
+      first -= kinds_[kind++].devices;
+    }
+    return kind;
+  }
+
+  [[nodiscard]] StageCost stage(int stage, int blocks, int microbatches) const {
+    const std::size_t kind = kind_of(stage);
+    return kinds_[kind].cost.stage(layout_, blocks_[kind],
+                                   {.blocks = blocks,
+                                    .first = stage == 0,
+                                    .last = stage + 1 == layout_.pipe,
+                                    .in_flight = std::min(microbatches, layout_.pipe - stage)});
+  }
+
+  void consider() {
+    const auto n = static_cast<int>(cost_.workload().batch /
+                                    (static_cast<std::int64_t>(layout_.data) * layout_.microbatch));
+    const auto layers = static_cast<int>(cost_.model().model.layers);
+    const std::optional<StageCut> cut = deal_to_unequal_stages(
+        {.blocks = layers, .stages = layout_.pipe, .microbatches = n},
+        [&](int s, int blocks) -> std::optional<double> {
+          const StageCost own = stage(s, blocks, n);
+          double bytes = 0;
+          for (const double part : own.memory) {
+            bytes += part;
+          }
+          return bytes > kinds_[kind_of(s)].memory_limit ? std::nullopt
+                                                         : std::optional(own.seconds);
+        });
+    if (cut) {
+      ranking_.add_fitting(ranked(*cut, n));
+    } else {
+      ranking_.count_too_large();
+    }
+  }
+
+  /// Parts of the average rank; what happens once per step is that of the slowest stage.
+  [[nodiscard]] RankedLayout ranked(const StageCut& cut, int microbatches) const {
+    RankedLayout result{.layout = layout_};
+    StepCost& cost = result.cost;
+    cost.peak = 0;
+    double busy = 0;
+    double once = -1;
+    double bytes = -1;
+    const double share = static_cast<double>(microbatches) / layout_.pipe;
+    const auto at = [](TimePart part) { return static_cast<std::size_t>(part); };
+    for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+      const int blocks = cut.stages[s].last - cut.stages[s].first;
+      const StageCost own = stage(static_cast<int>(s), blocks, microbatches);
+      result.stage_blocks.push_back(blocks);
+      busy += share * own.seconds;
+      for (std::size_t part = 0; part < at(TimePart::Pipe); ++part) {
+        cost.time[part] += share * own.time[part];
+      }
+      if (own.once > once) {
+        once = own.once;
+        cost.time[at(TimePart::Data)] = own.time[at(TimePart::Data)];
+        cost.time[at(TimePart::Update)] = own.time[at(TimePart::Update)];
+      }
+      double sum = 0;
+      for (const double part : own.memory) {
+        sum += part;
+      }
+      if (sum > bytes) {
+        bytes = sum;
+        cost.memory = own.memory;
+      }
+    }
+    cost.time[at(TimePart::Bubble)] = cut.seconds - busy;
+    cost.time[at(TimePart::Pipe)] = cost_.message_seconds(layout_, microbatches);
+    cost.time[at(TimePart::Other)] = cost_.efficiency().step.count;
+    for (const double part : cost.time) {
+      cost.seconds += part;
+    }
+    add_flops(cost);
+    return result;
+  }
+
+  /// The FLOPs do not depend on the devices; the peak is that of all of them.
+  void add_flops(StepCost& cost) const {
+    const StepCost weakest = cost_.step(layout_);
+    cost.model_flops = weakest.model_flops;
+    cost.hardware_flops = weakest.hardware_flops;
+    for (const Kind& kind : kinds_) {
+      cost.peak += kind.devices * kind.cost.cluster().device.peak(cost_.workload().dtype)->count;
+    }
+  }
+
+  const TransformerCost& cost_;
+  const SearchOptions& options_;
+  LayoutSpace space_;
+  Ranking& ranking_;
+  std::vector<Kind> kinds_;
+  std::vector<TransformerCost::Blocks> blocks_;
+  ParallelLayout layout_{};
+};
+
+}  // namespace
+
+void try_unequal_stages(const TransformerCost& cost, const SearchOptions& options,
+                        Ranking& ranking) {
+  MixedSearch(cost, options, ranking).run();
+}
+
+}  // namespace trireme::planner
