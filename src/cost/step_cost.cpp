@@ -86,12 +86,13 @@ TransformerCost::Pass TransformerCost::pass(const ParallelLayout& /*layout*/,
 
 namespace {
 
-/// The time of a micro-batch on the rank that has most to do. Ranks have whole blocks. If blocks divide evenly, the last
-/// rank has the head as well; else blocks and the two ends together are dealt out, an end counting as a block.
+/// The time of a micro-batch on the rank that has most to do. Stages have whole blocks. If blocks divide evenly, the last
+/// rank has the head as well; else blocks and the two ends together are dealt out, an end counting as a block; see
+/// deal_blocks().
 double slowest_rank(const ParallelLayout& layout, double layers, double block, double head) {
-  const double per_rank = layers / layout.pipe;
-  if (layout.pipe == 1 || per_rank == std::floor(per_rank)) {
-    return per_rank * block + head;
+  const double per_stage = layers / (layout.pipe * layout.chunks);
+  if (layout.pipe == 1 || per_stage == std::floor(per_stage)) {
+    return layers / layout.pipe * block + head;
   }
   const double with_ends = std::ceil((layers + 2) / layout.pipe);
   return std::max(with_ends * block, (with_ends - 1) * block + head);

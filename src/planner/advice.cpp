@@ -91,6 +91,7 @@ std::string fits_text(const RankedLayout& found) {
 std::optional<Cluster> with_nodes(const Cluster& cluster, int nodes) {
   if (cluster.nodes > 1) {
     Cluster larger = cluster;
+    larger.kinds.clear();  // more of the weakest
     larger.nodes = nodes;
     larger.links.back().reach = larger.devices();
     return larger;
