@@ -3,6 +3,7 @@
 #include "planner/mixed_search.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/layout_space.h"
 #include "trireme/placement_search.h"
@@ -15,6 +16,10 @@ struct Kind {
   int devices = 1;
   double memory_limit = 0;
 };
+
+double bytes_of(const StageCost& stage) {
+  return std::accumulate(stage.memory.begin(), stage.memory.end(), 0.0);
+}
 
 class MixedSearch {
  public:
@@ -114,12 +119,8 @@ class MixedSearch {
         {.blocks = layers, .stages = layout_.pipe, .microbatches = n},
         [&](int s, int blocks) -> std::optional<double> {
           const StageCost own = stage(s, blocks, n);
-          double bytes = 0;
-          for (const double part : own.memory) {
-            bytes += part;
-          }
-          return bytes > kinds_[kind_of(s)].memory_limit ? std::nullopt
-                                                         : std::optional(own.seconds);
+          return bytes_of(own) > kinds_[kind_of(s)].memory_limit ? std::nullopt
+                                                                 : std::optional(own.seconds);
         });
     if (cut) {
       ranking_.add_fitting(ranked(*cut, n));
@@ -128,55 +129,55 @@ class MixedSearch {
     }
   }
 
-  /// Parts of the average rank; what happens once per step is that of the slowest stage.
   [[nodiscard]] RankedLayout ranked(const StageCut& cut, int microbatches) const {
     RankedLayout result{.layout = layout_};
     StepCost& cost = result.cost;
-    cost.peak = 0;
-    double busy = 0;
-    double once = -1;
-    double bytes = -1;
-    const double share = static_cast<double>(microbatches) / layout_.pipe;
-    const auto at = [](TimePart part) { return static_cast<std::size_t>(part); };
-    for (std::size_t s = 0; s < cut.stages.size(); ++s) {
-      const int blocks = cut.stages[s].last - cut.stages[s].first;
-      const StageCost own = stage(static_cast<int>(s), blocks, microbatches);
-      result.stage_blocks.push_back(blocks);
-      busy += share * own.seconds;
-      for (std::size_t part = 0; part < at(TimePart::Pipe); ++part) {
-        cost.time[part] += share * own.time[part];
-      }
-      if (own.once > once) {
-        once = own.once;
-        cost.time[at(TimePart::Data)] = own.time[at(TimePart::Data)];
-        cost.time[at(TimePart::Update)] = own.time[at(TimePart::Update)];
-      }
-      double sum = 0;
-      for (const double part : own.memory) {
-        sum += part;
-      }
-      if (sum > bytes) {
-        bytes = sum;
-        cost.memory = own.memory;
-      }
+    for (const Stage& each : cut.stages) {
+      result.stage_blocks.push_back(each.last - each.first);
+      const auto index = static_cast<int>(result.stage_blocks.size()) - 1;
+      add_stage(stage(index, result.stage_blocks.back(), microbatches),
+                static_cast<double>(microbatches) / layout_.pipe, cost);
     }
-    cost.time[at(TimePart::Bubble)] = cut.seconds - busy;
-    cost.time[at(TimePart::Pipe)] = cost_.message_seconds(layout_, microbatches);
-    cost.time[at(TimePart::Other)] = cost_.efficiency().step.count;
-    for (const double part : cost.time) {
-      cost.seconds += part;
-    }
-    add_flops(cost);
+    at(cost, TimePart::Bubble) = cut.seconds - sum_of_parts(cost);
+    at(cost, TimePart::Pipe) = cost_.message_seconds(layout_, microbatches);
+    at(cost, TimePart::Other) = cost_.efficiency().step.count;
+    add_once(cut, microbatches, cost);
+    cost.seconds = sum_of_parts(cost);
+    const StepCost weakest = cost_.step(layout_);  // the FLOPs do not depend on the devices
+    cost.model_flops = weakest.model_flops;
+    cost.hardware_flops = weakest.hardware_flops;
     return result;
   }
 
-  /// The FLOPs do not depend on the devices; the peak is that of all of them.
-  void add_flops(StepCost& cost) const {
-    const StepCost weakest = cost_.step(layout_);
-    cost.model_flops = weakest.model_flops;
-    cost.hardware_flops = weakest.hardware_flops;
-    for (const Kind& kind : kinds_) {
-      cost.peak += kind.devices * kind.cost.cluster().device.peak(cost_.workload().dtype)->count;
+  static double& at(StepCost& cost, TimePart part) {
+    return cost.time[static_cast<std::size_t>(part)];
+  }
+  static double sum_of_parts(const StepCost& cost) {
+    return std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
+  }
+
+  /// Of what each micro-batch takes, the average over stages; of memory, that of the fullest.
+  static void add_stage(const StageCost& stage, double share, StepCost& cost) {
+    for (std::size_t part = 0; part < static_cast<std::size_t>(TimePart::Pipe); ++part) {
+      cost.time[part] += share * stage.time[part];
+    }
+    if (bytes_of(stage) > cost.memory_bytes()) {
+      cost.memory = stage.memory;
+    }
+  }
+
+  /// What happens once per step is that of the stage that takes longest.
+  void add_once(const StageCut& cut, int microbatches, StepCost& cost) const {
+    double most = -1;
+    for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+      const StageCost own =
+          stage(static_cast<int>(s), cut.stages[s].last - cut.stages[s].first, microbatches);
+      if (own.once > most) {
+        most = own.once;
+        for (const TimePart part : {TimePart::Data, TimePart::Update}) {
+          at(cost, part) = own.time[static_cast<std::size_t>(part)];
+        }
+      }
     }
   }
 

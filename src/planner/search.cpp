@@ -14,6 +14,17 @@ namespace trireme {
 namespace planner {
 namespace {
 
+/// MFU counts the peak of all devices, also where a layout waits for the weakest.
+void count_all_peaks(const Cluster& cluster, const std::string& dtype, PlanSearch& search) {
+  double peak = 0;
+  for (const NodeKind& kind : cluster.kinds) {
+    peak += kind.nodes * cluster.devices_per_node * kind.device.peak(dtype)->count;
+  }
+  for (RankedLayout& found : search.best) {
+    found.cost.peak = peak;
+  }
+}
+
 PlanSearch run_search(const TransformerCost& cost, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Ranking ranking(cost, options);
@@ -27,6 +38,9 @@ PlanSearch run_search(const TransformerCost& cost, const SearchOptions& options)
     try_unequal_stages(cost, options, ranking);
   }
   PlanSearch result = ranking.take();
+  if (cost.cluster().is_mixed()) {
+    count_all_peaks(cost.cluster(), cost.workload().dtype, result);
+  }
   result.method = options.method;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

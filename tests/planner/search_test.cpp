@@ -261,6 +261,9 @@ TEST(Search, FasterDevicesGetMoreBlocks) {
     parts += part;
   }
   EXPECT_NEAR(parts, best.cost.seconds, 1e-9);
+  for (const RankedLayout& found : search.best) {
+    EXPECT_DOUBLE_EQ(found.cost.peak, 16 * 312e12 + 8 * 989.4e12);
+  }
   const Plan plan = to_plan(best, cost.workload(), 32);
   EXPECT_EQ(plan.stage_blocks, best.stage_blocks);
 }
