@@ -29,6 +29,12 @@ struct ByteRate {
   friend bool operator==(const ByteRate&, const ByteRate&) = default;
 };
 
+/// Power in watts.
+struct Power {
+  double watts = 0;
+  friend bool operator==(const Power&, const Power&) = default;
+};
+
 /// "989.4 TFLOP/s", "3.35 TB/s": powers of 1000, five significant digits.
 [[nodiscard]] std::string to_text(FlopRate rate);
 [[nodiscard]] std::string to_text(ByteRate rate);
@@ -46,11 +52,19 @@ struct Peak {
   friend bool operator==(const Peak&, const Peak&) = default;
 };
 
+/// Of renting a device.
+struct Price {
+  double dollars_per_hour = 0;
+  friend bool operator==(const Price&, const Price&) = default;
+};
+
 struct DeviceSpec {
   std::string name{};
   std::optional<Bytes> memory{};
   std::optional<ByteRate> memory_bandwidth{};
   std::vector<Peak> peaks{};
+  std::optional<Power> power{};  ///< the most that it draws, without its host
+  std::optional<Price> price{};
   std::string source{};  ///< the document that the numbers come from
 
   /// The peak for a type ("bf16"; "BF16", "FP16" and "INT8" are also accepted), or nothing if no
@@ -74,7 +88,17 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// `nodes` machines with `devices_per_node` identical devices each, numbered node by node: with 8
+/// Some nodes of a cluster whose nodes differ.
+struct NodeKind {
+  int nodes = 1;
+  DeviceSpec device{};
+  std::vector<Link> links{};  ///< as in Cluster: the same levels and reaches
+  std::optional<Efficiency> efficiency{};
+
+  friend bool operator==(const NodeKind&, const NodeKind&) = default;
+};
+
+/// `nodes` machines with `devices_per_node` devices each, identical unless `kinds` says otherwise, numbered node by node: with 8
 /// per node, rank 11 is the fourth device of node 1.
 struct Cluster {
   std::string name{};
@@ -86,9 +110,13 @@ struct Cluster {
   std::optional<HostCosts> host{};  ///< if the host was measured
   std::optional<Efficiency> efficiency{};  ///< if measured or fitted; see efficiency_of()
   std::vector<std::string> notes{};        ///< caveats: which numbers are assumptions
+  /// If nodes differ: their kinds, node by node, two or more. `device`, `links` and `efficiency` are then the weakest of
+  /// them in every respect, which is what ranks have that wait for one another; see with_weakest().
+  std::vector<NodeKind> kinds{};
 
   [[nodiscard]] int devices() const noexcept { return nodes * devices_per_node; }
   [[nodiscard]] int node_of(int rank) const noexcept { return rank / devices_per_node; }
+  [[nodiscard]] bool is_mixed() const noexcept { return !kinds.empty(); }
 
   /// The innermost link that joins the two. Throws Error(Usage) if a rank is not in the cluster,
   /// the ranks are equal, or no link joins them.
@@ -99,6 +127,14 @@ struct Cluster {
 
 /// The cluster's own efficiency, or the default one of its device.
 [[nodiscard]] Efficiency efficiency_of(const Cluster& cluster);
+
+// Clusters whose nodes differ.
+
+/// The nodes of one kind, alone.
+[[nodiscard]] Cluster nodes_of_kind(const Cluster& cluster, std::size_t kind);
+/// The cluster with `device`, `links` and `gamma` set to the weakest of its kinds, and `efficiency` to that of the kind
+/// whose matrix units are slowest. Requires kinds.
+[[nodiscard]] Cluster with_weakest(Cluster cluster);
 
 /// What is wrong, in words; empty if nothing. The functions of Cluster require an empty answer.
 [[nodiscard]] std::vector<std::string> problems(const Cluster& cluster);
@@ -119,7 +155,7 @@ struct Cluster {
 /// "h100", … in any case. Throws Error(Usage) listing the names.
 [[nodiscard]] DeviceSpec device_preset(std::string_view name);
 
-/// "dgx-h100", or "dgx-h100:4" or "4xdgx-h100" for four such nodes. Throws Error(Usage) naming the nearest match,
+/// "dgx-h100", or "dgx-h100:4" or "4xdgx-h100" for four such nodes, or "2xdgx-a100+1xdgx-h100" for different ones. Throws Error(Usage) naming the nearest match,
 /// or listing all.
 [[nodiscard]] Cluster cluster_preset(std::string_view name);
 

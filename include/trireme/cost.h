@@ -15,6 +15,7 @@
 #include "trireme/efficiency.h"
 #include "trireme/estimate.h"
 #include "trireme/group_costs.h"
+#include "trireme/plan.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/valid.h"
 
@@ -41,12 +42,22 @@ struct ParallelLayout {
   int zero = 0;  ///< as Plan::zero
   RecomputeMode recompute = RecomputeMode::None;
   bool sequence = false;  ///< as Plan::sequence
+  Plan::Context context_mode = Plan::Context::Gather;
+  /// Which axis has the most distant ranks. DataOutermost puts the stages of a pipeline next to each other.
+  enum class Order : std::uint8_t { PipeOutermost, DataOutermost } order = Order::PipeOutermost;
+  /// Gradients are reduced in buckets of this size: each costs a latency, and nothing overlaps with the last one. 0: the
+  /// framework's own way, assumed to be free of either.
+  Bytes bucket{};
 
   [[nodiscard]] int devices() const noexcept { return data * tensor * pipe * context; }
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
-/// "data=8,pipe=4,tensor=8", the axes of size 1 left out; the order of Mesh: tensor groups are neighbors.
+/// "pipe=4,data=8,tensor=8", the axes of size 1 left out; the order of Mesh: tensor groups are neighbors.
 [[nodiscard]] std::string mesh_text(const ParallelLayout& layout);
+/// How many of the blocks each stage has: equally many if that is possible. Otherwise embedding and head count as a
+/// block each, and every pipeline rank has as many as another, or one more: 126 blocks on 16 ranks are 7, 8, …, 8, 7.
+/// Empty if a stage would have none.
+[[nodiscard]] std::vector<int> deal_blocks(int blocks, int pipe, int chunks);
 
 /// What a step computes, and how its kernels work.
 struct Workload {
@@ -127,6 +138,7 @@ struct BlockCost {
   double recompute = 0;
   double launch = 0;        ///< the part of these four that waits for the host
   double memory_bound = 0;  ///< the part of forward and backward in memory-bound kernels
+  double attention = 0;     ///< the part of forward and backward in attention
   double tensor = 0;        ///< exposed communication of a micro-batch, forward and backward
   double context = 0;
   double expert = 0;
@@ -136,6 +148,21 @@ struct BlockCost {
   [[nodiscard]] double compute() const noexcept {
     return forward + backward_input + backward_weight + recompute;
   }
+};
+
+/// A stage of a pipeline whose stages differ.
+struct StageShape {
+  int blocks = 1;
+  bool first = false;  ///< has the embedding
+  bool last = false;   ///< has the head
+  int in_flight = 1;   ///< micro-batches whose activations it keeps
+};
+
+struct StageCost {
+  double seconds = 0;  ///< of one micro-batch, forward and backward
+  double once = 0;     ///< per step: exposed communication of gradients, and the optimizer
+  std::array<double, kTimeParts> time{};       ///< parts of `seconds` and `once`
+  std::array<double, kCostedMemory> memory{};  ///< bytes of a rank
 };
 
 /// Costs layouts of one model on one cluster.
@@ -166,6 +193,11 @@ class TransformerCost {
   /// Depends on tensor, context, expert, microbatch, recompute, sequence, and where the groups' ranks are.
   [[nodiscard]] Blocks blocks(const ParallelLayout& layout) const;
   [[nodiscard]] StepCost step(const ParallelLayout& layout, const Blocks& blocks) const;
+  /// One stage, if the others are on other devices. For 1F1B and ZeRO 0 to 2.
+  [[nodiscard]] StageCost stage(const ParallelLayout& layout, const Blocks& blocks,
+                                const StageShape& shape) const;
+  /// The messages between stages in a step.
+  [[nodiscard]] double message_seconds(const ParallelLayout& layout, double microbatches) const;
 
  private:
   struct Pass;  ///< what a micro-batch costs on all ranks of a pipeline together
@@ -180,9 +212,13 @@ class TransformerCost {
   [[nodiscard]] BlockCost block(const ParallelLayout& layout, double hidden, double used) const;
   [[nodiscard]] double kept_bytes(const ParallelLayout& layout, double hidden, double used) const;
   [[nodiscard]] Pass pass(const ParallelLayout& layout, const Blocks& blocks) const;
+  [[nodiscard]] double context_seconds(const ParallelLayout& layout, double passes,
+                                       const BlockCost& cost) const;
+  [[nodiscard]] GroupShape data_group(const ParallelLayout& layout) const;
+  [[nodiscard]] double reduce_seconds(const ParallelLayout& layout, double parameters,
+                                      double backward) const;
   [[nodiscard]] double data_seconds(const ParallelLayout& layout, double parameters,
                                     const Pass& pass, double pipeline) const;
-  [[nodiscard]] double message_seconds(const ParallelLayout& layout, double microbatches) const;
   [[nodiscard]] double parameters_per_rank(const ParallelLayout& layout) const;
   void add_memory(const ParallelLayout& layout, const Blocks& blocks, double parameters,
                   StepCost& cost) const;

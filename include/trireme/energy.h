@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "trireme/cluster.h"
 #include "trireme/units.h"
 
 namespace trireme {
@@ -11,11 +12,6 @@ namespace trireme {
 struct Energy {
   double joules = 0;
   [[nodiscard]] double kilowatt_hours() const noexcept { return joules / 3.6e6; }
-};
-
-/// Power in watts.
-struct Power {
-  double watts = 0;
 };
 
 /// Power times time. 1 kW for an hour is 1 kWh.

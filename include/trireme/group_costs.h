@@ -17,6 +17,10 @@ struct GroupShape {
 
   /// A group of `ranks` whose neighbors are `stride` ranks apart.
   [[nodiscard]] static GroupShape of(int ranks, int stride, int devices_per_node);
+  /// Both at once: the group of every rank of one with every rank of the other.
+  [[nodiscard]] static GroupShape product(const GroupShape& a, const GroupShape& b) {
+    return {.ranks = a.ranks * b.ranks, .per_node = a.per_node * b.per_node};
+  }
 };
 
 class GroupCosts {
@@ -30,8 +34,8 @@ class GroupCosts {
   [[nodiscard]] double reduce_scatter(const GroupShape& group, double bytes) const;
   /// `bytes` is what each rank sends, its own share included.
   [[nodiscard]] double alltoall(const GroupShape& group, double bytes) const;
-  /// Between ranks `stride` apart.
-  [[nodiscard]] double message(int stride, double bytes) const;
+  /// Between neighbors of a group; over the network if the group has ranks on several nodes.
+  [[nodiscard]] double message(const GroupShape& group, double bytes) const;
 
   [[nodiscard]] int devices_per_node() const noexcept { return devices_per_node_; }
 

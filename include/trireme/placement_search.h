@@ -44,8 +44,9 @@ struct StrategyChoice {
 /// edge or a cost is out of range, or if the graph is so wide that elimination would need more than `kMaxTable` entries.
 [[nodiscard]] StrategyChoice choose_strategies(const StrategyProblem& problem);
 
-/// The same within `memory`, by a Lagrangian: memory gets a price, which is raised until the choice fits. Optimal up to
-/// the gap between `cost` and `bound`. Nothing if even the choice with the least memory does not fit.
+/// The same within `memory`, by a Lagrangian bound and, where that leaves a gap, branch and bound. Optimal if `cost` is
+/// `bound`; large problems may be left with a gap, since the work is limited to about 0.1 s. Nothing if even the choice
+/// with the least memory does not fit.
 [[nodiscard]] std::optional<StrategyChoice> choose_strategies(const StrategyProblem& problem,
                                                               double memory);
 
@@ -81,6 +82,21 @@ struct CutOptions {
 /// Nothing if no cut fits.
 [[nodiscard]] std::optional<StageCut> cut_stages(const CutOptions& options,
                                                  const StageSeconds& seconds);
+
+/// The seconds that a stage takes for one micro-batch with this many blocks; nothing if they do not fit there.
+using BlockSeconds = std::function<std::optional<double>(int stage, int blocks)>;
+
+struct DealOptions {
+  int blocks = 1;
+  int stages = 1;
+  int microbatches = 1;
+};
+
+/// Equal blocks on stages of unequal speed or memory, in the given order: minimizes sum(t) + (microbatches - 1) * max(t)
+/// over all ways to give every stage one block or more. Exact, by dynamic programming over stages and blocks for each
+/// possible slowest stage. Requires that more blocks never take less time. Nothing if no way fits.
+[[nodiscard]] std::optional<StageCut> deal_to_unequal_stages(const DealOptions& options,
+                                                             const BlockSeconds& seconds);
 
 /// PipeDream's partitioner (Narayanan et al. 2019): the pipeline never drains, so only its slowest stage matters, and a
 /// stage may be replicated.

@@ -51,6 +51,11 @@ struct Plan {
   /// and values are resharded by heads and back (all-to-all); or KV shards circulate, each rank having one at a time
   /// (ring).
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
+  /// Blocks of each stage, in the order of the stages; empty: as even as possible.
+  std::vector<int> stage_blocks{};
+  /// Gradients that are all-reduced are packed into buckets of this size, and larger ones run alone; 0: tensors from
+  /// 64 KiB on run alone, smaller ones share buckets of 1 MiB.
+  Bytes bucket{};
   /// Of gradients that are reduced along `data`; see compress_gradients().
   Compression compression{};
   /// Applied to the training graph before it is partitioned (recompute_by()): a budget is for the activations of all
@@ -100,6 +105,7 @@ struct PlacementSpec {
   /// Stages of single nodes, whatever their block; and nodes that run on the stage of another, earlier one.
   std::map<NodeId, int> op_stages{};
   std::map<NodeId, NodeId> follows{};
+  Bytes bucket{};  ///< as Plan::bucket
   /// Stages of parameters, with their state and update, if not the first stage that reads them.
   std::map<ValueId, int> homes{};
 };

@@ -20,14 +20,15 @@
 namespace trireme::simulate {
 
 enum class Strategy : std::uint8_t {
-  Bsp,    ///< parameter server with a barrier: an iteration starts when all have completed the last
-  Ssp,    ///< parameter server, bounded staleness: starts if c_i - min_j c_j <= s
-  Async,  ///< parameter server, no waiting
+  Bsp,   ///< parameter server with a barrier: an iteration starts when all have completed the last
+  Ssp,   ///< parameter server, bounded staleness: starts if c_i - min_j c_j <= s
+  Essp,  ///< eager SSP (Dai et al. 2015): the server pushes parameters as soon as the slowest worker has completed
+  Async,      ///< parameter server, no waiting
   Allreduce,  ///< all workers reduce their gradients together
   Grouped,    ///< all-reduce in groups that change from iteration to iteration (WAGMA-SGD)
   Gossip,  ///< each sends to one worker and receives from one, at distances 1, 2, 4, … (stochastic gradient push)
 };
-/// "bsp", "ssp", "async", "all-reduce", "grouped", "gossip".
+/// "bsp", "ssp", "essp", "async", "all-reduce", "grouped", "gossip".
 [[nodiscard]] std::string_view to_text(Strategy strategy);
 [[nodiscard]] std::span<const Strategy> all_strategies();
 
@@ -42,7 +43,7 @@ struct StrategyOptions {
   std::function<double(int worker, std::int64_t iteration)> compute_time{};
   Seconds alpha{0};     ///< latency of a message
   Seconds transfer{0};  ///< time that the whole model takes over a link
-  int staleness = 3;    ///< s of SSP
+  int staleness = 3;    ///< s of SSP and ESSP
   int group = 0;        ///< workers of a group; 0: the root of the number of workers, rounded
   /// The run ends when all workers together have completed workers * steps iterations.
   std::int64_t steps = 1000;
@@ -55,6 +56,8 @@ struct StrategyOptions {
 /// How long a worker communicates in an iteration, for a model that takes T = `transfer` over a link:
 ///
 ///   bsp, ssp, async   2 (α + T): push and pull; the servers are never the bottleneck
+///   essp              α + T: push; the server's own pushes overlap with computation, but a worker that waits for the
+///                     slowest one learns of its progress α + T later
 ///   all-reduce        2 (P-1) α + 2 (P-1)/P T: a ring
 ///   grouped           the same for a group
 ///   gossip            α + T

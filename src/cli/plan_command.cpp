@@ -30,6 +30,8 @@ constexpr const char* kExamples =
     "  trireme plan --model llama3-405b --cluster 2048xdgx-h100 --batch 16Mtokens --explain\n"
     "  trireme plan --model gpt3-175b --cluster dgx-a100:128 --batch 1536 --mesh tensor=8\n"
     "                                        with tensor parallelism given\n"
+    "  trireme plan --model llama3-8b --cluster 2xdgx-a100+1xdgx-h100 --batch 192\n"
+    "                                        on nodes that differ\n"
     "  trireme plan --model gpt2-small --cluster my.cluster.json --output best.plan.json\n"
     "                                        then: trireme train --plan best.plan.json\n"
     "  trireme plan show best.plan.json      what each rank communicates and needs\n"
@@ -49,7 +51,14 @@ struct Options {
   std::string recompute;
   int zero = -1;
   int microbatch = 0;
+  std::string bucket;
+  std::string context;
+  std::string search = "exhaustive";
+  McmcOptions mcmc{};
   std::string memory_limit;
+  std::string tokens;
+  double watts = 0;
+  double price = 0;
   std::string attention = "fused";
   std::string output;
   int keep = 10;
@@ -59,27 +68,58 @@ struct Options {
   bool json = false;
 };
 
+/// A number and what follows it: "16Mtokens".
+std::pair<double, std::string> split_number(const std::string& text) {
+  try {
+    std::size_t used = 0;
+    const double number = std::stod(text, &used);
+    return {number, text.substr(used)};
+  } catch (const std::logic_error&) {
+    return {-1, text};
+  }
+}
+
 /// "512" sequences, or "16Mtokens" rounded to whole sequences.
 std::int64_t parse_batch(const std::string& text, std::int64_t length) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::logic_error&) {
-    used = 0;
-  }
-  const std::string unit = text.substr(used);
+  const auto [number, unit] = split_number(text);
   const double tokens = unit == "Mtokens"                        ? 1 << 20
                         : unit == "ktokens" || unit == "Ktokens" ? 1 << 10
                         : unit == "tokens"                       ? 1
                                                                  : 0;
   const double sequences =
       unit.empty() ? number : std::round(number * tokens / static_cast<double>(length));
-  require(used > 0 && sequences >= 1 && sequences < 1e12 && sequences == std::floor(sequences),
+  require(sequences >= 1 && sequences < 1e12 && sequences == std::floor(sequences),
           fmt::format("{} is not a number of sequences, such as 512, or of tokens, such as "
                       "16Mtokens or 512ktokens",
                       in_quotes(text)));
   return static_cast<std::int64_t>(sequences);
+}
+
+/// "15T", "300B", "20M", "1e9".
+double parse_tokens(const std::string& text) {
+  const auto [number, unit] = split_number(text);
+  const double factor = unit.empty()  ? 1
+                        : unit == "T" ? 1e12
+                        : unit == "B" ? 1e9
+                        : unit == "M" ? 1e6
+                                      : 0;
+  require(number * factor >= 1 && std::isfinite(number),
+          fmt::format("{} is not a number of tokens, such as 15T, 300B or 1e9", in_quotes(text)));
+  return number * factor;
+}
+
+/// The power and the price of a device, as given on the command line.
+void set_running_costs(Cluster& cluster, const Options& o) {
+  const auto set = [&](DeviceSpec& device) {
+    device.power = o.watts > 0 ? std::optional(Power{o.watts}) : device.power;
+    device.price = o.price > 0 ? std::optional(Price{o.price}) : device.price;
+  };
+  for (NodeKind& kind : cluster.kinds) {
+    set(kind.device);
+  }
+  if (!cluster.is_mixed()) {
+    set(cluster.device);
+  }
 }
 
 void fix_axis(SearchSpace& space, const MeshAxis& axis) {
@@ -121,6 +161,14 @@ SearchOptions make_search(const Options& o) {
   if (o.microbatch > 0) {
     space.microbatch = {o.microbatch};
   }
+  if (!o.bucket.empty()) {
+    space.buckets = {parsed("--bucket", o.bucket, parse_bytes)};
+  }
+  if (!o.context.empty()) {
+    space.context_modes = {parsed("--context", o.context, parse_context)};
+  }
+  search.method = o.search == "mcmc" ? SearchMethod::Mcmc : SearchMethod::Exhaustive;
+  search.mcmc = o.mcmc;
   if (!o.memory_limit.empty()) {
     search.memory_bytes =
         static_cast<double>(parsed("--memory-limit", o.memory_limit, parse_bytes).count);
@@ -130,7 +178,8 @@ SearchOptions make_search(const Options& o) {
 
 TransformerCost make_cost(const Options& o) {
   const Architecture model = parsed("--model", o.model, named_architecture);
-  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  set_running_costs(cluster, o);
   Workload work{.length = o.length > 0 ? o.length : model.model.context,
                 .dtype = o.dtype,
                 .attention = o.attention == "fused" ? Workload::Attention::Fused
@@ -168,17 +217,21 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
 
 void run(const Options& o, Outcome& outcome) {
   const TransformerCost cost = make_cost(o);
+  const double tokens = o.tokens.empty() ? 0 : parsed("--tokens", o.tokens, parse_tokens);
   const PlanSearch search = search_plans(cost, make_search(o));
-  std::cout << (o.json ? report::plan_search_json(cost, search)
-                       : report::plan_search_text(
-                             cost, search, {.terminal = standard_output(), .explain = o.explain}));
+  std::cout << (o.json
+                    ? report::plan_search_json(cost, search, tokens)
+                    : report::plan_search_text(
+                          cost, search,
+                          {.terminal = standard_output(), .explain = o.explain, .tokens = tokens}));
   if (o.explain && !o.json && !search.best.empty()) {
     std::cout << own_memory_text(o, cost, search.best.front().layout);
   }
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!o.output.empty()) {
-    write_and_report(o.output, to_text(to_plan(search.best.front().layout, cost.workload())));
+    write_and_report(o.output, to_text(to_plan(search.best.front(), cost.workload(),
+                                               static_cast<int>(cost.model().model.layers))));
   }
 }
 
@@ -189,7 +242,8 @@ void add_options(CLI::App& command, Options& o) {
       ->capture_default_str();
   command
       .add_option("-c,--cluster", o.cluster,
-                  "a preset such as dgx-h100:4 or 4xdgx-h100, or a .cluster.json file")
+                  "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
+                  ".cluster.json file")
       ->capture_default_str();
   command
       .add_option("-b,--batch", o.batch,
@@ -207,6 +261,15 @@ void add_options(CLI::App& command, Options& o) {
                    "tensor-parallel communication overlaps with computation");
   command.add_option("--memory-limit", o.memory_limit,
                      "of a device, such as 70GB (default: 92 % of its memory)");
+  command.add_option(
+      "--tokens", o.tokens,
+      "to train on, such as 15T: also print the time, energy and money of all steps");
+  command.add_option("--watts", o.watts, "that a device draws (default: the cluster's, if known)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--price", o.price,
+                  "of a device, in dollars per hour (default: the cluster's, if known)")
+      ->check(CLI::PositiveNumber);
 }
 
 void add_search_options(CLI::App& command, Options& o) {
@@ -220,11 +283,36 @@ void add_search_options(CLI::App& command, Options& o) {
   command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
       ->group(kGroup)
       ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB")
+      ->group(kGroup);
+  command.add_option("--context", o.context, "gather all-to-all ring")->group(kGroup);
   command
       .add_flag("--wide", o.wide,
-                "also sizes that are not powers of two, tensor groups across nodes, ZeRO with "
-                "stages, and every schedule")
+                "also sizes that are not powers of two, tensor groups across nodes, unequal "
+                "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
+                "kinds of context parallelism")
       ->group(kGroup);
+}
+
+void add_method_options(CLI::App& command, Options& o) {
+  constexpr const char* kGroup = "How to search";
+  command.add_option("--search", o.search, "exhaustive, or mcmc: a random walk, as a baseline")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"exhaustive", "mcmc"}));
+  command.add_option("--moves", o.mcmc.moves, "of the random walk")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  command
+      .add_option("--temperature", o.mcmc.temperature,
+                  "of the random walk: the slowdown that it takes readily")
+      ->group(kGroup)
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", o.mcmc.seed, "of the random walk")
+      ->group(kGroup)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -235,6 +323,7 @@ void add_plan_command(CLI::App& app, Outcome& outcome) {
       "plan", "Find the fastest way to train a model on a cluster, within memory");
   add_options(*command, *options);
   add_search_options(*command, *options);
+  add_method_options(*command, *options);
   command->add_option("--keep", options->keep, "how many plans to show")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -40,6 +40,7 @@ class Verifier {
     }
     check_links();
     check_time("gamma", cluster_.gamma);
+    check_kinds();
     if (cluster_.host) {
       for (const std::string& problem : problems(*cluster_.host)) {
         add("host: {}", problem);
@@ -81,6 +82,42 @@ class Verifier {
     }
     if (device.memory_bandwidth) {
       check_rate("memory bandwidth", device.memory_bandwidth->count);
+    }
+    if (device.power) {
+      check_rate("power", device.power->watts);
+    }
+    if (device.price) {
+      check_rate("price", device.price->dollars_per_hour);
+    }
+  }
+
+  void check_kinds() {
+    if (!cluster_.is_mixed() || !problems_.empty()) {
+      return;
+    }
+    std::int64_t nodes = 0;
+    for (const NodeKind& kind : cluster_.kinds) {
+      nodes += kind.nodes;
+      const bool alike =
+          std::ranges::equal(kind.links, cluster_.links, {}, &Link::level, &Link::level) &&
+          std::ranges::equal(kind.links, cluster_.links, {}, &Link::reach, &Link::reach);
+      if (!alike || kind.nodes < 1) {
+        add("the nodes with {} need 1 node at least, and links of the same levels and reaches as "
+            "the cluster",
+            kind.device.name);
+      }
+    }
+    if (cluster_.kinds.size() < 2 || nodes != cluster_.nodes) {
+      add("{} kinds have {} nodes, the cluster has {}", cluster_.kinds.size(), nodes,
+          cluster_.nodes);
+    }
+    for (std::size_t kind = 0; problems_.empty() && kind < cluster_.kinds.size(); ++kind) {
+      for (const std::string& problem : problems(nodes_of_kind(cluster_, kind))) {
+        add("kinds[{}]: {}", kind, problem);
+      }
+    }
+    if (problems_.empty() && with_weakest(cluster_) != cluster_) {
+      add("device, links or efficiency are not the weakest of the kinds; leave them out");
     }
   }
 

@@ -49,26 +49,31 @@ std::vector<DeviceSpec> volta_to_hopper_devices() {
        .memory = Bytes{32 * kGB},
        .memory_bandwidth = ByteRate{900e9},
        .peaks = {dense_only("f64", 7.8e12), dense_only("f32", 15.7e12), dense_only("f16", 125e12)},
+       .power = Power{300},
        .source = "NVIDIA V100 Tensor Core GPU datasheet, SXM2 column (32 GB version)"},
       {.name = "v100-pcie",
        .memory = Bytes{32 * kGB},
        .memory_bandwidth = ByteRate{900e9},
        .peaks = {dense_only("f64", 7e12), dense_only("f32", 14e12), dense_only("f16", 112e12)},
+       .power = Power{250},
        .source = "NVIDIA V100 Tensor Core GPU datasheet, PCIe column (32 GB version)"},
       {.name = "a100",
        .memory = Bytes{80 * kGB},
        .memory_bandwidth = ByteRate{2039e9},
        .peaks = a100_peaks(),
+       .power = Power{400},
        .source = "NVIDIA A100 Tensor Core GPU datasheet, 80GB SXM column"},
       {.name = "a100-40gb",
        .memory = Bytes{40 * kGB},
        .memory_bandwidth = ByteRate{1555e9},
        .peaks = a100_peaks(),
+       .power = Power{400},
        .source = "NVIDIA A100 Tensor Core GPU datasheet, 40GB SXM column"},
       {.name = "h100",
        .memory = Bytes{80 * kGB},
        .memory_bandwidth = ByteRate{3.35e12},
        .peaks = h100_peaks(),
+       .power = Power{700},
        .source = "NVIDIA H100 Tensor Core GPU datasheet, SXM column (f64, f32, memory); NVIDIA "
                  "H100 Tensor Core GPU "
                  "Architecture whitepaper, H100 SXM5 (tf32, bf16, f16, f8, i8)"},
@@ -76,6 +81,7 @@ std::vector<DeviceSpec> volta_to_hopper_devices() {
        .memory = Bytes{96 * kGB},
        .memory_bandwidth = ByteRate{2.4e12},
        .peaks = h100_peaks(),
+       .power = Power{500},
        .source = "torchtitan benchmarks: H100 with 96 GB of HBM2e, limited to 500 W; peaks as for "
                  "h100, which it states; the bandwidth is assumed"},
       {.name = "h200",
@@ -85,6 +91,7 @@ std::vector<DeviceSpec> volta_to_hopper_devices() {
                  dense_only("f32", 67e12), both("tf32", 494.5e12, 989e12),
                  both("bf16", 989.5e12, 1979e12), both("f16", 989.5e12, 1979e12),
                  both("f8", 1979e12, 3958e12), both("i8", 1979e12, 3958e12)},
+       .power = Power{700},
        .source = "NVIDIA H200 Tensor Core GPU datasheet, SXM column; it states the sparse peaks, "
                  "the dense ones are half"}};
 }
@@ -478,10 +485,69 @@ DeviceSpec device_preset(std::string_view name) {
   throw Error(ErrorKind::Usage, unknown_name("device", name, device_preset_names()));
 }
 
-Cluster cluster_preset(std::string_view name) {
+namespace {
+
+Cluster uniform_preset(std::string_view name) {
   const PresetName given = split_name(name);
   const ClusterRow& row = find_cluster_row(to_lower(given.name));
   return build(row, given.nodes ? parse_nodes(row, *given.nodes) : row.nodes);
+}
+
+/// Nodes of a preset in a cluster of `devices` devices.
+NodeKind preset_nodes(std::string_view name, int devices) {
+  const PresetName given = split_name(name);
+  const ClusterRow& row = find_cluster_row(to_lower(given.name));
+  if (!row.node || !row.network) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("'{}' cannot be joined with others: it has no links of its own in a "
+                            "node and between nodes; write a cluster file",
+                            name));
+  }
+  NodeKind kind{.nodes = uniform_preset(name).nodes, .device = device_preset(row.device)};
+  kind.links = {to_link(*row.node, "node", row.devices_per_node),
+                to_link(*row.network, "network", devices)};
+  return kind;
+}
+
+std::vector<std::string_view> split_parts(std::string_view name) {
+  std::vector<std::string_view> parts;
+  for (std::size_t plus = 0; plus != std::string_view::npos;) {
+    plus = name.find('+');
+    parts.push_back(name.substr(0, plus));
+    name.remove_prefix(plus == std::string_view::npos ? 0 : plus + 1);
+  }
+  return parts;
+}
+
+Cluster mixed_preset(std::string_view name) {
+  Cluster cluster{.name = std::string(name), .nodes = 0};
+  for (const std::string_view part : split_parts(name)) {
+    const Cluster nodes = uniform_preset(part);
+    if (cluster.nodes > 0 && nodes.devices_per_node != cluster.devices_per_node) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("cluster '{}': nodes of {} and of {} devices; all nodes need equally "
+                              "many",
+                              name, cluster.devices_per_node, nodes.devices_per_node));
+    }
+    cluster.nodes += nodes.nodes;
+    cluster.devices_per_node = nodes.devices_per_node;
+    cluster.gamma = std::max(cluster.gamma, nodes.gamma);
+    for (const std::string& note : nodes.notes) {
+      if (std::ranges::find(cluster.notes, note) == cluster.notes.end()) {
+        cluster.notes.push_back(note);
+      }
+    }
+  }
+  for (const std::string_view part : split_parts(name)) {
+    cluster.kinds.push_back(preset_nodes(part, cluster.devices()));
+  }
+  return with_weakest(std::move(cluster));
+}
+
+}  // namespace
+
+Cluster cluster_preset(std::string_view name) {
+  return name.find('+') == std::string_view::npos ? uniform_preset(name) : mixed_preset(name);
 }
 
 }  // namespace trireme

@@ -110,6 +110,7 @@ void TransformerCost::add_products(const ParallelLayout& layout, double hidden, 
 void TransformerCost::add_attention(const ParallelLayout& layout, BlockCost& cost) const {
   const double pairs = tokens(layout) * length_;  // of a query and a key, without a mask
   const double flops = 4 * pairs * q_ / layout.tensor;
+  const double before = cost.backward_input;
   cost.useful += 3 * flops / peak_;
   double forward = 0;
   if (work_.attention == Workload::Attention::Fused) {
@@ -123,6 +124,7 @@ void TransformerCost::add_attention(const ParallelLayout& layout, BlockCost& cos
     cost.memory_bound += moving((kScoreBytesForward + kScoreBytesBackward) * scores);
   }
   cost.forward += forward;
+  cost.attention = cost.backward_input - before + forward;
   if (layout.recompute == RecomputeMode::Selective) {
     cost.recompute += forward;
   }
@@ -153,11 +155,31 @@ void TransformerCost::add_block_communication(const ParallelLayout& layout, Bloc
   const GroupShape tensor = GroupShape::of(layout.tensor, 1, links_.devices_per_node());
   cost.tensor = passes * 2 * links_.allreduce(tensor, bytes) * (work_.overlap_tensor ? exposed : 1);
   if (layout.context > 1) {
-    const GroupShape context =
-        GroupShape::of(layout.context, layout.tensor, links_.devices_per_node());
-    const double keys = 2 * kWord * kv_ / layout.tensor * tokens(layout) * layout.context;
-    cost.context = (passes + 1) * links_.allgather(context, keys) * exposed;
+    cost.context = context_seconds(layout, passes, cost);
   }
+}
+
+/// Keys and values of the whole sequence are gathered, and their gradients scattered, while other blocks compute. Or
+/// queries, keys, values and results are resharded by heads, and back, which nothing overlaps with. Or shards of keys and
+/// values go round a ring, and in the backward their gradients with them, each while attention works on the one before.
+double TransformerCost::context_seconds(const ParallelLayout& layout, double passes,
+                                        const BlockCost& cost) const {
+  const GroupShape group = GroupShape::of(layout.context, layout.tensor, links_.devices_per_node());
+  const double keys = 2 * kWord * kv_ / layout.tensor * tokens(layout);  // of a rank's own tokens
+  switch (layout.context_mode) {
+    case Plan::Context::Gather:
+      return (passes + 1) * links_.allgather(group, keys * layout.context) * (1 - eff_.overlap);
+    case Plan::Context::AllToAll:
+      return passes *
+             links_.alltoall(group, keys + 2 * kWord * q_ / layout.tensor * tokens(layout));
+    case Plan::Context::Ring: {
+      const double steps = layout.context - 1;
+      const double messages = (passes + 1) * steps * links_.message(group, keys);
+      const double beside = eff_.overlap * passes / 2 * cost.attention * steps / layout.context;
+      return smooth_max(messages, beside) - beside;
+    }
+  }
+  return 0;
 }
 
 /// After Korthikanti et al. 2022, for a dropout of 0 except where attention is not fused.
@@ -191,6 +213,11 @@ BlockCost TransformerCost::block(const ParallelLayout& layout, double hidden, do
   cost.activation_bytes = kept_bytes(layout, hidden, used);
   cost.working_bytes =
       tokens(layout) * (10 * h_ / (layout.sequence ? t : 1) + 8 * q_ / t + 6 * used * hidden / t);
+  if (layout.context > 1 && layout.context_mode != Plan::Context::AllToAll) {
+    // Keys and values of the whole sequence, or the two shards in use and in flight.
+    const double shards = layout.context_mode == Plan::Context::Gather ? layout.context : 2;
+    cost.working_bytes += shards * 2 * kWord * kv_ / t * tokens(layout);
+  }
   return cost;
 }
 

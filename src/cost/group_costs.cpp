@@ -57,8 +57,8 @@ double GroupCosts::alltoall(const GroupShape& group, double bytes) const {
   return collective(Operation::Alltoall, group, bytes);
 }
 
-double GroupCosts::message(int stride, double bytes) const {
-  const LinkLevel& link = stride < devices_per_node_ ? node_ : network_;
+double GroupCosts::message(const GroupShape& group, double bytes) const {
+  const LinkLevel& link = group.per_node == group.ranks ? node_ : network_;
   return link.alpha.count + bytes * link.beta.count;
 }
 

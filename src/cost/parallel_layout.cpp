@@ -1,4 +1,5 @@
 // Layouts: their text, and what a model, a batch and a cluster allow.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -49,11 +50,29 @@ std::string mesh_text(const ParallelLayout& layout) {
       text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis, size);
     }
   };
-  add("pipe", layout.pipe);
+  const bool pipe_first = layout.order == ParallelLayout::Order::PipeOutermost;
+  add("pipe", pipe_first ? layout.pipe : 1);
   add("data", layout.data);
+  add("pipe", pipe_first ? 1 : layout.pipe);
   add("context", layout.context);
   add("tensor", layout.tensor);
   return text;
+}
+
+std::vector<int> deal_blocks(int blocks, int pipe, int chunks) {
+  const int stages = pipe * chunks;
+  if (blocks % stages == 0) {
+    return std::vector<int>(static_cast<std::size_t>(stages), blocks / stages);
+  }
+  const int each = (blocks + 2) / stages;
+  const int more = (blocks + 2) % stages;
+  std::vector<int> dealt(static_cast<std::size_t>(stages), each);
+  for (int i = 0; i < more; ++i) {
+    ++dealt[static_cast<std::size_t>(i)];  // stage s is on rank s mod pipe: each rank in turn
+  }
+  --dealt.front();
+  --dealt.back();
+  return std::ranges::min(dealt) < 1 ? std::vector<int>{} : dealt;
 }
 
 std::string misfit(const ParallelLayout& layout, const Architecture& model, const Workload& work,

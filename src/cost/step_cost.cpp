@@ -86,12 +86,13 @@ TransformerCost::Pass TransformerCost::pass(const ParallelLayout& /*layout*/,
 
 namespace {
 
-/// The time of a micro-batch on the rank that has most to do. Ranks have whole blocks. If blocks divide evenly, the last
-/// rank has the head as well; else blocks and the two ends together are dealt out, an end counting as a block.
+/// The time of a micro-batch on the rank that has most to do. Stages have whole blocks. If blocks divide evenly, the last
+/// rank has the head as well; else blocks and the two ends together are dealt out, an end counting as a block; see
+/// deal_blocks().
 double slowest_rank(const ParallelLayout& layout, double layers, double block, double head) {
-  const double per_rank = layers / layout.pipe;
-  if (layout.pipe == 1 || per_rank == std::floor(per_rank)) {
-    return per_rank * block + head;
+  const double per_stage = layers / (layout.pipe * layout.chunks);
+  if (layout.pipe == 1 || per_stage == std::floor(per_stage)) {
+    return layers / layout.pipe * block + head;
   }
   const double with_ends = std::ceil((layers + 2) / layout.pipe);
   return std::max(with_ends * block, (with_ends - 1) * block + head);
@@ -152,29 +153,48 @@ double TransformerCost::parameters_per_rank(const ParallelLayout& layout) const 
   return (blocks / layout.pipe + (both_ends ? 2 : 1) * edge_parameters_) / layout.tensor;
 }
 
-/// Exposed communication of gradients and, with ZeRO, of parameters. ZeRO 3 gathers parameters for each forward and
-/// backward pass and reduces gradients after each backward pass, beside the computation of other blocks; the first and
-/// the last block have nothing to hide behind.
+GroupShape TransformerCost::data_group(const ParallelLayout& layout) const {
+  const int node = links_.devices_per_node();
+  if (layout.order == ParallelLayout::Order::PipeOutermost) {
+    return GroupShape::of(layout.data * layout.context, layout.tensor, node);
+  }
+  const int stride = layout.tensor * layout.context * layout.pipe;
+  return GroupShape::product(GroupShape::of(layout.context, layout.tensor, node),
+                             GroupShape::of(layout.data, stride, node));
+}
+
+/// Exposed communication of gradients and, with ZeRO, of parameters that are gathered once per step. ZeRO 2 reduces
+/// gradients after each micro-batch, the others after the last one; as much overlaps as fits beside `backward`, the
+/// backward pass of a micro-batch.
+double TransformerCost::reduce_seconds(const ParallelLayout& layout, double parameters,
+                                       double backward) const {
+  const GroupShape group = data_group(layout);
+  const double rounds = layout.zero == 2 ? microbatches_of(layout, work_) : 1;
+  const double overlapped = work_.overlap_data ? rounds * eff_.overlap * backward : 0;
+  const double gradients = parameters * work_.gradient_bytes;
+  const double buckets =
+      layout.bucket.count > 0 ? std::ceil(gradients / static_cast<double>(layout.bucket.count)) : 1;
+  const double reduce = layout.zero == 0 ? links_.allreduce(group, gradients / buckets)
+                                         : links_.reduce_scatter(group, gradients / buckets);
+  const double gather =
+      layout.zero == 0 ? 0 : links_.allgather(group, parameters * kWord / buckets);
+  const double last = layout.bucket.count > 0 ? reduce + gather : 0;
+  return smooth_max(buckets * (rounds * reduce + gather) - last, overlapped) - overlapped + last;
+}
+
+/// ZeRO 3 gathers parameters for each forward and backward pass and reduces gradients after each backward pass, beside
+/// the computation of other blocks; the first and the last block have nothing to overlap with.
 double TransformerCost::data_seconds(const ParallelLayout& layout, double parameters,
                                      const Pass& pass, double pipeline) const {
-  const GroupShape group =
-      GroupShape::of(layout.data * layout.context, layout.tensor, links_.devices_per_node());
+  const GroupShape group = data_group(layout);
   if (group.ranks <= 1) {
     return 0;
   }
-  const double gradients = parameters * work_.gradient_bytes;
-  if (layout.zero == 0) {
-    const double beside =
-        work_.overlap_data ? eff_.overlap * (pass.compute() - pass.forward) / layout.pipe : 0;
-    return smooth_max(links_.allreduce(group, gradients), beside) - beside;
+  if (layout.zero < 3) {
+    return reduce_seconds(layout, parameters, (pass.compute() - pass.forward) / layout.pipe);
   }
   const double gather = links_.allgather(group, parameters * kWord);
-  const double scatter = links_.reduce_scatter(group, gradients);
-  if (layout.zero < 3) {
-    const double beside =
-        work_.overlap_data ? eff_.overlap * (pass.compute() - pass.forward) / layout.pipe : 0;
-    return smooth_max(gather + scatter, beside) - beside;
-  }
+  const double scatter = links_.reduce_scatter(group, parameters * work_.gradient_bytes);
   const double all = microbatches_of(layout, work_) * (2 * gather + scatter);
   const double beside = eff_.overlap * pipeline;
   const double blocks = static_cast<double>(model_.model.layers) / layout.pipe;
@@ -186,7 +206,10 @@ double TransformerCost::message_seconds(const ParallelLayout& layout, double mic
   if (layout.pipe == 1) {
     return 0;
   }
-  const double one = links_.message(layout.data * layout.tensor * layout.context,
+  const int inside = layout.tensor * layout.context;
+  const int stride =
+      layout.order == ParallelLayout::Order::PipeOutermost ? layout.data * inside : inside;
+  const double one = links_.message(GroupShape::of(layout.pipe, stride, links_.devices_per_node()),
                                     kWord * tokens(layout) * h_ / layout.tensor);
   return (microbatches + layout.pipe - 1) * 2 * layout.chunks * one *
          (work_.overlap_pipe ? 1 - eff_.overlap : 1);
@@ -210,6 +233,9 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
       (layout.pipe == 1 ? blocks.head_bytes : 0);
   part(cost, CostedMemory::Communication) =
       layout.zero >= 3 ? 2 * kWord * block_parameters_ / layout.tensor : 0;
+  // One bucket is filled while another is reduced.
+  part(cost, CostedMemory::Communication) +=
+      std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes);
 }
 
 StepCost TransformerCost::step(const ParallelLayout& layout) const {
@@ -252,6 +278,49 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   cost.model_flops = part(cost, TimePart::Useful) * cost.peak;
   cost.hardware_flops = cost.model_flops * hardware_[static_cast<std::size_t>(layout.recompute)];
   add_memory(layout, blocks, parameters, cost);
+  return cost;
+}
+
+StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blocks,
+                                 const StageShape& shape) const {
+  const Pass pass = this->pass(layout, blocks);
+  const double share = shape.blocks / (dense_blocks_ + mixture_blocks_);  // of all blocks
+  const double head = shape.last ? 1 : 0;
+  const double useful = share * (pass.useful - blocks.head_useful) + head * blocks.head_useful;
+  const double memory_bound =
+      share * (pass.memory_bound - blocks.head_memory_bound) + head * blocks.head_memory_bound;
+  StageCost cost;
+  const auto set = [&](TimePart p, double seconds) {
+    cost.time[static_cast<std::size_t>(p)] = seconds;
+    return seconds;
+  };
+  cost.seconds = set(TimePart::Useful, useful) + set(TimePart::MemoryBound, memory_bound) +
+                 set(TimePart::Shape, share * (pass.forward + pass.input + pass.weight) +
+                                          head * pass.head - useful - memory_bound) +
+                 set(TimePart::Launch, share * pass.launch) +
+                 set(TimePart::Recompute, share * pass.recompute) +
+                 set(TimePart::Tensor, share * pass.tensor) +
+                 set(TimePart::Context, share * pass.context) +
+                 set(TimePart::Expert, share * pass.expert);
+
+  const double all = dense_blocks_ * block_parameters_ + mixture_blocks_ * mixture_parameters_ +
+                     mixture_blocks_ * expert_parameters_ / layout.expert;
+  const double ends = (shape.first ? 1 : 0) + (shape.last && !model_.model.tied ? 1 : 0);
+  const double parameters = (share * all + ends * edge_parameters_) / layout.tensor;
+  const double ranks = shards(layout);
+  const double backward = share * (pass.compute() - pass.forward);
+  cost.once =
+      set(TimePart::Data, ranks > 1 ? reduce_seconds(layout, parameters, backward) : 0) +
+      set(TimePart::Update, moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? ranks : 1)));
+
+  const double kept = share * (dense_blocks_ * blocks.dense.activation_bytes +
+                               mixture_blocks_ * blocks.mixture.activation_bytes);
+  cost.memory = {
+      parameters * kWord, parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
+      parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1),
+      shape.in_flight * kept + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
+          head * blocks.head_bytes,
+      std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes)};
   return cost;
 }
 

@@ -4,9 +4,14 @@
 
 namespace trireme::partition {
 
+Buckets::Buckets(GraphBuilder& builder, Bytes bucket)
+    : builder_(builder),
+      large_(bucket.count > 0 ? bucket.count : kLargeBytes),
+      full_(bucket.count > 0 ? bucket.count : kFullBytes) {}
+
 void Buckets::add(const Key& key, Member member) {
   const std::int64_t bytes = size_of(builder_.type(member.value)).count;
-  if (bytes >= kLargeBytes) {
+  if (bytes >= large_) {
     reduce({.key = key, .members = {std::move(member)}, .bytes = bytes});
     return;
   }
@@ -17,7 +22,7 @@ void Buckets::add(const Key& key, Member member) {
   }
   it->members.push_back(std::move(member));
   it->bytes += bytes;
-  if (it->bytes >= kFullBytes) {
+  if (it->bytes >= full_) {
     const Bucket full = std::move(*it);
     buckets_.erase(it);
     reduce(full);

@@ -31,7 +31,8 @@ class Buckets {
     friend bool operator==(const Key&, const Key&) = default;
   };
 
-  explicit Buckets(GraphBuilder& builder) : builder_(builder) {}
+  /// `bucket` as in Plan::bucket.
+  Buckets(GraphBuilder& builder, Bytes bucket);
 
   /// Runs at once if it is large, else when flush() is called or the bucket is full.
   void add(const Key& key, Member member);
@@ -46,6 +47,8 @@ class Buckets {
   void reduce(const Bucket& bucket);
 
   GraphBuilder& builder_;
+  std::int64_t large_;  ///< bytes from which on an all-reduce runs alone
+  std::int64_t full_;   ///< bytes at which a bucket is reduced
   std::vector<Bucket> buckets_;
 };
 

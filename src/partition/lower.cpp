@@ -30,7 +30,7 @@ class Lowering {
         place_(place),
         table_(table),
         builder_(placed.graph.name()),
-        buckets_(builder_),
+        buckets_(builder_, placed.placements.bucket),
         order_(start_gathers_early(placed, RunOrder(placed, table))),
         values_(placed, place, table, order_, builder_) {}
 

@@ -62,6 +62,7 @@ class PlacementResolver {
     }
     pin_computed();
     add_stages();
+    placements_.bucket = plan_.bucket;
     return std::move(placements_);
   }
 
@@ -306,8 +307,27 @@ class PlacementResolver {
                               "pipe, or the chunks, smaller, or assign ops to stages",
                               stages, blocks));
     }
+    if (!plan_.stage_blocks.empty() && stages > 1) {
+      add_given_stages(blocks);
+      return;
+    }
     for (std::int32_t block = 0; stages > 1 && block < blocks; ++block) {
       placements_.stages[block] = block * stages / blocks;
+    }
+  }
+
+  void add_given_stages(std::int32_t blocks) {
+    std::int32_t next = 0;
+    for (std::size_t stage = 0; stage < plan_.stage_blocks.size(); ++stage) {
+      for (int i = 0; i < plan_.stage_blocks[stage]; ++i) {
+        placements_.stages[next++] = static_cast<int>(stage);
+      }
+    }
+    if (next != blocks) {
+      throw Error(ErrorKind::Usage,
+                  fmt::format("the stages of the plan have {} blocks together, the model has {}; "
+                              "correct stage_blocks, or leave it out",
+                              next, blocks));
     }
   }
 
@@ -393,6 +413,7 @@ class Verifier {
       problems_.insert(problems_.end(), found.begin(), found.end());
     }
     check_levels();
+    check_stages();
     return std::move(problems_);
   }
 
@@ -444,6 +465,20 @@ class Verifier {
               fmt::format("recompute is {} and has a budget too, {}; leave out one of them",
                           to_text(recompute.mode), to_text(*recompute.budget)));
     }
+  }
+
+  void check_stages() {
+    require(plan_.bucket.count >= 0,
+            fmt::format("a bucket of {} bytes; use 0 or more", plan_.bucket.count));
+    if (plan_.stage_blocks.empty() || !problems_.empty()) {
+      return;
+    }
+    const int stages = table_of(plan_).stages;
+    require(static_cast<int>(plan_.stage_blocks.size()) == stages,
+            fmt::format("stage_blocks has {} entries, the pipeline {} stages; give one for each",
+                        plan_.stage_blocks.size(), stages));
+    require(std::ranges::all_of(plan_.stage_blocks, [](int blocks) { return blocks >= 1; }),
+            "stage_blocks has a stage without blocks; each needs 1 at least");
   }
 
   const Plan& plan_;

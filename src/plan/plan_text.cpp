@@ -3,7 +3,8 @@
 //   {"mesh": "data=2,tensor=2", "microbatches": 4, "schedule": "1f1b", "chunks": 1, "zero": 1, "sequence": false,
 //    "context": "gather", "compression": "none", "recompute": "selective", "sharding": {"data": ["batch"], …}}
 //
-// With a custom table, "table" has its text form (.pipeline). Assignments, if there are any, are objects by selector:
+// With a custom table, "table" has its text form (.pipeline). "stage_blocks": [7, 8, 8, 7] and "bucket_bytes" are
+// written only if given. Assignments, if there are any, are objects by selector:
 //
 //   "ops": {"relu": {"device": 1}, "@block(3)": {"stage": 1}},
 //   "values": {"w1": {"device": 0, "tensor": "sharded(1)"}}
@@ -140,6 +141,17 @@ void write_assignments(const Plan& plan, Json& document) {
   }
 }
 
+std::vector<int> read_stage_blocks(const JsonObject& object) {
+  std::vector<int> blocks;
+  for (const Json& entry : object.array("stage_blocks")) {
+    if (!entry.is_number_integer() || entry < 0 || entry > kMaxPipelineStages) {
+      object.fail("stage_blocks", "has an entry that is not a number of blocks");
+    }
+    blocks.push_back(entry.get<int>());
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::string to_text(const Plan& plan) {
@@ -154,6 +166,12 @@ std::string to_text(const Plan& plan) {
   document["zero"] = plan.zero;
   document["sequence"] = plan.sequence;
   document["context"] = to_text(plan.context);
+  if (!plan.stage_blocks.empty()) {
+    document["stage_blocks"] = plan.stage_blocks;
+  }
+  if (plan.bucket.count > 0) {
+    document["bucket_bytes"] = plan.bucket.count;
+  }
   document["compression"] = to_text(plan.compression);
   document["recompute"] = to_text(plan.recompute);
   Json& sharding = document["sharding"];
@@ -169,7 +187,7 @@ Plan parse_plan(std::string_view text) {
   const JsonObject object(
       document, kWhat, "",
       {"mesh", "microbatches", "schedule", "table", "chunks", "zero", "sequence", "context",
-       "compression", "recompute", "sharding", "ops", "values"});
+       "stage_blocks", "bucket_bytes", "compression", "recompute", "sharding", "ops", "values"});
   Plan plan;
   plan.mesh = read_as(object, "mesh", parse_mesh);
   plan.microbatches = small(object, "microbatches", plan.microbatches);
@@ -194,6 +212,10 @@ Plan parse_plan(std::string_view text) {
   if (object.find("context") != nullptr) {
     plan.context = read_as(object, "context", parse_context);
   }
+  if (object.find("stage_blocks") != nullptr) {
+    plan.stage_blocks = read_stage_blocks(object);
+  }
+  plan.bucket.count = object.optional_integer("bucket_bytes").value_or(0);
   if (object.find("compression") != nullptr) {
     plan.compression = read_as(object, "compression", parse_compression);
   }

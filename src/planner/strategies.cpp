@@ -1,204 +1,25 @@
-// Elimination. The problem is a sum of tables over the strategies of few nodes. To eliminate a node, add up the tables
-// that mention it and replace them by one over its neighbors: the minimum over the node's strategies, for each
-// combination of theirs. The order is by the size of the table that results, smallest first.
+// The cheapest strategies, and the cheapest within memory: a Lagrangian bound, and branch and bound where it leaves a gap.
+//
+// With a price p of memory, cost + p * (memory - limit) of the choice that is cheapest at this price is a lower bound for
+// every choice that fits. The best price lies where the line through a choice that does not fit and one that does is
+// touched by no other choice. If the choice that fits costs more than the bound there, the problem is split: one node has
+// a certain strategy, or any other.
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <map>
+#include <queue>
 
 #include <fmt/format.h>
 
+#include "planner/elimination.h"
 #include "trireme/error.h"
 #include "trireme/placement_search.h"
 
 namespace trireme {
+namespace planner {
 namespace {
 
-/// A function of the strategies of some nodes; the last one varies fastest.
-struct Table {
-  std::vector<int> nodes{};  ///< in increasing order
-  std::vector<double> cost{};
-};
-
-/// How an eliminated node's strategy follows from its neighbors'.
-struct Step {
-  int node = 0;
-  std::vector<int> neighbors{};
-  std::vector<int> best{};  ///< by their combination
-};
-
-class Elimination {
- public:
-  /// Memory counts at `price` per byte.
-  Elimination(const StrategyProblem& problem, double price) : problem_(problem) {
-    for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
-      const StrategyProblem::Node& node = problem.nodes[i];
-      Table table{{static_cast<int>(i)}, node.cost};
-      for (std::size_t s = 0; s < node.memory.size(); ++s) {
-        table.cost[s] += price * node.memory[s];
-      }
-      tables_.push_back(std::move(table));
-    }
-    for (const StrategyProblem::Edge& edge : problem.edges) {
-      tables_.push_back(edge_table(edge));
-    }
-  }
-
-  std::vector<int> solve() {
-    std::vector<bool> done(problem_.nodes.size());
-    for (std::size_t count = 0; count < problem_.nodes.size(); ++count) {
-      const int node = next(done);
-      done[static_cast<std::size_t>(node)] = true;
-      eliminate(node);
-    }
-    return trace_back();
-  }
-
- private:
-  [[nodiscard]] int strategies(int node) const {
-    return static_cast<int>(problem_.nodes[static_cast<std::size_t>(node)].cost.size());
-  }
-
-  [[nodiscard]] Table edge_table(const StrategyProblem::Edge& edge) const {
-    if (edge.from < edge.to) {
-      return {{edge.from, edge.to}, edge.cost};
-    }
-    Table table{{edge.to, edge.from}, std::vector<double>(edge.cost.size())};
-    const auto rows = static_cast<std::size_t>(strategies(edge.from));
-    const auto columns = static_cast<std::size_t>(strategies(edge.to));
-    for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t c = 0; c < columns; ++c) {
-        table.cost[c * rows + r] = edge.cost[r * columns + c];
-      }
-    }
-    return table;
-  }
-
-  [[nodiscard]] std::vector<int> neighbors(int node) const {
-    std::vector<int> found;
-    for (const Table& table : tables_) {
-      if (std::ranges::find(table.nodes, node) != table.nodes.end()) {
-        found.insert(found.end(), table.nodes.begin(), table.nodes.end());
-      }
-    }
-    std::ranges::sort(found);
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    std::erase(found, node);
-    return found;
-  }
-
-  [[nodiscard]] double size(const std::vector<int>& nodes) const {
-    double product = 1;
-    for (const int node : nodes) {
-      product *= strategies(node);
-    }
-    return product;
-  }
-
-  /// The node whose elimination leaves the smallest table. A node with at most one neighbor is taken at once.
-  [[nodiscard]] int next(const std::vector<bool>& done) const {
-    int best = -1;
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < done.size(); ++i) {
-      if (done[i]) {
-        continue;
-      }
-      const std::vector<int> around = neighbors(static_cast<int>(i));
-      const double entries = size(around);
-      if (entries < least) {
-        least = entries;
-        best = static_cast<int>(i);
-      }
-      if (around.size() <= 1) {
-        return best;
-      }
-    }
-    return best;
-  }
-
-  void eliminate(int node) {
-    Step step{.node = node, .neighbors = neighbors(node)};
-    const double entries = size(step.neighbors) * strategies(node);
-    if (entries > static_cast<double>(kMaxTable)) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the graph is too wide for an exact choice: node {} meets {} others",
-                              node, step.neighbors.size()));
-    }
-    std::vector<Table> mine;
-    std::erase_if(tables_, [&](Table& table) {
-      const bool found = std::ranges::find(table.nodes, node) != table.nodes.end();
-      if (found) {
-        mine.push_back(std::move(table));
-      }
-      return found;
-    });
-    tables_.push_back(minimize(step, mine));
-    steps_.push_back(std::move(step));
-  }
-
-  /// For each combination of the neighbors the least over the node's strategies.
-  Table minimize(Step& step, const std::vector<Table>& mine) {
-    Table result{step.neighbors, {}};
-    const auto entries = static_cast<std::size_t>(size(step.neighbors));
-    result.cost.resize(entries);
-    step.best.resize(entries);
-    std::map<int, int> at;
-    for (const int neighbor : step.neighbors) {
-      at[neighbor] = 0;
-    }
-    for (std::size_t e = 0; e < entries; ++e) {
-      double least = std::numeric_limits<double>::infinity();
-      for (int s = 0; s < strategies(step.node); ++s) {
-        at[step.node] = s;
-        double sum = 0;
-        for (const Table& table : mine) {
-          sum += table.cost[index(table, at)];
-        }
-        if (sum < least) {
-          least = sum;
-          step.best[e] = s;
-        }
-      }
-      result.cost[e] = least;
-      advance(step.neighbors, at);
-    }
-    return result;
-  }
-
-  [[nodiscard]] std::size_t index(const Table& table, const std::map<int, int>& at) const {
-    std::size_t i = 0;
-    for (const int node : table.nodes) {
-      i = i * static_cast<std::size_t>(strategies(node)) + static_cast<std::size_t>(at.at(node));
-    }
-    return i;
-  }
-
-  /// The next combination; the last node varies fastest.
-  void advance(const std::vector<int>& nodes, std::map<int, int>& at) const {
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      if (++at[*node] < strategies(*node)) {
-        return;
-      }
-      at[*node] = 0;
-    }
-  }
-
-  [[nodiscard]] std::vector<int> trace_back() const {
-    std::vector<int> chosen(problem_.nodes.size());
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      std::size_t i = 0;
-      for (const int neighbor : step->neighbors) {
-        i = i * static_cast<std::size_t>(strategies(neighbor)) +
-            static_cast<std::size_t>(chosen[static_cast<std::size_t>(neighbor)]);
-      }
-      chosen[static_cast<std::size_t>(step->node)] = step->best[i];
-    }
-    return chosen;
-  }
-
-  const StrategyProblem& problem_;
-  std::vector<Table> tables_;
-  std::vector<Step> steps_;
-};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void check(const StrategyProblem& problem) {
   const auto count = static_cast<int>(problem.nodes.size());
@@ -223,7 +44,165 @@ void check(const StrategyProblem& problem) {
   }
 }
 
+class WithinMemory {
+ public:
+  WithinMemory(const StrategyProblem& problem, double limit)
+      : problem_(problem), limit_(limit), elimination_(problem) {}
+
+  std::optional<StrategyChoice> solve() {
+    std::priority_queue<Part> parts;
+    parts.push(bounded({}, -kInfinity));
+    double bound = parts.top().bound;
+    while (!parts.empty()) {
+      const Part part = parts.top();
+      bound = part.bound;
+      if (closed(bound) || sums_ > kMaxSums) {
+        break;
+      }
+      parts.pop();
+      split(part, parts);
+    }
+    if (best_) {
+      best_->bound = parts.empty() || closed(bound) ? best_->cost : bound;
+    }
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr double kMaxSums = 1e8;      ///< of all eliminations together; about 0.1 s
+  static constexpr double kPrecision = 1e-12;  ///< relative
+
+  struct Exclusion {
+    int node = 0;
+    int strategy = 0;
+  };
+  /// The choices without certain strategies.
+  struct Part {
+    std::vector<Exclusion> excluded{};
+    double bound = 0;  ///< no choice of this part that fits is cheaper
+    Exclusion pivot{};
+    /// The queue's top is the part with the least bound.
+    bool operator<(const Part& other) const { return bound > other.bound; }
+  };
+
+  [[nodiscard]] bool closed(double bound) const {
+    return bound == kInfinity || (best_ && best_->cost - bound <= kPrecision * std::abs(bound));
+  }
+
+  StrategyChoice cheapest(const std::vector<Exclusion>& excluded, double price) {
+    std::vector<double> costs;
+    costs.reserve(elimination_.node_costs());
+    for (const StrategyProblem::Node& node : problem_.nodes) {
+      for (std::size_t s = 0; s < node.cost.size(); ++s) {
+        costs.push_back(node.cost[s] + (node.memory.empty() ? 0 : price * node.memory[s]));
+      }
+    }
+    for (const Exclusion& e : excluded) {
+      costs[elimination_.first_cost(static_cast<std::size_t>(e.node)) +
+            static_cast<std::size_t>(e.strategy)] = kInfinity;
+    }
+    sums_ += elimination_.work();
+    return evaluate(problem_, elimination_.solve(costs));
+  }
+
+  /// The choice with the least memory, whatever it costs: node by node.
+  [[nodiscard]] StrategyChoice smallest(const std::vector<Exclusion>& excluded) const {
+    std::vector<int> strategies;
+    for (std::size_t i = 0; i < problem_.nodes.size(); ++i) {
+      const StrategyProblem::Node& node = problem_.nodes[i];
+      std::vector<double> memory =
+          node.memory.empty() ? std::vector<double>(node.cost.size()) : node.memory;
+      for (const Exclusion& e : excluded) {
+        if (e.node == static_cast<int>(i)) {
+          memory[static_cast<std::size_t>(e.strategy)] = kInfinity;
+        }
+      }
+      strategies.push_back(static_cast<int>(std::ranges::min_element(memory) - memory.begin()));
+    }
+    return evaluate(problem_, std::move(strategies));
+  }
+
+  void keep(const StrategyChoice& choice) {
+    if (choice.memory <= limit_ && (!best_ || choice.cost < best_->cost)) {
+      best_ = choice;
+    }
+  }
+
+  /// Finds the best price of the part.
+  Part bounded(std::vector<Exclusion> excluded, double at_least) {
+    Part part{.excluded = std::move(excluded), .bound = kInfinity};
+    StrategyChoice low = cheapest(part.excluded, 0);
+    StrategyChoice high = smallest(part.excluded);
+    keep(high);
+    keep(low);
+    if (high.memory > limit_ || low.memory <= limit_) {
+      part.bound = high.memory > limit_ ? kInfinity : std::max(at_least, low.cost);
+      return part;
+    }
+    for (bool touched = false; !touched;) {
+      const double price = (high.cost - low.cost) / (low.memory - high.memory);
+      const double line = low.cost + price * low.memory;
+      StrategyChoice next = cheapest(part.excluded, price);
+      const double value = next.cost + price * next.memory;
+      touched = price <= 0 || value >= line - kPrecision * std::abs(line);
+      part.bound = std::min(line, value) - price * limit_;
+      keep(next);
+      if (!touched) {
+        (next.memory <= limit_ ? high : low) = std::move(next);
+      }
+    }
+    part.bound = std::max(part.bound, at_least);
+    part.pivot = pivot(low, high);
+    return part;
+  }
+
+  /// Where the two differ most in memory.
+  [[nodiscard]] Exclusion pivot(const StrategyChoice& low, const StrategyChoice& high) const {
+    Exclusion found;
+    double most = -1;
+    for (std::size_t i = 0; i < problem_.nodes.size(); ++i) {
+      const StrategyProblem::Node& node = problem_.nodes[i];
+      if (low.strategies[i] == high.strategies[i] || node.memory.empty()) {
+        continue;
+      }
+      const double difference = std::abs(node.memory[static_cast<std::size_t>(low.strategies[i])] -
+                                         node.memory[static_cast<std::size_t>(high.strategies[i])]);
+      if (difference > most) {
+        most = difference;
+        found = {static_cast<int>(i), low.strategies[i]};
+      }
+    }
+    return found;
+  }
+
+  /// The pivot's strategy, or any other.
+  void split(const Part& part, std::priority_queue<Part>& parts) {
+    std::vector<Exclusion> without = part.excluded;
+    without.push_back(part.pivot);
+    std::vector<Exclusion> with = part.excluded;
+    const auto node = static_cast<std::size_t>(part.pivot.node);
+    for (std::size_t s = 0; s < problem_.nodes[node].cost.size(); ++s) {
+      if (static_cast<int>(s) != part.pivot.strategy) {
+        with.push_back({part.pivot.node, static_cast<int>(s)});
+      }
+    }
+    for (std::vector<Exclusion>* excluded : {&without, &with}) {
+      Part next = bounded(std::move(*excluded), part.bound);
+      if (!closed(next.bound)) {
+        parts.push(std::move(next));
+      }
+    }
+  }
+
+  const StrategyProblem& problem_;
+  double limit_;
+  Elimination elimination_;
+  std::optional<StrategyChoice> best_;
+  double sums_ = 0;
+};
+
 }  // namespace
+}  // namespace planner
 
 StrategyChoice evaluate(const StrategyProblem& problem, std::vector<int> strategies) {
   StrategyChoice choice;
@@ -244,44 +223,19 @@ StrategyChoice evaluate(const StrategyProblem& problem, std::vector<int> strateg
 }
 
 StrategyChoice choose_strategies(const StrategyProblem& problem) {
-  check(problem);
-  StrategyChoice choice = evaluate(problem, Elimination(problem, 0).solve());
+  planner::check(problem);
+  std::vector<double> costs;
+  for (const StrategyProblem::Node& node : problem.nodes) {
+    costs.insert(costs.end(), node.cost.begin(), node.cost.end());
+  }
+  StrategyChoice choice = evaluate(problem, planner::Elimination(problem).solve(costs));
   choice.bound = choice.cost;
   return choice;
 }
 
 std::optional<StrategyChoice> choose_strategies(const StrategyProblem& problem, double memory) {
-  constexpr int kRounds = 60;
-  const StrategyChoice free = choose_strategies(problem);
-  if (free.memory <= memory) {
-    return free;
-  }
-  std::optional<StrategyChoice> best;
-  double bound = free.cost;
-  // With a price p, cost + p * (memory - limit) of the cheapest choice is a lower bound for every choice that fits.
-  const auto try_price = [&](double price) {
-    StrategyChoice choice = evaluate(problem, Elimination(problem, price).solve());
-    bound = std::max(bound, choice.cost + price * (choice.memory - memory));
-    const bool fits = choice.memory <= memory;
-    if (fits && (!best || choice.cost < best->cost)) {
-      best = std::move(choice);
-    }
-    return fits;
-  };
-  double low = 0;
-  double high = std::max(1e-12, std::abs(free.cost) / std::max(1.0, memory));
-  for (int i = 0; i < kRounds && !try_price(high); ++i) {
-    low = high;
-    high *= 4;
-  }
-  for (int i = 0; i < kRounds && best && high - low > 1e-9 * high; ++i) {
-    const double middle = (low + high) / 2;
-    (try_price(middle) ? high : low) = middle;
-  }
-  if (best) {
-    best->bound = std::min(bound, best->cost);
-  }
-  return best;
+  planner::check(problem);
+  return planner::WithinMemory(problem, memory).solve();
 }
 
 }  // namespace trireme

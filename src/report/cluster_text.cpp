@@ -41,6 +41,12 @@ std::string links_text(const Cluster& cluster) {
 std::string device_text(const DeviceSpec& device) {
   std::string out = fmt::format("device   {}: {} of memory at {}\n", device.name,
                                 memory_text(device.memory), rate_text(device.memory_bandwidth));
+  if (device.power) {
+    out += fmt::format("         {:g} W at most\n", device.power->watts);
+  }
+  if (device.price) {
+    out += fmt::format("         {:g} dollars per hour\n", device.price->dollars_per_hour);
+  }
   if (device.peaks.empty()) {
     out += "         peak rates unknown\n";
   } else {
@@ -56,19 +62,32 @@ std::string device_text(const DeviceSpec& device) {
   return out;
 }
 
+std::string link_lines(const std::vector<Link>& links) {
+  std::string out;
+  for (const Link& link : links) {
+    out += fmt::format("link     {}: joins {} devices, alpha {}, {} one way\n", link.level,
+                       link.reach, to_text(link.alpha), speed_text(link.beta));
+    if (!link.source.empty()) {
+      out += fmt::format("         source: {}\n", link.source);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string cluster_text(const Cluster& cluster) {
   std::string out =
       fmt::format("{}: {} of {}, {} in all\n", cluster.name, plural(cluster.nodes, "node"),
                   plural(cluster.devices_per_node, "device"), cluster.devices());
-  out += device_text(cluster.device);
-  for (const Link& link : cluster.links) {
-    out += fmt::format("link     {}: joins {} devices, alpha {}, {} one way\n", link.level,
-                       link.reach, to_text(link.alpha), speed_text(link.beta));
-    if (!link.source.empty()) {
-      out += fmt::format("         source: {}\n", link.source);
-    }
+  if (!cluster.is_mixed()) {
+    out += device_text(cluster.device) + link_lines(cluster.links);
+  }
+  int node = 0;
+  for (const NodeKind& kind : cluster.kinds) {
+    out += fmt::format("nodes    {} to {}\n", node, node + kind.nodes - 1);
+    out += device_text(kind.device) + link_lines(kind.links);
+    node += kind.nodes;
   }
   out += fmt::format("gamma    {} per byte reduced, {}\n", to_text(cluster.gamma),
                      speed_text(cluster.gamma));

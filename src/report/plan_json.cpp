@@ -4,6 +4,17 @@
 namespace trireme::report {
 namespace {
 
+Json bill_json(const Bill& bill) {
+  Json json{{"seconds", bill.time.count}};
+  if (bill.energy) {
+    json["joules"] = bill.energy->joules;
+  }
+  if (bill.dollars) {
+    json["dollars"] = *bill.dollars;
+  }
+  return json;
+}
+
 Json layout_json(const RankedLayout& r) {
   const ParallelLayout& l = r.layout;
   const StepCost& c = r.cost;
@@ -28,6 +39,8 @@ Json layout_json(const RankedLayout& r) {
           {"zero", l.zero},
           {"recompute", to_text(l.recompute)},
           {"sequence", l.sequence},
+          {"context_mode", to_text(l.context_mode)},
+          {"bucket_bytes", l.bucket.count},
           {"step_seconds", c.seconds},
           {"mfu", c.mfu()},
           {"hfu", c.hfu()},
@@ -36,12 +49,13 @@ Json layout_json(const RankedLayout& r) {
           {"exposed_communication", c.exposed_communication()},
           {"seconds_by_part", time},
           {"memory_by_part", memory},
+          {"stage_blocks", r.stage_blocks},
           {"why", r.why}};
 }
 
 }  // namespace
 
-std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search) {
+std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search, double tokens) {
   Json json;
   json["model"] = cost.model().model.name;
   json["cluster"] = cost.cluster().name;
@@ -52,14 +66,21 @@ std::string plan_search_json(const TransformerCost& cost, const PlanSearch& sear
   json["efficiency_source"] = cost.efficiency().source;
   json["plans"] = Json::array();
   for (const RankedLayout& r : search.best) {
-    json["plans"].push_back(layout_json(r));
+    Json plan = layout_json(r);
+    plan["step_bill"] = bill_json(bill_of(cost.cluster(), {r.cost.seconds}));
+    if (tokens > 0) {
+      plan["training_bill"] = bill_json(training_bill(cost, r.cost, tokens));
+    }
+    json["plans"].push_back(std::move(plan));
   }
+  json["search"] = to_text(search.method);
   json["searched"] = search.searched;
   json["too_large"] = search.too_large;
   json["search_seconds"] = search.seconds;
   json["memory_limit_bytes"] = search.memory_limit;
   if (search.smallest) {
     json["smallest"] = layout_json(*search.smallest);
+    json["largest_tensor"] = search.largest_tensor;
     json["advice"] = search.advice;
   }
   return json.dump(2) + "\n";

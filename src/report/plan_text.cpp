@@ -40,6 +40,9 @@ std::string mesh_or_one(const ParallelLayout& layout) {
   if (layout.expert > 1) {
     text += fmt::format(" (expert={})", layout.expert);
   }
+  if (layout.context > 1 && layout.context_mode != Plan::Context::Gather) {
+    text += fmt::format(" ({})", to_text(layout.context_mode));
+  }
   return text.empty() ? "one device" : text;
 }
 
@@ -51,6 +54,7 @@ std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
           schedule_text(r.layout),
           fmt::format("{}", r.layout.zero),
           std::string(to_text(r.layout.recompute)),
+          r.layout.bucket.count > 0 ? to_text(r.layout.bucket) : "-",
           to_text(Seconds{c.seconds}),
           share(c.mfu()),
           bytes_text(c.memory_bytes()),
@@ -100,6 +104,70 @@ std::string memory_text(const StepCost& cost) {
     }
   }
   return text;
+}
+
+/// "10, 10, 22, 22" as "2 x 10, 2 x 22".
+std::string runs_text(const std::vector<int>& values) {
+  std::string text;
+  for (std::size_t i = 0, next = 0; i < values.size(); i = next) {
+    while (next < values.size() && values[next] == values[i]) {
+      ++next;
+    }
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
+                        next - i > 1 ? fmt::format("{} x ", next - i) : "", values[i]);
+  }
+  return text;
+}
+
+/// What the search did about devices that differ.
+std::string kinds_text(const TransformerCost& cost, const RankedLayout& best) {
+  const Cluster& cluster = cost.cluster();
+  if (!cluster.is_mixed()) {
+    return {};
+  }
+  if (best.stage_blocks.empty()) {
+    return "\nDevices differ: in the first layout, all ranks wait for the weakest of them.\n";
+  }
+  std::string text =
+      "\nDevices differ: in the first layout, each stage has devices of one kind, and blocks in "
+      "proportion:\n";
+  const int stage_devices = cluster.devices() / best.layout.pipe;
+  auto next = best.stage_blocks.begin();
+  for (const NodeKind& kind : cluster.kinds) {
+    const int stages = kind.nodes * cluster.devices_per_node / stage_devices;
+    const std::vector<int> own(next, next + stages);
+    next += stages;
+    text += fmt::format("  {:<10} {}, {} blocks\n", kind.device.name, plural(stages, "stage"),
+                        runs_text(own));
+  }
+  return text;
+}
+
+std::string bill_text(const Bill& bill) {
+  std::string text;
+  if (bill.energy) {
+    text += fmt::format(", {:.4g} kWh", bill.energy->kilowatt_hours());
+  }
+  if (bill.dollars) {
+    text += fmt::format(", {:.4g} dollars", *bill.dollars);
+  }
+  return text;
+}
+
+/// Energy and money of a step, and of the training.
+std::string bills(const TransformerCost& cost, const StepCost& best, double tokens) {
+  std::string text;
+  const std::string step = bill_text(bill_of(cost.cluster(), {best.seconds}));
+  if (!step.empty()) {
+    text += fmt::format("A step takes {}{} (devices at full power, without hosts and cooling)\n",
+                        to_text(Seconds{best.seconds}), step);
+  }
+  if (tokens > 0) {
+    const Bill all = training_bill(cost, best, tokens);
+    text += fmt::format("{:.4g} tokens take {:.4g} days{}\n", tokens, all.time.count / 86400,
+                        bill_text(all));
+  }
+  return text.empty() ? "" : "\n" + text;
 }
 
 /// Why the others lost, in percent of the first one's step time.
@@ -163,20 +231,23 @@ std::string time_parts_text(const StepCost& cost) {
 std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
                              const PlanTextOptions& options) {
   std::string text = heading(cost);
-  text += fmt::format("searched {} layouts in {}; {} of them need more than {} per device\n\n",
-                      thousands(search.searched), to_text(Seconds{search.seconds}),
-                      thousands(search.too_large), bytes_text(search.memory_limit));
+  text +=
+      fmt::format("searched {} layouts{} in {}; {} of them need more than {} per device\n\n",
+                  thousands(search.searched), search.method == SearchMethod::Mcmc ? " by MCMC" : "",
+                  to_text(Seconds{search.seconds}), thousands(search.too_large),
+                  bytes_text(search.memory_limit));
   if (search.best.empty()) {
     const RankedLayout& least = *search.smallest;
     return text + fmt::format(
                       "nothing fits: the smallest layout, {} with ZeRO {}, needs {} "
-                      "({}).\n{}.\n",
+                      "({}).\n{}.\n{}.\n",
                       mesh_or_one(least.layout), least.layout.zero,
                       bytes_text(least.cost.memory_bytes()), memory_text(least.cost),
-                      search.advice);
+                      search.largest_tensor, search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "step", "MFU %", "memory", "bubble %", "comm %"}};
+                                              "bucket", "step", "MFU %", "memory", "bubble %",
+                                              "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));
   }
@@ -184,6 +255,7 @@ std::string plan_search_text(const TransformerCost& cost, const PlanSearch& sear
   const StepCost& best = search.best.front().cost;
   text += "\nWhere the time of the first goes, for an average device\n" + time_parts_text(best);
   text += fmt::format("\nMemory of its fullest device: {}\n", memory_text(best));
+  text += kinds_text(cost, search.best.front()) + bills(cost, best, options.tokens);
   text +=
       "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the "
       "dense peak.\n";

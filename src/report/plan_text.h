@@ -11,11 +11,14 @@ namespace trireme::report {
 struct PlanTextOptions {
   Terminal terminal{};
   bool explain = false;  ///< also the assumptions behind the times
+  double tokens = 0;     ///< to train on; 0: not known
 };
 
 [[nodiscard]] std::string plan_search_text(const TransformerCost& cost, const PlanSearch& search,
                                            const PlanTextOptions& options);
-[[nodiscard]] std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search);
+/// `tokens` as in PlanTextOptions.
+[[nodiscard]] std::string plan_search_json(const TransformerCost& cost, const PlanSearch& search,
+                                           double tokens);
 
 /// The parts of a step as percentages that add up to 100, one line each.
 [[nodiscard]] std::string time_parts_text(const StepCost& cost);

@@ -33,9 +33,10 @@ std::string variation_text(const TimeVariation& v) {
 }
 
 std::string strategy_name(const StrategyResult& result, const StrategyOptions& options) {
-  return result.strategy == simulate::Strategy::Ssp
-             ? fmt::format("{} (s = {})", to_text(result.strategy), options.staleness)
-             : std::string(to_text(result.strategy));
+  const bool bounded =
+      result.strategy == simulate::Strategy::Ssp || result.strategy == simulate::Strategy::Essp;
+  return bounded ? fmt::format("{} (s = {})", to_text(result.strategy), options.staleness)
+                 : std::string(to_text(result.strategy));
 }
 
 Json to_json(const StrategyResult& result) {

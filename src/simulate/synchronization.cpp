@@ -52,22 +52,26 @@ class Policy {
   [[nodiscard]] virtual std::int64_t lead() const {
     return std::numeric_limits<std::int64_t>::max();
   }
+  /// How long it takes until workers learn that the slowest has completed an iteration.
+  [[nodiscard]] virtual double news_delay() const { return 0; }
 };
 
 /// Push and pull, alone; the server decides who may start.
 class ServerPolicy : public Policy {
  public:
-  ServerPolicy(double communication, std::int64_t lead)
-      : communication_(communication), lead_(lead) {}
+  ServerPolicy(double communication, std::int64_t lead, double news_delay = 0)
+      : communication_(communication), lead_(lead), news_delay_(news_delay) {}
   void computed(int worker, std::int64_t /*iteration*/, double now,
                 std::vector<Completion>& out) override {
     out.push_back({worker, now + communication_});
   }
   [[nodiscard]] std::int64_t lead() const override { return lead_; }
+  [[nodiscard]] double news_delay() const override { return news_delay_; }
 
  private:
   double communication_;
   std::int64_t lead_;
+  double news_delay_;
 };
 
 /// A collective of each group starts when its last member has computed.
@@ -150,6 +154,8 @@ std::unique_ptr<Policy> make_policy(Strategy strategy, const StrategyOptions& o)
       return std::make_unique<GroupPolicy>(time, o.workers, o.workers);
     case Strategy::Ssp:
       return std::make_unique<ServerPolicy>(time, o.staleness);
+    case Strategy::Essp:
+      return std::make_unique<ServerPolicy>(time, o.staleness, o.alpha.count + o.transfer.count);
     case Strategy::Async:
       return std::make_unique<ServerPolicy>(time, std::numeric_limits<std::int64_t>::max());
     case Strategy::Grouped:
@@ -213,11 +219,13 @@ class Simulator {
   }
 
  private:
+  enum class EventKind : std::uint8_t { Computed, Completed, News };
   struct Event {
     double time = 0;
     std::int64_t number = 0;  ///< breaks ties: first come, first served
+    EventKind kind = EventKind::Computed;
     int worker = 0;
-    bool is_completion = false;
+    std::int64_t least = 0;  ///< of news: the clock of the slowest worker
     [[nodiscard]] bool operator<(const Event& other) const {  // the queue's top is the largest
       return time != other.time ? time > other.time : number > other.number;
     }
@@ -228,7 +236,17 @@ class Simulator {
     while (!events_.empty() && events_.top().time == now) {
       const Event event = events_.top();
       events_.pop();
-      event.is_completion ? complete(event) : computed(event);
+      switch (event.kind) {
+        case EventKind::Computed:
+          computed(event);
+          break;
+        case EventKind::Completed:
+          complete(event);
+          break;
+        case EventKind::News:
+          known_least_ = event.least;
+          break;
+      }
     }
   }
 
@@ -240,8 +258,8 @@ class Simulator {
            time_factor(options_.variation, worker, options_.workers, iteration);
   }
 
-  void push(double time, int worker, bool is_completion) {
-    events_.push({time, events_made_++, worker, is_completion});
+  void push(double time, int worker, EventKind kind) {
+    events_.push({time, events_made_++, kind, worker, clocks_.least()});
   }
 
   void start(int worker, double now) {
@@ -254,14 +272,14 @@ class Simulator {
       result_.staleness.resize(static_cast<std::size_t>(behind) + 1);
     }
     ++result_.staleness[static_cast<std::size_t>(behind)];
-    push(times.computed, worker, false);
+    push(times.computed, worker, EventKind::Computed);
   }
 
   void computed(const Event& event) {
     completions_.clear();
     policy_->computed(event.worker, clocks_.of(event.worker), event.time, completions_);
     for (const Completion& completion : completions_) {
-      push(completion.time, completion.worker, true);
+      push(completion.time, completion.worker, EventKind::Completed);
     }
   }
 
@@ -276,13 +294,17 @@ class Simulator {
       result_.iterations.push_back(times);
     }
     times.start = std::numeric_limits<double>::infinity();  // not started
+    const std::int64_t least = clocks_.least();
     clocks_.complete(event.worker);
+    if (clocks_.least() > least) {
+      push(event.time + policy_->news_delay(), event.worker, EventKind::News);
+    }
     ready_.push_back(event.worker);
     ++done_;
   }
 
   bool try_start(int worker, double now) {
-    if (clocks_.of(worker) - clocks_.least() > policy_->lead()) {
+    if (clocks_.of(worker) - known_least_ > policy_->lead()) {
       return false;
     }
     start(worker, now);
@@ -314,6 +336,7 @@ class Simulator {
       options_;  // the caller's; outlives the simulator, which lives for one call
   std::unique_ptr<Policy> policy_;
   Clocks clocks_;
+  std::int64_t known_least_ = 0;  ///< the clock of the slowest worker, as the workers know it
   IndexedVector<int, IterationTimes> current_;
   std::priority_queue<Event> events_;
   std::int64_t events_made_ = 0;
@@ -326,15 +349,15 @@ class Simulator {
 }  // namespace
 
 std::string_view to_text(Strategy strategy) {
-  static constexpr std::array<std::string_view, 6> kNames{"bsp",        "ssp",     "async",
+  static constexpr std::array<std::string_view, 7> kNames{"bsp",        "ssp",     "essp",  "async",
                                                           "all-reduce", "grouped", "gossip"};
   return kNames.at(static_cast<std::size_t>(strategy));
 }
 
 std::span<const Strategy> all_strategies() {
-  static constexpr std::array<Strategy, 6> kAll{Strategy::Bsp,     Strategy::Ssp,
-                                                Strategy::Async,   Strategy::Allreduce,
-                                                Strategy::Grouped, Strategy::Gossip};
+  static constexpr std::array<Strategy, 7> kAll{
+      Strategy::Bsp,       Strategy::Ssp,     Strategy::Essp,  Strategy::Async,
+      Strategy::Allreduce, Strategy::Grouped, Strategy::Gossip};
   return kAll;
 }
 
@@ -382,6 +405,7 @@ Seconds communication_time(Strategy strategy, const StrategyOptions& o) {
       return {ring_time(o.workers, o)};
     case Strategy::Grouped:
       return {ring_time(group_size(o), o)};
+    case Strategy::Essp:
     case Strategy::Gossip:
       return {o.alpha.count + o.transfer.count};
   }

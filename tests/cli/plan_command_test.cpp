@@ -87,6 +87,57 @@ TEST(PlanCommand, WritesAPlanThatTrains) {
   EXPECT_NE(two.err.find("not known"), std::string::npos) << two.err;
 }
 
+/// Two nodes, of which the second is three times as fast, train a plan with unequal stages.
+TEST(PlanCommand, PlansForNodesThatDiffer) {
+  const auto kind = [](const char* name, double flops) {
+    return fmt::format(
+        R"({{"nodes": 1, "device": {{"name": "{}", "memory_bytes": 4e9, "memory_bytes_per_second": 1e10,
+            "peak_flops_per_second": {{"f32": {{"dense": {}}}}}}},
+            "links": [{{"level": "network", "reach": 2, "alpha_seconds": 1e-6, "beta_seconds_per_byte": 1e-10}}]}})",
+        name, flops);
+  };
+  const std::string cluster = scratch_folder() + "/mixed.cluster.json";
+  write_text(cluster, fmt::format(R"({{"name": "mixed", "nodes": 2, "devices_per_node": 1,
+      "kinds": [{}, {}], "gamma_seconds_per_byte": 1e-10}})",
+                                  kind("old", 5e10), kind("new", 15e10)));
+  const std::string file = scratch_folder() + "/mixed.plan.json";
+  const std::string sizes = "--model gpt-mini --batch 16 --length 64 ";
+  const Ran found = run_program(
+      fmt::format("plan --dtype f32 --cluster {} {} -o {} --mesh pipe=2", cluster, sizes, file));
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_NE(found.out.find("Devices differ"), std::string::npos) << found.out;
+  const Plan plan = parse_plan(read_text(file));
+  ASSERT_EQ(plan.stage_blocks.size(), 2U);
+  EXPECT_LT(plan.stage_blocks[0], plan.stage_blocks[1]);
+  const Ran trained = run_program(fmt::format("train --steps 2 --run-folder {}/mixed {} --plan {}",
+                                              scratch_folder(), sizes, file));
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+}
+
+TEST(PlanCommand, RandomWalkIsABaseline) {
+  const std::string sizes = "--model llama3-8b --cluster dgx-h100:2 --batch 128 --wide ";
+  const Json all = planned(sizes);
+  const Json walk = planned(sizes + "--search mcmc --moves 5000 --seed 3");
+  EXPECT_EQ(walk.at("search"), "mcmc");
+  const double best = all.at("plans")[0].at("step_seconds");
+  EXPECT_GE(walk.at("plans")[0].at("step_seconds"), best);
+  EXPECT_LE(walk.at("plans")[0].at("step_seconds"), 1.2 * best);
+}
+
+TEST(PlanCommand, PrintsEnergyAndMoney) {
+  const std::string sizes = "--model llama3-8b --cluster dgx-h100:2 --batch 128 ";
+  const Json plan = planned(sizes + "--price 2.5 --tokens 15T").at("plans")[0];
+  const double step = plan.at("step_seconds");
+  EXPECT_NEAR(plan.at("step_bill").at("joules"), 16 * 700 * step, 1e-6 * step);
+  EXPECT_NEAR(plan.at("step_bill").at("dollars"), 16 * 2.5 * step / 3600, 1e-9);
+  EXPECT_GT(plan.at("training_bill").at("seconds"), 1e6 * step);
+  const Ran text = run_program("plan " + sizes + "--tokens 1T");
+  EXPECT_NE(text.out.find("kWh"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("1e+12 tokens take"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("dollars"), std::string::npos) << text.out;
+  expect_refused("plan " + sizes + "--tokens many", "not a number of tokens");
+}
+
 TEST(PlanCommand, SaysWhatWouldFit) {
   const Ran ran = run_program("plan --model llama3-405b --cluster dgx-h100:2 --batch 64");
   EXPECT_EQ(ran.exit_code, 1);

@@ -196,5 +196,39 @@ TEST(ClusterText, SurvivesDamagedDocuments) {
   EXPECT_GT(refused, 2500);
 }
 
+TEST(MixedClusters, TextRoundTrips) {
+  const Cluster cluster = cluster_preset("2xdgx-a100+dgx-h100");
+  EXPECT_EQ(parse_cluster(to_text(cluster)), cluster);
+  Cluster priced = cluster;
+  priced.kinds[1].device.price = Price{2.5};
+  EXPECT_EQ(parse_cluster(to_text(priced)), priced);
+}
+
+TEST(MixedClusters, AreTheWeakestOfTheirKinds) {
+  const Cluster cluster = cluster_preset("2xdgx-a100+dgx-h100");
+  const Cluster slow = cluster_preset("dgx-a100:3");
+  EXPECT_EQ(cluster.devices(), 24);
+  EXPECT_EQ(cluster.device.peak("bf16"), slow.device.peak("bf16"));
+  EXPECT_EQ(cluster.device.peak("f8"), std::nullopt);  // an A100 has none
+  EXPECT_EQ(cluster.device.memory, slow.device.memory);
+  EXPECT_EQ(cluster.links[0].beta, slow.links[0].beta);
+  EXPECT_EQ(cluster.links[1].beta, slow.links[1].beta);
+  EXPECT_EQ(nodes_of_kind(cluster, 1).device, device_preset("h100"));
+  EXPECT_EQ(nodes_of_kind(cluster, 0).devices(), 16);
+  EXPECT_TRUE(problems(nodes_of_kind(cluster, 1)).empty());
+}
+
+TEST(MixedClusters, MistakesAreNamed) {
+  const std::string text = to_text(cluster_preset("2xdgx-a100+dgx-h100"));
+  EXPECT_NE(failure(with(text, "\"nodes\": 3", "\"nodes\": 4")).find("joined"), std::string::npos);
+  EXPECT_NE(failure(with(text, "\"kinds\"", "\"links\": [], \"kinds\"")).find("links"),
+            std::string::npos);
+  EXPECT_NE(failure(with(text, "\"level\": \"network\"", "\"level\": \"net\"")).find("levels"),
+            std::string::npos);
+  Cluster cluster = cluster_preset("2xdgx-a100+dgx-h100");
+  cluster.device.memory = Bytes{1};
+  EXPECT_NE(problems(cluster).front().find("weakest"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace trireme

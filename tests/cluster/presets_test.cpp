@@ -152,5 +152,19 @@ TEST(ClusterPresets, RefuseWithTheFix) {
   }
 }
 
+TEST(ClusterPresets, MixedOnesNeedEqualNodes) {
+  EXPECT_NE(failure("dgx-h100+nvl72-gb200").find("equally many"), std::string::npos);
+  EXPECT_NE(failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be joined"), std::string::npos)
+      << failure("tpu-v4-pod+tpu-v5p-pod");
+  EXPECT_NE(failure("dgx-h100+").find("unknown cluster"), std::string::npos)
+      << failure("dgx-h100+");
+}
+
+TEST(DevicePresets, PowerIsThatOfTheDatasheet) {
+  EXPECT_EQ(device_preset("a100").power, Power{400});
+  EXPECT_EQ(device_preset("h100").power, Power{700});
+  EXPECT_EQ(device_preset("cpu").power, std::nullopt);
+}
+
 }  // namespace
 }  // namespace trireme

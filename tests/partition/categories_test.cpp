@@ -85,6 +85,21 @@ TEST(PlanCategories, ReducedGradientsAreGradients) {
   EXPECT_GT(bytes_made(buckets, "concat", Category::Communication), 0);
 }
 
+/// A bucket for all gradients, a few, and none.
+TEST(PlanCategories, BucketSizeDecidesHowManyReductionsThereAre) {
+  const auto reductions = [](Bytes bucket) {
+    const Program program = programs_with({.mesh = "data=2", .bucket = bucket})[0];
+    return std::ranges::count_if(program.instructions, [](const Instruction& instruction) {
+      return instruction.op->name == "all_reduce";
+    });
+  };
+  const auto one = reductions({1 << 30});
+  const auto few = reductions({256 << 10});
+  const auto all = reductions({1});
+  EXPECT_LT(one, few);
+  EXPECT_LT(few, all);
+}
+
 TEST(PlanCategories, WhatStagesReceiveIsCommunication) {
   const std::vector<Program> stages = programs_with({.mesh = "pipe=2", .microbatches = 2});
   const std::int64_t message = 2 * 32 * preset_model("gpt-nano").width * 4;

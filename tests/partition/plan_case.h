@@ -4,6 +4,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "trireme/plan.h"
 
@@ -19,13 +20,16 @@ struct Case {
   bool sequence = false;
   Plan::Context context = Plan::Context::Gather;
   RecomputeMode recompute = RecomputeMode::None;
+  std::vector<int> stage_blocks{};
+  Bytes bucket{};
 };
 
 inline std::string describe(const Case& c) {
   return fmt::format(
-      "mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {} recompute {}",
+      "mesh {} microbatches {} schedule {} chunks {} zero {} sequence {} context {} recompute {} "
+      "stage_blocks {} bucket {}",
       c.mesh, c.microbatches, c.schedule, c.chunks, c.zero, c.sequence, to_text(c.context),
-      to_text(c.recompute));
+      to_text(c.recompute), fmt::join(c.stage_blocks, "+"), c.bucket.count);
 }
 
 inline Plan plan_of(const Case& c) {
@@ -38,6 +42,8 @@ inline Plan plan_of(const Case& c) {
   plan.sequence = c.sequence;
   plan.context = c.context;
   plan.recompute.mode = c.recompute;
+  plan.stage_blocks = c.stage_blocks;
+  plan.bucket = c.bucket;
   return plan;
 }
 

@@ -19,12 +19,15 @@ TEST(Plan, TextRoundTrips) {
   plan.context = Plan::Context::AllToAll;
   plan.compression = parse_compression("top-k:0.003");
   plan.recompute.budget = Bytes{123'456'789};
+  plan.stage_blocks = {1, 2, 2, 2, 2, 2, 2, 1};
+  plan.bucket = Bytes{25'000'000};
   plan.sharding.push_back({"odd", {"vocabulary", "width"}});
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   plan.context = Plan::Context::Ring;
   plan.recompute = {.mode = RecomputeMode::Selective};
   EXPECT_EQ(parse_plan(to_text(plan)), plan);
   EXPECT_EQ(parse_plan(R"({"mesh": ""})"), Plan{});
+  plan.stage_blocks.clear();
   // A custom table.
   plan.table = make_pipeline("chimera", {.ranks = 4, .microbatches = 16});
   plan.schedule = plan.table->name = "mine";
@@ -38,7 +41,7 @@ TEST(Plan, TextRoundTrips) {
   expect_error(ErrorKind::Usage, "the table mine: ", [&] { require_valid(plan); });
 }
 
-// Every field has its line, whatever its value.
+// Every field has its line, whatever its value, except for those that are rarely given.
 TEST(Plan, TextIsThis) {
   Plan plan;
   plan.mesh = parse_mesh("data=2,tensor=2");
@@ -161,6 +164,10 @@ TEST(Plan, RefusesWhatIsNone) {
       {R"({"mesh": "pipe=2", "values": {"w": {"pipe": "replicated"}}})",
        "pipe does not shard values; name a stage or a device"},
       {R"({"mesh": "tensor=2", "values": {"w": 1}})", "values.w"},
+      {R"({"mesh": "pipe=2", "stage_blocks": [1, 2, 3]})", "3 entries, the pipeline 2 stages"},
+      {R"({"mesh": "pipe=2", "stage_blocks": [3, 0]})", "a stage without blocks"},
+      {R"({"mesh": "pipe=2", "stage_blocks": ["many", 0]})", "stage_blocks"},
+      {R"({"mesh": "", "bucket_bytes": -1})", "-1 bytes"},
   };
   for (const auto& [text, names] : wrong) {
     SCOPED_TRACE(text);

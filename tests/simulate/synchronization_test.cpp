@@ -97,6 +97,51 @@ TEST(Ssp, WithALargeStalenessIsAsync) {
   }
 }
 
+/// Then every worker waits for the push of the slowest one, and for the server's.
+TEST(Essp, WithStalenessZeroIsBsp) {
+  for (StrategyOptions options : various_options()) {
+    options.staleness = 0;
+    const double bsp = simulate_strategy(Strategy::Bsp, options).time.count;
+    EXPECT_GT(bsp, 0);
+    EXPECT_NEAR(simulate_strategy(Strategy::Essp, options).time.count, bsp,
+                options.alpha.count + options.transfer.count + 1e-9);
+  }
+}
+
+TEST(Essp, NeverDriftsBeyondItsStaleness) {
+  for (StrategyOptions options : various_options()) {
+    for (const int staleness : {0, 1, 3}) {
+      options.staleness = staleness;
+      EXPECT_LE(simulate_strategy(Strategy::Essp, options).drift, staleness);
+    }
+  }
+}
+
+/// Pulls overlap, so an iteration that does not wait takes compute + α + T instead of compute + 2 (α + T).
+TEST(Essp, SavesThePull) {
+  const StrategyOptions options{
+      .workers = 4, .compute = {1}, .alpha = {0.1}, .transfer = {0.4}, .steps = 100};
+  EXPECT_NEAR(simulate_strategy(Strategy::Essp, options).time.count, 150, 1e-9);
+  EXPECT_NEAR(simulate_strategy(Strategy::Ssp, options).time.count, 200, 1e-9);
+}
+
+/// A worker that has used up its staleness waits for news of the slowest one: 2 s + push, and α + T until it knows.
+TEST(Essp, LearnsOfTheSlowestWorkerLater) {
+  StrategyOptions options{.workers = 2,
+                          .compute_time = [](int worker, std::int64_t) { return 1.0 + worker; },
+                          .alpha = {0},
+                          .transfer = {0.5},
+                          .staleness = 0,
+                          .steps = 2,
+                          .keep_iterations = true};
+  const StrategyResult result = simulate_strategy(Strategy::Essp, options);
+  for (const IterationTimes& each : result.iterations) {
+    if (each.iteration == 1) {
+      EXPECT_DOUBLE_EQ(each.start, 3);
+    }
+  }
+}
+
 TEST(Bsp, NobodyStartsBeforeAllHaveCompleted) {
   for (const StrategyOptions& options : various_options()) {
     for (const Strategy strategy : {Strategy::Bsp, Strategy::Allreduce}) {

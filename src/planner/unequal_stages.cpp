@@ -1,0 +1,116 @@
+// Dealing blocks out to stages of unequal speed.
+#include <algorithm>
+#include <limits>
+
+#include "trireme/placement_search.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class Deal {
+ public:
+  Deal(const DealOptions& options, const BlockSeconds& seconds) : options_(options) {
+    const int most = options.blocks - options.stages + 1;
+    for (int stage = 0; stage < options.stages; ++stage) {
+      std::vector<double>& own = seconds_.emplace_back();
+      for (int blocks = 1; blocks <= most; ++blocks) {
+        own.push_back(seconds(stage, blocks).value_or(kNever));
+        limits_.push_back(own.back());
+      }
+    }
+    std::ranges::sort(limits_);
+    limits_.erase(std::unique(limits_.begin(), limits_.end()), limits_.end());
+    std::erase(limits_, kNever);
+  }
+
+  std::optional<StageCut> solve() {
+    std::optional<StageCut> best;
+    for (const double limit : limits_) {
+      if (best && (options_.microbatches - 1) * limit >= best->seconds) {
+        break;  // limits only grow from here
+      }
+      if (!enough(limit)) {
+        continue;
+      }
+      StageCut cut = cheapest(limit);
+      if (!best || cut.seconds < best->seconds) {
+        best = std::move(cut);
+      }
+    }
+    return best;
+  }
+
+ private:
+  /// How many blocks the stage can have within the limit.
+  [[nodiscard]] int most(std::size_t stage, double limit) const {
+    const std::vector<double>& own = seconds_[stage];
+    return static_cast<int>(std::ranges::upper_bound(own, limit) - own.begin());
+  }
+
+  [[nodiscard]] bool enough(double limit) const {
+    int blocks = 0;
+    for (std::size_t stage = 0; stage < seconds_.size(); ++stage) {
+      const int own = most(stage, limit);
+      if (own == 0) {
+        return false;
+      }
+      blocks += own;
+    }
+    return blocks >= options_.blocks;
+  }
+
+  /// The least sum with no stage above the limit: for each stage and number of blocks so far.
+  [[nodiscard]] StageCut cheapest(double limit) const {
+    const auto width = static_cast<std::size_t>(options_.blocks) + 1;
+    std::vector<double> sum(width, kNever);
+    std::vector<std::vector<int>> chosen(seconds_.size(), std::vector<int>(width));
+    sum[0] = 0;
+    for (std::size_t stage = 0; stage < seconds_.size(); ++stage) {
+      std::vector<double> next(width, kNever);
+      const auto own = static_cast<std::size_t>(most(stage, limit));
+      for (std::size_t blocks = 1; blocks < width; ++blocks) {
+        for (std::size_t b = 1; b <= std::min(own, blocks); ++b) {
+          const double total = sum[blocks - b] + seconds_[stage][b - 1];
+          if (total < next[blocks]) {
+            next[blocks] = total;
+            chosen[stage][blocks] = static_cast<int>(b);
+          }
+        }
+      }
+      sum = std::move(next);
+    }
+    return cut_of(chosen, sum.back());
+  }
+
+  [[nodiscard]] StageCut cut_of(const std::vector<std::vector<int>>& chosen, double sum) const {
+    StageCut cut;
+    double slowest = 0;
+    int last = options_.blocks;
+    for (std::size_t stage = chosen.size(); stage-- > 0;) {
+      const int blocks = chosen[stage][static_cast<std::size_t>(last)];
+      const double seconds = seconds_[stage][static_cast<std::size_t>(blocks) - 1];
+      cut.stages.push_back({last - blocks, last, 1, seconds});
+      slowest = std::max(slowest, seconds);
+      last -= blocks;
+    }
+    std::ranges::reverse(cut.stages);
+    cut.seconds = sum + (options_.microbatches - 1) * slowest;
+    return cut;
+  }
+
+  DealOptions options_;
+  std::vector<std::vector<double>> seconds_;  ///< by stage and blocks, from 1
+  std::vector<double> limits_;
+};
+
+}  // namespace
+
+std::optional<StageCut> deal_to_unequal_stages(const DealOptions& options,
+                                               const BlockSeconds& seconds) {
+  return options.stages < 1 || options.blocks < options.stages ? std::nullopt
+                                                               : Deal(options, seconds).solve();
+}
+
+}  // namespace trireme
