@@ -11,6 +11,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/sync.h"
 
 namespace trireme::cli {
 namespace {
@@ -27,6 +28,7 @@ constexpr const char* kExamples =
     "  trireme train --export gpt-mini                export to such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
+    "  trireme train -n 4 --sync local=8              four workers, averaged every 8 steps\n"
     "\n"
     "Ctrl-C finishes the step, saves a checkpoint, and shows how to resume.";
 
@@ -111,8 +113,12 @@ void run(const TrainOptions& given) {
   SharedNumber interrupted;
   options->observer = observer_of(*display);
   options->should_stop = [&] { return interrupted.get() != 0; };
+  const bool in_threads = needs_threads(parse_sync(options->settings.sync));
   const auto train = [&](TrainingRun& run) {
-    const InterruptGuard guard(interrupted);
+    std::optional<InterruptGuard> guard;
+    if (!in_threads) {  // one guard for all threads, below
+      guard.emplace(interrupted);
+    }
     run.train();
   };
   if (launched.size > 1) {

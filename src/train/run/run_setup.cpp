@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "train/run/ranks.h"
 #include "train/run/run_model.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -56,9 +57,11 @@ LearningRate default_learning_rate(const TrainSettings& settings, const AnyModel
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
 TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
                                const Plan& plan) {
+  const SyncSpec sync = parse_sync(settings.sync);
   TrainerOptions options;
   options.model = model;
-  options.batch = {settings.batch, settings.length};
+  options.workers = worker_count(plan, sync);
+  options.batch = {settings.batch / options.workers, settings.length};
   options.rate = settings.rate.empty() ? default_learning_rate(settings, model)
                                        : parse_learning_rate(settings.rate);
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
@@ -74,7 +77,7 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
   if (dtype_of(model) == DType::F16) {
     options.training.loss_scaling.emplace().initial = settings.loss_scale;
   }
-  options.plan = plan;
+  options.plan = plan_of_worker(plan, sync);
   options.seed = settings.seed;
   return options;
 }

@@ -16,7 +16,7 @@ namespace trireme::train {
 /// The data that the options name, for that model.
 [[nodiscard]] TrainData open_data(const RunOptions& options, const AnyModelConfig& model);
 
-/// Throws Error(Usage) if the settings do not match the plan.
+/// For one worker, if workers have models of their own. Throws Error(Usage) if the settings do not match the plan.
 [[nodiscard]] TrainerOptions trainer_options(const TrainSettings& settings,
                                              const AnyModelConfig& model, const Plan& plan);
 

@@ -23,6 +23,8 @@ struct TrainerOptions {
   /// How the model is distributed, and what is recomputed.
   Plan plan{};
   std::uint64_t seed = 1;
+  /// How many workers train like this, each on its share of the batch; all else here is about one of them.
+  int workers = 1;
 };
 
 /// `options.training` with defaults applied: f16 always uses loss scaling.

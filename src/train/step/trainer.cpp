@@ -32,7 +32,7 @@ bool has_state(const Graph& graph, const std::string& name) {
 Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
     : Trainer(options,
               std::make_shared<const CompiledTraining>(compile_training(
-                  options, communicator == nullptr ? 0 : communicator->world().rank())),
+                  options, communicator == nullptr ? 0 : communicator->rank())),
               device, communicator) {}
 
 Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,
@@ -142,6 +142,11 @@ void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> 
     widen_halves(parameter.type.dtype, elements, wide.data());
     execution_->write(master, wide);
   }
+  forward_is_current_ = false;
+}
+
+void Trainer::write_shard(const std::string& name, std::span<const std::byte> shard) {
+  execution_->execution().write(name, shard);
   forward_is_current_ = false;
 }
 

@@ -98,6 +98,16 @@ class Trainer {
   /// Replaces the elements of a parameter and of its master copy, if any.
   void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
+  /// This rank's shard of a parameter or state, as its program has it. Writing a parameter does not write its master
+  /// copy.
+  void read_shard(const std::string& name, std::span<std::byte> shard) const {
+    execution_->execution().read(name, shard);
+  }
+  void write_shard(const std::string& name, std::span<const std::byte> shard);
+
+  /// Continues after another number of steps: the next step has the learning rate and the number that follow.
+  void set_step(std::int64_t step) { step_ = step; }
+
   /// Everything a checkpoint stores, by name. For rank 0, which saves it while the others call give_state().
   [[nodiscard]] CheckpointState state(CheckpointInfo info);
   void give_state();
@@ -111,13 +121,13 @@ class Trainer {
   void load(const SafetensorsFile& file, Origin origin);
   ShardedExecution& forward();
   [[nodiscard]] bool leads() const {
-    return communicator_ == nullptr || communicator_->world().rank() == 0;
+    return communicator_ == nullptr || communicator_->rank() == 0;
   }
   /// Broadcasts from rank 0.
   template <class T>
   void share(std::span<T> elements) {
     if (communicator_ != nullptr) {
-      communicator_->world().all().run(broadcast<T>(elements, 0));
+      communicator_->all().run(broadcast<T>(elements, 0));
     }
   }
 
