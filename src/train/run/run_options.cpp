@@ -36,6 +36,9 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
                                 "and --batch is {}; use a multiple of {}",
                                 s.sync, workers, s.batch, workers));
   }
+  if (sync.kind == SyncSpec::Kind::Tree && s.dtype != "f32") {
+    found.push_back("--sync tree exchanges f32 gradients; use --dtype f32");
+  }
   const bool has_f32 = s.dtype == "f32" || (s.dtype != "f64" && s.master == "f32");
   if (!has_f32) {
     found.push_back(fmt::format("--sync {} exchanges f32 models; use --dtype f32, or bf16 or f16 "

@@ -78,6 +78,7 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
     options.training.loss_scaling.emplace().initial = settings.loss_scale;
   }
   options.plan = plan_of_worker(plan, sync);
+  options.split_update = sync.kind == SyncSpec::Kind::Tree;
   options.seed = settings.seed;
   return options;
 }

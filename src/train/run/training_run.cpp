@@ -335,7 +335,7 @@ class TrainingRun::Impl {
             position_, (share.step - 1 - first) * settings_.batch + share.part * size),
         {inputs_, targets_});
     trainer_.set_step(share.step - 1);
-    const bool traced = ranks_.leads() && ++shares_ == kTracedStep;
+    const bool traced = ranks_.worker() == 0 && ++shares_ == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
     wait_as_slow_worker(share.step - 1);

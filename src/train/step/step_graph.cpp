@@ -15,6 +15,17 @@ namespace trireme::train {
 namespace {
 
 template <class Compile>
+std::optional<CompiledPlan> compile_update(const Model& model, const TrainerOptions& options,
+                                           const Compile& compile) {
+  if (!options.split_update) {
+    return std::nullopt;
+  }
+  Graph update = make_split_training(model.graph, training_of(options)).update;
+  DimNames names = dim_names(update);
+  return compile(NamedGraph{.graph = std::move(update), .names = std::move(names)}, options.plan);
+}
+
+template <class Compile>
 CompiledTraining compile_by(const TrainerOptions& options, const Compile& compile) {
   Model model = make_model(options.model, options.batch);
   StepGraph step = make_step_graph(model, options);
@@ -22,9 +33,11 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
   const FlopCount flops = options.plan.compression.any() ? count_flops(named.graph) : step.flops;
   Model evaluation = make_evaluation_model(options);
   NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
+  std::optional<CompiledPlan> update = compile_update(model, options, compile);
   return {.model = std::move(model),
           .flops = flops,
           .step = compile(std::move(named), options.plan),
+          .update = std::move(update),
           .evaluation_parameters = std::move(evaluation.parameters),
           .evaluation = compile(std::move(evaluated), make_evaluation_plan(options.plan))};
 }
@@ -48,8 +61,10 @@ TrainingOptions training_of(const TrainerOptions& options) {
 }
 
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
-  const Graph graph =
-      recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
+  const Graph step = options.split_update
+                         ? make_split_training(model.graph, training_of(options)).gradients
+                         : make_training_graph(model.graph, training_of(options));
+  const Graph graph = recompute_by(step, options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 
