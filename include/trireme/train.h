@@ -140,7 +140,7 @@ struct RunOptions {
   bool tensorboard = false;         ///< also write event files for TensorBoard
   std::optional<Bytes> memory_limit{};  ///< per rank; if absent, the machine's available memory
   RankKind rank_kind = RankKind::Processes;
-  /// Additional time that a worker takes before its step, both counted from 0, to study stragglers; see straggler.h.
+  /// How long a data-parallel worker waits before a step of its own, both counted from 0; see straggler.h.
   std::function<Seconds(int worker, std::int64_t step)> delay{};
   RunObserver observer{};
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.

@@ -298,21 +298,28 @@ class TrainingRun::Impl {
   /// Lets the workers take these steps, each at its own pace as far as the strategy allows. Collective.
   StretchEnd run_stretch(const train::Stretch& stretch) {
     StretchEnd end;
-    const auto publish = [&](const std::vector<StepReport>& reports, std::int64_t before) {
+    Clock::time_point since = Clock::now();
+    const auto publish = [&](const std::vector<StepReport>& reports) {
+      if (reports.empty()) {
+        return;
+      }
+      const double each = seconds_since(since) / static_cast<double>(reports.size());
+      since = Clock::now();
       for (const StepReport& report : reports) {
         end.last_report = report;
-        if (report.step < before) {
-          notify(options_.observer.step, facts_, record(report));
+        end.last_report.step_time = {each};
+        // The last step may validate, for which all workers must have finished.
+        if (report.step < stretch.last) {
+          notify(options_.observer.step, facts_, record(end.last_report));
         }
       }
     };
     const std::unique_ptr<train::StepBoard> board = sync_->open_board(stretch);
     while (const std::optional<train::BatchShare> share = board->take()) {
       board->post(run_share(*share, stretch.first));
-      publish(board->completed(), stretch.last);
+      publish(board->completed());
     }
-    // The last step may validate, for which all workers must have finished.
-    publish(board->finish(), stretch.last);
+    publish(board->finish());
     trainer_.set_step(board->last());
     position_ = data_.training->advance(
         position_, (board->last() - stretch.first) * settings_.batch);
@@ -335,16 +342,14 @@ class TrainingRun::Impl {
             position_, (share.step - 1 - first) * settings_.batch + share.part * size),
         {inputs_, targets_});
     trainer_.set_step(share.step - 1);
-    const bool traced = ranks_.worker() == 0 && ++shares_ == kTracedStep;
+    wait_as_slow_worker(shares_);
+    const bool traced = ++shares_ == kTracedStep && ranks_.worker() == 0;
     Trace trace;
-    const Clock::time_point start = Clock::now();
-    wait_as_slow_worker(share.step - 1);
     last_result_ = take_step(traced ? &trace : nullptr);
     if (!last_result_.finite && !failure_) {
       failure_ = Failure{.result = last_result_, .found = trainer_.find_non_finite()};
     }
     const train::Moved moved = sync_->mix(share.step);
-    const double seconds = seconds_since(start);
     if (traced) {
       write_trace(std::move(trace));
     }
@@ -352,7 +357,6 @@ class TrainingRun::Impl {
             .gradient_norm = last_result_.gradient_norm,
             .rate = last_result_.rate,
             .loss_scale = last_result_.loss_scale.value_or(0),
-            .seconds = seconds,
             .moved = moved.distance,
             .length = moved.length,
             .failed = failure_ ? 1.0 : 0.0,

@@ -58,7 +58,7 @@ StepResult Trainer::apply_gradients(std::span<const float> gradients, double los
   StepResult result;
   result.step = step_ + 1;
   result.loss = loss;
-  result.rate = options_.rate.at(step_);
+  result.rate = rate();
   const auto write = [&](std::string_view name, float number) {
     update_->write(name, std::as_bytes(std::span(&number, 1)));
   };

@@ -88,7 +88,7 @@ void Trainer::write_number(std::string_view name, double number) {
 
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                              Trace* trace) {
-  const double rate = options_.rate.at(step_);
+  const double rate = this->rate();
   const std::int64_t step = step_ + 1;
   execution_->write(model().input, inputs);
   execution_->write("targets", targets);

@@ -49,6 +49,8 @@ class Trainer {
   [[nodiscard]] Bytes memory() const;
   [[nodiscard]] const FlopCount& flops() const noexcept { return compiled_->flops; }
   [[nodiscard]] std::int64_t step() const noexcept { return step_; }
+  /// The learning rate of the next step.
+  [[nodiscard]] double rate() const { return options_.rate.at(step_); }
 
   /// Sizes of a batch's inputs and targets.
   [[nodiscard]] Bytes input_bytes() const;

@@ -108,7 +108,6 @@ StepReport summarize(std::int64_t step, std::span<const ShareResult> results) {
     report.loss += result.loss / count;
     report.gradient_norm += result.gradient_norm / count;
     report.rate = std::max(report.rate, result.rate);
-    report.step_time.count += result.seconds / count;
     if (result.loss_scale > 0) {
       report.loss_scale = std::min(report.loss_scale.value_or(result.loss_scale), result.loss_scale);
     }

@@ -24,7 +24,6 @@ struct ShareResult {
   double gradient_norm = 0;
   double rate = 0;
   double loss_scale = 0;  ///< 0: not scaled
-  double seconds = 0;
   double staleness = 0;
   double moved = 0;   ///< squared distance by which mixing moved this rank's shards
   double length = 0;  ///< their squared length
@@ -32,7 +31,7 @@ struct ShareResult {
   double stop = 0;    ///< 1: this rank asks all to stop
 };
 
-/// The report of a step from what its ranks did.
+/// The report of a step from what its ranks did, without its time.
 [[nodiscard]] StepReport summarize(std::int64_t step, std::span<const ShareResult> results);
 
 /// The steps after `first` up to and including `last`.

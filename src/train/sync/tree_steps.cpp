@@ -53,8 +53,8 @@ class TreeSteps : public SyncStrategy {
   void settle() override {}
 
  private:
-  /// What worker 0 sends with the model: whether the step was finite, the gradient norm, the learning rate.
-  static constexpr std::size_t kOutcome = 3;
+  /// What worker 0 sends with the model: whether the step was finite, and the gradient norm.
+  static constexpr std::size_t kOutcome = 2;
 
   [[nodiscard]] std::span<float> outcome() { return std::span(model_).last(kOutcome); }
   [[nodiscard]] std::span<float> parameters() {
@@ -71,7 +71,6 @@ class TreeSteps : public SyncStrategy {
     trainer_.read_trained(parameters());
     outcome()[0] = result.finite ? 1 : 0;
     outcome()[1] = static_cast<float>(result.gradient_norm);
-    outcome()[2] = static_cast<float>(result.rate);
     return result;
   }
 
@@ -80,7 +79,7 @@ class TreeSteps : public SyncStrategy {
     result.step = trainer_.step() + 1;
     result.finite = outcome()[0] == 1;
     result.gradient_norm = outcome()[1];
-    result.rate = outcome()[2];
+    result.rate = trainer_.rate();
     if (result.finite) {
       trainer_.adopt_step(parameters());
     }
