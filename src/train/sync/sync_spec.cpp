@@ -74,7 +74,7 @@ void check_plan(const SyncSpec& spec, const Plan& plan, Checks& checks) {
   const int workers = plan.mesh.size("data");
   checks.require(workers >= 2,
                  fmt::format("--sync {} is for several workers along the mesh's data axis, and this "
-                             "run has one; use -n 4 or --mesh data=4, or leave out --sync",
+                             "run has one; use -n 4 or --mesh data=4, or --sync allreduce",
                              name));
   checks.require(plan.zero == 0,
                  fmt::format("--sync {}: each worker keeps a whole model and optimizer state, "
