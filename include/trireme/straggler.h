@@ -41,7 +41,7 @@ struct LossPoint {
 struct StragglerRun {
   SyncSpec strategy{};
   std::vector<LossPoint> curve{};
-  double validation = 0;  ///< after the last step; 0: not measured
+  double validation = 0;       ///< after the last step; 0: not measured
   std::int64_t staleness = 0;  ///< the largest
   double spread = 0;           ///< the largest
 

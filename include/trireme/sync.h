@@ -16,9 +16,9 @@ namespace trireme {
 
 struct SyncSpec {
   enum class Kind : std::uint8_t {
-    Allreduce,    ///< gradients are all-reduced in every step
-    Tree,         ///< gradients go up a binary tree to worker 0, which updates the model and sends it down
-    Gossip,       ///< stochastic gradient push: each worker averages with one other, at distances 1, 2, 4, …
+    Allreduce,  ///< gradients are all-reduced in every step
+    Tree,  ///< gradients go up a binary tree to worker 0, which updates the model and sends it down
+    Gossip,  ///< stochastic gradient push: each worker averages with one other, at distances 1, 2, 4, …
     Group,        ///< models are averaged in groups that change from step to step (WAGMA)
     Local,        ///< models are averaged every few steps
     Hogwild,      ///< threads update one model without locks

@@ -76,9 +76,9 @@ Slowness permanent(const Options& o, const std::string& text) {
                                            slow.count, o.workers, slow.factor)};
   slowness.variation.slow_workers = static_cast<int>(slow.count);
   slowness.variation.slow_factor = slow.factor;
-  require(slow.count == slowness.variation.slow_workers && slow.count <= o.workers,
-          fmt::format("--slow: {:g} is not a number of workers from 0 to {}", slow.count,
-                      o.workers));
+  require(
+      slow.count == slowness.variation.slow_workers && slow.count <= o.workers,
+      fmt::format("--slow: {:g} is not a number of workers from 0 to {}", slow.count, o.workers));
   return slowness;
 }
 
@@ -191,8 +191,7 @@ void add_straggler_command(CLI::App& app) {
   command->add_option("--steps", o->settings.steps, "total number of steps")->capture_default_str();
   command->add_option("--batch", o->settings.batch, "sequences (or examples) per step")
       ->capture_default_str();
-  command->add_option("--length", o->settings.length, "tokens per sequence")
-      ->capture_default_str();
+  command->add_option("--length", o->settings.length, "tokens per sequence")->capture_default_str();
   command->add_option("--rate", o->settings.rate, "learning rate, as in train")
       ->capture_default_str();
   command->add_option("--seed", o->seed, "seed for weights, data order and slow steps")

@@ -72,15 +72,12 @@ std::vector<std::string> moment_parts(const RunFacts& facts, const StepReport& m
       loss_text(facts, m.loss),
       fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * step_time))};
   if (m.sync) {
-    parts.push_back(
-        fmt::format("staleness {}, spread {:.1e}", m.sync->staleness, m.sync->spread));
+    parts.push_back(fmt::format("staleness {}, spread {:.1e}", m.sync->staleness, m.sync->spread));
   }
-  parts.insert(
-      parts.end(),
-      {speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
-          fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
-          fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)),
-          to_text(facts.memory)});
+  parts.insert(parts.end(),
+               {speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
+                fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
+                fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)), to_text(facts.memory)});
   return parts;
 }
 

@@ -62,10 +62,11 @@ std::string straggler_text(const StragglerScenario& scenario, const Terminal& te
   const StragglerReport& report = scenario.report;
   std::string out =
       styled(scenario.name, Style::Bold, terminal.color) +
-      fmt::format(": {}\n  {}, {} of {}, waiting {} before each to represent computation; time to "
-                  "loss {:.3f}\n\n",
-                  scenario.meaning, report.model, plural(report.steps, "step"),
-                  plural(report.workers, "worker"), to_text(report.compute), report.loss);
+      fmt::format(
+          ": {}\n  {}, {} of {}, waiting {} before each to represent computation; time to "
+          "loss {:.3f}\n\n",
+          scenario.meaning, report.model, plural(report.steps, "step"),
+          plural(report.workers, "worker"), to_text(report.compute), report.loss);
   out += styled(fmt::format("  {:<18} {:>12} {:>9} {:>6} {:>10} {:>11} {:>10} {:>8}", "strategy",
                             "time to loss", "speed-up", "steps", "all steps", "validation",
                             "staleness", "spread"),

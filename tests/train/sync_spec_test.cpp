@@ -1,10 +1,9 @@
-#include "trireme/sync.h"
-
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include "expect_error.h"
+#include "trireme/sync.h"
 
 namespace trireme {
 namespace {

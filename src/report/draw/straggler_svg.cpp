@@ -137,8 +137,8 @@ class ScenarioPlot {
       }
       Element line = svg::outline(path, {.color = color, .width = 2});
       curves.add(line.set("class", "strategy").set("data-name", to_text(runs()[k].strategy)));
-      curves.add(svg::circle(place(first_with_loss(runs()[k], scenario_.report.loss)), kPlot.dot,
-                             color));
+      curves.add(
+          svg::circle(place(first_with_loss(runs()[k], scenario_.report.loss)), kPlot.dot, color));
     }
     return curves;
   }
@@ -167,11 +167,11 @@ class ScenarioPlot {
     Element name = svg::group("name");
     name.add(svg::segment(place(run.curve.back()), {x_.to + kPlot.label_gap - 4, y},
                           {.color = color, .width = 0.8, .dashes = "2 3"}));
-    return name.add(svg::words(
-        {x_.to + kPlot.label_gap, y + 4},
-        fmt::format("{} · {}", to_text(run.strategy),
-                    to_text(first_with_loss(run, scenario_.report.loss).time)),
-        {.size = kPlot.label_size, .color = color, .weight = "bold"}));
+    return name.add(
+        svg::words({x_.to + kPlot.label_gap, y + 4},
+                   fmt::format("{} · {}", to_text(run.strategy),
+                               to_text(first_with_loss(run, scenario_.report.loss).time)),
+                   {.size = kPlot.label_size, .color = color, .weight = "bold"}));
   }
 
   const StragglerScenario& scenario_;
@@ -190,8 +190,8 @@ std::string straggler_svg(const std::vector<StragglerScenario>& scenarios) {
     canvas.add(ScenarioPlot(scenario, top).draw());
     top += ScenarioPlot::height() + kPlot.margin;
   }
-  const double width = 2 * kPlot.margin + kPlot.axis_width + kPlot.plot_width + kPlot.label_gap +
-                       kPlot.label_width;
+  const double width =
+      2 * kPlot.margin + kPlot.axis_width + kPlot.plot_width + kPlot.label_gap + kPlot.label_width;
   return svg::write({width, top, "Loss over time by synchronization strategy"}, canvas);
 }
 

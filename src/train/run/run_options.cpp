@@ -32,18 +32,20 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
   }
   const int workers = options.plan.mesh.size("data");
   if (s.batch % workers != 0) {
-    found.push_back(fmt::format("--sync {}: each of {} workers gets an equal share of the batch, "
-                                "and --batch is {}; use a multiple of {}",
-                                s.sync, workers, s.batch, workers));
+    found.push_back(
+        fmt::format("--sync {}: each of {} workers gets an equal share of the batch, "
+                    "and --batch is {}; use a multiple of {}",
+                    s.sync, workers, s.batch, workers));
   }
   if (sync.kind == SyncSpec::Kind::Tree && s.dtype != "f32") {
     found.push_back("--sync tree exchanges f32 gradients; use --dtype f32");
   }
   const bool has_f32 = s.dtype == "f32" || (s.dtype != "f64" && s.master == "f32");
   if (!has_f32) {
-    found.push_back(fmt::format("--sync {} exchanges f32 models; use --dtype f32, or bf16 or f16 "
-                                "with --master f32",
-                                s.sync));
+    found.push_back(
+        fmt::format("--sync {} exchanges f32 models; use --dtype f32, or bf16 or f16 "
+                    "with --master f32",
+                    s.sync));
   }
   return found;
 }

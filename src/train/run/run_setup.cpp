@@ -54,6 +54,16 @@ LearningRate default_learning_rate(const TrainSettings& settings, const AnyModel
           .least = peak / 10};
 }
 
+std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
+  LearningRate smaller = default_learning_rate(settings, model);
+  if (rate <= smaller.peak) {
+    smaller.peak = rate / 3;
+  }
+  smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
+  smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
+  return to_text(smaller);
+}
+
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
 TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
                                const Plan& plan) {

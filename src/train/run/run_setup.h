@@ -24,6 +24,10 @@ namespace trireme::train {
 [[nodiscard]] LearningRate default_learning_rate(const TrainSettings& settings,
                                                  const AnyModelConfig& model);
 
+/// A schedule to try after `rate` was too large: the default or, if that is no smaller, a third of the rate.
+[[nodiscard]] std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model,
+                                       double rate);
+
 /// The checkpoint to resume from. Throws Error(Usage) if the run has already taken all its steps.
 [[nodiscard]] LoadedCheckpoint open_checkpoint(const RunOptions& options);
 

@@ -119,23 +119,34 @@ std::vector<std::string> problems(const TrainSettings& s) {
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
-                  {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},
-                  {"steps", s.steps},           {"rate", s.rate},           {"clip", s.clip},
-                  {"decay", s.decay},           {"dropout", s.dropout},     {"experts", s.experts},
-                  {"validation", s.validation}, {"dtype", s.dtype},         {"master", s.master},
-                  {"loss-scale", s.loss_scale}, {"recompute", s.recompute}, {"seed", s.seed},
+  const Json json{{"model", s.model},
+                  {"weights", s.weights},
+                  {"data", s.data},
+                  {"tokenizer", s.tokenizer},
+                  {"batch", s.batch},
+                  {"length", s.length},
+                  {"steps", s.steps},
+                  {"rate", s.rate},
+                  {"clip", s.clip},
+                  {"decay", s.decay},
+                  {"dropout", s.dropout},
+                  {"experts", s.experts},
+                  {"validation", s.validation},
+                  {"dtype", s.dtype},
+                  {"master", s.master},
+                  {"loss-scale", s.loss_scale},
+                  {"recompute", s.recompute},
+                  {"seed", s.seed},
                   {"sync", s.sync}};
   return json.dump(2) + "\n";
 }
 
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(
-      json, what, "",
-      {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
-       "dropout", "experts", "validation", "dtype", "master", "loss-scale", "recompute", "seed",
-       "sync"});
+  const JsonObject object(json, what, "",
+                          {"model", "weights", "data", "tokenizer", "batch", "length", "steps",
+                           "rate", "clip", "decay", "dropout", "experts", "validation", "dtype",
+                           "master", "loss-scale", "recompute", "seed", "sync"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/failure_text.h"
 #include "train/run/gather_traces.h"
+#include "train/run/loss_history.h"
 #include "train/run/memory_check.h"
 #include "train/run/ranks.h"
 #include "train/run/run_facts.h"
@@ -18,6 +18,7 @@
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
 #include "train/step/trainer.h"
+#include "train/sync/stretch.h"
 #include "train/sync/sync_strategy.h"
 #include "trireme/compiled_plan.h"
 #include "trireme/error.h"
@@ -32,25 +33,12 @@ using Clock = std::chrono::steady_clock;
 using train::CompiledTraining;
 using train::StepResult;
 
-/// The final loss is the mean over this many last steps.
-constexpr std::size_t kLastSteps = 20;
 constexpr std::int64_t kValidationBatches = 8;
 /// The step traced kernel by kernel: earlier ones touch memory for the first time.
 constexpr std::int64_t kTracedStep = 3;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The model's default rate or, if the rate used was no larger, a third of that.
-std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
-  train::LearningRate smaller = train::default_learning_rate(settings, model);
-  if (rate <= smaller.peak) {
-    smaller.peak = rate / 3;
-  }
-  smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
-  smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
-  return to_text(smaller);
 }
 
 RunOptions checked(RunOptions options) {
@@ -85,9 +73,9 @@ class TrainingRun::Impl {
     }
     open_folder();
     if (const SyncSpec sync = parse_sync(settings_.sync); has_replicas(sync)) {
-      sync_ = train::make_sync_strategy(sync, {.trainer = trainer_,
-                                               .workers = ranks_.counterparts(),
-                                               .all = ranks_.world()->all()});
+      sync_ = train::make_sync_strategy(
+          sync,
+          {.trainer = trainer_, .workers = ranks_.counterparts(), .all = ranks_.world()->all()});
     }
     facts_ = train::collect_facts(
         {.settings = settings_, .plan = options_.plan, .data = data_, .model = model_}, ranks_,
@@ -106,7 +94,9 @@ class TrainingRun::Impl {
     bool stopped = false;
     while (trainer_.step() < settings_.steps && !stopped && !ranks_.any(should_stop())) {
       if (sync_) {
-        stopped = run_stretch({.first = trainer_.step(), .last = next_meeting()}).stopped;
+        const std::int64_t meeting = train::next_meeting(
+            trainer_.step(), settings_.steps, {options_.save_every, options_.validate_every});
+        stopped = run_workers({.first = trainer_.step(), .last = meeting}).stopped;
       } else {
         notify(options_.observer.step, facts_, run_step());
       }
@@ -126,7 +116,7 @@ class TrainingRun::Impl {
 
   StepReport run_step() {
     if (sync_) {
-      return run_stretch({.first = trainer_.step(), .last = trainer_.step() + 1}).last_report;
+      return run_workers({.first = trainer_.step(), .last = trainer_.step() + 1}).last_report;
     }
     data_.training->fill(position_, {inputs_, targets_});
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
@@ -219,13 +209,13 @@ class TrainingRun::Impl {
 
   [[nodiscard]] std::shared_ptr<const CompiledTraining> compile() const {
     return std::make_shared<const CompiledTraining>(train::compile_training(
-        train::trainer_options(settings_, model_.config, options_.plan),
-        ranks_.rank_in_worker()));
+        train::trainer_options(settings_, model_.config, options_.plan), ranks_.rank_in_worker()));
   }
 
   [[nodiscard]] train::TrainerOptions options_that_fit() {
     train::TrainerOptions options = train::trainer_options(settings_, model_.config, options_.plan);
-    const train::MemoryNeed need = train::plan_memory(*compiled_, *device_, ranks_.rank_in_worker());
+    const train::MemoryNeed need =
+        train::plan_memory(*compiled_, *device_, ranks_.rank_in_worker());
     if (ranks_.world() == nullptr) {
       require_memory(options, need, train::memory_for_training(options_.memory_limit), *device_);
     } else if (!has_memory(options, need, options_.memory_limit, *device_, ranks_)) {
@@ -279,58 +269,26 @@ class TrainingRun::Impl {
 
   // Workers with models of their own.
 
-  /// The next step after which all workers meet: to validate, to save, or because it is the last.
-  [[nodiscard]] std::int64_t next_meeting() const {
-    std::int64_t next = settings_.steps;
-    for (const std::int64_t every : {options_.save_every, options_.validate_every}) {
-      if (every > 0) {
-        next = std::min(next, (trainer_.step() / every + 1) * every);
-      }
-    }
-    return next;
-  }
-
-  struct StretchEnd {
-    StepReport last_report{};
-    bool stopped = false;
-  };
-
   /// Lets the workers take these steps, each at its own pace as far as the strategy allows. Collective.
-  StretchEnd run_stretch(const train::Stretch& stretch) {
-    StretchEnd end;
-    Clock::time_point since = Clock::now();
-    const auto publish = [&](const std::vector<StepReport>& reports) {
-      if (reports.empty()) {
-        return;
-      }
-      const double each = seconds_since(since) / static_cast<double>(reports.size());
-      since = Clock::now();
-      for (const StepReport& report : reports) {
-        end.last_report = report;
-        end.last_report.step_time = {each};
-        // The last step may validate, for which all workers must have finished.
-        if (report.step < stretch.last) {
-          notify(options_.observer.step, facts_, record(end.last_report));
-        }
-      }
-    };
+  train::StretchEnd run_workers(const train::Stretch& stretch) {
     const std::unique_ptr<train::StepBoard> board = sync_->open_board(stretch);
-    while (const std::optional<train::BatchShare> share = board->take()) {
-      board->post(run_share(*share, stretch.first));
-      publish(board->completed());
-    }
-    publish(board->finish());
-    trainer_.set_step(board->last());
-    position_ = data_.training->advance(
-        position_, (board->last() - stretch.first) * settings_.batch);
+    const auto publish = [&](const StepReport& report) {
+      notify(options_.observer.step, facts_, record(report));
+    };
+    const auto run = [&](const train::BatchShare& share) {
+      return run_share(share, stretch.first);
+    };
+    train::StretchEnd end =
+        train::run_stretch(*board, stretch, {.run_share = run, .publish = publish});
+    trainer_.set_step(end.last);
+    position_ = data_.training->advance(position_, (end.last - stretch.first) * settings_.batch);
     if (ranks_.any(failure_.has_value())) {
       give_up(failure_);
     }
-    if (end.last_report.step == stretch.last) {
+    if (end.unpublished) {
       end.last_report = record(end.last_report);
       notify(options_.observer.step, facts_, end.last_report);
     }
-    end.stopped = board->stopped();
     return end;
   }
 
@@ -338,8 +296,8 @@ class TrainingRun::Impl {
   train::ShareResult run_share(const train::BatchShare& share, std::int64_t first) {
     const std::int64_t size = settings_.batch / ranks_.workers();
     data_.training->fill(
-        data_.training->advance(
-            position_, (share.step - 1 - first) * settings_.batch + share.part * size),
+        data_.training->advance(position_,
+                                (share.step - 1 - first) * settings_.batch + share.part * size),
         {inputs_, targets_});
     trainer_.set_step(share.step - 1);
     wait_as_slow_worker(shares_);
@@ -411,11 +369,7 @@ class TrainingRun::Impl {
     if (options_.validate_every > 0 && report.step % options_.validate_every == 0) {
       report.validation = evaluate();
     }
-    first_loss_ = first_loss_.value_or(report.loss);
-    last_losses_.push_back(report.loss);
-    if (last_losses_.size() > kLastSteps) {
-      last_losses_.pop_front();
-    }
+    losses_.add(report.loss);
     if (record_) {
       record_->add(facts_, report);
     }
@@ -447,7 +401,7 @@ class TrainingRun::Impl {
     text.run_folder = folder_;
     text.checkpoint = newest_checkpoint();
     text.at_once = trainer_.step() == facts_.first_step;
-    text.rate = smaller_rate(settings_, model_.config, failure->result.rate);
+    text.rate = train::smaller_rate(settings_, model_.config, failure->result.rate);
     throw Error(ErrorKind::Input, failure_text(text, trainer_.program()));
   }
 
@@ -474,20 +428,12 @@ class TrainingRun::Impl {
     return trireme::text_of(data_, sample({first}, kShown, 0.8));
   }
 
-  [[nodiscard]] std::optional<double> mean_of_last_losses() const {
-    std::optional<double> loss;
-    for (const double one : last_losses_) {
-      loss = loss.value_or(0) + one / static_cast<double>(last_losses_.size());
-    }
-    return loss;
-  }
-
   RunSummary summarize(double seconds) {
     const std::int64_t steps = trainer_.step() - facts_.first_step;
     RunSummary summary;
     summary.step = trainer_.step();
-    summary.first_loss = first_loss_;
-    summary.loss = mean_of_last_losses();
+    summary.first_loss = losses_.first();
+    summary.loss = losses_.mean_of_last();
     summary.validation = evaluate();
     summary.time = {seconds};
     summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
@@ -516,14 +462,13 @@ class TrainingRun::Impl {
   DataPosition position_{};
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
-  std::optional<double> first_loss_;
-  std::deque<double> last_losses_;
+  train::LossHistory losses_;
   std::int64_t overflows_ = 0;
   StepResult last_result_{};
   std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
   std::optional<Failure> failure_;             ///< this worker's first
   std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
-  std::optional<train::StepRecord> record_;  ///< rank 0 only
+  std::optional<train::StepRecord> record_;    ///< rank 0 only
 };
 
 TrainingRun::TrainingRun(RunOptions options, World* world,

@@ -85,15 +85,13 @@ StepResult Trainer::apply_gradients(std::span<const float> gradients, double los
 
 void Trainer::read_updated(std::span<float> parameters) const {
   for (const Value& value : trained()) {
-    update_->execution().read(value.name,
-                              std::as_writable_bytes(take_front(parameters, value)));
+    update_->execution().read(value.name, std::as_writable_bytes(take_front(parameters, value)));
   }
 }
 
 void Trainer::read_trained(std::span<float> parameters) const {
   for (const Value& value : trained()) {
-    execution_->execution().read(value.name,
-                                 std::as_writable_bytes(take_front(parameters, value)));
+    execution_->execution().read(value.name, std::as_writable_bytes(take_front(parameters, value)));
   }
 }
 

@@ -31,8 +31,8 @@ bool has_state(const Graph& graph, const std::string& name) {
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
     : Trainer(options,
-              std::make_shared<const CompiledTraining>(compile_training(
-                  options, communicator == nullptr ? 0 : communicator->rank())),
+              std::make_shared<const CompiledTraining>(
+                  compile_training(options, communicator == nullptr ? 0 : communicator->rank())),
               device, communicator) {}
 
 Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,

@@ -29,10 +29,9 @@ class Recorder {
       last_.pop_front();
     }
     const double sum = std::accumulate(last_.begin(), last_.end(), 0.0);
-    run_.curve.push_back(
-        {.step = report.step,
-         .time = {std::chrono::duration<double>(Clock::now() - start_).count()},
-         .loss = sum / static_cast<double>(last_.size())});
+    run_.curve.push_back({.step = report.step,
+                          .time = {std::chrono::duration<double>(Clock::now() - start_).count()},
+                          .loss = sum / static_cast<double>(last_.size())});
     if (report.sync) {
       run_.staleness = std::max(run_.staleness, report.sync->staleness);
       run_.spread = std::max(run_.spread, report.sync->spread);

@@ -19,8 +19,7 @@ class GroupMixer : public Mixer {
     for (int round = 0; round < rounds_of(workers.size(), spec.group); ++round) {
       const std::vector<Rank> members =
           group_in_round(workers.rank(), workers.size(), spec.group, round);
-      groups_.push_back(members.size() > 1 ? std::optional(workers.subset(members))
-                                           : std::nullopt);
+      groups_.push_back(members.size() > 1 ? std::optional(workers.subset(members)) : std::nullopt);
     }
   }
 

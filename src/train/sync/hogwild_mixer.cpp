@@ -27,9 +27,8 @@ float add(float& element, float difference) {
 class HogwildMixer : public Mixer {
  public:
   explicit HogwildMixer(Group& workers)
-      : workers_(workers), shared_(share_object(workers, [] {
-          return std::make_shared<std::vector<float>>();
-        })) {}
+      : workers_(workers),
+        shared_(share_object(workers, [] { return std::make_shared<std::vector<float>>(); })) {}
 
   void reset(std::span<const float> model) override {
     workers_.barrier();

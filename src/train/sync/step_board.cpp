@@ -109,7 +109,8 @@ StepReport summarize(std::int64_t step, std::span<const ShareResult> results) {
     report.gradient_norm += result.gradient_norm / count;
     report.rate = std::max(report.rate, result.rate);
     if (result.loss_scale > 0) {
-      report.loss_scale = std::min(report.loss_scale.value_or(result.loss_scale), result.loss_scale);
+      report.loss_scale =
+          std::min(report.loss_scale.value_or(result.loss_scale), result.loss_scale);
     }
     state.staleness = std::max(state.staleness, static_cast<std::int64_t>(result.staleness));
     moved += result.moved;

@@ -72,10 +72,11 @@ class Checks {
 void check_plan(const SyncSpec& spec, const Plan& plan, Checks& checks) {
   const std::string name = to_text(spec);
   const int workers = plan.mesh.size("data");
-  checks.require(workers >= 2,
-                 fmt::format("--sync {} is for several workers along the mesh's data axis, and this "
-                             "run has one; use -n 4 or --mesh data=4, or --sync allreduce",
-                             name));
+  checks.require(
+      workers >= 2,
+      fmt::format("--sync {} is for several workers along the mesh's data axis, and this "
+                  "run has one; use -n 4 or --mesh data=4, or --sync allreduce",
+                  name));
   checks.require(plan.zero == 0,
                  fmt::format("--sync {}: each worker keeps a whole model and optimizer state, "
                              "which --zero {} would shard along data; leave out --zero, or use "
@@ -140,9 +141,8 @@ SyncSpec parse_sync(std::string_view text) {
 
 std::vector<std::string> problems(const SyncSpec& spec) {
   Checks checks;
-  checks.require(
-      spec.kind != Kind::Group || spec.group >= 2,
-      fmt::format("group={}: a group has 2 workers or more; use group=2", spec.group));
+  checks.require(spec.kind != Kind::Group || spec.group >= 2,
+                 fmt::format("group={}: a group has 2 workers or more; use group=2", spec.group));
   checks.require(spec.global_every >= 0,
                  fmt::format("global={}: it must be 1 step or more", spec.global_every));
   checks.require(spec.kind != Kind::Local || spec.steps >= 1,

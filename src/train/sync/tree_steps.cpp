@@ -26,8 +26,8 @@ class TreeSteps : public SyncStrategy {
   StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                       Trace* trace) override {
     const std::span<float> gradients = std::span(gradients_).first(gradients_.size() - 1);
-    const auto loss = static_cast<float>(
-        trainer_.compute_gradients(inputs, targets, gradients, trace));
+    const auto loss =
+        static_cast<float>(trainer_.compute_gradients(inputs, targets, gradients, trace));
     gradients_.back() = loss;
     reduce_up(workers_, gradients_);
     StepResult result;
