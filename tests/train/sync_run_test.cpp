@@ -7,7 +7,7 @@
 
 #include "temporary_folder.h"
 #include "train/curves.h"
-#include "train/sync/sync_strategy.h"
+#include "train/sync/make_strategy.h"
 #include "trireme/comm.h"
 #include "trireme/train.h"
 

@@ -1,5 +1,5 @@
 // SyncStrategy: how workers that each have a model of their own train one model together. It takes a worker's steps and
-// exchanges with the other workers. make_sync_strategy() creates the one that a SyncSpec names.
+// exchanges with the other workers. make_strategy.h creates the one that a SyncSpec names.
 //
 // To add a strategy: implement this interface, or Mixer if it averages models, and add it to make_sync_strategy(). One
 // thread at a time per worker.
@@ -13,7 +13,6 @@
 #include "train/step/trainer.h"
 #include "train/sync/step_board.h"
 #include "trireme/comm.h"
-#include "trireme/sync.h"
 #include "trireme/trace.h"
 
 namespace trireme::train {
@@ -54,10 +53,5 @@ struct WorkerPlace {
   Group& workers;  ///< the ranks with the same shards, one of each worker
   Group& all;      ///< all ranks
 };
-
-/// All of the place must outlive the strategy; the trainers of all workers have the same model. Collective. Throws
-/// Error(Usage) if the model cannot be exchanged.
-[[nodiscard]] std::unique_ptr<SyncStrategy> make_sync_strategy(const SyncSpec& spec,
-                                                               const WorkerPlace& place);
 
 }  // namespace trireme::train

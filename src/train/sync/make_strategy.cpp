@@ -1,4 +1,4 @@
-#include "train/sync/sync_strategy.h"
+#include "train/sync/make_strategy.h"
 
 #include <vector>
 
