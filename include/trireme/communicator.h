@@ -1,4 +1,4 @@
-// Communicator: this rank's groups along the axes of a mesh. One thread at a time.
+// Communicator: ranks arranged as a mesh, and this rank's groups along its axes. One thread at a time.
 #pragma once
 
 #include <map>
@@ -16,13 +16,19 @@ class Communicator {
   /// Rank r of the world is rank r of the mesh. The world must outlive this object. Throws Error(Usage) if the sizes
   /// differ.
   Communicator(World& world, const Mesh& mesh);
+  /// The same for the ranks of a group, such as one of several replicas: rank r of the group is rank r of the mesh. The
+  /// group's world must outlive this object.
+  Communicator(Group ranks, const Mesh& mesh);
 
-  [[nodiscard]] World& world() noexcept { return world_; }
+  /// All ranks of the mesh.
+  [[nodiscard]] Group& all() noexcept { return all_; }
+  /// This rank in the mesh.
+  [[nodiscard]] Rank rank() const { return all_.rank(); }
   /// The ranks that differ from this one only along the axis. Throws Error(Usage) if there is no such axis.
   [[nodiscard]] Group& along(std::string_view axis);
 
  private:
-  World& world_;
+  Group all_;
   std::map<std::string, Group, std::less<>> groups_;
 };
 

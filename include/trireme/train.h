@@ -66,6 +66,15 @@ struct RunFacts {
   std::optional<LossBounds> bounds{};
 };
 
+/// How far workers with models of their own (--sync) were apart in a step.
+struct SyncState {
+  /// How many steps the slowest worker was behind the fastest; with hogwild, how many updates of others a worker missed.
+  std::int64_t staleness = 0;
+  /// How far synchronization moved the models, relative to their length. Where it averages over all workers, this is
+  /// their root mean square distance from the average.
+  double spread = 0;
+};
+
 struct StepReport {
   std::int64_t step = 0;  ///< counts from 1
   double loss = 0;
@@ -74,6 +83,7 @@ struct StepReport {
   Seconds step_time{};
   std::optional<double> loss_scale{};  ///< after the step, if the loss is scaled
   std::optional<double> validation{};  ///< if measured after this step
+  std::optional<SyncState> sync{};     ///< if workers have models of their own
 };
 
 struct RunSummary {
@@ -111,6 +121,9 @@ struct RunObserver {
 /// Creates the device of a rank; `ranks` ranks share this machine. See cpu_devices().
 using DeviceFactory = std::function<std::unique_ptr<Device>(int ranks)>;
 
+/// What runs the ranks of a plan on one machine. Hogwild needs threads.
+enum class RankKind : std::uint8_t { Processes, Threads };
+
 struct RunOptions {
   TrainSettings settings{};
   /// A model described in code; if absent, settings.model names it.
@@ -126,6 +139,9 @@ struct RunOptions {
   std::int64_t validate_every = 0;  ///< steps between validations; 0: one at the end
   bool tensorboard = false;         ///< also write event files for TensorBoard
   std::optional<Bytes> memory_limit{};  ///< per rank; if absent, the machine's available memory
+  RankKind rank_kind = RankKind::Processes;
+  /// How long a data-parallel worker waits before a step of its own, both counted from 0; see straggler.h.
+  std::function<Seconds(int worker, std::int64_t step)> delay{};
   RunObserver observer{};
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.
   std::function<bool()> should_stop{};
@@ -193,7 +209,7 @@ class TrainingRun {
 };
 
 /// Opens the run on every rank of its plan and calls `body` there: in this process if the plan has one device,
-/// otherwise in forked processes. Compiles once for all ranks. Throws the only rank's error, or Error(Peer or Input)
+/// otherwise in forked processes or threads. Compiles once for all ranks. Throws the only rank's error, or Error(Peer or Input)
 /// that refers to a rank's message.
 void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& body);
 

@@ -35,6 +35,7 @@ struct TrainSettings {
   double loss_scale = LossScaling{}.initial;  ///< for f16: the initial loss scale
   std::string recompute = "none";             ///< see parse_recompute; a plan overrides it
   std::uint64_t seed = 1;
+  std::string sync = "allreduce";  ///< how data-parallel workers synchronize: see parse_sync
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };

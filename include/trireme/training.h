@@ -88,6 +88,23 @@ struct TrainingOptions {
 /// scaling it does not have the scalars' type, or if independent_updates is combined with a clip_limit.
 [[nodiscard]] Graph make_training_graph(Graph forward, const TrainingOptions& options = {});
 
+/// A training step in two graphs, for gradients that are reduced and applied elsewhere:
+///
+///   gradients  the forward's inputs and parameters; outputs loss and, for each parameter that the loss depends on,
+///              grad/PARAMETER
+///   update     those parameters and the optimizer's state; inputs loss, learning_rate, step and grad/PARAMETER. Its
+///              updates, and its outputs grad_norm and finite, are those of make_training_graph()
+///
+/// Throws as make_training_graph(), and Error(Usage) if the options scale the loss.
+struct SplitTraining {
+  Graph gradients;
+  Graph update;
+};
+[[nodiscard]] SplitTraining make_split_training(const Graph& forward,
+                                                const TrainingOptions& options = {});
+/// The name of a parameter's gradient in these graphs.
+[[nodiscard]] std::string gradient_of(std::string_view parameter);
+
 /// The name of a parameter's master copy. Code that writes the parameter must write the master copy as well.
 [[nodiscard]] std::string master_of(std::string_view parameter);
 

@@ -93,6 +93,43 @@ class Training {
     find_parameters();
     add_inputs();
     add_backward();
+    add_update();
+    return builder_.finish();
+  }
+
+  SplitTraining run_split() {
+    if (options_.loss_scaling) {
+      throw Error(ErrorKind::Usage,
+                  "the loss cannot be scaled where gradients are applied elsewhere; train in bf16 "
+                  "or f32 (--dtype)");
+    }
+    find_parameters();
+    add_backward();
+    for (const Trained& trained : trained_) {
+      builder_.output(gradient_of(builder_.graph().value(trained.parameter).name),
+                      trained.gradient);
+    }
+    Graph gradients = builder_.finish();
+    begin_update(gradients);
+    add_inputs();
+    add_update();
+    return {.gradients = std::move(gradients), .update = builder_.finish()};
+  }
+
+ private:
+  /// Starts a graph that has the parameters, and their gradients and the loss as inputs.
+  void begin_update(const Graph& gradients) {
+    builder_ = GraphBuilder(gradients.name() + ".update");
+    loss_ = builder_.input("loss", gradients.value(loss_).type);
+    for (Trained& trained : trained_) {
+      const Value& parameter = gradients.value(trained.parameter);
+      const TensorType gradient = gradients.value(trained.gradient).type;
+      trained.parameter = builder_.parameter(parameter.name, parameter.type);
+      trained.gradient = builder_.input(gradient_of(parameter.name), gradient);
+    }
+  }
+
+  void add_update() {
     builder_.set_phase(Phase::Update);
     add_squares();
     // The individual scales before the global one, so that they are not created after everything has been combined.
@@ -106,10 +143,8 @@ class Training {
     for (std::size_t k = 0; k < trained_.size(); ++k) {
       add_step(trained_[k], scales[k]);
     }
-    return builder_.finish();
   }
 
- private:
   void find_parameters() {
     const Graph& graph = builder_.graph();
     loss_ = graph.output("loss");
@@ -286,6 +321,14 @@ class Training {
 };
 
 }  // namespace
+
+SplitTraining make_split_training(const Graph& forward, const TrainingOptions& options) {
+  return Training(forward, options).run_split();
+}
+
+std::string gradient_of(std::string_view parameter) {
+  return fmt::format("grad/{}", parameter);
+}
 
 std::string master_of(std::string_view parameter) {
   return fmt::format("master/{}", parameter);

@@ -23,6 +23,7 @@ void add_plan_show_command(CLI::App& plan);
 void add_probe_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_simulate_command(CLI::App& app);
+void add_straggler_command(CLI::App& app);
 void add_tour_command(CLI::App& app);
 void add_train_command(CLI::App& app, Outcome& outcome);
 void add_validate_command(CLI::App& app);

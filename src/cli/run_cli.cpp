@@ -36,6 +36,7 @@ constexpr const char* kFooter =
     "  trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU\n"
     "  trireme plan --model llama3-70b --cluster dgx-h100:8  the fastest plan that fits\n"
     "  trireme simulate --strategies --slow 1x2            who waits for a slow worker\n"
+    "  trireme straggler --svg straggler.svg               the same on a real training job\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
     "\n"
@@ -140,6 +141,7 @@ int run(int argc, char** argv) {
   add_validate_command(app);
   add_calibrate_command(app);
   add_simulate_command(app);
+  add_straggler_command(app);
   add_probe_command(app);
   add_bench_command(app, outcome);
   try {

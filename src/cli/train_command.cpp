@@ -11,6 +11,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/sync.h"
 
 namespace trireme::cli {
 namespace {
@@ -27,6 +28,7 @@ constexpr const char* kExamples =
     "  trireme train --export gpt-mini                export to such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
+    "  trireme train -n 4 --sync local=8              four workers, averaged every 8 steps\n"
     "\n"
     "Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The "
     "exit\n"

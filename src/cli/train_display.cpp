@@ -68,12 +68,17 @@ std::string speed_text(const RunFacts& facts, double units_per_second) {
 std::vector<std::string> moment_parts(const RunFacts& facts, const StepReport& m,
                                       double step_time) {
   const Seconds time{step_time};
-  return {loss_text(facts, m.loss),
-          fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * step_time)),
-          speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
-          fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
-          fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)),
-          to_text(facts.memory)};
+  std::vector<std::string> parts{
+      loss_text(facts, m.loss),
+      fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * step_time))};
+  if (m.sync) {
+    parts.push_back(fmt::format("staleness {}, spread {:.1e}", m.sync->staleness, m.sync->spread));
+  }
+  parts.insert(parts.end(),
+               {speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
+                fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
+                fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)), to_text(facts.memory)});
+  return parts;
 }
 
 /// As many parts as fit: a line that wraps cannot be updated in place.

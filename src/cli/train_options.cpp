@@ -70,6 +70,11 @@ void add_settings(CLI::App* command, TrainSettings& s) {
                    "activation recomputation: none, selective, full, or a memory budget SIZE for "
                    "kept activations")
       ->capture_default_str();
+  command
+      ->add_option("--sync", s.sync,
+                   "how data-parallel workers synchronize: allreduce, tree, gossip, group=WORKERS, "
+                   "local=STEPS or hogwild; see docs/synchronization.md")
+      ->capture_default_str();
   command->add_option("--seed", s.seed, "seed for initial weights, data order and dropout")
       ->capture_default_str();
 }
@@ -99,7 +104,7 @@ void add_run_options(CLI::App* command, TrainOptions& o) {
   command
       ->add_option("--resume", o.run.resume,
                    "resume the run in this folder; --steps, --rate, --clip, --decay, --dropout, "
-                   "--batch and --recompute may differ")
+                   "--batch, --recompute and --sync may differ")
       ->excludes(folder)
       ->check(named);
   command->add_option("--save-every", o.run.save_every,

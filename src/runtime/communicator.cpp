@@ -1,19 +1,23 @@
 #include "trireme/communicator.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "trireme/error.h"
 
 namespace trireme {
 
-Communicator::Communicator(World& world, const Mesh& mesh) : world_(world) {
-  if (mesh.devices() != world.size()) {
+Communicator::Communicator(World& world, const Mesh& mesh) : Communicator(world.all(), mesh) {}
+
+Communicator::Communicator(Group ranks, const Mesh& mesh) : all_(std::move(ranks)) {
+  if (mesh.devices() != all_.size()) {
     throw Error(ErrorKind::Usage, fmt::format("the mesh {} has {} devices, the world {} ranks",
-                                              to_text(mesh), mesh.devices(), world.size()));
+                                              to_text(mesh), mesh.devices(), all_.size()));
   }
   for (const MeshAxis& axis : mesh.axes()) {
-    const std::vector<int> ranks = mesh.group_of(axis.name, world.rank());
-    groups_.emplace(axis.name, world.all().split(ranks.front(), world.rank()));
+    const std::vector<int> along = mesh.group_of(axis.name, rank());
+    groups_.emplace(axis.name, all_.split(along.front(), rank()));
   }
 }
 

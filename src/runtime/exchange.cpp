@@ -236,7 +236,7 @@ class Send final : public Exchange {
   Send(const KernelRequest& request, const KernelMemory& memory, Communicator& communicator)
       : data_(bytes_at(memory.inputs[0], request.inputs[0])),
         dtype_(request.inputs[0].dtype),
-        all_(communicator.world().all()) {
+        all_(communicator.all()) {
     const Signature s = runtime::signature_of(request);
     to_ = static_cast<Rank>(s.integer("to"));
     tag_ = static_cast<std::int32_t>(s.integer("tag"));
@@ -258,7 +258,7 @@ class Receive final : public Exchange {
   Receive(const KernelRequest& request, const KernelMemory& memory, Communicator& communicator)
       : data_(bytes_at(memory.outputs[0], request.outputs[0])),
         dtype_(request.outputs[0].dtype),
-        all_(communicator.world().all()) {
+        all_(communicator.all()) {
     const Signature s = runtime::signature_of(request);
     from_ = static_cast<Rank>(s.integer("from"));
     tag_ = static_cast<std::int32_t>(s.integer("tag"));

@@ -134,7 +134,7 @@ Bytes workspace_of(const Program& program, Device& device) {
 Execution::Execution(Program program, Device& device, Communicator* communicator)
     : program_(std::move(program)),
       device_(device),
-      rank_(communicator == nullptr ? 0 : communicator->world().rank()) {
+      rank_(communicator == nullptr ? 0 : communicator->rank()) {
   const std::size_t count = program_.instructions.size();
   std::vector<std::unique_ptr<PreparedKernel>> prepared;
   for (const Instruction& instruction : program_.instructions) {

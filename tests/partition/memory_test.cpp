@@ -60,7 +60,7 @@ struct Measured {
 
 /// Runs this many steps as this rank. The program, like the plan, existed before.
 Measured take_steps(int steps, Communicator& communicator, Program program, Device& device) {
-  Group& all = communicator.world().all();
+  Group& all = communicator.all();
   std::int64_t longest = 0;
   for (const Buffer& buffer : program.buffers) {
     longest = std::max(longest, size_of(buffer.type).count);

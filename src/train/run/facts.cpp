@@ -61,6 +61,10 @@ std::string to_json(const RunFacts& facts, const StepReport& r) {
     json["loss_scale"] = *r.loss_scale;
   }
   add_gradient_traffic(json, facts);
+  if (r.sync) {
+    json["staleness"] = r.sync->staleness;
+    json["spread"] = r.sync->spread;
+  }
   if (r.validation) {
     json["validation_loss"] = *r.validation;
   }

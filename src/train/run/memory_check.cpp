@@ -124,7 +124,8 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
 }
 
 bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::optional<Bytes> limit,
-                Device& device, World& world) {
+                Device& device, Ranks& ranks) {
+  World& world = *ranks.world();
   AvailableMemory available = memory_for_training(limit);
   if (!limit) {
     available = share_of(available, need.total(), world);
@@ -133,7 +134,7 @@ bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::opti
       all_of(world, need.total() > available.bytes ? need.total().count : 0);
   const auto worst = std::ranges::max_element(lacking);
   if (*worst > 0 && world.rank() == worst - lacking.begin()) {
-    require_memory(options, need, available, device, world.rank());
+    require_memory(options, need, available, device, ranks.rank_in_worker());
   }
   return *worst == 0;
 }
@@ -152,7 +153,7 @@ std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena, Bytes wo
 std::string options_text(const TrainerOptions& from, const TrainerOptions& to) {
   std::vector<std::string> texts;
   if (to.batch.sequences != from.batch.sequences) {
-    texts.push_back(fmt::format("--batch {}", to.batch.sequences));
+    texts.push_back(fmt::format("--batch {}", to.batch.sequences * to.workers));
   }
   if (to.plan.zero != from.plan.zero) {
     texts.push_back(fmt::format("--zero {}", to.plan.zero));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/run/host_memory.h"
+#include "train/run/ranks.h"
 #include "train/step/memory_plan.h"
 #include "trireme/comm.h"
 #include "trireme/train.h"
@@ -20,10 +21,10 @@ namespace trireme::train {
 void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                     const AvailableMemory& available, Device& device, int rank = 0);
 
-/// The same for all ranks of a world; collective. The limit applies to each rank, a machine's available memory to all
+/// The same for all ranks of a run with a world; collective. The limit applies to each rank, a machine's available memory to all
 /// its ranks together. If memory does not suffice, one rank throws and the others return false.
 [[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
-                              std::optional<Bytes> limit, Device& device, World& world);
+                              std::optional<Bytes> limit, Device& device, Ranks& ranks);
 
 /// All categories at the peak of a step, and the gaps in the arena at that point.
 [[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena,

@@ -7,6 +7,17 @@
 #include "trireme/train.h"
 
 namespace trireme::train {
+namespace {
+
+int index_along_data(const Mesh& mesh, int rank) {
+  if (mesh.size("data") == 1 || rank >= mesh.devices()) {
+    return 0;
+  }
+  const std::vector<int> along = mesh.group_of("data", rank);
+  return static_cast<int>(std::ranges::find(along, rank) - along.begin());
+}
+
+}  // namespace
 
 int first_rank_with(World& world, bool here) {
   std::int32_t first = here ? world.rank() : world.size();
@@ -16,14 +27,53 @@ int first_rank_with(World& world, bool here) {
   return first;
 }
 
-Ranks::Ranks(const Plan& plan, World* world) : count_(plan.mesh.devices()), world_(world) {
-  if (world != nullptr) {
+Plan plan_of_worker(const Plan& plan, const SyncSpec& sync) {
+  if (!has_replicas(sync)) {
+    return plan;
+  }
+  std::vector<MeshAxis> axes = plan.mesh.axes();
+  std::erase_if(axes, [](const MeshAxis& axis) { return axis.name == "data"; });
+  Plan own = plan;
+  own.mesh = Mesh(std::move(axes));
+  return own;
+}
+
+int worker_count(const Plan& plan, const SyncSpec& sync) {
+  return has_replicas(sync) ? plan.mesh.size("data") : 1;
+}
+
+Ranks::Ranks(const Plan& plan, const SyncSpec& sync, World* world)
+    : count_(plan.mesh.devices()),
+      world_(world),
+      workers_(worker_count(plan, sync)),
+      worker_(world == nullptr ? 0 : index_along_data(plan.mesh, world->rank())) {
+  if (world != nullptr && has_replicas(sync)) {
+    split(plan, sync);
+  } else if (world != nullptr) {
     communicator_ = std::make_unique<Communicator>(*world, plan.mesh);
   } else if (count_ > 1) {
     throw Error(ErrorKind::Usage,
                 fmt::format("the mesh {} has {} devices; such a run needs a world "
                             "of as many ranks, see run_ranks()",
                             to_text(plan.mesh), count_));
+  }
+}
+
+void Ranks::split(const Plan& plan, const SyncSpec& sync) {
+  if (plan.mesh.devices() != world_->size()) {
+    throw Error(ErrorKind::Usage, fmt::format("the mesh {} has {} devices, the world {} ranks",
+                                              to_text(plan.mesh), count_, world_->size()));
+  }
+  if (needs_threads(sync) && world_->reaches((rank() + 1) % count_) != "in-process") {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--sync {} needs workers that are threads of one process; start "
+                            "without a launcher",
+                            to_text(sync)));
+  }
+  counterparts_ = world_->all().split(plan.mesh.group_of("data", rank()).front(), worker_);
+  Group own = world_->all().split(worker_, rank());
+  if (own.size() > 1) {
+    communicator_ = std::make_unique<Communicator>(own, plan_of_worker(plan, sync).mesh);
   }
 }
 

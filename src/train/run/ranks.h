@@ -2,27 +2,48 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
 #include "trireme/plan.h"
+#include "trireme/sync.h"
 
 namespace trireme::train {
 
 /// The first rank where `here` is true, or the number of ranks if there is none. Collective.
 [[nodiscard]] int first_rank_with(World& world, bool here);
 
-/// The ranks of a world; without a world, one device.
+/// The plan of one worker, if workers have models of their own: the plan without the `data` axis.
+[[nodiscard]] Plan plan_of_worker(const Plan& plan, const SyncSpec& sync);
+/// How many workers have models of their own; 1 if all ranks run one program.
+[[nodiscard]] int worker_count(const Plan& plan, const SyncSpec& sync);
+
+/// The ranks of a world; without a world, one device. Where workers have models of their own, each is a part of the
+/// world, with a communicator for its ranks alone.
 class Ranks {
  public:
-  Ranks(const Plan& plan, World* world);
+  /// Collective. Throws Error(Usage) if the world does not suit the plan or the strategy.
+  Ranks(const Plan& plan, const SyncSpec& sync, World* world);
 
   [[nodiscard]] int rank() const { return world_ == nullptr ? 0 : world_->rank(); }
   [[nodiscard]] int count() const { return count_; }
   [[nodiscard]] bool leads() const { return rank() == 0; }
   [[nodiscard]] World* world() { return world_; }
+  /// Of this rank's worker; null if that is one device.
   [[nodiscard]] Communicator* communicator() { return communicator_.get(); }
+
+  /// The data-parallel worker that this rank belongs to.
+  [[nodiscard]] int worker() const { return worker_; }
+  /// How many of them have models of their own; 1 if all ranks run one program.
+  [[nodiscard]] int workers() const { return workers_; }
+  /// This rank among the ranks of its worker.
+  [[nodiscard]] int rank_in_worker() const {
+    return communicator_ == nullptr ? 0 : communicator_->rank();
+  }
+  /// The ranks with the same shards, one of each worker. Requires that workers have models of their own.
+  [[nodiscard]] Group& counterparts() { return *counterparts_; }
 
   /// See first_rank_with().
   [[nodiscard]] int first_with(bool here);
@@ -33,9 +54,14 @@ class Ranks {
   [[nodiscard]] std::vector<int> by_host() const;
 
  private:
+  void split(const Plan& plan, const SyncSpec& sync);
+
   int count_;
   World* world_;
+  int workers_;
+  int worker_;
   std::unique_ptr<Communicator> communicator_;
+  std::optional<Group> counterparts_;
 };
 
 }  // namespace trireme::train

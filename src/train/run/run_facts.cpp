@@ -21,12 +21,13 @@ double concurrent_ranks(const Ranks& ranks, const Device& device) {
 }
 
 /// "4 ranks: data=2,tensor=2, ZeRO 1"; "" on one device.
-std::string ranks_text(const Plan& plan) {
+std::string ranks_text(const Plan& plan, const std::string& sync) {
   const int count = plan.mesh.devices();
   if (count == 1) {
     return {};
   }
   std::string text = fmt::format("{} ranks: {}", count, to_text(plan.mesh));
+  text += has_replicas(parse_sync(sync)) ? ", synchronized by " + sync : "";
   text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
   text += plan.recompute.any() ? ", recompute " + to_text(plan.recompute) : "";
   text += plan.compression.any() ? ", gradients by " + to_text(plan.compression) : "";
@@ -63,15 +64,15 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.steps = parts.settings.steps;
   facts.unit = is_text ? "tokens" : "examples";
   facts.units_per_step = parts.settings.batch * (is_text ? parts.settings.length : 1);
-  facts.model_flops = trainer.flops().model().products;
-  facts.hardware_flops = trainer.flops().hardware().products;
+  facts.model_flops = ranks.workers() * trainer.flops().model().products;
+  facts.hardware_flops = ranks.workers() * trainer.flops().hardware().products;
   facts.peak_flops = measure_peak_flops(device, parse_dtype(parts.settings.dtype)) *
                      concurrent_ranks(ranks, device);
   facts.memory = trainer.memory();
   const Bytes arena = trainer.program().arena;
   facts.memory_parts =
       memory_parts(memory_use(trainer.program()), arena, {trainer.memory().count - arena.count});
-  facts.ranks = ranks_text(parts.plan);
+  facts.ranks = ranks_text(parts.plan, parts.settings.sync);
   facts.gradient_traffic = gradient_traffic(parts, compiled);
   facts.bounds = parts.data.bounds;
   return facts;

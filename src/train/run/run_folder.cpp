@@ -83,6 +83,10 @@ void StepRecord::add_event(const RunFacts& facts, const StepReport& m) {
   if (m.loss_scale) {
     scalars.push_back({"optimizer/loss_scale", *m.loss_scale});
   }
+  if (m.sync) {
+    scalars.push_back({"sync/staleness", static_cast<double>(m.sync->staleness)});
+    scalars.push_back({"sync/spread", m.sync->spread});
+  }
   if (m.validation) {
     scalars.push_back({"loss/validation", *m.validation});
   }

@@ -6,6 +6,7 @@
 
 #include "trireme/error.h"
 #include "trireme/load_model.h"
+#include "trireme/sync.h"
 #include "trireme/train.h"
 
 namespace trireme {
@@ -21,11 +22,43 @@ std::string find_resume_problem(const RunOptions& options) {
   }
 }
 
+/// Why the workers cannot synchronize like this.
+std::vector<std::string> find_sync_problems(const RunOptions& options) {
+  const TrainSettings& s = options.settings;
+  const SyncSpec sync = parse_sync(s.sync);
+  std::vector<std::string> found = problems(sync, options.plan);
+  if (!found.empty() || !has_replicas(sync)) {
+    return found;
+  }
+  const int workers = options.plan.mesh.size("data");
+  if (s.batch % workers != 0) {
+    found.push_back(
+        fmt::format("--sync {}: each of {} workers gets an equal share of the batch, "
+                    "and --batch is {}; use a multiple of {}",
+                    s.sync, workers, s.batch, workers));
+  }
+  if (sync.kind == SyncSpec::Kind::Tree && s.dtype != "f32") {
+    found.push_back("--sync tree exchanges f32 gradients; use --dtype f32");
+  }
+  const bool has_f32 = s.dtype == "f32" || (s.dtype != "f64" && s.master == "f32");
+  if (!has_f32) {
+    found.push_back(
+        fmt::format("--sync {} exchanges f32 models; use --dtype f32, or bf16 or f16 "
+                    "with --master f32",
+                    s.sync));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const RunOptions& o) {
   namespace fs = std::filesystem;
   std::vector<std::string> found = problems(o.settings);
+  if (!found.empty()) {
+    return found;
+  }
+  found = find_sync_problems(o);
   const auto require = [&](bool holds, const std::string& otherwise) {
     if (!holds) {
       found.push_back(otherwise);

@@ -9,6 +9,7 @@
 #include "train/run/run_setup.h"
 #include "trireme/message.h"
 #include "trireme/shared_number.h"
+#include "trireme/sync.h"
 #include "trireme/train.h"
 
 namespace trireme {
@@ -51,6 +52,12 @@ void run_prepared(const Prepared& prepared, World* world,
   }
 }
 
+WorldOptions world_options() {
+  WorldOptions options;
+  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
+  return options;
+}
+
 void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
   SharedNumber refused;  // 1: a rank reported a usage or input error
   const auto rank_body = [&](World& world) {
@@ -63,12 +70,16 @@ void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& 
       throw;
     }
   };
-  WorldOptions options;
-  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
-  if (launch(prepared.options.plan.mesh.devices(), rank_body, options) != 0) {
+  if (launch(prepared.options.plan.mesh.devices(), rank_body, world_options()) != 0) {
     throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
                 "a rank failed; see its message above");
   }
+}
+
+void run_in_threads(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
+  run_threads(
+      prepared.options.plan.mesh.devices(),
+      [&](World& world) { run_prepared(prepared, &world, body); }, world_options());
 }
 
 }  // namespace
@@ -82,8 +93,12 @@ void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& 
   if (mesh.devices() == 1) {
     TrainingRun run(std::move(options));
     body(run);
+  } else if (const Prepared prepared = prepare(std::move(options));
+             prepared.options.rank_kind == RankKind::Threads ||
+             needs_threads(parse_sync(prepared.options.settings.sync))) {
+    run_in_threads(prepared, body);
   } else {
-    run_forked(prepare(std::move(options)), body);
+    run_forked(prepared, body);
   }
 }
 

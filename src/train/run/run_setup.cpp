@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "train/run/ranks.h"
 #include "train/run/run_model.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -53,12 +54,24 @@ LearningRate default_learning_rate(const TrainSettings& settings, const AnyModel
           .least = peak / 10};
 }
 
+std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
+  LearningRate smaller = default_learning_rate(settings, model);
+  if (rate <= smaller.peak) {
+    smaller.peak = rate / 3;
+  }
+  smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
+  smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
+  return to_text(smaller);
+}
+
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
 TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
                                const Plan& plan) {
+  const SyncSpec sync = parse_sync(settings.sync);
   TrainerOptions options;
   options.model = model;
-  options.batch = {settings.batch, settings.length};
+  options.workers = worker_count(plan, sync);
+  options.batch = {settings.batch / options.workers, settings.length};
   options.rate = settings.rate.empty() ? default_learning_rate(settings, model)
                                        : parse_learning_rate(settings.rate);
   options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
@@ -74,7 +87,8 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
   if (dtype_of(model) == DType::F16) {
     options.training.loss_scaling.emplace().initial = settings.loss_scale;
   }
-  options.plan = plan;
+  options.plan = plan_of_worker(plan, sync);
+  options.split_update = sync.kind == SyncSpec::Kind::Tree;
   options.seed = settings.seed;
   return options;
 }

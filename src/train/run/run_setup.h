@@ -16,13 +16,17 @@ namespace trireme::train {
 /// The data that the options name, for that model.
 [[nodiscard]] TrainData open_data(const RunOptions& options, const AnyModelConfig& model);
 
-/// Throws Error(Usage) if the settings do not match the plan.
+/// For one worker, if workers have models of their own. Throws Error(Usage) if the settings do not match the plan.
 [[nodiscard]] TrainerOptions trainer_options(const TrainSettings& settings,
                                              const AnyModelConfig& model, const Plan& plan);
 
 /// The default schedule for the model, if the settings give none.
 [[nodiscard]] LearningRate default_learning_rate(const TrainSettings& settings,
                                                  const AnyModelConfig& model);
+
+/// A schedule to try after `rate` was too large: the default or, if that is no smaller, a third of the rate.
+[[nodiscard]] std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model,
+                                       double rate);
 
 /// The checkpoint to resume from. Throws Error(Usage) if the run has already taken all its steps.
 [[nodiscard]] LoadedCheckpoint open_checkpoint(const RunOptions& options);

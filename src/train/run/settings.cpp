@@ -10,14 +10,15 @@
 #include "trireme/error.h"
 #include "trireme/files.h"
 #include "trireme/recompute_choice.h"
+#include "trireme/sync.h"
 #include "trireme/train_settings.h"
 
 namespace trireme {
 namespace {
 
 /// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
-constexpr std::array<std::string_view, 7> kMayChange{"batch", "clip",      "decay", "dropout",
-                                                     "rate",  "recompute", "steps"};
+constexpr std::array<std::string_view, 8> kMayChange{"batch", "clip",      "decay", "dropout",
+                                                     "rate",  "recompute", "steps", "sync"};
 
 /// Generous limits that keep products of sizes from overflowing.
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
@@ -108,6 +109,7 @@ std::vector<std::string> problems(const TrainSettings& s) {
   problems.require_share("--validation", s.validation);
   check_dtype(s, problems);
   problems.require_parses("--recompute", s.recompute, parse_recompute);
+  problems.require_parses("--sync", s.sync, parse_sync);
   if (!s.rate.empty()) {
     problems.require_parses("--rate", s.rate, train::parse_learning_rate);
   }
@@ -117,21 +119,34 @@ std::vector<std::string> problems(const TrainSettings& s) {
 }
 
 std::string to_text(const TrainSettings& s) {
-  const Json json{{"model", s.model},           {"weights", s.weights},     {"data", s.data},
-                  {"tokenizer", s.tokenizer},   {"batch", s.batch},         {"length", s.length},
-                  {"steps", s.steps},           {"rate", s.rate},           {"clip", s.clip},
-                  {"decay", s.decay},           {"dropout", s.dropout},     {"experts", s.experts},
-                  {"validation", s.validation}, {"dtype", s.dtype},         {"master", s.master},
-                  {"loss-scale", s.loss_scale}, {"recompute", s.recompute}, {"seed", s.seed}};
+  const Json json{{"model", s.model},
+                  {"weights", s.weights},
+                  {"data", s.data},
+                  {"tokenizer", s.tokenizer},
+                  {"batch", s.batch},
+                  {"length", s.length},
+                  {"steps", s.steps},
+                  {"rate", s.rate},
+                  {"clip", s.clip},
+                  {"decay", s.decay},
+                  {"dropout", s.dropout},
+                  {"experts", s.experts},
+                  {"validation", s.validation},
+                  {"dtype", s.dtype},
+                  {"master", s.master},
+                  {"loss-scale", s.loss_scale},
+                  {"recompute", s.recompute},
+                  {"seed", s.seed},
+                  {"sync", s.sync}};
   return json.dump(2) + "\n";
 }
 
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(
-      json, what, "",
-      {"model", "weights", "data", "tokenizer", "batch", "length", "steps", "rate", "clip", "decay",
-       "dropout", "experts", "validation", "dtype", "master", "loss-scale", "recompute", "seed"});
+  const JsonObject object(json, what, "",
+                          {"model", "weights", "data", "tokenizer", "batch", "length", "steps",
+                           "rate", "clip", "decay", "dropout", "experts", "validation", "dtype",
+                           "master", "loss-scale", "recompute", "seed", "sync"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -153,6 +168,9 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.loss_scale = object.optional_number("loss-scale").value_or(settings.loss_scale);
   settings.recompute = object.text("recompute");
   settings.seed = static_cast<std::uint64_t>(object.integer("seed"));
+  if (object.find("sync") != nullptr) {  // runs saved before it existed have none
+    settings.sync = object.text("sync");
+  }
   return settings;
 }
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/failure_text.h"
 #include "train/run/gather_traces.h"
+#include "train/run/loss_history.h"
 #include "train/run/memory_check.h"
 #include "train/run/ranks.h"
 #include "train/run/run_facts.h"
@@ -17,6 +18,8 @@
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
 #include "train/step/trainer.h"
+#include "train/sync/make_strategy.h"
+#include "train/sync/stretch.h"
 #include "trireme/compiled_plan.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
@@ -30,25 +33,12 @@ using Clock = std::chrono::steady_clock;
 using train::CompiledTraining;
 using train::StepResult;
 
-/// The final loss is the mean over this many last steps.
-constexpr std::size_t kLastSteps = 20;
 constexpr std::int64_t kValidationBatches = 8;
 /// The step traced kernel by kernel: earlier ones touch memory for the first time.
 constexpr std::int64_t kTracedStep = 3;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The model's default rate or, if the rate used was no larger, a third of that.
-std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
-  train::LearningRate smaller = train::default_learning_rate(settings, model);
-  if (rate <= smaller.peak) {
-    smaller.peak = rate / 3;
-  }
-  smaller.peak = std::stod(fmt::format("{:.2g}", smaller.peak));
-  smaller.least = std::stod(fmt::format("{:.2g}", smaller.peak / 10));
-  return to_text(smaller);
 }
 
 RunOptions checked(RunOptions options) {
@@ -63,7 +53,7 @@ class TrainingRun::Impl {
   Impl(RunOptions&& options, World* world, std::shared_ptr<const CompiledTraining> compiled)
       : options_(checked(std::move(options))),
         settings_(options_.settings),
-        ranks_(options_.plan, world),
+        ranks_(options_.plan, parse_sync(settings_.sync), world),
         named_(train::find_model(options_)),
         data_(train::open_data(options_, named_.config)),
         model_(train::open_run_model(settings_, named_, data_.vocabulary, resumes())),
@@ -82,6 +72,11 @@ class TrainingRun::Impl {
       check_hugging_face_export(weighted(model_, trainer_), export_to(options_.export_folder));
     }
     open_folder();
+    if (const SyncSpec sync = parse_sync(settings_.sync); has_replicas(sync)) {
+      sync_ = train::make_sync_strategy(
+          sync,
+          {.trainer = trainer_, .workers = ranks_.counterparts(), .all = ranks_.world()->all()});
+    }
     facts_ = train::collect_facts(
         {.settings = settings_, .plan = options_.plan, .data = data_, .model = model_}, ranks_,
         *compiled_, trainer_, *device_);
@@ -96,8 +91,15 @@ class TrainingRun::Impl {
   RunSummary train() {
     notify(options_.observer.begin, facts_);
     const Clock::time_point start = Clock::now();
-    while (trainer_.step() < settings_.steps && !ranks_.any(should_stop())) {
-      notify(options_.observer.step, facts_, run_step());
+    bool stopped = false;
+    while (trainer_.step() < settings_.steps && !stopped && !ranks_.any(should_stop())) {
+      if (sync_) {
+        const std::int64_t meeting = train::next_meeting(
+            trainer_.step(), settings_.steps, {options_.save_every, options_.validate_every});
+        stopped = run_workers({.first = trainer_.step(), .last = meeting}).stopped;
+      } else {
+        notify(options_.observer.step, facts_, run_step());
+      }
       if (options_.save_every > 0 && trainer_.step() % options_.save_every == 0) {
         save();
       }
@@ -113,39 +115,52 @@ class TrainingRun::Impl {
   }
 
   StepReport run_step() {
+    if (sync_) {
+      return run_workers({.first = trainer_.step(), .last = trainer_.step() + 1}).last_report;
+    }
     data_.training->fill(position_, {inputs_, targets_});
     const bool traced = trainer_.step() - facts_.first_step + 1 == kTracedStep;
     Trace trace;
     const Clock::time_point start = Clock::now();
+    wait_as_slow_worker(trainer_.step());
     last_result_ = take_step(traced ? &trace : nullptr);
     const double seconds = seconds_since(start);
     if (traced) {
       write_trace(std::move(trace));
     }
     if (!last_result_.finite) {
-      give_up(last_result_, trainer_.find_non_finite());
+      give_up(Failure{.result = last_result_, .found = trainer_.find_non_finite()});
     }
     position_ = data_.training->advance(position_, settings_.batch);
-    return record(seconds);
+    return record({.step = last_result_.step,
+                   .loss = last_result_.loss,
+                   .gradient_norm = last_result_.gradient_norm,
+                   .rate = last_result_.rate,
+                   .step_time = {seconds},
+                   .loss_scale = last_result_.loss_scale});
   }
 
   std::optional<double> evaluate() {
     if (!data_.validation) {
       return std::nullopt;
     }
-    DataPosition at{};
-    double sum = 0;
-    for (std::int64_t i = 0; i < kValidationBatches; ++i) {
-      data_.validation->fill(at, {inputs_, targets_});
-      at = data_.validation->advance(at, settings_.batch);
-      sum += trainer_.evaluate(inputs_, targets_);
+    if (!sync_) {
+      return validation_loss();
     }
-    return sum / static_cast<double>(kValidationBatches);
+    double loss = 0;
+    sync_->with_average([&] { loss = validation_loss(); });
+    ranks_.counterparts().run(allreduce<double>(std::span(&loss, 1)));
+    return loss / ranks_.workers();
   }
 
   std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count,
                                    double temperature) {
-    return trainer_.sample(std::move(prompt), count, temperature, settings_.seed);
+    std::vector<std::int32_t> tokens;
+    const auto draw = [&] {
+      tokens = trainer_.sample(std::move(prompt), count, temperature, settings_.seed);
+    };
+    sync_ ? sync_->with_average(draw) : draw();
+    return tokens;
   }
 
   /// Never saves non-finite parameters: no run could resume from them.
@@ -153,12 +168,17 @@ class TrainingRun::Impl {
     if (record_) {
       record_->flush();
     }
+    if (sync_) {
+      sync_->settle();
+    }
     const std::optional<NonFinite> found = trainer_.find_non_finite_state();
     if (ranks_.any(found.has_value())) {
-      give_up(last_result_, found);
+      give_up(Failure{.result = last_result_, .found = found});
     }
     if (!ranks_.leads()) {
-      trainer_.give_state();
+      if (!sync_ || ranks_.worker() == 0) {
+        trainer_.give_state();
+      }
       return {};
     }
     return train::save_checkpoint(
@@ -189,15 +209,16 @@ class TrainingRun::Impl {
 
   [[nodiscard]] std::shared_ptr<const CompiledTraining> compile() const {
     return std::make_shared<const CompiledTraining>(train::compile_training(
-        train::trainer_options(settings_, model_.config, options_.plan), ranks_.rank()));
+        train::trainer_options(settings_, model_.config, options_.plan), ranks_.rank_in_worker()));
   }
 
   [[nodiscard]] train::TrainerOptions options_that_fit() {
     train::TrainerOptions options = train::trainer_options(settings_, model_.config, options_.plan);
-    const train::MemoryNeed need = train::plan_memory(*compiled_, *device_, ranks_.rank());
+    const train::MemoryNeed need =
+        train::plan_memory(*compiled_, *device_, ranks_.rank_in_worker());
     if (ranks_.world() == nullptr) {
       require_memory(options, need, train::memory_for_training(options_.memory_limit), *device_);
-    } else if (!has_memory(options, need, options_.memory_limit, *device_, *ranks_.world())) {
+    } else if (!has_memory(options, need, options_.memory_limit, *device_, ranks_)) {
       throw ReportedElsewhere();
     }
     return options;
@@ -246,6 +267,79 @@ class TrainingRun::Impl {
     position_ = loaded.checkpoint.info.data;
   }
 
+  // Workers with models of their own.
+
+  /// Lets the workers take these steps, each at its own pace as far as the strategy allows. Collective.
+  train::StretchEnd run_workers(const train::Stretch& stretch) {
+    const std::unique_ptr<train::StepBoard> board = sync_->open_board(stretch);
+    const auto publish = [&](const StepReport& report) {
+      notify(options_.observer.step, facts_, record(report));
+    };
+    const auto run = [&](const train::BatchShare& share) {
+      return run_share(share, stretch.first);
+    };
+    train::StretchEnd end =
+        train::run_stretch(*board, stretch, {.run_share = run, .publish = publish});
+    trainer_.set_step(end.last);
+    position_ = data_.training->advance(position_, (end.last - stretch.first) * settings_.batch);
+    if (ranks_.any(failure_.has_value())) {
+      give_up(failure_);
+    }
+    if (end.unpublished) {
+      end.last_report = record(end.last_report);
+      notify(options_.observer.step, facts_, end.last_report);
+    }
+    return end;
+  }
+
+  /// Takes this worker's step on its share of a batch. `first` is the step that position_ belongs to.
+  train::ShareResult run_share(const train::BatchShare& share, std::int64_t first) {
+    const std::int64_t size = settings_.batch / ranks_.workers();
+    data_.training->fill(
+        data_.training->advance(position_,
+                                (share.step - 1 - first) * settings_.batch + share.part * size),
+        {inputs_, targets_});
+    trainer_.set_step(share.step - 1);
+    wait_as_slow_worker(shares_);
+    const bool traced = ++shares_ == kTracedStep && ranks_.worker() == 0;
+    Trace trace;
+    last_result_ = take_step(traced ? &trace : nullptr);
+    if (!last_result_.finite && !failure_) {
+      failure_ = Failure{.result = last_result_, .found = trainer_.find_non_finite()};
+    }
+    const train::Moved moved = sync_->mix(share.step);
+    if (traced) {
+      write_trace(std::move(trace));
+    }
+    return {.loss = last_result_.loss,
+            .gradient_norm = last_result_.gradient_norm,
+            .rate = last_result_.rate,
+            .loss_scale = last_result_.loss_scale.value_or(0),
+            .moved = moved.distance,
+            .length = moved.length,
+            .failed = failure_ ? 1.0 : 0.0,
+            .stop = should_stop() ? 1.0 : 0.0};
+  }
+
+  void wait_as_slow_worker(std::int64_t step) const {
+    if (options_.delay) {
+      const Seconds delay = options_.delay(ranks_.worker(), step);
+      std::this_thread::sleep_for(std::chrono::duration<double>(delay.count));
+    }
+  }
+
+  [[nodiscard]] double validation_loss() {
+    const std::int64_t size = settings_.batch / ranks_.workers();
+    DataPosition at = data_.validation->advance({}, (sync_ ? ranks_.worker() : 0) * size);
+    double sum = 0;
+    for (std::int64_t i = 0; i < kValidationBatches; ++i) {
+      data_.validation->fill(at, {inputs_, targets_});
+      at = data_.validation->advance(at, settings_.batch);
+      sum += trainer_.evaluate(inputs_, targets_);
+    }
+    return sum / static_cast<double>(kValidationBatches);
+  }
+
   /// Repeats the step with half the loss scale while that may help.
   StepResult take_step(Trace* trace) {
     StepResult result;
@@ -253,14 +347,15 @@ class TrainingRun::Impl {
       if (trace != nullptr) {
         *trace = {};
       }
-      result = trainer_.run_step(inputs_, targets_, trace);
+      result = sync_ ? sync_->run_step(inputs_, targets_, trace)
+                     : trainer_.run_step(inputs_, targets_, trace);
       overflows_ += result.overflowed ? 1 : 0;
     } while (result.overflowed);
     return result;
   }
 
   void write_trace(Trace trace) {
-    if (ranks_.world() != nullptr) {
+    if (ranks_.world() != nullptr && !sync_) {
       trace = train::gather_traces(*ranks_.world(), std::move(trace));
     }
     if (ranks_.leads()) {
@@ -269,46 +364,45 @@ class TrainingRun::Impl {
     }
   }
 
-  /// Reports the last step, and records it in the run folder.
-  StepReport record(double seconds) {
-    const StepResult& result = last_result_;
-    StepReport report{.step = result.step,
-                      .loss = result.loss,
-                      .gradient_norm = result.gradient_norm,
-                      .rate = result.rate,
-                      .step_time = {seconds},
-                      .loss_scale = result.loss_scale,
-                      .validation = {}};
-    if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
+  /// Records a step in the run folder, and validates if that is due. Collective then.
+  StepReport record(StepReport report) {
+    if (options_.validate_every > 0 && report.step % options_.validate_every == 0) {
       report.validation = evaluate();
     }
-    first_loss_ = first_loss_.value_or(result.loss);
-    last_losses_.push_back(result.loss);
-    if (last_losses_.size() > kLastSteps) {
-      last_losses_.pop_front();
-    }
+    losses_.add(report.loss);
     if (record_) {
       record_->add(facts_, report);
     }
     return report;
   }
 
-  /// Training cannot recover from a non-finite loss. Saves the steps before it, if they are finite.
-  [[noreturn]] void give_up(const StepResult& result, const std::optional<NonFinite>& found) {
-    const bool sound = !ranks_.any(!found || found->instruction < 0);
+  /// A step whose loss or gradients were not finite.
+  struct Failure {
+    StepResult result{};
+    std::optional<NonFinite> found{};
+
+    /// The model itself is not finite, or that is not known.
+    [[nodiscard]] bool spoils_model() const { return !found || found->instruction < 0; }
+  };
+
+  /// Training cannot recover from a non-finite loss. Saves the steps before it, if they are finite. Collective;
+  /// `failure` is this rank's, if any.
+  [[noreturn]] void give_up(const std::optional<Failure>& failure) {
+    const bool sound = !ranks_.any(failure && failure->spoils_model());
     if (sound && trainer_.step() > facts_.first_step) {
       save();
     }
-    const int reporter = ranks_.first_with(found.has_value());
-    ranks_.require_reported_by(reporter < ranks_.count() ? reporter : 0);
-    train::TrainFailure failure;
-    failure.result = result;
-    failure.found = found;
-    failure.run_folder = folder_;
-    failure.checkpoint = newest_checkpoint();
-    failure.at_once = trainer_.step() == facts_.first_step;
-    failure.rate = smaller_rate(settings_, model_.config, result.rate);
-    throw Error(ErrorKind::Input, failure_text(failure, trainer_.program()));
+    const int with_place = ranks_.first_with(failure && failure->found);
+    const int with_failure = ranks_.first_with(failure.has_value());
+    ranks_.require_reported_by(with_place < ranks_.count() ? with_place : with_failure);
+    train::TrainFailure text;
+    text.result = failure->result;
+    text.found = failure->found;
+    text.run_folder = folder_;
+    text.checkpoint = newest_checkpoint();
+    text.at_once = trainer_.step() == facts_.first_step;
+    text.rate = train::smaller_rate(settings_, model_.config, failure->result.rate);
+    throw Error(ErrorKind::Input, failure_text(text, trainer_.program()));
   }
 
   [[nodiscard]] std::string newest_checkpoint() const {
@@ -334,20 +428,12 @@ class TrainingRun::Impl {
     return trireme::text_of(data_, sample({first}, kShown, 0.8));
   }
 
-  [[nodiscard]] std::optional<double> mean_of_last_losses() const {
-    std::optional<double> loss;
-    for (const double one : last_losses_) {
-      loss = loss.value_or(0) + one / static_cast<double>(last_losses_.size());
-    }
-    return loss;
-  }
-
   RunSummary summarize(double seconds) {
     const std::int64_t steps = trainer_.step() - facts_.first_step;
     RunSummary summary;
     summary.step = trainer_.step();
-    summary.first_loss = first_loss_;
-    summary.loss = mean_of_last_losses();
+    summary.first_loss = losses_.first();
+    summary.loss = losses_.mean_of_last();
     summary.validation = evaluate();
     summary.time = {seconds};
     summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
@@ -376,11 +462,13 @@ class TrainingRun::Impl {
   DataPosition position_{};
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
-  std::optional<double> first_loss_;
-  std::deque<double> last_losses_;
+  train::LossHistory losses_;
   std::int64_t overflows_ = 0;
   StepResult last_result_{};
-  std::optional<train::StepRecord> record_;  ///< rank 0 only
+  std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
+  std::optional<Failure> failure_;             ///< this worker's first
+  std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
+  std::optional<train::StepRecord> record_;    ///< rank 0 only
 };
 
 TrainingRun::TrainingRun(RunOptions options, World* world,

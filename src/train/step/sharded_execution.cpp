@@ -23,14 +23,14 @@ ShardedExecution::ShardedExecution(const CompiledPlan& compiled, Device& device,
                                    Communicator* communicator)
     : compiled_(compiled),
       communicator_(communicator),
-      rank_(communicator == nullptr ? 0 : communicator->world().rank()),
+      rank_(communicator == nullptr ? 0 : communicator->rank()),
       execution_(std::make_unique<Execution>(compiled.program(rank_), device, communicator)) {}
 
 ShardedExecution::~ShardedExecution() = default;
 
 void ShardedExecution::run(Trace* trace) {
   if (trace != nullptr && communicator_ != nullptr) {
-    communicator_->world().all().barrier();
+    communicator_->all().barrier();
   }
   execution_->run(trace);
 }
@@ -73,7 +73,7 @@ void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {
     execution_->read(name, whole);
     return;
   }
-  Group& all = communicator_->world().all();
+  Group& all = communicator_->all();
   const int own = rank_;
   std::vector<std::vector<int>> seen;  // shards that rank 0 already has
   for (int rank = 0; rank < compiled_.plan().mesh.devices(); ++rank) {

@@ -15,14 +15,27 @@ namespace trireme::train {
 namespace {
 
 template <class Compile>
+std::optional<CompiledPlan> compile_update(const Model& model, const TrainerOptions& options,
+                                           const Compile& compile) {
+  if (!options.split_update) {
+    return std::nullopt;
+  }
+  Graph update = make_split_training(model.graph, training_of(options)).update;
+  DimNames names = dim_names(update);
+  return compile(NamedGraph{.graph = std::move(update), .names = std::move(names)}, options.plan);
+}
+
+template <class Compile>
 CompiledTraining compile_by(const TrainerOptions& options, const Compile& compile) {
   PlannedStep step = make_planned_step(options);
   Model evaluation = make_evaluation_model(options);
   NamedGraph evaluated{.graph = evaluation.graph, .names = dim_names(evaluation.graph)};
   const Plan evaluation_plan = make_evaluation_plan(options.plan, evaluated.graph);
+  std::optional<CompiledPlan> update = compile_update(step.model, options, compile);
   return {.model = std::move(step.model),
           .flops = step.flops,
           .step = compile(std::move(step.graph), options.plan),
+          .update = std::move(update),
           .evaluation_parameters = std::move(evaluation.parameters),
           .evaluation = compile(std::move(evaluated), evaluation_plan)};
 }
@@ -46,8 +59,10 @@ TrainingOptions training_of(const TrainerOptions& options) {
 }
 
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
-  const Graph graph =
-      recompute_by(make_training_graph(model.graph, training_of(options)), options.plan.recompute);
+  const Graph step = options.split_update
+                         ? make_split_training(model.graph, training_of(options)).gradients
+                         : make_training_graph(model.graph, training_of(options));
+  const Graph graph = recompute_by(step, options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "train/step/learning_rate.h"
@@ -23,6 +24,10 @@ struct TrainerOptions {
   /// How the model is distributed, and what is recomputed.
   Plan plan{};
   std::uint64_t seed = 1;
+  /// Compiles the update apart from the step, which then only computes gradients: see Trainer::compute_gradients().
+  bool split_update = false;
+  /// How many workers train like this, each on its share of the batch; all else here is about one of them.
+  int workers = 1;
 };
 
 /// `options.training` with defaults applied: f16 always uses loss scaling.
@@ -33,7 +38,7 @@ struct StepGraph {
   FlopCount flops{};  ///< of all its nodes
 };
 
-/// Throws Error(Usage) on incompatible options or a recomputation budget that is too small (naming the minimum).
+/// Without the update, if the options split it. Throws Error(Usage) on incompatible options or a recomputation budget that is too small (naming the minimum).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
 /// The graph that a plan partitions: the model's step, with compressed gradients if the plan says so.
@@ -57,6 +62,7 @@ struct CompiledTraining {
   Model model;
   FlopCount flops;  ///< per step
   CompiledPlan step;
+  std::optional<CompiledPlan> update;  ///< if it is split from the step
   std::vector<ModelParameter> evaluation_parameters;
   CompiledPlan evaluation;
 };

@@ -31,8 +31,8 @@ bool has_state(const Graph& graph, const std::string& name) {
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
     : Trainer(options,
-              std::make_shared<const CompiledTraining>(compile_training(
-                  options, communicator == nullptr ? 0 : communicator->world().rank())),
+              std::make_shared<const CompiledTraining>(
+                  compile_training(options, communicator == nullptr ? 0 : communicator->rank())),
               device, communicator) {}
 
 Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,
@@ -43,6 +43,9 @@ Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTr
       communicator_(communicator),
       scaling_(training_of(options).loss_scaling),
       execution_(std::make_unique<ShardedExecution>(compiled_->step, device_, communicator_)) {
+  if (compiled_->update) {
+    update_ = std::make_unique<ShardedExecution>(*compiled_->update, device_, communicator_);
+  }
   for (const ModelParameter& parameter : model().parameters) {
     write(parameter, initial_values(parameter, options_.seed).raw());
   }
@@ -69,6 +72,10 @@ Bytes Trainer::target_bytes() const {
   return size_of(graph().value(graph().find("targets")).type);
 }
 
+Bytes Trainer::memory() const {
+  return {execution_->memory().count + (update_ ? update_->memory().count : 0)};
+}
+
 /// Writes a scalar input of the graph: f64 if the model is, else f32.
 void Trainer::write_number(std::string_view name, double number) {
   if (model().dtype == DType::F64) {
@@ -81,7 +88,7 @@ void Trainer::write_number(std::string_view name, double number) {
 
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                              Trace* trace) {
-  const double rate = options_.rate.at(step_);
+  const double rate = this->rate();
   const std::int64_t step = step_ + 1;
   execution_->write(model().input, inputs);
   execution_->write("targets", targets);
@@ -136,12 +143,25 @@ std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
 }
 
 void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> elements) {
-  execution_->write(parameter.name, elements);
-  if (const std::string master = master_of(parameter.name); has_state(graph(), master)) {
+  write_parameter(parameter.name, elements);
+  if (const std::string master = master_of(parameter.name); has_state(state_graph(), master)) {
     std::vector<std::byte> wide(2 * elements.size());
     widen_halves(parameter.type.dtype, elements, wide.data());
-    execution_->write(master, wide);
+    state_execution().write(master, wide);
   }
+}
+
+void Trainer::write_parameter(const std::string& name, std::span<const std::byte> elements) {
+  execution_->write(name, elements);
+  const auto in_update = [&](const Value& value) { return value.name == name; };
+  if (update_ && std::ranges::any_of(trained(), in_update)) {
+    update_->write(name, elements);
+  }
+  forward_is_current_ = false;
+}
+
+void Trainer::write_shard(const std::string& name, std::span<const std::byte> shard) {
+  execution_->execution().write(name, shard);
   forward_is_current_ = false;
 }
 
@@ -149,13 +169,16 @@ void Trainer::write(const ModelParameter& parameter, std::span<const std::byte> 
 
 TensorSet Trainer::tensors_of(Origin origin) {
   TensorSet set;
-  for (const ValueId id : graph().with_origin(origin)) {
-    const Value& value = graph().value(id);
+  const bool is_state = origin == Origin::State;
+  const Graph& source = is_state ? state_graph() : graph();
+  for (const ValueId id : source.with_origin(origin)) {
+    const Value& value = source.value(id);
     set.specs.push_back({value.name, value.type.dtype, value.type.shape});
   }
-  set.read = [this, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
+  ShardedExecution* from = is_state ? &state_execution() : execution_.get();
+  set.read = [this, from, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
     staging_.resize(static_cast<std::size_t>(size_of(specs[i]).count));
-    execution_->read(specs[i].name, staging_);
+    from->read(specs[i].name, staging_);
     return staging_;
   };
   return set;
@@ -179,8 +202,9 @@ void Trainer::give_state() {
 }
 
 void Trainer::load(const SafetensorsFile& file, Origin origin) {
-  for (const ValueId id : graph().with_origin(origin)) {
-    const Value& value = graph().value(id);
+  const Graph& target = origin == Origin::State ? state_graph() : graph();
+  for (const ValueId id : target.with_origin(origin)) {
+    const Value& value = target.value(id);
     if (is_carried(value.name)) {
       execution_->write(value.name, carried_over(value, file.find(value.name)));
       continue;
@@ -193,7 +217,11 @@ void Trainer::load(const SafetensorsFile& file, Origin origin) {
                               value.name, to_text(TensorType{tensor.spec.dtype, tensor.spec.shape}),
                               to_text(value.type)));
     }
-    execution_->write(value.name, tensor.bytes);
+    if (origin == Origin::State) {
+      state_execution().write(value.name, tensor.bytes);
+    } else {
+      write_parameter(value.name, tensor.bytes);
+    }
   }
 }
 

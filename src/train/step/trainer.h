@@ -46,9 +46,11 @@ class Trainer {
   /// This rank's program.
   [[nodiscard]] const Program& program() const noexcept { return execution_->program(); }
   [[nodiscard]] std::int64_t parameter_count() const;
-  [[nodiscard]] Bytes memory() const { return execution_->memory(); }
+  [[nodiscard]] Bytes memory() const;
   [[nodiscard]] const FlopCount& flops() const noexcept { return compiled_->flops; }
   [[nodiscard]] std::int64_t step() const noexcept { return step_; }
+  /// The learning rate of the next step.
+  [[nodiscard]] double rate() const { return options_.rate.at(step_); }
 
   /// Sizes of a batch's inputs and targets.
   [[nodiscard]] Bytes input_bytes() const;
@@ -69,6 +71,21 @@ class Trainer {
                       Trace* trace = nullptr) {
     return run_step(std::as_bytes(tokens), std::as_bytes(targets), trace);
   }
+
+  // With TrainerOptions::split_update a step has two halves, between which workers may reduce their gradients. Requires
+  // f32 parameters on one device.
+
+  /// The gradients of all parameters, one after the other, and the loss. Takes no step.
+  double compute_gradients(std::span<const std::byte> inputs, std::span<const std::byte> targets,
+                           std::span<float> gradients, Trace* trace = nullptr);
+  /// Elements of those gradients.
+  [[nodiscard]] std::size_t gradient_count() const;
+  /// Takes the step with these gradients.
+  StepResult apply_gradients(std::span<const float> gradients, double loss);
+  /// Takes a step that another worker has computed: `parameters` are its updated parameters, in the same order.
+  void adopt_step(std::span<const float> parameters);
+  /// The current parameters, in the same order.
+  void read_trained(std::span<float> parameters) const;
 
   /// After a non-finite step: repeats it, checking every value, and reports where the first non-finite one appeared.
   /// Returns nothing if all values were finite this time; the step then took effect but is not counted.
@@ -98,6 +115,16 @@ class Trainer {
   /// Replaces the elements of a parameter and of its master copy, if any.
   void write(const ModelParameter& parameter, std::span<const std::byte> elements);
 
+  /// This rank's shard of a parameter or state, as its program has it. Writing a parameter does not write its master
+  /// copy.
+  void read_shard(const std::string& name, std::span<std::byte> shard) const {
+    execution_->execution().read(name, shard);
+  }
+  void write_shard(const std::string& name, std::span<const std::byte> shard);
+
+  /// Continues after another number of steps: the next step has the learning rate and the number that follow.
+  void set_step(std::int64_t step) { step_ = step; }
+
   /// Everything a checkpoint stores, by name. For rank 0, which saves it while the others call give_state().
   [[nodiscard]] CheckpointState state(CheckpointInfo info);
   void give_state();
@@ -110,14 +137,24 @@ class Trainer {
   [[nodiscard]] TensorSet tensors_of(Origin origin);
   void load(const SafetensorsFile& file, Origin origin);
   ShardedExecution& forward();
+  /// Where the optimizer's state is, and its graph.
+  [[nodiscard]] ShardedExecution& state_execution() { return update_ ? *update_ : *execution_; }
+  [[nodiscard]] const Graph& state_graph() const {
+    return update_ ? compiled_->update->graph() : graph();
+  }
+  void write_parameter(const std::string& name, std::span<const std::byte> elements);
+  /// The updated parameters, one after the other, which the step does not have yet.
+  void read_updated(std::span<float> parameters) const;
+  /// The parameters that the split update trains.
+  [[nodiscard]] std::vector<Value> trained() const;
   [[nodiscard]] bool leads() const {
-    return communicator_ == nullptr || communicator_->world().rank() == 0;
+    return communicator_ == nullptr || communicator_->rank() == 0;
   }
   /// Broadcasts from rank 0.
   template <class T>
   void share(std::span<T> elements) {
     if (communicator_ != nullptr) {
-      communicator_->world().all().run(broadcast<T>(elements, 0));
+      communicator_->all().run(broadcast<T>(elements, 0));
     }
   }
 
@@ -127,6 +164,7 @@ class Trainer {
   Communicator* communicator_;
   std::optional<LossScaling> scaling_;
   std::unique_ptr<ShardedExecution> execution_;
+  std::unique_ptr<ShardedExecution> update_;   ///< if it is split from the step
   std::unique_ptr<ShardedExecution> forward_;  ///< for evaluation; allocated on first use
   bool forward_is_current_ = false;
   std::int64_t step_ = 0;

@@ -1,0 +1,207 @@
+// `trireme straggler`: synchronization strategies on one training job under the same slow workers.
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/terminal.h"
+#include "report/draw/straggler_svg.h"
+#include "report/straggler_text.h"
+#include "trireme/cpu_device.h"
+#include "trireme/message.h"
+#include "trireme/straggler.h"
+#include "trireme/time_variation.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme straggler --svg straggler.svg          one worker 5 times slow; then, every "
+    "worker\n"
+    "                                                 5 times slow in 5 % of its steps\n"
+    "  trireme straggler --slow 1x3 --strategies allreduce,local=16,hogwild --steps 200\n"
+    "  trireme straggler --transient 0.1x10 --workers 8 --json\n"
+    "\n"
+    "The job is real, the slowness is not: before each step a worker waits --compute, times its\n"
+    "slow-down, so that results do not depend on how many cores share the work.";
+
+struct Options {
+  TrainSettings settings;
+  int workers = 4;
+  std::string strategies = "allreduce,tree,gossip,group=2,local=8,hogwild";
+  std::string compute = "20ms";
+  std::string slow;
+  std::string transient;
+  std::uint64_t seed = 1;
+  std::string run_folder;
+  std::string svg;
+  bool json = false;
+};
+
+/// "allreduce,group=2,global=8,local=8": a name with "global=" belongs to the group before it.
+std::vector<SyncSpec> parse_strategies(const std::string& text) {
+  std::vector<std::string> names{""};
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == ',' && !std::string_view(text).substr(at).starts_with(",global=")) {
+      names.emplace_back();
+    } else {
+      names.back().push_back(text[at]);
+    }
+  }
+  std::vector<SyncSpec> strategies;
+  for (const std::string& name : names) {
+    strategies.push_back(parsed("--strategies", name, parse_sync));
+  }
+  return strategies;
+}
+
+/// Slow workers, with their words.
+struct Slowness {
+  std::string name;
+  std::string meaning;
+  simulate::TimeVariation variation{};
+};
+
+Slowness permanent(const Options& o, const std::string& text) {
+  const auto slow = parsed("--slow", text, simulate::parse_count_and_factor);
+  Slowness slowness{.name = "permanent",
+                    .meaning = fmt::format("{:g} of {} workers takes {:g} times as long",
+                                           slow.count, o.workers, slow.factor)};
+  slowness.variation.slow_workers = static_cast<int>(slow.count);
+  slowness.variation.slow_factor = slow.factor;
+  require(
+      slow.count == slowness.variation.slow_workers && slow.count <= o.workers,
+      fmt::format("--slow: {:g} is not a number of workers from 0 to {}", slow.count, o.workers));
+  return slowness;
+}
+
+Slowness transient(const std::string& text) {
+  const auto chance = parsed("--transient", text, simulate::parse_count_and_factor);
+  Slowness slowness{.name = "transient",
+                    .meaning = fmt::format("each step of each worker takes {:g} times as long with "
+                                           "probability {:g} %",
+                                           chance.factor, 100 * chance.count)};
+  slowness.variation.transient_chance = chance.count;
+  slowness.variation.transient_factor = chance.factor;
+  return slowness;
+}
+
+std::vector<Slowness> scenarios_of(const Options& o) {
+  const bool both = o.slow.empty() && o.transient.empty();
+  std::vector<Slowness> scenarios;
+  if (both || !o.slow.empty()) {
+    scenarios.push_back(permanent(o, both ? "1x5" : o.slow));
+  }
+  if (both || !o.transient.empty()) {
+    scenarios.push_back(transient(both ? "0.05x5" : o.transient));
+  }
+  for (Slowness& scenario : scenarios) {
+    scenario.variation.seed = o.seed;
+    require_valid(scenario.variation);
+  }
+  return scenarios;
+}
+
+StragglerOptions options_of(const Options& o, const Slowness& scenario) {
+  StragglerOptions options;
+  options.run.settings = o.settings;
+  options.run.settings.seed = o.seed;
+  options.run.plan.mesh = Mesh({{"data", o.workers}});
+  options.run.make_device = cpu_devices(1);
+  options.run.run_folder = fmt::format("{}/{}", o.run_folder, scenario.name);
+  options.strategies = parse_strategies(o.strategies);
+  options.compute = parsed("--compute", o.compute, parse_seconds);
+  options.slowdown = [variation = scenario.variation, workers = o.workers](int worker,
+                                                                           std::int64_t step) {
+    return simulate::time_factor(variation, worker, workers, step);
+  };
+  if (!o.json) {
+    options.begin = [name = scenario.name](const SyncSpec& strategy) {
+      fmt::print(stderr, "{}: {}\n", name, to_text(strategy));
+    };
+  }
+  return options;
+}
+
+/// "runs/straggler-001", with the first free number.
+std::string free_folder() {
+  for (int number = 1;; ++number) {
+    std::string folder = fmt::format("runs/straggler-{:03}", number);
+    if (!std::filesystem::exists(folder)) {
+      return folder;
+    }
+  }
+}
+
+void run(Options o) {
+  if (o.run_folder.empty()) {
+    o.run_folder = free_folder();
+  }
+  const std::vector<Slowness> scenarios = scenarios_of(o);
+  for (const Slowness& scenario : scenarios) {
+    trireme::require_valid(options_of(o, scenario));  // before the first of them runs for a minute
+  }
+  std::vector<report::StragglerScenario> results;
+  for (const Slowness& scenario : scenarios) {
+    results.push_back({.name = scenario.name,
+                       .meaning = scenario.meaning,
+                       .report = compare_under_stragglers(options_of(o, scenario))});
+    if (!o.json) {
+      std::cout << report::straggler_text(results.back(), standard_output()) << "\n";
+    }
+  }
+  if (o.json) {
+    std::cout << report::straggler_json(results);
+  }
+  if (!o.svg.empty()) {
+    write_and_report(o.svg, report::straggler_svg(results));
+  }
+}
+
+}  // namespace
+
+void add_straggler_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->settings.model = "gpt-nano";
+  o->settings.length = 32;
+  o->settings.steps = 80;
+  o->settings.rate = "constant:0.003";
+  CLI::App* command =
+      app.add_subcommand("straggler", "Compare synchronization strategies under slow workers");
+  command->add_option("--strategies", o->strategies, "what to compare, as in train --sync")
+      ->capture_default_str();
+  command->add_option("--workers", o->workers, "data-parallel workers, threads of this process")
+      ->capture_default_str();
+  command->add_option("--slow", o->slow, "permanently slow workers, NUMBERxFACTOR");
+  command->add_option("--transient", o->transient, "slow steps, PROBABILITYxFACTOR");
+  command
+      ->add_option("--compute", o->compute,
+                   "time that a worker waits before a step, to represent computation")
+      ->capture_default_str();
+  command->add_option("--model", o->settings.model, "the model to train, as in train")
+      ->capture_default_str();
+  command->add_option("--data", o->settings.data, "a text file (default: a generated language)");
+  command->add_option("--steps", o->settings.steps, "total number of steps")->capture_default_str();
+  command->add_option("--batch", o->settings.batch, "sequences (or examples) per step")
+      ->capture_default_str();
+  command->add_option("--length", o->settings.length, "tokens per sequence")->capture_default_str();
+  command->add_option("--rate", o->settings.rate, "learning rate, as in train")
+      ->capture_default_str();
+  command->add_option("--seed", o->seed, "seed for weights, data order and slow steps")
+      ->capture_default_str();
+  command->add_option("--run-folder", o->run_folder,
+                      "where the runs' files go (default: runs/straggler-NUMBER)");
+  command->add_option("--svg", o->svg, "write a plot of loss over time to this file");
+  command->add_flag("--json", o->json, "print JSON, with the curves");
+  command->footer(kExamples);
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,81 @@
+// StepBoard: hands a worker its next share of the data and collects what the workers did, without making the fast wait
+// for the slow. One per worker and stretch of steps; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trireme/comm.h"
+#include "trireme/train.h"
+
+namespace trireme::train {
+
+/// A worker's share of a batch.
+struct BatchShare {
+  std::int64_t step = 0;  ///< counts from 1
+  int part = 0;           ///< which of the batch's parts; there is one for each worker
+};
+
+/// What a rank did with its share. Plain numbers, because it is sent to the others.
+struct ShareResult {
+  double loss = 0;
+  double gradient_norm = 0;
+  double rate = 0;
+  double loss_scale = 0;  ///< 0: not scaled
+  double staleness = 0;
+  double moved = 0;   ///< squared distance by which mixing moved this rank's shards
+  double length = 0;  ///< their squared length
+  double failed = 0;  ///< 1: the loss or a gradient was not finite
+  double stop = 0;    ///< 1: this rank asks all to stop
+};
+
+/// The report of a step from what its ranks did, without its time.
+[[nodiscard]] StepReport summarize(std::int64_t step, std::span<const ShareResult> results);
+
+/// The steps after `first` up to and including `last`.
+struct Stretch {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+class StepBoard {
+ public:
+  StepBoard() = default;
+  virtual ~StepBoard() = default;
+  StepBoard(const StepBoard&) = delete;
+  StepBoard& operator=(const StepBoard&) = delete;
+
+  /// This worker's next share; nothing at the end of the stretch. May wait for slower workers.
+  [[nodiscard]] virtual std::optional<BatchShare> take() = 0;
+  /// The share taken last is done; fills in its staleness. If it failed or asks to stop, the stretch ends a few steps
+  /// later, at the same step for all.
+  virtual void post(ShareResult result) = 0;
+  /// The steps that all workers have done since the last call, in order. Does not wait.
+  [[nodiscard]] virtual std::vector<StepReport> completed() = 0;
+  /// The remaining ones, at the end of the stretch. Collective.
+  [[nodiscard]] virtual std::vector<StepReport> finish() = 0;
+  /// The last step of the stretch. Final after finish().
+  [[nodiscard]] virtual std::int64_t last() const = 0;
+  /// Whether a rank asked to stop. Final after finish().
+  [[nodiscard]] virtual bool stopped() const = 0;
+};
+
+struct StepBoardOptions {
+  int worker = 0;
+  int max_lead = 0;  ///< a worker that is more steps ahead of the slowest waits
+};
+
+/// Every worker has its own part of each batch. The ranks exchange results in the background. The group is used by
+/// nothing else and outlives the board. The staleness of a step is how many steps the slowest worker is behind when it
+/// starts.
+[[nodiscard]] std::unique_ptr<StepBoard> make_step_board(Group& ranks, const Stretch& stretch,
+                                                         const StepBoardOptions& options);
+
+/// For workers that are threads of one process: parts of batches come from a common pool, so fast workers do more. A
+/// step is as many parts as there are workers, whoever does them. The staleness of a step is how many parts the others
+/// completed while it was computed. Collective.
+[[nodiscard]] std::unique_ptr<StepBoard> make_pool_board(Group& threads, const Stretch& stretch);
+
+}  // namespace trireme::train

@@ -1,0 +1,57 @@
+// SyncStrategy: how workers that each have a model of their own train one model together. It takes a worker's steps and
+// exchanges with the other workers. make_strategy.h creates the one that a SyncSpec names.
+//
+// To add a strategy: implement this interface, or Mixer if it averages models, and add it to make_sync_strategy(). One
+// thread at a time per worker.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "train/step/trainer.h"
+#include "train/sync/step_board.h"
+#include "trireme/comm.h"
+#include "trireme/trace.h"
+
+namespace trireme::train {
+
+/// How far an exchange moved this rank's shards, as squared lengths.
+struct Moved {
+  double distance = 0;
+  double length = 0;  ///< of the shards
+};
+
+class SyncStrategy {
+ public:
+  SyncStrategy() = default;
+  virtual ~SyncStrategy() = default;
+  SyncStrategy(const SyncStrategy&) = delete;
+  SyncStrategy& operator=(const SyncStrategy&) = delete;
+
+  /// The trainer's next step on this worker's share of the batch, with what workers exchange in it. Throws CommError.
+  virtual StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
+                              Trace* trace) = 0;
+  /// After each step, counted from 1, unless it is repeated because gradients overflowed: what workers exchange between
+  /// steps. Throws CommError.
+  virtual Moved mix(std::int64_t step) = 0;
+
+  /// Where this worker gets its shares for the next steps. Collective.
+  [[nodiscard]] virtual std::unique_ptr<StepBoard> open_board(const Stretch& stretch) = 0;
+
+  /// Runs `body` while the trainer has the average of the workers' models, which it does not keep. Collective.
+  virtual void with_average(const std::function<void()>& body) = 0;
+  /// Makes all workers continue from the average of their models and optimizer states, so that worker 0's is a
+  /// checkpoint of the run. Collective.
+  virtual void settle() = 0;
+};
+
+/// A worker's part in its run.
+struct WorkerPlace {
+  Trainer& trainer;
+  Group& workers;  ///< the ranks with the same shards, one of each worker
+  Group& all;      ///< all ranks
+};
+
+}  // namespace trireme::train
