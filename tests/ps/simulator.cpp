@@ -92,6 +92,7 @@ class World {
     double rate = 1;
     Micros offset = 0;
     SimTime paused_until = -1'000'000;
+    SimTime cut_until = -1'000'000;  ///< from the coordinator
     std::uint64_t life = 0;  ///< counts restarts: events of former lives are void
     bool is_up = true;
   };
@@ -140,6 +141,7 @@ class World {
     return node.offset + static_cast<Micros>(static_cast<double>(now_) * node.rate);
   }
   void schedule(SimTime time, NodeId to, std::optional<Envelope> envelope);
+  [[nodiscard]] bool is_cut(const Envelope& envelope);
   void send(Outbox& out);
   void dispatch(Event event);
   void call(NodeId to, const Envelope* envelope);
@@ -163,6 +165,8 @@ class World {
   }
   void crash_server(std::size_t i);
   [[nodiscard]] bool would_lose(std::size_t server) const;
+  [[nodiscard]] bool may_stall(std::size_t server) const;
+  void cut_off(std::size_t server);
   void end_faults();
 
   void work(WorkerNode& worker);
@@ -308,6 +312,13 @@ void World::schedule(SimTime time, NodeId to, std::optional<Envelope> envelope) 
   events_.push({time, order_++, to, target ? target->life : 0, std::move(envelope)});
 }
 
+/// Whether the message would pass between the coordinator and a node that is cut off from it.
+bool World::is_cut(const Envelope& envelope) {
+  const bool concerns = envelope.from == NodeId::Coordinator || envelope.to == NodeId::Coordinator;
+  const Node* const other = node(envelope.from == NodeId::Coordinator ? envelope.to : envelope.from);
+  return concerns && other && other->cut_until > now_;
+}
+
 void World::send(Outbox& out) {
   for (Envelope& envelope : out) {
     if (auto* done = std::get_if<PushDone>(&envelope.message)) {
@@ -315,7 +326,7 @@ void World::send(Outbox& out) {
     } else if (auto* pulled = std::get_if<PullDone>(&envelope.message)) {
       pulled->values.retain();
     }
-    if (has_faults_ && chance(drop_)) {
+    if (has_faults_ && (chance(drop_) || is_cut(envelope))) {
       continue;
     }
     const auto delay = [&] { return chance(slow_) ? between(1'000, 80'000) : between(50, 1'500); };
@@ -390,7 +401,7 @@ bool World::would_lose(std::size_t server) const {
       const Member& member = record.view.chain[i];
       const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
       const bool is_synced = i + 1 < record.view.chain.size() || record.is_tail_synced;
-      const bool is_calm = now_ - at->paused_until > 2 * kTiming.lease;
+      const bool is_calm = now_ - std::max(at->paused_until, at->cut_until) > 2 * kTiming.lease;
       const bool holds =
           at->is_up && is_calm && at->machine->options().incarnation == member.incarnation;
       const bool survives = holds && at->id != servers_[server].id;
@@ -398,6 +409,20 @@ bool World::would_lose(std::size_t server) const {
       failed += survives ? 0U : 1U;
     }
     return left == 0 || failed >= coordinator_options_.replicas;
+  });
+}
+
+/// Whether nobody in the server's chains has crashed without the coordinator knowing: otherwise it could take the paused
+/// server for dead first, and keep the one that is.
+bool World::may_stall(std::size_t server) const {
+  return std::ranges::none_of(records_, [&](const ShardRecord& record) {
+    const auto& chain = record.view.chain;
+    const bool concerns =
+        std::ranges::find(chain, servers_[server].id, &Member::server) != chain.end();
+    return concerns && std::ranges::any_of(chain, [&](const Member& member) {
+             const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
+             return !at->is_up || at->machine->options().incarnation != member.incarnation;
+           });
   });
 }
 
@@ -412,14 +437,33 @@ void World::crash_server(std::size_t i) {
   }
 }
 
+/// The server and some workers cannot reach the coordinator, but each other.
+void World::cut_off(std::size_t server) {
+  if (!may_stall(server)) {
+    return;
+  }
+  const SimTime until = now_ + between(60'000, 200'000);
+  servers_[server].cut_until = until;
+  note("server {} is cut off until {}", server, until);
+  for (WorkerNode& worker : workers_) {
+    if (chance(0.4)) {
+      worker.cut_until = until;
+      note("worker {} is cut off, too", worker.slot);
+    }
+  }
+  ++result_.cuts;
+}
+
 void World::inject_fault() {
   const std::int64_t kind = between(0, 99);
   const auto server = static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
   const auto worker = static_cast<std::size_t>(between(0, static_cast<std::int64_t>(workers_.size()) - 1));
-  if (kind < 35) {
+  if (kind < 30) {
     crash_server(server);
+  } else if (kind < 40) {
+    cut_off(server);
   } else if (kind < 60) {
-    if (!would_lose(server)) {
+    if (may_stall(server)) {
       servers_[server].paused_until = now_ + between(5'000, 150'000);
       note("server {} pauses until {}", server, servers_[server].paused_until);
       ++result_.pauses;

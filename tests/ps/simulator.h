@@ -21,6 +21,7 @@ struct SimulationResult {
   std::uint64_t events = 0;
   std::uint64_t crashes = 0;
   std::uint64_t pauses = 0;
+  std::uint64_t cuts = 0;  ///< of the connection with the coordinator
   std::uint64_t moves = 0;
   std::uint64_t epochs = 0;  ///< sum over the shards
   std::uint64_t acknowledged = 0;

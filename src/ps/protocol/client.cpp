@@ -157,7 +157,8 @@ void Client::send(const Lane& lane, Push message, Outbox& out) {
 
 void Client::send(const Lane& lane, Pull message, Outbox& out) {
   message.epoch = lane.view.epoch;
-  out.push_back({options_.id, lane.view.chain.back().server, std::move(message)});
+  const Member& to = planted(Fault::ServeAtHead) ? lane.view.chain.front() : lane.view.chain.back();
+  out.push_back({options_.id, to.server, std::move(message)});
 }
 
 void Client::note_progress(Lane& lane, Micros now) {
