@@ -36,6 +36,10 @@ void Client::handle(const Envelope& envelope, Micros now, Outbox& out) {
 }
 
 void Client::take(const ClusterState& state, Micros now, Outbox& out) {
+  if (state.views.size() == state.shard_count) {
+    is_healthy_ = state.is_healthy;
+    ++states_received_;
+  }
   for (const TableEntry& entry : state.tables) {
     if (static_cast<std::size_t>(entry.id) == tables_.size()) {
       tables_.push_back(entry.spec);
@@ -55,7 +59,7 @@ void Client::take(const ClusterState& state, Micros now, Outbox& out) {
 }
 
 void Client::adopt(Lane& lane, const View& view, Micros now, Outbox& out) {
-  if (view.epoch > lane.view.epoch) {
+  if (view.epoch > lane.view.epoch && !view.chain.empty()) {
     lane.view = view;
     send_again(lane, now, out);
   }
@@ -245,6 +249,14 @@ std::vector<Completion> Client::take_completions() {
   return std::exchange(completions_, {});
 }
 
+void Client::detach() {
+  for (Lane& lane : lanes_) {
+    for (PendingPush& pending : lane.pushes) {
+      pending.message.values.detach();
+    }
+  }
+}
+
 void Client::tick(Micros now, Outbox& out) {
   if (!is_ready()) {
     ask_for_state(now, out);
@@ -264,7 +276,7 @@ void Client::tick(Micros now, Outbox& out) {
 }
 
 void Client::ask_for_state(Micros now, Outbox& out) {
-  if (!asked_ || now - *asked_ >= options_.timing.retry) {
+  if (!asked_ || now - *asked_ >= options_.timing.heartbeat) {
     asked_ = now;
     out.push_back({options_.id, NodeId::Coordinator, GetState{}});
   }

@@ -59,18 +59,27 @@ class Client {
     return tables_.at(static_cast<std::size_t>(id));
   }
   [[nodiscard]] const std::map<NodeId, std::string>& addresses() const { return addresses_; }
+  /// As of the coordinator's last message.
+  [[nodiscard]] bool is_healthy() const noexcept { return is_healthy_; }
+  [[nodiscard]] std::uint64_t states_received() const noexcept { return states_received_; }
+  [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
+  [[nodiscard]] std::uint32_t shard_count() const { return static_cast<std::uint32_t>(lanes_.size()); }
+  /// Unless it has asked a moment ago.
+  void ask_for_state(Micros now, Outbox& out);
   [[nodiscard]] const View& view(ShardId shard) const {
     return lanes_.at(static_cast<std::size_t>(shard)).view;
   }
 
   /// Requires is_ready(). A list must be sorted.
   [[nodiscard]] std::vector<Part> split(TableId table, const KeySet& keys) const;
-  /// `values` are retained. Require is_ready() and keys of one shard.
+  /// Copies borrowed values, but not pinned ones. Require is_ready() and keys of one shard.
   OpId push(TableId table, const Part& part, Values values, Reply reply, Micros now, Outbox& out);
   OpId pull(TableId table, const Part& part, Micros now, Outbox& out);
   /// Operations that were completed since the last call. Their values are valid until the next call of any function.
   [[nodiscard]] std::vector<Completion> take_completions();
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
+  /// Copies the pinned values of pushes that are not acknowledged.
+  void detach();
 
   /// Joins the clocks of a table; from now on others may wait for this worker.
   void join_clock(TableId table, Micros now, Outbox& out);
@@ -127,7 +136,6 @@ class Client {
   void start_pull(Lane& lane, OpId op, Pull message, Micros now, Outbox& out);
   void report_clocks(Micros now, Outbox& out);
   void beat(Micros now, Outbox& out);
-  void ask_for_state(Micros now, Outbox& out);
 
   ClientOptions options_;
   std::vector<Lane> lanes_;  ///< by shard
@@ -138,6 +146,8 @@ class Client {
   std::vector<Completion> completions_;
   OpId next_op_ = 1;
   std::size_t pending_ = 0;
+  bool is_healthy_ = false;
+  std::uint64_t states_received_ = 0;  ///< complete ones
   std::optional<Micros> asked_;
   std::optional<Micros> beaten_;
   std::optional<Micros> lease_begin_;

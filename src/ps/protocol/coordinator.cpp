@@ -130,7 +130,8 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
   const auto [at, is_new] = servers_.try_emplace(from);
   ServerRecord& record = at->second;
   const bool is_other = record.incarnation != beat.incarnation && !planted(Fault::IgnoreIncarnation);
-  if (!is_new && is_other && record.is_alive) {
+  record.has_restarted = !is_new && is_other && record.is_alive;
+  if (record.has_restarted) {
     return;
   }
   if (is_new || is_other || record.address != beat.address) {
@@ -183,6 +184,7 @@ std::vector<TableEntry> Coordinator::table_entries() const {
 /// Workers get everything; a server gets the views that concern it and are new to it.
 ClusterState Coordinator::state_for(NodeId node) const {
   ClusterState state{.shard_count = static_cast<std::uint32_t>(shards_.size()),
+                     .is_healthy = is_healthy(),
                      .views = {},
                      .tables = table_entries(),
                      .servers = addresses()};
@@ -350,7 +352,9 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
 
 bool Coordinator::is_healthy() const {
   const std::size_t wanted = std::min(options_.replicas, live_servers().size());
-  return std::ranges::all_of(shards_, [&](const ShardRecord& record) {
+  const bool is_calm = std::ranges::none_of(
+      servers_, [](const auto& entry) { return entry.second.has_restarted; });
+  return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
     return record.view.epoch > 0 && record.view.chain.size() >= wanted && record.is_tail_synced &&
            !record.deposed && !record.view.learner &&
            std::ranges::all_of(record.view.chain,
@@ -550,6 +554,7 @@ void Coordinator::announce(ShardId shard, const View& before, Outbox& out) {
     affected.insert(id);
   }
   const ClusterState state{.shard_count = static_cast<std::uint32_t>(shards_.size()),
+                           .is_healthy = false,
                            .views = {{shard, record.view}},
                            .tables = table_entries(),
                            .servers = addresses()};

@@ -81,6 +81,7 @@ class Coordinator {
     std::string address;
     Micros heard = 0;
     bool is_alive = true;
+    bool has_restarted = false;  ///< and waits until the lease of its former life has ended
     std::map<ShardId, ShardStatus> statuses{};
 
     template <class Io, class Self>

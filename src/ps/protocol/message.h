@@ -274,13 +274,14 @@ struct ServerAddress {
 /// Coordinator to servers and workers: what has changed, or everything.
 struct ClusterState {
   std::uint32_t shard_count = 0;
+  bool is_healthy = false;  ///< every shard has all its replicas
   std::vector<ShardView> views;
   std::vector<TableEntry> tables;
   std::vector<ServerAddress> servers;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.shard_count, self.views, self.tables, self.servers);
+    io(self.shard_count, self.is_healthy, self.views, self.tables, self.servers);
   }
 };
 

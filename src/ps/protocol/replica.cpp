@@ -9,8 +9,8 @@
 namespace trireme::ps {
 namespace {
 
-/// Entries sent again at once; the next ones follow when these are committed.
-constexpr std::size_t kMaxResent = 256;
+/// Entries on their way to the follower; the next ones follow when it has said that it has these.
+constexpr Index kWindow = 1024;
 
 std::size_t place_in(const View& view, NodeId server) {
   const auto at = std::ranges::find(view.chain, server, &Member::server);
@@ -54,6 +54,7 @@ void Replica::adopt(const View& view, Micros now, Outbox& out) {
   incoming_.reset();
   waiting_.clear();
   follower_has_ = 0;
+  is_streaming_ = false;
   heard_follower_ = now;
   is_linked_ = !predecessor().has_value();
   if (is_learner() && !was_learner) {
@@ -133,14 +134,13 @@ void Replica::handle(const Push& push, Micros now, Outbox& out) {
 /// Applies the next push, forwards it, and commits it at the tail.
 void Replica::append(const Push& push, Micros now, Outbox& out) {
   state_.apply(push);
-  if (const std::optional<NodeId> next = follower()) {
+  if (follower()) {
     if (log_.empty()) {
       heard_follower_ = now;
     }
     Entry& entry = log_.emplace_back(Entry{state_.applied(), push});
     entry.push.values.retain();
-    entry.push.epoch = view_.epoch;
-    send(*next, Forward{entry.index, entry.push}, out);
+    pump(out);
   }
   if (is_tail()) {
     committed_ = state_.applied();
@@ -176,7 +176,10 @@ void Replica::handle(NodeId from, const Forward& forward, Micros now, Outbox& ou
       synced_ = true;
     }
   } else if (forward.index > applied()) {
-    return ask_to_resume(now, out);
+    if (now - asked_predecessor_ >= options_.retry / 4) {
+      ask_to_resume(now, out);
+    }
+    return;
   }
   if (is_tail() || is_learner()) {
     send(from, Commit{options_.shard, view_.epoch, applied()}, out);
@@ -192,9 +195,11 @@ void Replica::handle(NodeId from, const Commit& commit_message, Micros now, Outb
   heard_follower_ = now;
   follower_has_ = std::max(follower_has_, commit_message.index);
   if (is_tail()) {
-    return truncate();  // from the learner, which does not count
+    truncate();  // from the learner, which does not count
+  } else {
+    commit(commit_message.index, now, out);
   }
-  commit(commit_message.index, now, out);
+  pump(out);
 }
 
 /// Everything up to the index is at the tail.
@@ -227,6 +232,7 @@ void Replica::truncate() {
 
 void Replica::ask_to_resume(Micros now, Outbox& out) {
   heard_predecessor_ = now;
+  asked_predecessor_ = now;
   send(*predecessor(), Resume{options_.shard, view_.epoch, has_state_, applied()}, out);
 }
 
@@ -240,7 +246,10 @@ void Replica::handle(NodeId from, const Resume& resume, Outbox& out) {
   if (in_log) {
     follower_has_ = std::max(follower_has_, resume.applied);
     send(from, SyncPoint{options_.shard, view_.epoch, epoch_begin_}, out);
-    return forward_after(resume.applied, out);
+    outgoing_.reset();
+    is_streaming_ = true;
+    sent_ = resume.applied;
+    return pump(out);
   }
   if (!outgoing_) {
     outgoing_ = Outgoing{applied(), state_.encode()};
@@ -249,14 +258,13 @@ void Replica::handle(NodeId from, const Resume& resume, Outbox& out) {
        out);
 }
 
-void Replica::forward_after(Index index, Outbox& out) {
-  std::size_t sent = 0;
-  for (Entry& entry : log_) {
-    if (entry.index > index && sent < kMaxResent) {
-      entry.push.epoch = view_.epoch;
-      send(*follower(), Forward{entry.index, entry.push}, out);
-      ++sent;
-    }
+/// Continues to send the log to the follower, which has said where to begin.
+void Replica::pump(Outbox& out) {
+  while (is_streaming_ && sent_ < applied() && sent_ < follower_has_ + kWindow) {
+    Entry& next = log_.at(sent_ + 1 - log_.front().index);
+    next.push.epoch = view_.epoch;
+    send(*follower(), Forward{next.index, next.push}, out);
+    ++sent_;
   }
 }
 
@@ -370,7 +378,8 @@ void Replica::tick(Micros now, Outbox& out) {
   }
   if (follower() && !log_.empty() && now - heard_follower_ >= options_.retry) {
     heard_follower_ = now;
-    forward_after(is_tail() ? follower_has_ : std::min(follower_has_, committed_), out);
+    sent_ = log_.front().index - 1;
+    pump(out);
   }
 }
 

@@ -90,7 +90,7 @@ class Replica {
   void commit(Index index, Micros now, Outbox& out);
   void truncate();
   void send(NodeId to, Message message, Outbox& out) const;
-  void forward_after(Index index, Outbox& out);
+  void pump(Outbox& out);
   void ask_to_resume(Micros now, Outbox& out);
   void fetch_next(Micros now, Outbox& out);
   void serve_waiting(Outbox& out);
@@ -108,11 +108,14 @@ class Replica {
   std::optional<Index> sync_point_;
   Index committed_ = 0;
   Index follower_has_ = 0;  ///< as far as it has said in this epoch
+  bool is_streaming_ = false;  ///< the follower has said where to begin
+  Index sent_ = 0;             ///< to the follower
   std::deque<Entry> log_;   ///< applied, but not known to be committed, or still needed by a learner
   std::optional<Outgoing> outgoing_;
   std::optional<Incoming> incoming_;
   std::vector<Pull> waiting_;  ///< for pushes of their own workers
   Micros heard_predecessor_ = 0;
+  Micros asked_predecessor_ = 0;
   Micros heard_follower_ = 0;
 };
 

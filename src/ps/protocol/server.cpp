@@ -31,12 +31,17 @@ void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
     }
   };
   const NodeId from = envelope.from;
+  const bool is_coordinator = from == NodeId::Coordinator;
   std::visit(
       [&]<class M>(const M& message) {
         if constexpr (std::is_same_v<M, Push>) {
-          pass(message.shard, [&](Replica& r) { r.handle(message, now, out); });
+          if (message.worker == from) {
+            pass(message.shard, [&](Replica& r) { r.handle(message, now, out); });
+          }
         } else if constexpr (std::is_same_v<M, Pull>) {
-          pass(message.shard, [&](Replica& r) { r.handle(message, has_lease(now), out); });
+          if (message.worker == from) {
+            pass(message.shard, [&](Replica& r) { r.handle(message, has_lease(now), out); });
+          }
         } else if constexpr (std::is_same_v<M, Forward>) {
           pass(message.push.shard, [&](Replica& r) { r.handle(from, message, now, out); });
         } else if constexpr (std::is_same_v<M, Commit> || std::is_same_v<M, SnapshotOffer> ||
@@ -47,11 +52,13 @@ void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
         } else if constexpr (std::is_same_v<M, SyncPoint>) {
           pass(message.shard, [&](Replica& r) { r.handle(from, message); });
         } else if constexpr (std::is_same_v<M, ServerBeatDone>) {
-          if (message.incarnation == options_.incarnation) {
+          if (is_coordinator && message.incarnation == options_.incarnation) {
             lease_end_ = std::max(lease_end_, message.sent + options_.timing.lease);
           }
         } else if constexpr (std::is_same_v<M, ClusterState>) {
-          take(message, now, out);
+          if (is_coordinator) {
+            take(message, now, out);
+          }
         }
       },
       envelope.message);
@@ -92,7 +99,7 @@ bool Server::belongs(const View& view) const {
 void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
   Epoch& seen = epochs_[shard];
   const bool is_same_again = planted(Fault::ReuseEpoch) && view.epoch == seen;
-  if (view.epoch <= seen && !is_same_again) {
+  if ((view.epoch <= seen && !is_same_again) || view.chain.empty()) {
     return;
   }
   seen = view.epoch;

@@ -39,6 +39,12 @@ class Values {
   Values() = default;
   /// The floats must outlive the object and stay unchanged.
   [[nodiscard]] static Values borrow(std::span<const float> floats) { return {nullptr, floats}; }
+  /// The floats stay unchanged until detach() is called on every copy of this object, or all of them are gone.
+  [[nodiscard]] static Values pin(std::span<const float> floats) {
+    Values values(nullptr, floats);
+    values.is_pinned_ = true;
+    return values;
+  }
   /// The first `size` floats of a buffer.
   [[nodiscard]] static Values share(std::shared_ptr<FloatBuffer> buffer, std::size_t size) {
     const std::span<const float> floats = std::as_const(*buffer).view().first(size);
@@ -52,8 +58,15 @@ class Values {
 
   [[nodiscard]] std::span<const float> view() const noexcept { return floats_; }
   [[nodiscard]] std::size_t size() const noexcept { return floats_.size(); }
-  /// Makes it own its floats, by a copy if they are borrowed.
+  [[nodiscard]] bool is_lasting() const noexcept { return owner_ != nullptr || is_pinned_; }
+  /// Makes it last, by a copy if the floats are borrowed.
   void retain() {
+    if (!is_lasting() && !floats_.empty()) {
+      *this = copy(floats_);
+    }
+  }
+  /// Makes it own its floats, by a copy if they are borrowed or pinned.
+  void detach() {
     if (!owner_ && !floats_.empty()) {
       *this = copy(floats_);
     }
@@ -65,6 +78,7 @@ class Values {
 
   std::shared_ptr<FloatBuffer> owner_;
   std::span<const float> floats_;
+  bool is_pinned_ = false;
 };
 
 }  // namespace trireme::ps
