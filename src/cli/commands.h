@@ -21,6 +21,7 @@ void add_plan_command(CLI::App& app, Outcome& outcome);
 /// A subcommand of `plan`.
 void add_plan_show_command(CLI::App& plan);
 void add_probe_command(CLI::App& app);
+void add_ps_command(CLI::App& app, Outcome& outcome);
 void add_schedule_command(CLI::App& app, Outcome& outcome);
 void add_simulate_command(CLI::App& app);
 void add_straggler_command(CLI::App& app);

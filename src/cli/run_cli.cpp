@@ -39,6 +39,7 @@ constexpr const char* kFooter =
     "  trireme straggler --svg straggler.svg               the same on a real training job\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
+    "  trireme ps chaos                                    kill parameter servers, count what is lost\n"
     "\n"
     "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it),\n"
     "130 and 143 stopped by Ctrl-C and SIGTERM.\n"
@@ -144,6 +145,7 @@ int run(int argc, char** argv) {
   add_straggler_command(app);
   add_probe_command(app);
   add_bench_command(app, outcome);
+  add_ps_command(app, outcome);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -110,6 +110,15 @@ Transfer Channel::write(std::span<const std::byte> data) {
   return transfer;
 }
 
+Transfer Channel::write_pieces(std::span<iovec> pieces) {
+  if (tls_ != nullptr) {
+    return write({static_cast<const std::byte*>(pieces.front().iov_base), pieces.front().iov_len});
+  }
+  const Transfer transfer = send_pieces(socket_, pieces);
+  writer_waits_to_write_ = transfer.outcome == Outcome::WaitWrite;
+  return transfer;
+}
+
 bool Channel::wants_write() const noexcept {
   return reader_waits_to_write_ || writer_waits_to_write_;
 }

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include <sys/uio.h>
+
 #include "comm/net/handshake.h"
 #include "comm/net/socket.h"
 #include "comm/net/tls.h"
@@ -48,6 +50,8 @@ class Channel {
   /// more of them).
   [[nodiscard]] Transfer read(std::span<std::byte> into);
   [[nodiscard]] Transfer write(std::span<const std::byte> data);
+  /// Like write() of the pieces one after the other, in one system call unless encrypted.
+  [[nodiscard]] Transfer write_pieces(std::span<iovec> pieces);
 
   /// Whether the last call waits for the socket to become writable. Always wait for it to become readable.
   [[nodiscard]] bool wants_write() const noexcept;

@@ -31,6 +31,8 @@ std::string_view name_of_purpose(std::uint8_t code) {
       return "a store";
     case 2:
       return "data";
+    case 3:
+      return "a parameter server";
     default:
       return "something unknown";
   }

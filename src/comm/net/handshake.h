@@ -30,7 +30,7 @@ inline constexpr std::array<char, 8> kMagic{'T', 'R', 'I', 'R', 'E', 'M', 'E', '
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
 /// What a connection is for. Each server serves one.
-enum class Purpose : std::uint8_t { Store = 1, Data = 2 };
+enum class Purpose : std::uint8_t { Store = 1, Data = 2, ParameterServer = 3 };
 enum class Side : std::uint8_t { Client, Server };
 /// What follows the handshake: plain bytes, or TLS 1.3 with a key derived from the secret.
 enum class Encryption : std::uint8_t { None, Tls };

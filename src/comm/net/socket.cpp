@@ -102,6 +102,17 @@ std::pair<Fd, int> try_each(const std::vector<Endpoint>& endpoints, Deadline dea
 
 }  // namespace
 
+std::optional<Fd> start_connecting(const Address& address) {
+  for (const Endpoint& endpoint : resolve(address).endpoints) {
+    Fd socket = make_socket(endpoint);
+    set_option(socket, IPPROTO_TCP, TCP_NODELAY);
+    if (::connect(socket.get(), endpoint.get(), endpoint.length) == 0 || errno == EINPROGRESS) {
+      return socket;
+    }
+  }
+  return std::nullopt;
+}
+
 Listener listen_on(const Address& address) {
   const std::string what = fmt::format("cannot listen on {}", to_text(address));
   const Resolved resolved = resolve(address);

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include <sys/uio.h>
+
 #include "comm/net/address.h"
 #include "comm/net/deadline.h"
 #include "comm/net/fd.h"
@@ -37,6 +39,10 @@ class AddressInUse : public Error {
 /// does not shorten. Throws Error(System) with the last reason.
 [[nodiscard]] Fd connect_to(const Address& address, Deadline deadline);
 
+/// Starts to connect without waiting: the socket becomes writable when it is connected or has failed, which shows when it
+/// is used. Nothing if the first step fails. A name takes the time of the system's resolver.
+[[nodiscard]] std::optional<Fd> start_connecting(const Address& address);
+
 /// Waits for a connection. Throws Error(System) if none arrived in time.
 [[nodiscard]] Fd accept_one(const Fd& listener, Deadline deadline);
 /// A pending connection, or nothing. Throws Error(System), also if descriptors run out.
@@ -62,6 +68,7 @@ struct Transfer {
 };
 /// Throws Error(System) only if the socket itself is unusable.
 [[nodiscard]] Transfer send_some(const Fd& socket, std::span<const std::byte> data);
+[[nodiscard]] Transfer send_pieces(const Fd& socket, std::span<iovec> pieces);
 [[nodiscard]] Transfer receive_some(const Fd& socket, std::span<std::byte> into);
 
 /// Moves all the bytes, or throws Error(System) saying how many were moved when the deadline passed or the other side

@@ -70,6 +70,21 @@ Transfer send_some(const Fd& socket, std::span<const std::byte> data) {
   }
 }
 
+Transfer send_pieces(const Fd& socket, std::span<iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  for (;;) {
+    const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      return {.bytes = static_cast<std::size_t>(sent)};
+    }
+    if (const auto failed = failed_transfer(errno, Outcome::WaitWrite, "cannot send")) {
+      return *failed;
+    }
+  }
+}
+
 Transfer receive_some(const Fd& socket, std::span<std::byte> into) {
   if (into.empty()) {
     return {};

@@ -1,0 +1,205 @@
+// The parameter server: tables of vectors on servers that replicate every update before they acknowledge it. See
+// docs/parameter-server.md for what is promised.
+//
+//   ParameterCoordinator coordinator({.secret = kSecret});
+//   ParameterServer server({.coordinator = coordinator.address(), .secret = kSecret});
+//   ParameterClient worker({.coordinator = coordinator.address(), .secret = kSecret});
+//   const TableHandle weights = worker.create_table({.name = "w", .keys = 1000, .width = 8, .update = "sgd",
+//                                                    .parameters = {0.1F}});
+//   worker.push(weights, Keys::list(touched), gradient).wait();
+//   worker.pull(weights, Keys::range(0, 1000), values).wait();
+//
+// Coordinator and servers run on threads of their own. A client may be used by several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/ps_table.h"
+#include "trireme/ps_update.h"
+#include "trireme/units.h"
+
+namespace trireme::ps {
+
+/// How long a server or worker may be silent before the cluster continues without it. A shorter one fails over faster, a
+/// longer one tolerates longer pauses. Must be the same everywhere.
+inline constexpr Seconds kDefaultLease{0.15};
+
+enum class Encrypt : std::uint8_t { No, Yes };
+
+struct ParameterCoordinatorOptions {
+  std::string listen = "127.0.0.1:0";
+  std::string secret{};  ///< of the job, at least 16 characters
+  Encrypt encrypt = Encrypt::No;
+  Seconds lease = kDefaultLease;
+  std::uint32_t shards = 64;
+  std::size_t replicas = 2;
+  std::size_t min_servers = 1;   ///< that must have joined before shards are assigned
+  std::shared_ptr<const UpdateRegistry> updates{};  ///< that tables may have; nothing: the built-in ones
+  std::string state_file{};      ///< keeps its state over a restart; empty: nowhere
+  std::function<void(const std::string&)> on_refused{};  ///< called with the peer and the reason
+};
+
+/// Keeps the membership and the epochs. Never sees values.
+class ParameterCoordinator {
+ public:
+  /// Is listening when it returns. Throws Error(Usage), Error(System), or Error(Input) if the state file is damaged.
+  explicit ParameterCoordinator(ParameterCoordinatorOptions options);
+  ~ParameterCoordinator();
+  ParameterCoordinator(const ParameterCoordinator&) = delete;
+  ParameterCoordinator& operator=(const ParameterCoordinator&) = delete;
+
+  /// "127.0.0.1:4000".
+  [[nodiscard]] std::string address() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct ParameterServerOptions {
+  std::uint64_t number = 0;  ///< different for each server; a restarted one keeps its own
+  std::string listen = "127.0.0.1:0";
+  std::string coordinator{};
+  std::string secret{};
+  Encrypt encrypt = Encrypt::No;
+  Seconds lease = kDefaultLease;
+  std::shared_ptr<const UpdateRegistry> updates{};  ///< nothing: the built-in ones
+  std::function<void(const std::string&)> on_refused{};
+};
+
+/// Holds replicas of shards.
+class ParameterServer {
+ public:
+  /// Is listening when it returns. Throws Error(Usage) or Error(System).
+  explicit ParameterServer(ParameterServerOptions options);
+  ~ParameterServer();
+  ParameterServer(const ParameterServer&) = delete;
+  ParameterServer& operator=(const ParameterServer&) = delete;
+
+  [[nodiscard]] std::string address() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The keys of a request.
+class Keys {
+ public:
+  /// begin to end - 1.
+  [[nodiscard]] static Keys range(Key begin, Key end) { return {begin, end, {}}; }
+  /// In ascending order, each once.
+  [[nodiscard]] static Keys list(std::span<const Key> keys) { return {0, 0, keys}; }
+
+  [[nodiscard]] Key begin() const noexcept { return begin_; }
+  [[nodiscard]] Key end() const noexcept { return end_; }
+  [[nodiscard]] std::span<const Key> listed() const noexcept { return listed_; }
+  [[nodiscard]] std::size_t count() const { return listed_.empty() ? end_ - begin_ : listed_.size(); }
+
+ private:
+  Keys(Key begin, Key end, std::span<const Key> listed)
+      : begin_(begin), end_(end), listed_(listed) {}
+  Key begin_;
+  Key end_;
+  std::span<const Key> listed_;
+};
+
+/// A table of the cluster.
+struct TableHandle {
+  std::uint32_t id = 0;
+  std::uint32_t width = 1;
+};
+
+struct ParameterClientOptions {
+  std::string coordinator{};
+  std::string secret{};
+  Encrypt encrypt = Encrypt::No;
+  Seconds lease = kDefaultLease;
+  Seconds patience{30};  ///< the deadline of each operation
+};
+
+struct ShardPlace {
+  std::uint64_t epoch = 0;
+  std::vector<std::uint64_t> chain{};  ///< numbers of servers, head first
+  std::vector<std::uint64_t> learners{};
+};
+struct ClusterStatus {
+  bool is_healthy = false;  ///< every shard has all its replicas
+  std::vector<std::string> servers{};  ///< "server 0 at 127.0.0.1:4000"
+  std::vector<std::string> tables{};
+  std::vector<ShardPlace> shards{};
+};
+
+class ClientCore;
+struct Operation;
+
+/// An operation in progress.
+class [[nodiscard]] PendingOperation {
+ public:
+  /// If it is still in progress, copies what it needs of the caller's buffers: a push then continues in the background,
+  /// and what a pull returns is discarded.
+  ~PendingOperation();
+  PendingOperation(PendingOperation&&) noexcept;
+  PendingOperation& operator=(PendingOperation&&) noexcept;
+  PendingOperation(const PendingOperation&) = delete;
+  PendingOperation& operator=(const PendingOperation&) = delete;
+
+  [[nodiscard]] bool is_done();
+  /// Throws Error(Peer) at the deadline, with the table, the shard and its servers. A push continues in the background:
+  /// it will be applied exactly once, or never if this process ends before.
+  void wait();
+
+ private:
+  friend class ParameterClient;
+  PendingOperation(std::shared_ptr<ClientCore> core, std::shared_ptr<Operation> operation);
+  std::shared_ptr<ClientCore> core_;
+  std::shared_ptr<Operation> operation_;
+};
+
+/// A worker's connection to the servers.
+class ParameterClient {
+ public:
+  /// Waits until the cluster is ready. Throws Error(Usage), or Error(Peer) at the deadline.
+  explicit ParameterClient(const ParameterClientOptions& options);
+  /// Leaves the clocks that it joined.
+  ~ParameterClient();
+  ParameterClient(const ParameterClient&) = delete;
+  ParameterClient& operator=(const ParameterClient&) = delete;
+
+  /// Creates the table, or opens one that is the same. Throws Error(Usage) if the name is taken or the settings are wrong,
+  /// Error(Peer) at the deadline.
+  [[nodiscard]] TableHandle create_table(const TableSpec& spec);
+
+  /// The update of the table is applied to the keys, once. Done when every replica has it. `gradient` has width floats for
+  /// each key and must stay unchanged until the operation is done or destroyed. Throws Error(Usage) if the keys are not
+  /// in the table, or in the wrong order, or the size is wrong.
+  PendingOperation push(TableHandle table, const Keys& keys, std::span<const float> gradient);
+  /// Reads the keys. The values of one shard are from one moment; every push that was acknowledged before is included,
+  /// and so are this worker's own.
+  PendingOperation pull(TableHandle table, const Keys& keys, std::span<float> values);
+  /// A push, then a pull of the same keys, in one message each way.
+  PendingOperation push_pull(TableHandle table, const Keys& keys, std::span<const float> gradient,
+                             std::span<float> values);
+
+  /// Waits until this worker may start its next iteration, by the table's consistency model. The first call joins the
+  /// worker to the table's clocks. Throws Error(Peer) at the deadline.
+  void start_iteration(TableHandle table);
+  /// The iteration is done. Others are told once its pushes are acknowledged.
+  void complete_iteration(TableHandle table);
+  /// Iterations that this worker has completed.
+  [[nodiscard]] ClockCount clock(TableHandle table) const;
+
+  /// As of the coordinator's last message; waits for a fresh one. Throws Error(Peer) at the deadline.
+  [[nodiscard]] ClusterStatus status();
+
+ private:
+  std::shared_ptr<ClientCore> core_;
+};
+
+}  // namespace trireme::ps

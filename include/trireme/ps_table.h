@@ -1,0 +1,56 @@
+// Tables of a parameter server: what their keys hold, how pushes change it, and how far workers may drift apart.
+// Values; callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::ps {
+
+using Key = std::uint64_t;
+/// The number of iterations that a worker has completed.
+using ClockCount = std::int64_t;
+
+/// Consistency of a table: when a worker may start its next iteration, and what it may read.
+enum class Consistency : std::uint8_t {
+  Bsp,    ///< bulk synchronous: after all workers have completed the last one; reads are fresh
+  Ssp,    ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker; reads may be cached
+  Essp,   ///< as Ssp, and cached values are refreshed whenever the slowest worker advances
+  Async,  ///< always; reads are fresh
+};
+/// "bsp", "ssp", "essp", "async".
+[[nodiscard]] std::string_view to_text(Consistency consistency);
+/// Throws Error(Usage).
+[[nodiscard]] Consistency parse_consistency(std::string_view text);
+
+/// How a server stores the keys of a table.
+enum class Layout : std::uint8_t {
+  Dense,   ///< an array of all keys; fast for ranges
+  Sparse,  ///< only the keys that were pushed; others read as zeros
+};
+
+struct TableSpec {
+  std::string name;
+  Key keys = 0;             ///< keys are 0 to keys - 1
+  std::uint32_t width = 1;  ///< floats of each key
+  std::string update = "add";
+  std::vector<float> parameters{};  ///< of the update
+  Layout layout = Layout::Dense;
+  Consistency consistency = Consistency::Async;
+  ClockCount staleness = 0;  ///< s of Ssp and Essp
+  friend bool operator==(const TableSpec&, const TableSpec&) = default;
+};
+
+/// What is wrong, in words; empty if nothing. Does not check the update's name, which only the servers know.
+[[nodiscard]] std::vector<std::string> problems(const TableSpec& spec);
+
+/// How far ahead of the slowest worker one may start an iteration; nothing if there is no bound.
+[[nodiscard]] std::optional<ClockCount> staleness_bound(const TableSpec& spec);
+
+/// The clock rule: a worker that has completed `own` iterations may start the next one if own - slowest <= bound.
+[[nodiscard]] bool may_start(ClockCount own, ClockCount slowest, std::optional<ClockCount> bound);
+
+}  // namespace trireme::ps

@@ -1,0 +1,97 @@
+// ClientCore: a client's state machine and its connections. A thread that waits for an operation drives the connections
+// itself, so that an answer needs no switch of threads; a background thread sends heartbeats and drives them while nobody
+// waits. Any thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/mutex.h"
+#include "ps/net/reactor.h"
+#include "ps/protocol/client.h"
+#include "trireme/parameter_server.h"
+
+namespace trireme::ps {
+
+/// A push or pull of the public API: parts on one or more shards.
+struct Operation {
+  std::string what;  ///< "push of 3 keys to table 'w'"
+  comm::Deadline deadline{};
+  std::size_t width = 1;
+  std::span<float> into;
+  std::size_t left = 0;  ///< parts
+  bool is_abandoned = false;
+};
+
+class ClientCore {
+ public:
+  explicit ClientCore(const ParameterClientOptions& options);
+  ~ClientCore();
+  ClientCore(const ClientCore&) = delete;
+  ClientCore& operator=(const ClientCore&) = delete;
+
+  /// Runs `call(client, now, out)` with the state machine, and sends what it returns.
+  template <class Call>
+  auto with_client(const Call& call) {
+    const MutexLock lock(mutex_);
+    if constexpr (std::is_void_v<decltype(call(client_, Micros{}, out_))>) {
+      call(client_, micros(), out_);
+      send_all();
+    } else {
+      auto result = call(client_, micros(), out_);
+      send_all();
+      return result;
+    }
+  }
+  /// Waits until `done(client)` or the deadline; whether it is done.
+  [[nodiscard]] bool wait_until(comm::Deadline deadline, const std::function<bool(const Client&)>& done);
+
+  struct Request {
+    TableHandle table;
+    Keys keys;
+    std::span<const float> gradient;  ///< of a push
+    std::span<float> into;            ///< of a pull
+  };
+  [[nodiscard]] std::shared_ptr<Operation> begin(const Request& request);
+  [[nodiscard]] bool is_done(const Operation& operation);
+  void wait(const Operation& operation);
+  /// The caller's buffers may go away.
+  void abandon(Operation& operation);
+  [[nodiscard]] const ParameterClientOptions& options() const { return options_; }
+  [[nodiscard]] static Micros micros();
+  /// Why an operation has not finished, for a message.
+  [[nodiscard]] std::string describe(const std::string& what);
+
+ private:
+  struct PendingPart {
+    std::shared_ptr<Operation> operation;
+    std::size_t first = 0;  ///< key of the operation
+  };
+  void begin_part(const Request& request, const Part& part,
+                  const std::shared_ptr<Operation>& operation) TRIREME_REQUIRES(mutex_);
+  void take(NodeId from, Message& message);
+  void send_all() TRIREME_REQUIRES(mutex_);
+  void complete() TRIREME_REQUIRES(mutex_);
+  void drive(comm::Deadline deadline);
+  void run_background();
+
+  ParameterClientOptions options_;
+  NodeId self_;
+  Mutex mutex_;
+  CondVar changed_;
+  Client client_ TRIREME_GUARDED_BY(mutex_);
+  Reactor reactor_;  ///< guarded by mutex_, except wait() and wake()
+  Outbox out_ TRIREME_GUARDED_BY(mutex_);
+  std::map<OpId, PendingPart> parts_ TRIREME_GUARDED_BY(mutex_);
+  std::map<NodeId, std::string> known_ TRIREME_GUARDED_BY(mutex_);
+  bool is_driven_ TRIREME_GUARDED_BY(mutex_) = false;
+  comm::Clock::time_point last_driven_ TRIREME_GUARDED_BY(mutex_){};
+  std::atomic<bool> stopping_ = false;
+  std::thread background_;
+};
+
+}  // namespace trireme::ps

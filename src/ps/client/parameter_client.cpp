@@ -1,0 +1,169 @@
+// The client of parameter_server.h.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ps/client/client_core.h"
+#include "trireme/error.h"
+#include "trireme/valid.h"
+
+namespace trireme::ps {
+
+PendingOperation::PendingOperation(std::shared_ptr<ClientCore> core,
+                                   std::shared_ptr<Operation> operation)
+    : core_(std::move(core)), operation_(std::move(operation)) {}
+
+PendingOperation::~PendingOperation() {
+  if (operation_) {
+    core_->abandon(*operation_);
+  }
+}
+
+PendingOperation::PendingOperation(PendingOperation&&) noexcept = default;
+
+PendingOperation& PendingOperation::operator=(PendingOperation&& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(operation_, other.operation_);
+  return *this;
+}
+
+bool PendingOperation::is_done() {
+  return core_->is_done(*operation_);
+}
+
+void PendingOperation::wait() {
+  core_->wait(*operation_);
+}
+
+ParameterClient::ParameterClient(const ParameterClientOptions& options)
+    : core_(std::make_shared<ClientCore>(options)) {
+  const bool is_ready = core_->wait_until(comm::deadline_in(options.patience),
+                                          [](const Client& client) { return client.is_ready(); });
+  if (!is_ready) {
+    throw Error(ErrorKind::Peer, core_->describe("cannot join the parameter servers"));
+  }
+}
+
+ParameterClient::~ParameterClient() = default;
+
+TableHandle ParameterClient::create_table(const TableSpec& spec) {
+  require_valid(spec);
+  const comm::Deadline deadline = comm::deadline_in(core_->options().patience);
+  bool is_known = false;
+  std::string refusal;
+  while (!is_known && refusal.empty() && !comm::passed(deadline)) {
+    core_->with_client([&](Client& client, Micros, Outbox& out) { client.create_table(spec, out); });
+    is_known = core_->wait_until(comm::deadline_in({0.2}), [&](const Client& client) {
+      const auto at = client.refusals().find(spec.name);
+      refusal = at == client.refusals().end() ? "" : at->second;
+      return client.find_table(spec.name).has_value() || !refusal.empty();
+    });
+  }
+  if (!refusal.empty()) {
+    throw Error(ErrorKind::Usage, refusal);
+  }
+  if (!is_known) {
+    throw Error(ErrorKind::Peer, core_->describe(fmt::format("creating table '{}'", spec.name)));
+  }
+  return core_->with_client([&](Client& client, Micros, Outbox&) {
+    const TableId id = *client.find_table(spec.name);
+    if (client.table(id) != spec) {
+      throw Error(ErrorKind::Usage, fmt::format("table '{}' exists with other settings", spec.name));
+    }
+    return TableHandle{static_cast<std::uint32_t>(id), spec.width};
+  });
+}
+
+PendingOperation ParameterClient::push(TableHandle table, const Keys& keys,
+                                       std::span<const float> gradient) {
+  return {core_, core_->begin({table, keys, gradient, {}})};
+}
+
+PendingOperation ParameterClient::pull(TableHandle table, const Keys& keys,
+                                       std::span<float> values) {
+  return {core_, core_->begin({table, keys, {}, values})};
+}
+
+PendingOperation ParameterClient::push_pull(TableHandle table, const Keys& keys,
+                                            std::span<const float> gradient,
+                                            std::span<float> values) {
+  return {core_, core_->begin({table, keys, gradient, values})};
+}
+
+void ParameterClient::start_iteration(TableHandle table) {
+  const auto id = static_cast<TableId>(table.id);
+  core_->with_client([&](Client& client, Micros now, Outbox& out) {
+    if (!client.slowest(id)) {
+      client.join_clock(id, now, out);
+    }
+  });
+  const bool may_start =
+      core_->wait_until(comm::deadline_in(core_->options().patience), [&](const Client& client) {
+        return client.may_start(id, ClientCore::micros());
+      });
+  if (!may_start) {
+    throw Error(ErrorKind::Peer, core_->describe("waiting for the slowest worker"));
+  }
+}
+
+void ParameterClient::complete_iteration(TableHandle table) {
+  core_->with_client([&](Client& client, Micros now, Outbox& out) {
+    client.complete_iteration(static_cast<TableId>(table.id), now, out);
+  });
+}
+
+ClockCount ParameterClient::clock(TableHandle table) const {
+  return core_->with_client([&](Client& client, Micros, Outbox&) {
+    return client.clock(static_cast<TableId>(table.id));
+  });
+}
+
+namespace {
+
+std::uint64_t number_of(const Member& member) {
+  return static_cast<std::uint64_t>(member.server) - 1;
+}
+
+ClusterStatus status_of(const Client& client) {
+  ClusterStatus status{.is_healthy = client.is_healthy()};
+  for (const auto& [node, address] : client.addresses()) {
+    status.servers.push_back(fmt::format("{} at {}", to_text(node), address));
+  }
+  for (const TableSpec& table : client.tables()) {
+    status.tables.push_back(fmt::format("{}: {} keys of {} floats, {}, {}", table.name, table.keys,
+                                        table.width, table.update, to_text(table.consistency)));
+  }
+  for (std::uint32_t i = 0; i < client.shard_count(); ++i) {
+    const View& view = client.view(static_cast<ShardId>(i));
+    ShardPlace& place = status.shards.emplace_back(ShardPlace{view.epoch, {}, {}});
+    for (const Member& member : view.chain) {
+      place.chain.push_back(number_of(member));
+    }
+    if (view.learner) {
+      place.learners.push_back(number_of(*view.learner));
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+ClusterStatus ParameterClient::status() {
+  const auto ask = [](Client& client, Micros now, Outbox& out) {
+    client.ask_for_state(now, out);
+    return client.states_received();
+  };
+  const auto states = core_->with_client(ask);
+  const comm::Deadline deadline = comm::deadline_in(core_->options().patience);
+  const auto is_fresh = [&](const Client& client) { return client.states_received() > states; };
+  while (!core_->wait_until(std::min(deadline, comm::deadline_in({0.05})), is_fresh)) {
+    if (comm::passed(deadline)) {
+      throw Error(ErrorKind::Peer, core_->describe("the cluster's status"));
+    }
+    (void)core_->with_client(ask);
+  }
+  return core_->with_client([](Client& client, Micros, Outbox&) { return status_of(client); });
+}
+
+}  // namespace trireme::ps

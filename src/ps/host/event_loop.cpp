@@ -1,0 +1,97 @@
+#include "ps/host/event_loop.h"
+
+#include <chrono>
+#include <utility>
+
+#include "trireme/error.h"
+
+namespace trireme::ps {
+namespace {
+
+constexpr Seconds kTick{0.005};
+
+}  // namespace
+
+Micros micros_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(comm::Clock::now().time_since_epoch())
+      .count();
+}
+
+Timing timing_for(Seconds lease) {
+  const auto whole = static_cast<Micros>(lease.count * 1e6);
+  return {.heartbeat = whole / 5, .lease = whole, .lease_margin = whole / 10, .retry = whole / 2};
+}
+
+EventLoop::EventLoop(const EventLoopOptions& options)
+    : self_(options.reactor.self),
+      refused_(options.refused),
+      reactor_(options.reactor,
+               {.message = [this](NodeId from, Message& message) { take(from, message); },
+                .refused = [this](const std::string& why) {
+                  if (refused_) {
+                    refused_(why);
+                  }
+                }}) {}
+
+EventLoop::~EventLoop() {
+  stop();
+}
+
+void EventLoop::start(Machine machine) {
+  machine_ = std::move(machine);
+  thread_ = std::thread([this] { run(); });
+}
+
+void EventLoop::stop() {
+  stopping_ = true;
+  reactor_.wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void EventLoop::run() noexcept {
+  try {
+    comm::Deadline next_tick = comm::deadline_in({0});
+    while (!stopping_) {
+      reactor_.process(reactor_.wait(next_tick));
+      if (comm::passed(next_tick)) {
+        next_tick = comm::deadline_in(kTick);
+        machine_.tick(micros_now(), out_);
+        send(out_);
+        reactor_.flush();
+      }
+    }
+  } catch (const std::exception& error) {  // this node has failed; the others continue without it
+    if (refused_) {
+      refused_(std::string("stopped: ") + error.what());
+    }
+  }
+}
+
+void EventLoop::take(NodeId from, Message& message) {
+  machine_.handle(Envelope{from, self_, std::move(message)}, micros_now(), out_);
+  send(out_);
+}
+
+void EventLoop::send(Outbox& out) {
+  if (machine_.before_sending) {
+    machine_.before_sending();
+  }
+  if (machine_.addresses) {
+    if (const auto* addresses = machine_.addresses(); *addresses != known_) {
+      known_ = *addresses;
+      for (const auto& [node, address] : known_) {
+        if (node != self_) {
+          reactor_.set_address(node, address);
+        }
+      }
+    }
+  }
+  for (const Envelope& envelope : out) {
+    reactor_.send(envelope.to, envelope.message);
+  }
+  out.clear();
+}
+
+}  // namespace trireme::ps

@@ -1,0 +1,65 @@
+// EventLoop: a thread that runs a state machine on a reactor: messages in, ticks, messages out. Start and stop from one
+// thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "ps/net/reactor.h"
+#include "ps/protocol/message.h"
+
+namespace trireme::ps {
+
+/// Microseconds on this host's monotonic clock.
+[[nodiscard]] Micros micros_now();
+/// Derived from the lease.
+[[nodiscard]] Timing timing_for(Seconds lease);
+
+struct EventLoopOptions {
+  ReactorOptions reactor;
+  std::function<void(const std::string& why)> refused{};
+};
+
+class EventLoop {
+ public:
+  /// What runs on it. Each call appends what to send.
+  struct Machine {
+    std::function<void(const Envelope& envelope, Micros now, Outbox& out)> handle;
+    std::function<void(Micros now, Outbox& out)> tick;
+    /// Before what a call returned is sent.
+    std::function<void()> before_sending{};
+    /// Addresses that the machine has learned.
+    std::function<const std::map<NodeId, std::string>*()> addresses{};
+  };
+
+  /// Is listening when it returns.
+  explicit EventLoop(const EventLoopOptions& options);
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  [[nodiscard]] std::string address() const { return comm::to_text(reactor_.address()); }
+  void set_address(NodeId node, const std::string& address) { reactor_.set_address(node, address); }
+  void start(Machine machine);
+  /// Waits for the thread.
+  void stop();
+
+ private:
+  void run() noexcept;
+  void take(NodeId from, Message& message);
+  void send(Outbox& out);
+
+  NodeId self_;
+  std::function<void(const std::string&)> refused_;
+  Reactor reactor_;
+  Machine machine_;
+  Outbox out_;
+  std::map<NodeId, std::string> known_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace trireme::ps

@@ -1,0 +1,270 @@
+#include "ps/net/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "ps/protocol/bytes.h"
+#include "trireme/error.h"
+
+namespace trireme::ps {
+namespace {
+
+using Outcome = comm::Transfer::Outcome;
+
+constexpr std::size_t kBuffer = std::size_t{64} << 10;
+/// Ahead of a large message only its header and fields are read into the buffer, so that its floats are not copied.
+constexpr std::size_t kShortRead = 128;
+constexpr std::size_t kLargeFloats = std::size_t{8} << 10;  ///< bytes from which a message counts as large
+constexpr std::size_t kMaxSegment = std::size_t{256} << 10;
+/// What one connection may receive before others get their turn.
+constexpr std::size_t kTurn = std::size_t{8} << 20;
+constexpr std::size_t kMaxPooled = 32;
+
+}  // namespace
+
+std::shared_ptr<FloatBuffer> BufferPool::take(std::size_t floats) {
+  for (const std::shared_ptr<FloatBuffer>& buffer : buffers_) {
+    if (buffer.use_count() == 1 && buffer->size() >= floats && buffer->size() / 4 <= floats) {
+      return buffer;
+    }
+  }
+  auto fresh = std::make_shared<FloatBuffer>(floats);
+  if (buffers_.size() < kMaxPooled) {
+    buffers_.push_back(fresh);
+  } else {
+    const auto unused = std::ranges::find_if(
+        buffers_, [](const std::shared_ptr<FloatBuffer>& b) { return b.use_count() == 1; });
+    if (unused != buffers_.end()) {
+      *unused = fresh;
+    }
+  }
+  return fresh;
+}
+
+Connection::Connection(comm::Channel channel, BufferPool& pool)
+    : channel_(std::move(channel)), pool_(pool), buffer_(kBuffer), read_ahead_(kBuffer) {}
+
+bool Connection::advance() {
+  return channel_.is_open() || channel_.advance();
+}
+
+// --- Receiving.
+
+/// False if nothing was read: the other side has closed, or there is nothing yet.
+bool Connection::read_some(std::span<std::byte> into, std::size_t& got) {
+  const comm::Transfer transfer = channel_.read(into);
+  got = transfer.outcome == Outcome::Moved ? transfer.bytes : 0;
+  is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
+  may_have_more_ = got == into.size();
+  return got > 0;
+}
+
+bool Connection::fill() {
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  std::size_t got = 0;
+  const std::size_t room = std::min(buffer_.size() - end_, read_ahead_);
+  const bool has_read = read_some(std::span(buffer_).subspan(end_, room), got);
+  end_ += got;
+  return has_read;
+}
+
+bool Connection::read_header() {
+  while (end_ - begin_ < kHeaderBytes) {
+    if (!fill()) {
+      return false;
+    }
+  }
+  header_ = parse_header(std::span(buffer_).subspan(begin_).first<kHeaderBytes>(), received_frames_);
+  ++received_frames_;
+  begin_ += kHeaderBytes;
+  fields_.clear();
+  float_bytes_ = 0;
+  const bool is_large = header_->floats * sizeof(float) >= kLargeFloats;
+  read_ahead_ = is_large ? kShortRead : kBuffer;
+  return true;
+}
+
+/// Fields grow with what has arrived, so that a header alone does not make this side allocate.
+bool Connection::read_fields() {
+  while (fields_.size() < header_->field_bytes) {
+    if (begin_ == end_ && !fill()) {
+      return false;
+    }
+    const std::size_t count = std::min(header_->field_bytes - fields_.size(), end_ - begin_);
+    fields_.append(reinterpret_cast<const char*>(buffer_.data() + begin_), count);
+    begin_ += count;
+  }
+  return true;
+}
+
+bool Connection::read_floats() {
+  const std::size_t total = header_->floats * sizeof(float);
+  if (float_bytes_ == 0 && total > 0 && !floats_) {
+    floats_ = pool_.take(header_->floats);
+  }
+  while (float_bytes_ < total) {
+    const std::span<std::byte> rest =
+        std::as_writable_bytes(floats_->view()).first(total).subspan(float_bytes_);
+    std::size_t count = std::min(rest.size(), end_ - begin_);
+    if (count > 0) {
+      std::memcpy(rest.data(), buffer_.data() + begin_, count);
+      begin_ += count;
+    } else if (!read_some(rest, count)) {
+      return false;
+    }
+    float_bytes_ += count;
+  }
+  return true;
+}
+
+void Connection::deliver(const Deliver& deliver) {
+  const FrameHeader header = *std::exchange(header_, std::nullopt);
+  Values floats = floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats) : Values();
+  if (header.kind == kHelloKind) {
+    Hello hello;
+    ByteReader reader(fields_, std::move(floats));
+    reader(hello);
+    reader.finish();
+    if (received_frames_ != 1 || peer_) {
+      throw Error(ErrorKind::Input, "malformed frame: a second hello");
+    }
+    peer_ = hello.from;
+    return;
+  }
+  if (!peer_) {
+    throw Error(ErrorKind::Input, "malformed frame: the first one is not a hello");
+  }
+  Message message = decode(header.kind, fields_, std::move(floats));
+  deliver(*peer_, message);
+}
+
+bool Connection::receive(const Deliver& sink) {
+  may_have_more_ = true;
+  for (std::size_t taken = 0; taken < kTurn;) {
+    const bool has_frame = (header_ || read_header()) && read_fields() && read_floats();
+    if (!has_frame) {
+      return !is_closed_;
+    }
+    taken += kHeaderBytes + fields_.size() + header_->floats * sizeof(float);
+    deliver(sink);
+    if (begin_ == end_ && !may_have_more_ && !has_buffered()) {
+      return true;  // the socket is empty; asking again would only cost a system call
+    }
+  }
+  return !is_closed_;
+}
+
+// --- Sending.
+
+void Connection::send_hello(NodeId self) {
+  std::string fields;
+  ByteWriter writer(fields);
+  writer(Hello{self});
+  enqueue(kHelloKind, fields, {});
+}
+
+void Connection::send(const Message& message) {
+  const Encoded encoded = encode(message);
+  enqueue(encoded.kind, encoded.fields, encoded.floats);
+}
+
+void Connection::enqueue(std::uint8_t kind, const std::string& fields, const Values& floats) {
+  const HeaderBytes header = to_bytes({.kind = kind,
+                                       .field_bytes = static_cast<std::uint32_t>(fields.size()),
+                                       .floats = static_cast<std::uint32_t>(floats.size()),
+                                       .number = sent_frames_++});
+  const std::size_t float_bytes = floats.view().size_bytes();
+  const bool is_large = float_bytes >= kLargeFloats;
+  const bool can_append = !queue_.empty() && queue_.back().floats.size() == 0 &&
+                          queue_.back().bytes.size() < kMaxSegment;
+  Segment& segment = can_append ? queue_.back() : queue_.emplace_back();
+  segment.bytes.append(reinterpret_cast<const char*>(header.data()), header.size());
+  segment.bytes += fields;
+  backlog_ += header.size() + fields.size() + float_bytes;
+  if (is_large) {
+    segment.floats = floats;
+    if (is_open()) {
+      (void)flush();  // a closed connection shows again when it is read
+    }
+    retain_rest();
+  } else if (float_bytes > 0) {
+    segment.bytes.append(reinterpret_cast<const char*>(floats.view().data()), float_bytes);
+  }
+}
+
+/// What could not be sent must not refer to borrowed floats: copies the rest of the last segment.
+void Connection::retain_rest() {
+  if (queue_.empty() || queue_.back().floats.size() == 0) {
+    return;
+  }
+  Segment& last = queue_.back();
+  if (last.sent <= last.bytes.size() || last.floats.is_lasting()) {
+    last.floats.retain();
+    return;
+  }
+  const std::size_t done = last.sent - last.bytes.size();
+  last.floats = Values::copy(last.floats.view().subspan(done / sizeof(float)));
+  last.bytes.clear();
+  last.sent = done % sizeof(float);
+}
+
+void Connection::detach() {
+  for (Segment& segment : queue_) {
+    segment.floats.detach();
+  }
+}
+
+bool Connection::flush() {
+  return !is_closed_ && (!is_open() || write_queue());
+}
+
+void Connection::sent(std::size_t bytes) {
+  backlog_ -= bytes;
+  while (bytes > 0) {
+    Segment& first = queue_.front();
+    const std::size_t now = std::min(bytes, first.size() - first.sent);
+    first.sent += now;
+    bytes -= now;
+    if (first.sent == first.size()) {
+      queue_.pop_front();
+    }
+  }
+}
+
+/// Several pieces in one system call, or one after the other where they have to be encrypted.
+bool Connection::write_queue() {
+  while (!queue_.empty()) {
+    std::array<iovec, 16> pieces{};
+    std::size_t count = 0;
+    for (auto at = queue_.begin(); at != queue_.end() && count + 2 <= pieces.size(); ++at) {
+      const std::size_t skipped = std::min(at->sent, at->bytes.size());
+      const std::span<const std::byte> floats =
+          std::as_bytes(at->floats.view()).subspan(at->sent - skipped);
+      if (skipped < at->bytes.size()) {
+        pieces.at(count++) = {at->bytes.data() + skipped, at->bytes.size() - skipped};
+      }
+      if (!floats.empty()) {
+        pieces.at(count++) = {const_cast<std::byte*>(floats.data()), floats.size()};  // NOLINT: read
+      }
+    }
+    const comm::Transfer transfer = channel_.write_pieces(std::span(pieces).first(count));
+    is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
+    if (transfer.outcome != Outcome::Moved) {
+      return !is_closed_;
+    }
+    sent(transfer.bytes);
+  }
+  return true;
+}
+
+}  // namespace trireme::ps

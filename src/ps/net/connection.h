@@ -1,0 +1,102 @@
+// Connection: frames in both directions over an authenticated channel. Never blocks. Floats are received straight into
+// an aligned buffer and sent straight from where they are; only what the socket does not take at once is copied.
+// One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/net/channel.h"
+#include "ps/protocol/message.h"
+#include "ps/wire/frame.h"
+
+namespace trireme::ps {
+
+/// Float buffers that are used again: fresh pages cost more than the data that they receive.
+class BufferPool {
+ public:
+  [[nodiscard]] std::shared_ptr<FloatBuffer> take(std::size_t floats);
+
+ private:
+  std::vector<std::shared_ptr<FloatBuffer>> buffers_;
+};
+
+class Connection {
+ public:
+  /// `pool` must outlive it.
+  Connection(comm::Channel channel, BufferPool& pool);
+
+  /// Continues the handshake; true once it is done. Throws as Channel::advance().
+  [[nodiscard]] bool advance();
+  [[nodiscard]] bool is_open() const noexcept { return channel_.is_open(); }
+  /// Who the other side says it is; known after its Hello, or set by the caller.
+  [[nodiscard]] const std::optional<NodeId>& peer() const noexcept { return peer_; }
+  void set_peer(NodeId peer) { peer_ = peer; }
+  [[nodiscard]] const comm::Channel& channel() const noexcept { return channel_; }
+
+  using Deliver = std::function<void(NodeId from, Message& message)>;
+  /// Reads and delivers what has arrived, up to a fair share; false if the other side has closed. Throws Error(Input) on
+  /// a malformed frame.
+  [[nodiscard]] bool receive(const Deliver& deliver);
+  /// Whether received bytes are buffered here, where polling does not show them.
+  [[nodiscard]] bool has_buffered() const { return channel_.is_open() && channel_.has_buffered(); }
+
+  /// Borrowed floats may change after it returns. Small messages wait for flush().
+  void send(const Message& message);
+  /// The first message of the side that connected.
+  void send_hello(NodeId self);
+  /// Copies pinned floats that are still to be sent.
+  void detach();
+  /// Sends what can be sent now; false if the other side has closed.
+  [[nodiscard]] bool flush();
+  [[nodiscard]] std::size_t backlog() const noexcept { return backlog_; }
+  [[nodiscard]] bool wants_write() const noexcept {
+    return channel_.wants_write() || (is_open() && backlog_ > 0);
+  }
+
+ private:
+  struct Segment {
+    std::string bytes;
+    Values floats;
+    std::size_t sent = 0;
+    [[nodiscard]] std::size_t size() const { return bytes.size() + floats.view().size_bytes(); }
+  };
+
+  [[nodiscard]] bool read_some(std::span<std::byte> into, std::size_t& got);
+  [[nodiscard]] bool fill();
+  [[nodiscard]] bool read_header();
+  [[nodiscard]] bool read_fields();
+  [[nodiscard]] bool read_floats();
+  void deliver(const Deliver& deliver);
+  void enqueue(std::uint8_t kind, const std::string& fields, const Values& floats);
+  void retain_rest();
+  [[nodiscard]] bool write_queue();
+  void sent(std::size_t bytes);
+
+  comm::Channel channel_;
+  BufferPool& pool_;
+  std::optional<NodeId> peer_;
+  bool is_closed_ = false;
+
+  std::vector<std::byte> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::size_t read_ahead_;
+  bool may_have_more_ = true;
+  std::optional<FrameHeader> header_;
+  std::string fields_;
+  std::shared_ptr<FloatBuffer> floats_;
+  std::size_t float_bytes_ = 0;  ///< received of them
+  std::uint64_t received_frames_ = 0;
+
+  std::deque<Segment> queue_;
+  std::size_t backlog_ = 0;
+  std::uint64_t sent_frames_ = 0;
+};
+
+}  // namespace trireme::ps

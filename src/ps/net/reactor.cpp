@@ -1,0 +1,270 @@
+#include "ps/net/reactor.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "comm/net/admission.h"
+#include "trireme/error.h"
+
+namespace trireme::ps {
+namespace {
+
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kWake = 1;
+constexpr Seconds kDialAgain{0.02};
+/// More than this waits for nobody: the peer does not read.
+constexpr std::size_t kMaxBacklog = std::size_t{1} << 30;
+
+}  // namespace
+
+Reactor::Reactor(ReactorOptions options, Handlers handlers)
+    : options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_.valid() || !wake_.valid()) {
+    comm::throw_system("cannot make the parameter server's epoll", errno);
+  }
+  watch(EPOLL_CTL_ADD, wake_, kWake, EPOLLIN);
+  if (options_.listen) {
+    listener_ = comm::listen_on(*options_.listen);
+    watch(EPOLL_CTL_ADD, listener_->socket, kListener, EPOLLIN);
+  }
+}
+
+void Reactor::watch(int operation, const comm::Fd& fd, Name name, std::uint32_t events) const {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = name;
+  if (::epoll_ctl(epoll_.get(), operation, fd.get(), &event) != 0) {
+    comm::throw_system("cannot watch a connection of the parameter server", errno);
+  }
+}
+
+void Reactor::set_address(NodeId node, const std::string& address) {
+  destinations_[node].address = comm::parse_address(address);
+}
+
+void Reactor::wake() const noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+}
+
+Reactor::Events Reactor::wait(comm::Deadline deadline) const {
+  Events events(64);
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 comm::poll_timeout(deadline));
+  if (count < 0 && errno != EINTR) {
+    comm::throw_system("the parameter server cannot wait for messages", errno);
+  }
+  events.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return events;
+}
+
+void Reactor::process(const Events& events) {
+  for (const epoll_event& event : events) {
+    if (event.data.u64 == kListener) {
+      accept_all();
+    } else if (event.data.u64 == kWake) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+    } else {
+      serve(event.data.u64);
+    }
+  }
+  drop_late();
+  flush();
+}
+
+void Reactor::accept_all() {
+  try {
+    while (std::optional<comm::Fd> socket = comm::accept_now(listener_->socket)) {
+      if (strangers_.size() >= comm::most_unauthenticated()) {
+        drop(strangers_.front(), "was dropped in the handshake, to make room");
+      }
+      (void)add(std::move(*socket), false, {});
+    }
+  } catch (const Error& error) {  // descriptors ran out
+    if (handlers_.refused) {
+      handlers_.refused(error.what());
+    }
+    if (!strangers_.empty()) {
+      drop(strangers_.front(), "was dropped in the handshake, to make room");
+    }
+  }
+}
+
+Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& peer) {
+  const Name name = next_name_++;
+  comm::Channel channel(std::move(socket),
+                        {.side = is_caller ? comm::Side::Client : comm::Side::Server,
+                         .purpose = comm::Purpose::ParameterServer,
+                         .secret = options_.secret,
+                         .encryption = options_.encryption,
+                         .peer = peer});
+  const std::uint32_t events = is_caller ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  watch(EPOLL_CTL_ADD, channel.socket(), name, events);
+  links_.emplace(name, Link{std::make_unique<Connection>(std::move(channel), pool_),
+                            comm::Clock::now(), is_caller, events});
+  strangers_.push_back(name);
+  return name;
+}
+
+void Reactor::connect(NodeId to) {
+  if (!routes_.contains(to)) {
+    (void)dial(to);
+  }
+}
+
+/// 0 if the node cannot be reached now.
+Reactor::Name Reactor::dial(NodeId to) {
+  const auto at = destinations_.find(to);
+  if (at == destinations_.end() || !comm::passed(at->second.next_try)) {
+    return 0;
+  }
+  at->second.next_try = comm::deadline_in(kDialAgain);
+  std::optional<comm::Fd> socket = comm::start_connecting(at->second.address);
+  if (!socket) {
+    return 0;
+  }
+  const Name name = add(std::move(*socket), true, comm::to_text(at->second.address));
+  Connection& connection = *links_.at(name).connection;
+  connection.set_peer(to);
+  links_.at(name).is_routed = true;
+  connection.send_hello(options_.self);
+  routes_[to] = name;
+  return name;
+}
+
+void Reactor::send(NodeId to, const Message& message) {
+  const auto route = routes_.find(to);
+  const Name name = route != routes_.end() ? route->second : dial(to);
+  const auto at = links_.find(name);
+  if (at == links_.end() || at->second.connection->backlog() > kMaxBacklog) {
+    return;
+  }
+  Connection& connection = *at->second.connection;
+  try {
+    connection.send(message);
+  } catch (const Error&) {
+    return;  // the connection is broken; reading will show it
+  }
+  if (connection.backlog() > 0 && (unflushed_.empty() || unflushed_.back() != name)) {
+    unflushed_.push_back(name);
+  }
+}
+
+void Reactor::detach() {
+  for (auto& [name, link] : links_) {
+    link.connection->detach();
+  }
+}
+
+void Reactor::flush() {
+  for (const Name name : std::exchange(unflushed_, {})) {
+    const auto at = links_.find(name);
+    if (at == links_.end() || !at->second.connection->is_open()) {
+      continue;
+    }
+    try {
+      if (at->second.connection->flush()) {
+        watch_for_more(name, at->second);
+        continue;
+      }
+      drop(name, {});
+    } catch (const Error& error) {
+      drop(name, error.what());
+    }
+  }
+}
+
+void Reactor::serve(Name name) {
+  const auto at = links_.find(name);
+  if (at == links_.end()) {
+    return;  // dropped by an earlier event
+  }
+  try {
+    if (progress(name, at->second) && at->second.connection->flush()) {
+      watch_for_more(name, at->second);
+    } else {
+      drop(name, {});
+    }
+  } catch (const Error& error) {
+    drop(name, error.what());
+  }
+}
+
+/// False if the other side has closed.
+bool Reactor::progress(Name name, Link& link) {
+  Connection& connection = *link.connection;
+  if (!connection.is_open()) {
+    if (!connection.advance()) {
+      return true;
+    }
+    std::erase(strangers_, name);
+    if (link.is_caller && handlers_.connected) {
+      handlers_.connected(*connection.peer());
+    }
+  }
+  if (!connection.flush()) {
+    return false;
+  }
+  bool is_open = true;
+  do {
+    is_open = connection.receive([&](NodeId from, Message& message) {
+      if (!std::exchange(link.is_routed, true)) {
+        routes_[from] = name;
+      }
+      handlers_.message(from, message);
+    });
+  } while (is_open && connection.has_buffered());
+  return is_open;
+}
+
+void Reactor::watch_for_more(Name name, Link& link) {
+  const std::uint32_t events =
+      EPOLLIN | (link.connection->wants_write() ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+  if (events != link.watched) {
+    link.watched = events;
+    watch(EPOLL_CTL_MOD, link.connection->channel().socket(), name, events);
+  }
+}
+
+void Reactor::drop(Name name, const std::string& why) {
+  const auto at = links_.find(name);
+  if (at == links_.end()) {
+    return;
+  }
+  const Connection& connection = *at->second.connection;
+  if (!why.empty() && handlers_.refused) {
+    const std::string& peer = connection.channel().peer();
+    handlers_.refused(why.starts_with(peer) ? why : fmt::format("{}: {}", peer, why));
+  }
+  std::erase(strangers_, name);
+  if (const auto& peer = connection.peer()) {
+    const auto route = routes_.find(*peer);
+    if (route != routes_.end() && route->second == name) {
+      routes_.erase(route);
+    }
+  }
+  links_.erase(at);
+}
+
+void Reactor::drop_late() {
+  while (!strangers_.empty()) {
+    const auto at = links_.find(strangers_.front());
+    if (at != links_.end() &&
+        !comm::passed(at->second.since + comm::duration(comm::kMaxHandshakeTime))) {
+      return;
+    }
+    drop(strangers_.front(), "did not finish the handshake in time; is it a Trireme peer?");
+  }
+}
+
+}  // namespace trireme::ps

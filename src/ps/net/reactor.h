@@ -1,0 +1,100 @@
+// Reactor: the connections of one node, and an event loop for them. A message is handled on the thread that read it.
+// Never blocks except in wait(). Messages to nodes that cannot be reached are dropped; the protocol repeats them.
+//
+// One thread at a time, except wait() and wake(), which any thread may call meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/epoll.h>
+
+#include "comm/net/channel.h"
+#include "comm/net/deadline.h"
+#include "comm/net/socket.h"
+#include "ps/net/connection.h"
+#include "ps/protocol/message.h"
+
+namespace trireme::ps {
+
+struct ReactorOptions {
+  NodeId self{};
+  std::optional<comm::Address> listen{};  ///< nothing: only connects to others
+  comm::Secret secret;
+  comm::Encryption encryption = comm::Encryption::None;
+};
+
+class Reactor {
+ public:
+  struct Handlers {
+    std::function<void(NodeId from, Message& message)> message;
+    std::function<void(NodeId peer)> connected{};           ///< a connection that this node started is open
+    std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
+  };
+  /// Is listening when it returns. Throws Error(System).
+  Reactor(ReactorOptions options, Handlers handlers);
+
+  /// Where it listens. Requires options.listen.
+  [[nodiscard]] const comm::Address& address() const { return listener_->address; }
+  /// Where a node listens, for send() to connect. Throws Error(Usage) if the text is no address.
+  void set_address(NodeId node, const std::string& address);
+
+  /// Starts to connect unless there is a connection, so that the node can send to this one.
+  void connect(NodeId to);
+  void send(NodeId to, const Message& message);
+  /// Copies pinned floats that are still to be sent.
+  void detach();
+  /// Sends small messages that were collected.
+  void flush();
+
+  /// Events to be processed; waits for them until the deadline or wake().
+  using Events = std::vector<epoll_event>;
+  [[nodiscard]] Events wait(comm::Deadline deadline) const;
+  void wake() const noexcept;
+  void process(const Events& events);
+
+ private:
+  using Name = std::uint64_t;
+  struct Link {
+    std::unique_ptr<Connection> connection;
+    comm::Clock::time_point since;
+    bool is_caller = false;
+    std::uint32_t watched = 0;
+    bool is_routed = false;  ///< routes_ knows it
+  };
+  struct Destination {
+    comm::Address address;
+    comm::Deadline next_try{};
+  };
+
+  void watch(int operation, const comm::Fd& fd, Name name, std::uint32_t events) const;
+  void accept_all();
+  Name add(comm::Fd socket, bool is_caller, const std::string& peer);
+  [[nodiscard]] Name dial(NodeId to);
+  void serve(Name name);
+  [[nodiscard]] bool progress(Name name, Link& link);
+  void watch_for_more(Name name, Link& link);
+  void drop(Name name, const std::string& why);
+  void drop_late();
+
+  ReactorOptions options_;
+  Handlers handlers_;
+  std::optional<comm::Listener> listener_;
+  comm::Fd epoll_;
+  comm::Fd wake_;
+  BufferPool pool_;
+  std::map<Name, Link> links_;
+  std::map<NodeId, Name> routes_;
+  std::map<NodeId, Destination> destinations_;
+  std::deque<Name> strangers_;  ///< in the handshake, oldest first
+  std::vector<Name> unflushed_;
+  Name next_name_ = 2;
+};
+
+}  // namespace trireme::ps

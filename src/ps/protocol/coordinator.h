@@ -1,0 +1,148 @@
+// Coordinator: who is alive, which servers hold which shard in which epoch, and how far the workers have come. It never
+// sees values. It changes one thing about a shard at a time, each in a new epoch:
+//
+//   a member's lease has ended    remove it, unless no other has everything that was acknowledged
+//   too few members, or others
+//     that the ring prefers       make a server the learner; it fetches the state
+//   the learner has caught up     append it to the chain
+//   more members than needed      remove one that the ring does not prefer
+//
+// What must survive a restart is in durable(): the runtime stores it before it sends what a call returned. Workers'
+// clocks are not in it; workers report them again.
+//
+// Pure: no I/O, no clock, no threads. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/protocol/clocks.h"
+#include "ps/protocol/message.h"
+#include "trireme/ps_update.h"
+
+namespace trireme::ps {
+
+struct CoordinatorOptions {
+  std::uint32_t shards = 64;
+  std::size_t replicas = 2;     ///< of each shard
+  std::size_t min_servers = 1;  ///< that must have joined before shards are assigned
+  std::size_t max_transfers = 4;  ///< shards that are copied at the same time
+  Timing timing{};
+  std::vector<TableSpec> tables{};  ///< that a new cluster starts with
+};
+[[nodiscard]] std::vector<std::string> problems(const CoordinatorOptions& options);
+
+/// What the coordinator knows about a shard.
+struct ShardRecord {
+  View view;
+  bool is_tail_synced = true;  ///< false: the last member has not everything yet that was acknowledged
+  /// A removed tail that is alive and may still answer pulls: others learn the view when it has learned it.
+  std::optional<Member> deposed;
+  std::vector<NodeId> pinned;  ///< instead of the ring
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.view, self.is_tail_synced, self.deposed, self.pinned);
+  }
+};
+
+class Coordinator {
+ public:
+  /// `durable`: of a former life; empty for a new cluster. `updates` must outlive it. Throws Error(Input) if `durable`
+  /// is damaged.
+  Coordinator(const CoordinatorOptions& options, const UpdateRegistry& updates, Micros now,
+              std::string_view durable = {});
+
+  void handle(const Envelope& envelope, Micros now, Outbox& out);
+  /// To be called every few milliseconds.
+  void tick(Micros now, Outbox& out);
+
+  /// Changes whenever durable() does.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  [[nodiscard]] std::string durable() const;
+
+  [[nodiscard]] const std::vector<ShardRecord>& shards() const noexcept { return shards_; }
+  [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
+  /// Whether every shard has all its replicas, each with everything that was acknowledged.
+  [[nodiscard]] bool is_healthy() const;
+  [[nodiscard]] std::vector<NodeId> live_servers() const;
+  [[nodiscard]] std::size_t workers() const { return workers_.size(); }
+  /// The clock from which a worker counts in a table, if it is registered there.
+  [[nodiscard]] std::optional<ClockCount> joined_at(TableId table, NodeId worker) const;
+
+ private:
+  struct ServerRecord {
+    Incarnation incarnation = 0;
+    std::string address;
+    Micros heard = 0;
+    bool is_alive = true;
+    bool has_restarted = false;  ///< and waits until the lease of its former life has ended
+    std::map<ShardId, ShardStatus> statuses{};
+
+    template <class Io, class Self>
+    static void fields(Io& io, Self& self) {
+      io(self.incarnation, self.address);
+    }
+  };
+  /// Durable.
+  struct Registration {
+    ClockCount start = 0;
+    std::uint64_t number = 0;  ///< higher than any before it
+
+    template <class Io, class Self>
+    static void fields(Io& io, Self& self) {
+      io(self.start, self.number);
+    }
+  };
+  struct WorkerRecord {
+    Micros heard = 0;
+    std::map<TableId, Registration> joined{};
+  };
+
+  void restore(std::string_view durable, Micros now);
+  void take(NodeId from, const ServerBeat& beat, Micros now, Outbox& out);
+  void take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& out);
+  void take(NodeId from, const CreateTable& request, Outbox& out);
+  void take(NodeId from, const MoveShard& request, Outbox& out);
+
+  void renew_all(Micros now);
+  void expire(Micros now, Outbox& out);
+  void assign_all(Outbox& out);
+  void reconfigure(ShardId shard, Outbox& out);
+  [[nodiscard]] bool drop_dead(ShardRecord& record) const;
+  [[nodiscard]] bool admit_learner(ShardId shard, ShardRecord& record) const;
+  void note_progress(ShardId shard, ShardRecord& record);
+  [[nodiscard]] bool move_towards_target(ShardId shard, ShardRecord& record) const;
+  [[nodiscard]] std::vector<NodeId> target(ShardId shard, const ShardRecord& record) const;
+  void announce(ShardId shard, const View& before, Outbox& out);
+
+  [[nodiscard]] bool is_alive(const Member& member) const;
+  [[nodiscard]] const ShardStatus* status_of(const Member& member, ShardId shard) const;
+  [[nodiscard]] bool may_learn(NodeId server, const ShardRecord& record) const;
+  [[nodiscard]] bool may_have_lease(NodeId server, const ServerRecord& record) const;
+  [[nodiscard]] ClusterState state_for(NodeId node) const;
+  [[nodiscard]] std::vector<ServerAddress> addresses() const;
+  [[nodiscard]] std::vector<TableEntry> table_entries() const;
+  void send_slowest(TableId table, Outbox& out);
+  [[nodiscard]] SlowestClocks slowest_for(const WorkerRecord& worker, Micros sent) const;
+  void remove_worker(NodeId worker, Outbox& out);
+  void send(NodeId to, Message message, Outbox& out) const;
+
+  CoordinatorOptions options_;
+  const UpdateRegistry& updates_;
+  std::uint64_t version_ = 1;
+  std::vector<ShardRecord> shards_;
+  std::vector<TableSpec> tables_;
+  std::map<NodeId, ServerRecord> servers_;
+  std::map<NodeId, WorkerRecord> workers_;
+  std::vector<ClockTable> clocks_;  ///< by table
+  std::vector<std::optional<ClockCount>> announced_;
+  Micros last_tick_;
+};
+
+}  // namespace trireme::ps

@@ -1,0 +1,153 @@
+#include "ps/protocol/server.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "ps/protocol/fault.h"
+#include "trireme/error.h"
+
+namespace trireme::ps {
+
+Server::Server(ServerOptions options, const UpdateRegistry& updates)
+    : options_(std::move(options)), updates_(updates) {}
+
+Replica* Server::replica(ShardId shard) const {
+  const auto at = replicas_.find(shard);
+  return at == replicas_.end() ? nullptr : at->second.get();
+}
+
+/// The worker asks a server that does not hold the shard.
+void Server::refuse(ShardId shard, NodeId worker, Outbox& out) {
+  out.push_back({options_.id, worker, WrongView{shard, {}}});
+}
+
+void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
+  const auto pass = [&](ShardId shard, const auto& handle) {
+    if (Replica* const found = replica(shard)) {
+      handle(*found);
+    } else if (is_worker(envelope.from)) {
+      refuse(shard, envelope.from, out);
+    }
+  };
+  const NodeId from = envelope.from;
+  const bool is_coordinator = from == NodeId::Coordinator;
+  std::visit(
+      [&]<class M>(const M& message) {
+        if constexpr (std::is_same_v<M, Push>) {
+          if (message.worker == from) {
+            pass(message.shard, [&](Replica& r) { r.handle(message, now, out); });
+          }
+        } else if constexpr (std::is_same_v<M, Pull>) {
+          if (message.worker == from) {
+            pass(message.shard, [&](Replica& r) { r.handle(message, has_lease(now), out); });
+          }
+        } else if constexpr (std::is_same_v<M, Forward>) {
+          pass(message.push.shard, [&](Replica& r) { r.handle(from, message, now, out); });
+        } else if constexpr (std::is_same_v<M, Commit> || std::is_same_v<M, SnapshotOffer> ||
+                             std::is_same_v<M, Chunk>) {
+          pass(message.shard, [&](Replica& r) { r.handle(from, message, now, out); });
+        } else if constexpr (std::is_same_v<M, Resume> || std::is_same_v<M, FetchChunk>) {
+          pass(message.shard, [&](Replica& r) { r.handle(from, message, out); });
+        } else if constexpr (std::is_same_v<M, SyncPoint>) {
+          pass(message.shard, [&](Replica& r) { r.handle(from, message); });
+        } else if constexpr (std::is_same_v<M, ServerBeatDone>) {
+          if (is_coordinator && message.incarnation == options_.incarnation) {
+            lease_end_ = std::max(lease_end_, message.sent + options_.timing.lease);
+          }
+        } else if constexpr (std::is_same_v<M, ClusterState>) {
+          if (is_coordinator) {
+            take(message, now, out);
+          }
+        }
+      },
+      envelope.message);
+}
+
+void Server::take(const ClusterState& state, Micros now, Outbox& out) {
+  for (const TableEntry& entry : state.tables) {
+    add_table(entry);
+  }
+  for (const ServerAddress& server : state.servers) {
+    addresses_[server.server] = server.address;
+  }
+  shard_count_ = state.shard_count;
+  for (const ShardView& view : state.views) {
+    adopt(view.shard, view.view, now, out);
+  }
+}
+
+void Server::add_table(const TableEntry& entry) {
+  if (static_cast<std::size_t>(entry.id) != tables_.size()) {
+    return;  // known, or one before it is missing; heartbeats report how many are known
+  }
+  try {
+    tables_.push_back({entry.spec, updates_.make(entry.spec.update, entry.spec.parameters)});
+  } catch (const Error&) {
+    // The coordinator has checked it against its own updates; this server was built without it and cannot serve.
+  }
+}
+
+bool Server::belongs(const View& view) const {
+  const Member self{options_.id, options_.incarnation};
+  const auto is_self = [&](const Member& member) {
+    return planted(Fault::IgnoreIncarnation) ? member.server == self.server : member == self;
+  };
+  return std::ranges::any_of(view.chain, is_self) || (view.learner && is_self(*view.learner));
+}
+
+void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
+  Epoch& seen = epochs_[shard];
+  const bool is_same_again = planted(Fault::ReuseEpoch) && view.epoch == seen;
+  if ((view.epoch <= seen && !is_same_again) || view.chain.empty()) {
+    return;
+  }
+  seen = view.epoch;
+  has_news_ = true;
+  if (!belongs(view)) {
+    replicas_.erase(shard);
+    return;
+  }
+  std::unique_ptr<Replica>& held = replicas_[shard];
+  if (!held) {
+    held = std::make_unique<Replica>(
+        ReplicaOptions{.shard = shard,
+                       .shard_count = shard_count_,
+                       .self = {options_.id, options_.incarnation},
+                       .retry = options_.timing.retry,
+                       .chunk_bytes = options_.chunk_bytes},
+        tables_);
+    if (options_.initial_state) {
+      if (const std::string bytes = options_.initial_state(shard); !bytes.empty()) {
+        held->restore(bytes);
+      }
+    }
+  }
+  held->adopt(view, now, out);
+}
+
+void Server::tick(Micros now, Outbox& out) {
+  if (has_news_ || now - last_beat_ >= options_.timing.heartbeat) {
+    beat(now, out);
+  }
+  for (const auto& [shard, held] : replicas_) {
+    held->tick(now, out);
+  }
+}
+
+void Server::beat(Micros now, Outbox& out) {
+  has_news_ = false;
+  last_beat_ = now;
+  ServerBeat message{.incarnation = options_.incarnation,
+                     .sent = now,
+                     .address = options_.address,
+                     .tables = static_cast<std::uint32_t>(tables_.size()),
+                     .shards = {}};
+  for (const auto& [shard, epoch] : epochs_) {
+    const Replica* const held = replica(shard);
+    message.shards.push_back({shard, epoch, held ? held->progress() : Progress::Behind});
+  }
+  out.push_back({options_.id, NodeId::Coordinator, std::move(message)});
+}
+
+}  // namespace trireme::ps

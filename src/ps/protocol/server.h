@@ -1,0 +1,71 @@
+// Server: the replicas of one server and its lease. A server renews its lease with heartbeats; while it is valid, the
+// coordinator will not give its place to another, so a tail may answer pulls. Time only enters as an argument.
+//
+// Pure: no I/O, no clock, no threads. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/protocol/message.h"
+#include "ps/protocol/replica.h"
+#include "trireme/ps_update.h"
+
+namespace trireme::ps {
+
+struct ServerOptions {
+  NodeId id = server_node(0);
+  Incarnation incarnation = 1;  ///< different in each life
+  std::string address{};        ///< where workers and servers connect
+  Timing timing{};
+  std::size_t chunk_bytes = std::size_t{256} << 10;
+  /// The state with which a shard starts in a new cluster; empty: no keys were pushed.
+  std::function<std::string(ShardId)> initial_state{};
+};
+
+class Server {
+ public:
+  /// `updates` must outlive it.
+  Server(ServerOptions options, const UpdateRegistry& updates);
+
+  /// Borrowed values in `out` are valid until the next call. `now` must not be earlier than the message's arrival.
+  void handle(const Envelope& envelope, Micros now, Outbox& out);
+  /// To be called every few milliseconds.
+  void tick(Micros now, Outbox& out);
+
+  [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
+  [[nodiscard]] bool has_lease(Micros now) const noexcept { return now < lease_end_; }
+  [[nodiscard]] const std::map<ShardId, std::unique_ptr<Replica>>& replicas() const {
+    return replicas_;
+  }
+  [[nodiscard]] const KnownTables& tables() const noexcept { return tables_; }
+  /// Where other servers listen, as the coordinator reported.
+  [[nodiscard]] const std::map<NodeId, std::string>& addresses() const { return addresses_; }
+
+ private:
+  void take(const ClusterState& state, Micros now, Outbox& out);
+  void add_table(const TableEntry& entry);
+  void adopt(ShardId shard, const View& view, Micros now, Outbox& out);
+  void beat(Micros now, Outbox& out);
+  [[nodiscard]] Replica* replica(ShardId shard) const;
+  void refuse(ShardId shard, NodeId worker, Outbox& out);
+  [[nodiscard]] bool belongs(const View& view) const;
+
+  ServerOptions options_;
+  const UpdateRegistry& updates_;
+  KnownTables tables_;
+  std::uint32_t shard_count_ = 0;
+  std::map<ShardId, std::unique_ptr<Replica>> replicas_;
+  std::map<ShardId, Epoch> epochs_;  ///< the highest that this server has seen
+  std::map<NodeId, std::string> addresses_;
+  Micros lease_end_ = 0;
+  Micros last_beat_ = 0;
+  bool has_news_ = true;  ///< the coordinator waits for a heartbeat
+};
+
+}  // namespace trireme::ps

@@ -1,0 +1,72 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "trireme/message.h"
+#include "trireme/ps_table.h"
+#include "trireme/valid.h"
+
+namespace trireme::ps {
+namespace {
+
+constexpr std::array<std::string_view, 4> kConsistencies{"bsp", "ssp", "essp", "async"};
+constexpr std::uint32_t kMaxWidth = 1U << 24;
+
+}  // namespace
+
+std::string_view to_text(Consistency consistency) {
+  return kConsistencies.at(static_cast<std::size_t>(consistency));
+}
+
+Consistency parse_consistency(std::string_view text) {
+  for (std::size_t i = 0; i < kConsistencies.size(); ++i) {
+    if (kConsistencies.at(i) == text) {
+      return static_cast<Consistency>(i);
+    }
+  }
+  throw Error(ErrorKind::Usage, unknown_name("consistency model", text,
+                                             {kConsistencies.begin(), kConsistencies.end()}));
+}
+
+std::vector<std::string> problems(const TableSpec& spec) {
+  std::vector<std::string> found;
+  const std::string name = fmt::format("table {}", in_quotes(spec.name));
+  if (spec.name.empty() || spec.name.size() > 255) {
+    found.push_back(name + ": the name must have 1 to 255 characters");
+  }
+  if (spec.keys == 0) {
+    found.push_back(name + ": needs at least one key");
+  }
+  if (spec.width == 0 || spec.width > kMaxWidth) {
+    found.push_back(
+        fmt::format("{}: width {} is out of range: use 1 to {}", name, spec.width, kMaxWidth));
+  }
+  if (spec.staleness < 0) {
+    found.push_back(fmt::format("{}: staleness {} is negative", name, spec.staleness));
+  }
+  if (spec.layout == Layout::Dense && spec.keys > (Key{1} << 40) / (spec.width + 1)) {
+    found.push_back(fmt::format(
+        "{}: {} keys of width {} are too many for a dense table: use a sparse one", name, spec.keys,
+        spec.width));
+  }
+  return found;
+}
+
+std::optional<ClockCount> staleness_bound(const TableSpec& spec) {
+  switch (spec.consistency) {
+    case Consistency::Bsp:
+      return 0;
+    case Consistency::Ssp:
+    case Consistency::Essp:
+      return spec.staleness;
+    case Consistency::Async:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool may_start(ClockCount own, ClockCount slowest, std::optional<ClockCount> bound) {
+  return !bound || own - slowest <= *bound;
+}
+
+}  // namespace trireme::ps

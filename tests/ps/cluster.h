@@ -1,0 +1,69 @@
+// A parameter server cluster inside the test process, over TCP on loopback.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/parameter_server.h"
+
+namespace trireme::ps {
+
+inline constexpr const char* kTestSecret = "a secret for the tests";
+/// Long, because test machines are loaded.
+inline constexpr Seconds kTestLease{1.0};
+
+class TestCluster {
+ public:
+  struct Options {
+    std::size_t servers = 1;
+    std::size_t replicas = 1;
+    std::uint32_t shards = 4;
+    Encrypt encrypt = Encrypt::No;
+    std::shared_ptr<const UpdateRegistry> updates{};
+  };
+  explicit TestCluster(const Options& options)
+      : options_(options),
+        coordinator_({.secret = kTestSecret,
+                      .encrypt = options.encrypt,
+                      .lease = kTestLease,
+                      .shards = options.shards,
+                      .replicas = options.replicas,
+                      .min_servers = options.servers,
+                      .updates = options.updates}) {
+    servers_.resize(options.servers);
+    for (std::size_t i = 0; i < options.servers; ++i) {
+      start(i);
+    }
+  }
+
+  void start(std::size_t i) {
+    servers_[i] = std::make_unique<ParameterServer>(
+        ParameterServerOptions{.number = i,
+                               .coordinator = coordinator_.address(),
+                               .secret = kTestSecret,
+                               .encrypt = options_.encrypt,
+                               .lease = kTestLease,
+                               .updates = options_.updates,
+                               .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
+  }
+  void stop(std::size_t i) { servers_[i].reset(); }
+
+  [[nodiscard]] ParameterClientOptions client_options() const {
+    return {.coordinator = coordinator_.address(),
+            .secret = kTestSecret,
+            .encrypt = options_.encrypt,
+            .lease = kTestLease,
+            .patience = {60}};
+  }
+  [[nodiscard]] std::string server_address(std::size_t i) const { return servers_[i]->address(); }
+
+  std::vector<std::string> refusals;  ///< read it after the servers have stopped
+
+ private:
+  Options options_;
+  ParameterCoordinator coordinator_;
+  std::vector<std::unique_ptr<ParameterServer>> servers_;
+};
+
+}  // namespace trireme::ps

@@ -1,0 +1,140 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "ps/protocol/bytes.h"
+#include "ps/protocol/clocks.h"
+#include "ps/protocol/ring.h"
+#include "ps/wire/frame.h"
+#include "trireme/ps_update.h"
+
+namespace trireme::ps {
+namespace {
+
+TEST(ShardRange, PartitionsTheKeysExactly) {
+  for (const Key keys : {Key{1}, Key{7}, Key{64}, Key{1000}, Key{1} << 60}) {
+    for (const std::uint32_t shards : {1U, 3U, 64U}) {
+      Key end = 0;
+      for (std::uint32_t s = 0; s < shards; ++s) {
+        const KeyRange range = shard_range(keys, static_cast<ShardId>(s), shards);
+        EXPECT_EQ(range.begin, end);
+        end = range.end;
+        if (range.size() > 0) {
+          EXPECT_EQ(shard_of(keys, range.begin, shards), static_cast<ShardId>(s));
+          EXPECT_EQ(shard_of(keys, range.end - 1, shards), static_cast<ShardId>(s));
+        }
+        EXPECT_LE(range.size(), keys / shards + 1);
+      }
+      EXPECT_EQ(end, keys);
+    }
+  }
+}
+
+TEST(Ring, MovesFewShardsWhenAServerLeaves) {
+  std::vector<NodeId> servers;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    servers.push_back(server_node(i));
+  }
+  const Ring before(servers);
+  const NodeId left = servers.back();
+  servers.pop_back();
+  const Ring after(servers);
+  int moved = 0;
+  constexpr int kShards = 512;
+  for (int s = 0; s < kShards; ++s) {
+    const auto shard = static_cast<ShardId>(s);
+    const NodeId old = before.chain(shard, 2)[0];
+    moved += after.chain(shard, 2)[0] != old ? 1 : 0;
+    if (old != left) {
+      EXPECT_EQ(after.chain(shard, 1)[0], old);
+    }
+  }
+  EXPECT_GT(moved, kShards / 32);
+  EXPECT_LT(moved, kShards / 4);
+}
+
+// A has completed 0 iterations, B 4 and C 3; the bound is 3.
+TEST(ClockRule, BlocksBUntilACompletesAnIteration) {
+  const NodeId a = worker_node(1);
+  const NodeId b = worker_node(2);
+  const NodeId c = worker_node(3);
+  ClockTable clocks;
+  for (const NodeId worker : {a, b, c}) {
+    EXPECT_EQ(clocks.join(worker, 0), 0);
+  }
+  clocks.advance(b, 4);
+  clocks.advance(c, 3);
+  EXPECT_FALSE(may_start(4, *clocks.slowest(), 3));
+  EXPECT_TRUE(may_start(3, *clocks.slowest(), 3));
+  clocks.advance(a, 1);
+  EXPECT_TRUE(may_start(4, *clocks.slowest(), 3));
+  clocks.leave(a);
+  EXPECT_EQ(clocks.slowest(), 3);
+  EXPECT_EQ(clocks.join(a, 1), 3) << "one who was given up continues at the slowest";
+}
+
+TEST(Frame, RoundTripsAMessage) {
+  const std::vector<float> floats{1, 2, 3, 4};
+  const Push push{.shard = ShardId{3},
+                  .epoch = 7,
+                  .worker = worker_node(9),
+                  .sequence = 11,
+                  .table = TableId{1},
+                  .reply = Reply::Values,
+                  .keys = {.list = {4, 8}},
+                  .values = Values::borrow(floats)};
+  const Encoded encoded = encode(Forward{42, push});
+  const Message message = decode(encoded.kind, encoded.fields, encoded.floats);
+  const auto& forward = std::get<Forward>(message);
+  EXPECT_EQ(forward.index, 42U);
+  EXPECT_EQ(forward.push.sequence, 11U);
+  EXPECT_EQ(forward.push.keys, push.keys);
+  EXPECT_EQ(forward.push.values.view()[3], 4);
+}
+
+TEST(Frame, RefusesEveryDamagedBitOfAHeader) {
+  const HeaderBytes good = to_bytes({.kind = 2, .field_bytes = 100, .floats = 8, .number = 5});
+  EXPECT_EQ(parse_header(good, 5).floats, 8U);
+  EXPECT_THROW((void)parse_header(good, 6), Error);
+  for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+    HeaderBytes bad = good;
+    bad[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_THROW((void)parse_header(bad, 5), Error) << bit;
+  }
+}
+
+TEST(Frame, RefusesEveryTruncatedMessage) {
+  ClusterState state{.shard_count = 2, .views = {{ShardId{1}, View{3, {{server_node(0), 5}}, {}}}}, .tables = {}, .servers = {}};
+  const Encoded encoded = encode(state);
+  for (std::size_t size = 0; size < encoded.fields.size(); ++size) {
+    EXPECT_THROW((void)decode(encoded.kind, encoded.fields.substr(0, size), {}), Error) << size;
+  }
+  EXPECT_THROW((void)decode(encoded.kind, encoded.fields + "x", {}), Error);
+}
+
+TEST(Update, FollowsItsFormula) {
+  const UpdateRegistry updates;
+  const auto step = [&](std::string_view name, std::vector<float> parameters, float w, float g) {
+    const auto update = updates.make(name, parameters);
+    std::vector<float> values{w};
+    std::vector<float> state(update->state_per_key(1));
+    const std::vector<float> gradient{g};
+    for (int i = 0; i < 2; ++i) {
+      update->apply({.width = 1, .values = values, .state = state, .gradient = gradient});
+    }
+    return values[0];
+  };
+  EXPECT_FLOAT_EQ(step("add", {}, 1, 2), 5);
+  EXPECT_FLOAT_EQ(step("max", {}, 1, 2), 2);
+  EXPECT_FLOAT_EQ(step("sgd", {0.5F}, 1, 2), -1);
+  EXPECT_FLOAT_EQ(step("momentum", {0.5F, 0.5F}, 1, 2), 1 - 0.5F * 2 - 0.5F * 3);
+  EXPECT_FLOAT_EQ(step("adagrad", {0.5F, 0}, 1, 2), 1 - 0.5F - 0.5F / std::sqrt(2.0F));
+  EXPECT_FLOAT_EQ(step("adamw", {0.5F, 0.9F, 0.999F, 0, 0}, 1, 2), 0);  // a step of the rate each time
+  EXPECT_FLOAT_EQ(step("l1", {0.5F, 1}, 1, 0.25F), 0);  // 1 - .125 - .5 = .375, then below the threshold
+  EXPECT_THROW((void)updates.make("sgd", {}), Error);
+  EXPECT_THROW((void)updates.make("sdg", std::vector<float>{1}), Error);
+}
+
+}  // namespace
+}  // namespace trireme::ps
