@@ -1,0 +1,134 @@
+// What is wrong with a plan, whatever the graph.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/assignments.h"
+#include "trireme/error.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kPipe = "pipe";
+constexpr std::string_view kData = "data";
+
+/// Why the pipeline cannot be, or "".
+std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
+  try {
+    const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
+    return options.ranks > 1 ? find_unfit(row, options) : "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string find_unfit_pipeline(const Plan& plan) {
+  const PipelineOptions options{
+      .ranks = plan.mesh.size(kPipe), .microbatches = plan.microbatches, .chunks = plan.chunks};
+  if (!plan.table) {
+    return find_unfit_schedule(plan, options);
+  }
+  const PipelineTable& table = *plan.table;
+  if (table.ranks != options.ranks || table.microbatches != options.microbatches) {
+    return fmt::format(
+        "the table {} is for {} ranks and {} micro-batches, the plan has {} along pipe and {}; "
+        "make them agree",
+        table.name, table.ranks, table.microbatches, options.ranks, options.microbatches);
+  }
+  const std::vector<std::string> found = problems(table);
+  return found.empty() ? "" : fmt::format("the table {}: {}", table.name, found.front());
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Plan& plan) : plan_(plan) {}
+
+  std::vector<std::string> run() {
+    check_axes();
+    check_pipeline();
+    if (problems_.empty()) {  // the table is valid
+      check_compression();
+      const std::vector<std::string> found = assignment_problems(plan_);
+      problems_.insert(problems_.end(), found.begin(), found.end());
+    }
+    check_levels();
+    check_stages();
+    return std::move(problems_);
+  }
+
+ private:
+  void require(bool holds, const std::string& otherwise) {
+    if (!holds) {
+      problems_.push_back(otherwise);
+    }
+  }
+
+  void check_axes() {
+    for (const MeshAxis& axis : plan_.mesh.axes()) {
+      require(
+          axis.name == kPipe || axis.name == kData ||
+              std::ranges::find(plan_.sharding, axis.name, &AxisSharding::axis) !=
+                  plan_.sharding.end(),
+          fmt::format("no dimension is sharded along the axis '{}' of the mesh {}; axes are data, "
+                      "tensor, context, expert and pipe",
+                      axis.name, to_text(plan_.mesh)));
+    }
+  }
+
+  void check_pipeline() {
+    require(plan_.microbatches >= 1,
+            fmt::format("{} micro-batches; there must be 1 at least", plan_.microbatches));
+    require(plan_.chunks >= 1, fmt::format("{} chunks; there must be 1 at least", plan_.chunks));
+    const std::string unfit = find_unfit_pipeline(plan_);
+    require(unfit.empty(), unfit);
+  }
+
+  void check_compression() {
+    if (!plan_.compression.any()) {
+      return;
+    }
+    const PipelineTable table = table_of(plan_);
+    require(table.weights != WeightVersions::Newest,
+            fmt::format("the table {} updates each parameter by itself, and what is left of "
+                        "compressed gradients goes by all of them; leave out the compression {}, "
+                        "or use pipedream-2bw",
+                        table.name, to_text(plan_.compression)));
+  }
+
+  void check_levels() {
+    require(plan_.zero >= 0 && plan_.zero <= 3,
+            fmt::format("invalid ZeRO level {}; use 0, 1, 2 or 3", plan_.zero));
+    const RecomputeChoice& recompute = plan_.recompute;
+    if (recompute.budget) {
+      require(recompute.mode == RecomputeMode::None,
+              fmt::format("recompute is {} and has a budget too, {}; leave out one of them",
+                          to_text(recompute.mode), to_text(*recompute.budget)));
+    }
+  }
+
+  void check_stages() {
+    require(plan_.bucket.count >= 0,
+            fmt::format("a bucket of {} bytes; use 0 or more", plan_.bucket.count));
+    if (plan_.stage_blocks.empty() || !problems_.empty()) {
+      return;
+    }
+    const int stages = table_of(plan_).stages;
+    require(static_cast<int>(plan_.stage_blocks.size()) == stages,
+            fmt::format("stage_blocks has {} entries, the pipeline {} stages; give one for each",
+                        plan_.stage_blocks.size(), stages));
+    require(std::ranges::all_of(plan_.stage_blocks, [](int blocks) { return blocks >= 1; }),
+            "stage_blocks has a stage without blocks; each needs 1 at least");
+  }
+
+  const Plan& plan_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> problems(const Plan& plan) {
+  return Verifier(plan).run();
+}
+
+}  // namespace trireme
