@@ -114,27 +114,24 @@ std::vector<std::vector<std::size_t>> members_of(const std::vector<std::size_t>&
 }
 
 std::vector<ValueId> fused_inputs(const Outline& outline, const std::vector<std::size_t>& nodes) {
-  std::vector<ValueId> made;
-  made.reserve(nodes.size());
+  std::vector<ValueId> known;  // made inside, or an input already
+  known.reserve(nodes.size());
   for (const std::size_t n : nodes) {
-    made.push_back(outline.outputs_of(outline.nodes[n])[0]);
+    known.push_back(outline.outputs_of(outline.nodes[n])[0]);
   }
-  const std::int32_t type = outline.value(made.back()).type;
-  const auto contains = [](const std::vector<ValueId>& list, ValueId id) {
-    return std::ranges::find(list, id) != list.end();
-  };
-  std::vector<ValueId> inputs;
-  for (const bool whole : {true, false}) {
-    for (const std::size_t n : nodes) {
-      for (const ValueId input : outline.inputs_of(outline.nodes[n])) {
-        if ((outline.value(input).type == type) == whole && !contains(made, input) &&
-            !contains(inputs, input)) {
-          inputs.push_back(input);
-        }
+  const std::int32_t type = outline.value(known.back()).type;
+  std::vector<ValueId> whole;
+  std::vector<ValueId> others;
+  for (const std::size_t n : nodes) {
+    for (const ValueId input : outline.inputs_of(outline.nodes[n])) {
+      if (std::ranges::find(known, input) == known.end()) {
+        known.push_back(input);
+        (outline.value(input).type == type ? whole : others).push_back(input);
       }
     }
   }
-  return inputs;
+  whole.insert(whole.end(), others.begin(), others.end());
+  return whole;
 }
 
 Outline fuse_elementwise(const Outline& outline) {

@@ -58,6 +58,18 @@ void add_lengths(const ShardedDim& one, const Axes& axes, int axis, std::vector<
   at[position] = 0;
 }
 
+/// Of all these dimensions that the axis shards.
+std::vector<std::int64_t> lengths_at(const std::vector<ShardedDim>& dims, const Axes& axes,
+                                     int axis, std::vector<int>& at) {
+  std::vector<std::int64_t> lengths;
+  for (const ShardedDim& one : dims) {
+    if (std::ranges::find(one.dim.axes, axis) != one.dim.axes.end()) {
+      add_lengths(one, axes, axis, at, 0, lengths);
+    }
+  }
+  return lengths;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::size_t>> coordinate_kinds(const Placed& placed) {
@@ -70,12 +82,7 @@ std::vector<std::vector<std::size_t>> coordinate_kinds(const Placed& placed) {
     std::map<std::vector<std::int64_t>, std::size_t> known;
     std::vector<int> at(axes.size(), 0);
     for (at[a] = 0; at[a] < axes[a].size; ++at[a]) {
-      std::vector<std::int64_t> lengths;
-      for (const ShardedDim& one : uneven) {
-        if (std::ranges::find(one.dim.axes, axis) != one.dim.axes.end()) {
-          add_lengths(one, axes, axis, at, 0, lengths);
-        }
-      }
+      std::vector<std::int64_t> lengths = lengths_at(uneven, axes, axis, at);
       if (in_turn) {
         lengths.push_back(at[a]);
       }
