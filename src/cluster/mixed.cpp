@@ -79,7 +79,7 @@ Cluster nodes_of_kind(const Cluster& cluster, std::size_t kind) {
   part.links.clear();
   for (Link link : nodes.links) {
     link.reach = std::min(link.reach, part.devices());
-    if (part.links.empty() || link.reach > part.links.back().reach) {
+    if (link.reach > (part.links.empty() ? 1 : part.links.back().reach)) {
       part.links.push_back(std::move(link));
     }
   }

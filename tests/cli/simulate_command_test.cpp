@@ -20,7 +20,7 @@ double of_ideal(const Json& json, const std::string& strategy) {
 
 TEST(SimulateCommand, ComparesStrategies) {
   const Json json = json_of("simulate --strategies --workers 8 --slow 1x2 --json");
-  EXPECT_EQ(json.at("strategies").size(), 6U);
+  EXPECT_EQ(json.at("strategies").size(), 7U);
   EXPECT_EQ(of_ideal(json, "bsp"), 0.5);
   EXPECT_NEAR(of_ideal(json, "ssp"), 0.5, 0.005);
   EXPECT_GT(of_ideal(json, "async"), 0.9);
