@@ -137,8 +137,11 @@ bool ClientCore::wait_until(comm::Deadline deadline,
       if (comm::passed(deadline)) {
         return false;
       }
+      last_driven_ = comm::Clock::now();  // the background thread leaves the connections to this one
       if (is_driven_) {
+        ++waiting_;
         changed_.wait_until(mutex_, std::min(deadline, comm::deadline_in(kTick)));
+        --waiting_;
       } else {
         is_driven_ = true;
         may_drive = true;
@@ -149,7 +152,9 @@ bool ClientCore::wait_until(comm::Deadline deadline,
       const MutexLock lock(mutex_);
       is_driven_ = false;
       last_driven_ = comm::Clock::now();
-      changed_.notify_all();
+      if (waiting_ > 0) {
+        changed_.notify_all();
+      }
     }
   }
 }

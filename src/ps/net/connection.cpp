@@ -124,6 +124,7 @@ bool Connection::read_floats() {
     }
     float_bytes_ += count;
   }
+  may_have_more_ = may_have_more_ && total < kLargeFloats;  // read exactly; epoll shows whether more follows
   return true;
 }
 
