@@ -37,7 +37,8 @@ constexpr const char* kFooter =
     "  trireme simulate --strategies --slow 1x2            who waits for a slow worker\n"
     "  trireme probe                                       measure this host\n"
     "  trireme bench allreduce -n 2 --sizes 8..64M         time collectives between processes\n"
-    "  trireme ps chaos                                    kill parameter servers, count what is lost\n"
+    "  trireme ps chaos                                    kill parameter servers, count what is "
+    "lost\n"
     "\n"
     "Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it).\n"
     "Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.";

@@ -48,7 +48,8 @@ class ClientCore {
     }
   }
   /// Waits until `done(client)` or the deadline; whether it is done.
-  [[nodiscard]] bool wait_until(comm::Deadline deadline, const std::function<bool(const Client&)>& done);
+  [[nodiscard]] bool wait_until(comm::Deadline deadline,
+                                const std::function<bool(const Client&)>& done);
 
   struct Request {
     TableHandle table;
