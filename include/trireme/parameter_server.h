@@ -39,9 +39,10 @@ struct ParameterCoordinatorOptions {
   Seconds lease = kDefaultLease;
   std::uint32_t shards = 64;
   std::size_t replicas = 2;
-  std::size_t min_servers = 1;   ///< that must have joined before shards are assigned
-  std::shared_ptr<const UpdateRegistry> updates{};  ///< that tables may have; nothing: the built-in ones
-  std::string state_file{};      ///< keeps its state over a restart; empty: nowhere
+  std::size_t min_servers = 1;  ///< that must have joined before shards are assigned
+  std::shared_ptr<const UpdateRegistry>
+      updates{};             ///< that tables may have; nothing: the built-in ones
+  std::string state_file{};  ///< keeps its state over a restart; empty: nowhere
   std::function<void(const std::string&)> on_refused{};  ///< called with the peer and the reason
 };
 
@@ -100,7 +101,9 @@ class Keys {
   [[nodiscard]] Key begin() const noexcept { return begin_; }
   [[nodiscard]] Key end() const noexcept { return end_; }
   [[nodiscard]] std::span<const Key> listed() const noexcept { return listed_; }
-  [[nodiscard]] std::size_t count() const { return listed_.empty() ? end_ - begin_ : listed_.size(); }
+  [[nodiscard]] std::size_t count() const {
+    return listed_.empty() ? end_ - begin_ : listed_.size();
+  }
 
  private:
   Keys(Key begin, Key end, std::span<const Key> listed)
@@ -130,7 +133,7 @@ struct ShardPlace {
   std::vector<std::uint64_t> learners{};
 };
 struct ClusterStatus {
-  bool is_healthy = false;  ///< every shard has all its replicas
+  bool is_healthy = false;             ///< every shard has all its replicas
   std::vector<std::string> servers{};  ///< "server 0 at 127.0.0.1:4000"
   std::vector<std::string> tables{};
   std::vector<ShardPlace> shards{};

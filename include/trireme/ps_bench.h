@@ -10,11 +10,12 @@
 namespace trireme::ps {
 
 struct PsBenchOptions {
-  std::vector<Bytes> sizes{{4}, {4096}, {65536}, {1 << 20}, {16 << 20}};  ///< of the vector of a key
-  std::size_t depth = 8;     ///< operations in flight
-  std::size_t replicas = 1;  ///< and as many servers
-  Seconds time{0.5};         ///< for each size and side
-  int repetitions = 3;       ///< of which the median counts
+  std::vector<Bytes> sizes{
+      {4}, {4096}, {65536}, {1 << 20}, {16 << 20}};  ///< of the vector of a key
+  std::size_t depth = 8;                             ///< operations in flight
+  std::size_t replicas = 1;                          ///< and as many servers
+  Seconds time{0.5};                                 ///< for each size and side
+  int repetitions = 3;                               ///< of which the median counts
 };
 
 struct PsBenchRow {

@@ -20,8 +20,8 @@ struct ChaosOptions {
   std::size_t faults = 20;  ///< kills and pauses
   Seconds lease{0.15};
   /// Starts a process of this program: the words to which "--role", "server" and so on are appended.
-  std::vector<std::string> serve_command;
-  std::string folder;  ///< for the coordinator's state; must exist
+  std::vector<std::string> serve_command{};
+  std::string folder{};  ///< for the coordinator's state; must exist
   std::function<void(const std::string&)> on_event{};
 };
 /// What is wrong, in words; empty if nothing.

@@ -14,12 +14,12 @@ using Key = std::uint64_t;
 /// The number of iterations that a worker has completed.
 using ClockCount = std::int64_t;
 
-/// Consistency of a table: when a worker may start its next iteration, and what it may read.
+/// Consistency of a table: when a worker may start its next iteration. Reads are always fresh.
 enum class Consistency : std::uint8_t {
-  Bsp,    ///< bulk synchronous: after all workers have completed the last one; reads are fresh
-  Ssp,    ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker; reads may be cached
-  Essp,   ///< as Ssp, and cached values are refreshed whenever the slowest worker advances
-  Async,  ///< always; reads are fresh
+  Bsp,    ///< bulk synchronous: after all workers have completed the last one
+  Ssp,    ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker
+  Essp,   ///< eager SSP: the rule of Ssp; reads, which are never cached, are as fresh as it demands
+  Async,  ///< always
 };
 /// "bsp", "ssp", "essp", "async".
 [[nodiscard]] std::string_view to_text(Consistency consistency);

@@ -36,7 +36,8 @@ constexpr const char* kExamples =
 std::string secret() {
   const char* const value = std::getenv(ps::kSecretVariable);
   require(value != nullptr,
-          fmt::format("set {} to the secret of the servers: at least 16 characters", ps::kSecretVariable));
+          fmt::format("set {} to the secret of the servers: at least 16 characters",
+                      ps::kSecretVariable));
   return value;
 }
 
@@ -115,18 +116,22 @@ void add_serve(CLI::App& ps) {
       ->capture_default_str();
   command->add_option("--listen", options->listen, "where to listen; port 0 takes a free one")
       ->capture_default_str();
-  command->add_option("--coordinator", options->coordinator, "of a server: where the coordinator listens");
+  command->add_option("--coordinator", options->coordinator,
+                      "of a server: where the coordinator listens");
   command->add_option("--number", options->number, "of a server: different for each one")
       ->capture_default_str();
-  command->add_option("--shards", options->shards, "of the coordinator: into which tables are divided")
+  command
+      ->add_option("--shards", options->shards, "of the coordinator: into which tables are divided")
       ->capture_default_str();
-  command->add_option("--replicas", options->replicas, "of the coordinator: servers that hold a shard")
+  command
+      ->add_option("--replicas", options->replicas, "of the coordinator: servers that hold a shard")
       ->capture_default_str();
   command
       ->add_option("--min-servers", options->min_servers,
                    "of the coordinator: servers to wait for before shards are assigned")
       ->capture_default_str();
-  command->add_option("--state", options->state, "of the coordinator: the file that survives a restart");
+  command->add_option("--state", options->state,
+                      "of the coordinator: the file that survives a restart");
   command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere")
       ->capture_default_str();
   command->add_flag("--encrypt", options->encrypt, "TLS; the same everywhere");
@@ -167,7 +172,8 @@ void show_status(const StatusOptions& options) {
   }
   for (std::size_t i = 0; i < status.shards.size(); ++i) {
     const ps::ShardPlace& place = status.shards[i];
-    fmt::print("shard {:>3}  epoch {:>4}  servers {}{}\n", i, place.epoch, fmt::join(place.chain, " > "),
+    fmt::print("shard {:>3}  epoch {:>4}  servers {}{}\n", i, place.epoch,
+               fmt::join(place.chain, " > "),
                place.learners.empty() ? "" : fmt::format("  + {}", fmt::join(place.learners, " ")));
   }
 }
@@ -175,7 +181,8 @@ void show_status(const StatusOptions& options) {
 void add_status(CLI::App& ps) {
   auto options = std::make_shared<StatusOptions>();
   CLI::App* command = ps.add_subcommand("status", "Show servers, tables and where the shards are");
-  command->add_option("--coordinator", options->coordinator, "where the coordinator listens")->required();
+  command->add_option("--coordinator", options->coordinator, "where the coordinator listens")
+      ->required();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--encrypt", options->encrypt, "the servers use TLS");
   command->callback([options] { show_status(*options); });
@@ -210,14 +217,16 @@ void bench(const BenchOptions& options) {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("push+pull of one vector, operations per second; the floor is a bare TCP loop that also adds\n");
-  fmt::print("{:>10} {:>10} {:>10} {:>8} {:>14} {:>14} {:>8} {:>10}\n", "size", "floor", "one", "share",
-             "floor, deep", fmt::format("{} deep", options.depth), "share", "GB/s");
+  fmt::print(
+      "push+pull of one vector, operations per second; the floor is a bare TCP loop that also "
+      "adds\n");
+  fmt::print("{:>10} {:>10} {:>10} {:>8} {:>14} {:>14} {:>8} {:>10}\n", "size", "floor", "one",
+             "share", "floor, deep", fmt::format("{} deep", options.depth), "share", "GB/s");
   for (const ps::PsBenchRow& row : rows) {
     fmt::print("{:>10} {:>10.0f} {:>10.0f} {:>7.0f}% {:>14.0f} {:>14.0f} {:>7.0f}% {:>10.2f}\n",
                to_text(row.size), row.floor_per_second, row.push_pull_per_second,
-               100 * row.push_pull_per_second / row.floor_per_second, row.pipelined_floor_per_second,
-               row.pipelined_per_second,
+               100 * row.push_pull_per_second / row.floor_per_second,
+               row.pipelined_floor_per_second, row.pipelined_per_second,
                100 * row.pipelined_per_second / row.pipelined_floor_per_second,
                2e-9 * static_cast<double>(row.size.count) * row.pipelined_per_second);
   }
@@ -276,13 +285,15 @@ void print_chaos(const ps::ChaosResult& result, bool json) {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{} kills and {} pauses in {}\n\n", result.kills, result.pauses, to_text(result.elapsed));
+  fmt::print("{} kills and {} pauses in {}\n\n", result.kills, result.pauses,
+             to_text(result.elapsed));
   fmt::print("{:<34} {:>10} {:>12}\n", "", "promised", "observed");
   fmt::print("{:<34} {:>10} {:>12}\n", "acknowledged pushes", "", result.acknowledged);
   fmt::print("{:<34} {:>10} {:>12}\n", "lost", 0, result.lost);
   fmt::print("{:<34} {:>10} {:>12}\n", "doubled", 0, result.doubled);
   fmt::print("{:<34} {:>10} {:>9.0f} ms\n", "failover, median", "", ms(result.failover_p50));
-  fmt::print("{:<34} {:>10} {:>9.0f} ms\n", "failover, 99th percentile", "", ms(result.failover_p99));
+  fmt::print("{:<34} {:>10} {:>9.0f} ms\n", "failover, 99th percentile", "",
+             ms(result.failover_p99));
   fmt::print("{:<34} {:>10} {:>9.2f} ms\n", "push, median", "", ms(result.push_p50));
 }
 
@@ -290,7 +301,8 @@ void chaos(ChaosCommandOptions options, Outcome& outcome) {
   const TemporaryFolder folder;
   options.chaos.folder = folder.path();
   options.chaos.lease = parsed("--lease", options.lease, parse_seconds);
-  options.chaos.serve_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "ps", "serve"};
+  options.chaos.serve_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "ps",
+                                 "serve"};
   if (options.verbose) {
     options.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
@@ -308,8 +320,10 @@ void add_chaos(CLI::App& ps, Outcome& outcome) {
   command->add_option("--servers", options->chaos.servers, "processes")->capture_default_str();
   command->add_option("--workers", options->chaos.workers, "that push all the time")
       ->capture_default_str();
-  command->add_option("--replicas", options->chaos.replicas, "of each shard")->capture_default_str();
-  command->add_option("--lease", options->lease, "how long one may be silent")->capture_default_str();
+  command->add_option("--replicas", options->chaos.replicas, "of each shard")
+      ->capture_default_str();
+  command->add_option("--lease", options->lease, "how long one may be silent")
+      ->capture_default_str();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--verbose", options->verbose, "print each fault");
   command->callback([options, &outcome] { chaos(*options, outcome); });

@@ -1,9 +1,10 @@
+#include "trireme/ps_table.h"
+
 #include <array>
 
 #include <fmt/format.h>
 
 #include "trireme/message.h"
-#include "trireme/ps_table.h"
 #include "trireme/valid.h"
 
 namespace trireme::ps {
@@ -45,9 +46,9 @@ std::vector<std::string> problems(const TableSpec& spec) {
     found.push_back(fmt::format("{}: staleness {} is negative", name, spec.staleness));
   }
   if (spec.layout == Layout::Dense && spec.keys > (Key{1} << 40) / (spec.width + 1)) {
-    found.push_back(fmt::format(
-        "{}: {} keys of width {} are too many for a dense table: use a sparse one", name, spec.keys,
-        spec.width));
+    found.push_back(
+        fmt::format("{}: {} keys of width {} are too many for a dense table: use a sparse one",
+                    name, spec.keys, spec.width));
   }
   return found;
 }

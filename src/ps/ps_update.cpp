@@ -1,3 +1,5 @@
+#include "trireme/ps_update.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -6,7 +8,6 @@
 
 #include "trireme/error.h"
 #include "trireme/message.h"
-#include "trireme/ps_update.h"
 
 namespace trireme::ps {
 namespace {
@@ -137,8 +138,8 @@ class L1 final : public Update {
 };
 
 void require_parameters(std::string_view name, std::span<const float> given, std::size_t expected) {
-  require(given.size() == expected, fmt::format("update '{}' takes {} parameters, not {}", name,
-                                                expected, given.size()));
+  require(given.size() == expected,
+          fmt::format("update '{}' takes {} parameters, not {}", name, expected, given.size()));
   require(std::ranges::all_of(given, [](float p) { return std::isfinite(p); }),
           fmt::format("update '{}': a parameter is not finite", name));
 }

@@ -38,14 +38,14 @@ class TestCluster {
   }
 
   void start(std::size_t i) {
-    servers_[i] = std::make_unique<ParameterServer>(
-        ParameterServerOptions{.number = i,
-                               .coordinator = coordinator_.address(),
-                               .secret = kTestSecret,
-                               .encrypt = options_.encrypt,
-                               .lease = kTestLease,
-                               .updates = options_.updates,
-                               .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
+    servers_[i] = std::make_unique<ParameterServer>(ParameterServerOptions{
+        .number = i,
+        .coordinator = coordinator_.address(),
+        .secret = kTestSecret,
+        .encrypt = options_.encrypt,
+        .lease = kTestLease,
+        .updates = options_.updates,
+        .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
   }
   void stop(std::size_t i) { servers_[i].reset(); }
 

@@ -70,7 +70,8 @@ std::string KeyHistory::problem() const {
   SimTime latest_begin = 0;  // of the reads so far, which include no more than the next
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Read& read = *order[i];
-    const bool includes = i == 0 || std::ranges::equal(order[i - 1]->seen, read.seen, std::less_equal<>());
+    const bool includes =
+        i == 0 || std::ranges::equal(order[i - 1]->seen, read.seen, std::less_equal<>());
     if (!includes) {
       return fmt::format("reads at {} and {} disagree on the order of pushes: [{}] and [{}]",
                          order[i - 1]->end, read.end, fmt::join(order[i - 1]->seen, " "),

@@ -27,8 +27,8 @@ void wait_until_healthy(ParameterClient& client) {
   const ClusterStatus status = client.status();
   std::string places;
   for (const ShardPlace& place : status.shards) {
-    places += fmt::format("epoch {}: chain {}, learner {}\n", place.epoch, fmt::join(place.chain, " "),
-                          fmt::join(place.learners, " "));
+    places += fmt::format("epoch {}: chain {}, learner {}\n", place.epoch,
+                          fmt::join(place.chain, " "), fmt::join(place.learners, " "));
   }
   ASSERT_TRUE(status.is_healthy) << places << fmt::format("{}", fmt::join(status.servers, ", "));
 }
@@ -203,7 +203,8 @@ TEST(ParameterServer, AppliesAnUpdateOfTheUser) {
   updates->add("sign", [](std::span<const float>) { return std::make_unique<Sign>(); });
   TestCluster cluster({.servers = 1, .updates = updates});
   ParameterClient client(cluster.client_options());
-  const TableHandle table = client.create_table({.name = "w", .keys = 1, .width = 2, .update = "sign"});
+  const TableHandle table =
+      client.create_table({.name = "w", .keys = 1, .width = 2, .update = "sign"});
   const std::vector<float> gradient{-7, 0.5};
   std::vector<float> values(2);
   client.push_pull(table, Keys::range(0, 1), gradient, values).wait();
@@ -224,16 +225,19 @@ TEST(ParameterServer, RefusesWrongRequests) {
 
 TEST(ParameterServer, NamesTheCoordinatorThatDoesNotAnswer) {
   expect_error(ErrorKind::Peer, "127.0.0.1:1", [] {
-    const ParameterClient client({.coordinator = "127.0.0.1:1", .secret = kTestSecret, .patience = {0.3}});
+    const ParameterClient client(
+        {.coordinator = "127.0.0.1:1", .secret = kTestSecret, .patience = {0.3}});
   });
 }
 
 /// A peer that speaks the handshake, then sends these bytes.
-void send_raw(const std::string& address, std::string_view secret, std::span<const std::byte> bytes) {
-  comm::Channel channel = comm::connect_channel(
-      comm::parse_address(address),
-      {.purpose = comm::Purpose::ParameterServer, .secret = comm::Secret::from_text(secret), .peer = {}},
-      comm::deadline_in({20}));
+void send_raw(const std::string& address, std::string_view secret,
+              std::span<const std::byte> bytes) {
+  comm::Channel channel = comm::connect_channel(comm::parse_address(address),
+                                                {.purpose = comm::Purpose::ParameterServer,
+                                                 .secret = comm::Secret::from_text(secret),
+                                                 .peer = {}},
+                                                comm::deadline_in({20}));
   comm::send_all(channel, bytes, comm::deadline_in({20}));
   std::array<std::byte, 64> answer{};
   EXPECT_THROW((void)comm::receive_some(channel, answer, comm::deadline_in({20})), Error)
@@ -254,7 +258,8 @@ TEST(ParameterServer, RefusesStrangersAndMalformedFramesAndServesOn) {
   // A hello that is repeated: its number is wrong the second time.
   std::string fields(8, '\1');
   fields[7] = '\x80';
-  const HeaderBytes header = to_bytes({.kind = kHelloKind, .field_bytes = 8, .floats = 0, .number = 0});
+  const HeaderBytes header =
+      to_bytes({.kind = kHelloKind, .field_bytes = 8, .floats = 0, .number = 0});
   std::vector<std::byte> replayed;
   for (int i = 0; i < 2; ++i) {
     replayed.insert(replayed.end(), header.begin(), header.end());

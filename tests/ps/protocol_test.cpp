@@ -105,7 +105,10 @@ TEST(Frame, RefusesEveryDamagedBitOfAHeader) {
 }
 
 TEST(Frame, RefusesEveryTruncatedMessage) {
-  ClusterState state{.shard_count = 2, .views = {{ShardId{1}, View{3, {{server_node(0), 5}}, {}}}}, .tables = {}, .servers = {}};
+  ClusterState state{.shard_count = 2,
+                     .views = {{ShardId{1}, View{3, {{server_node(0), 5}}, {}}}},
+                     .tables = {},
+                     .servers = {}};
   const Encoded encoded = encode(state);
   for (std::size_t size = 0; size < encoded.fields.size(); ++size) {
     EXPECT_THROW((void)decode(encoded.kind, encoded.fields.substr(0, size), {}), Error) << size;
@@ -130,8 +133,10 @@ TEST(Update, FollowsItsFormula) {
   EXPECT_FLOAT_EQ(step("sgd", {0.5F}, 1, 2), -1);
   EXPECT_FLOAT_EQ(step("momentum", {0.5F, 0.5F}, 1, 2), 1 - 0.5F * 2 - 0.5F * 3);
   EXPECT_FLOAT_EQ(step("adagrad", {0.5F, 0}, 1, 2), 1 - 0.5F - 0.5F / std::sqrt(2.0F));
-  EXPECT_FLOAT_EQ(step("adamw", {0.5F, 0.9F, 0.999F, 0, 0}, 1, 2), 0);  // a step of the rate each time
-  EXPECT_FLOAT_EQ(step("l1", {0.5F, 1}, 1, 0.25F), 0);  // 1 - .125 - .5 = .375, then below the threshold
+  EXPECT_FLOAT_EQ(step("adamw", {0.5F, 0.9F, 0.999F, 0, 0}, 1, 2),
+                  0);  // a step of the rate each time
+  EXPECT_FLOAT_EQ(step("l1", {0.5F, 1}, 1, 0.25F),
+                  0);  // 1 - .125 - .5 = .375, then below the threshold
   EXPECT_THROW((void)updates.make("sgd", {}), Error);
   EXPECT_THROW((void)updates.make("sdg", std::vector<float>{1}), Error);
 }

@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
     }
   }
   fmt::print(
-      "{} runs, {} failed: {} events, {} crashes, {} pauses, {} epochs, {} acknowledged pushes, {} reads, {} "
+      "{} runs, {} failed: {} events, {} crashes, {} pauses, {} epochs, {} acknowledged pushes, {} "
+      "reads, {} "
       "iterations\n",
       count, failed, total.events, total.crashes, total.pauses, total.epochs, total.acknowledged,
       total.reads, total.iterations);

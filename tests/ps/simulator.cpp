@@ -19,7 +19,8 @@
 namespace trireme::ps {
 namespace {
 
-constexpr Timing kTiming{.heartbeat = 10'000, .lease = 50'000, .lease_margin = 6'000, .retry = 15'000};
+constexpr Timing kTiming{
+    .heartbeat = 10'000, .lease = 50'000, .lease_margin = 6'000, .retry = 15'000};
 constexpr Micros kTick = 5'000;
 constexpr std::size_t kMaxLives = 24;  ///< of workers, each with its own component
 constexpr Key kKeys = 6;
@@ -41,14 +42,14 @@ std::string describe(const Message& message) {
   return std::visit(
       []<class M>(const M& m) -> std::string {
         if constexpr (std::is_same_v<M, Push>) {
-          return fmt::format("push shard {} epoch {} sequence {}", static_cast<int>(m.shard), m.epoch,
-                             m.sequence);
+          return fmt::format("push shard {} epoch {} sequence {}", static_cast<int>(m.shard),
+                             m.epoch, m.sequence);
         } else if constexpr (std::is_same_v<M, PushDone>) {
           return fmt::format("push done shard {} epoch {} sequence {}", static_cast<int>(m.shard),
                              m.epoch, m.sequence);
         } else if constexpr (std::is_same_v<M, Pull>) {
-          return fmt::format("pull shard {} epoch {} request {} after {}", static_cast<int>(m.shard),
-                             m.epoch, m.request, m.after);
+          return fmt::format("pull shard {} epoch {} request {} after {}",
+                             static_cast<int>(m.shard), m.epoch, m.request, m.after);
         } else if constexpr (std::is_same_v<M, PullDone>) {
           return fmt::format("pull done shard {} epoch {} request {}", static_cast<int>(m.shard),
                              m.epoch, m.request);
@@ -61,19 +62,21 @@ std::string describe(const Message& message) {
                              std::is_same_v<M, Commit> ? "commit" : "sync point",
                              static_cast<int>(m.shard), m.epoch, m.index);
         } else if constexpr (std::is_same_v<M, Resume>) {
-          return fmt::format("resume shard {} epoch {} applied {} state {}", static_cast<int>(m.shard),
-                             m.epoch, m.applied, m.has_state);
+          return fmt::format("resume shard {} epoch {} applied {} state {}",
+                             static_cast<int>(m.shard), m.epoch, m.applied, m.has_state);
         } else if constexpr (std::is_same_v<M, SnapshotOffer>) {
-          return fmt::format("snapshot shard {} epoch {} index {}", static_cast<int>(m.shard), m.epoch,
-                             m.index);
+          return fmt::format("snapshot shard {} epoch {} index {}", static_cast<int>(m.shard),
+                             m.epoch, m.index);
         } else if constexpr (std::is_same_v<M, ClusterState>) {
           std::string text = "state";
           for (const ShardView& view : m.views) {
-            text += fmt::format("; shard {}: {}", static_cast<int>(view.shard), describe(view.view));
+            text +=
+                fmt::format("; shard {}: {}", static_cast<int>(view.shard), describe(view.view));
           }
           return text;
         } else if constexpr (std::is_same_v<M, WrongView>) {
-          return fmt::format("wrong view shard {}: {}", static_cast<int>(m.shard), describe(m.view));
+          return fmt::format("wrong view shard {}: {}", static_cast<int>(m.shard),
+                             describe(m.view));
         }
         return "other";
       },
@@ -93,7 +96,7 @@ class World {
     Micros offset = 0;
     SimTime paused_until = -1'000'000;
     SimTime cut_until = -1'000'000;  ///< from the coordinator
-    std::uint64_t life = 0;  ///< counts restarts: events of former lives are void
+    std::uint64_t life = 0;          ///< counts restarts: events of former lives are void
     bool is_up = true;
   };
   struct ServerNode : Node {
@@ -106,9 +109,10 @@ class World {
     TableId table{};
     std::vector<Key> keys{};
     std::vector<std::size_t> numbers{};  ///< of the push in each key's history
-    std::vector<int> own{};              ///< the worker's own pushes that a read must include, by key
+    std::vector<int> own{};  ///< the worker's own pushes that a read must include, by key
     SimTime begin = 0;
-    std::vector<int> required{};  ///< of kClocked: the pushes by worker that the staleness bound demands
+    std::vector<int>
+        required{};  ///< of kClocked: the pushes by worker that the staleness bound demands
   };
   struct WorkerNode : Node {
     std::unique_ptr<Client> machine;
@@ -116,7 +120,8 @@ class World {
     std::map<OpId, PendingOp> pending;
     bool has_joined = false;
     std::optional<ClockCount> joined_at;
-    bool was_given_up = false;  ///< the coordinator removed it from the clocks, at least for a while
+    bool was_given_up =
+        false;  ///< the coordinator removed it from the clocks, at least for a while
     bool is_in_iteration = false;
     int ops_left = 0;
     std::vector<ClockCount> iterations;  ///< of its pushes to kClocked
@@ -132,7 +137,9 @@ class World {
     }
   };
 
-  [[nodiscard]] bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
+  [[nodiscard]] bool chance(double p) {
+    return std::uniform_real_distribution<>(0, 1)(random_) < p;
+  }
   [[nodiscard]] std::int64_t between(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
@@ -315,7 +322,8 @@ void World::schedule(SimTime time, NodeId to, std::optional<Envelope> envelope) 
 /// Whether the message would pass between the coordinator and a node that is cut off from it.
 bool World::is_cut(const Envelope& envelope) {
   const bool concerns = envelope.from == NodeId::Coordinator || envelope.to == NodeId::Coordinator;
-  const Node* const other = node(envelope.from == NodeId::Coordinator ? envelope.to : envelope.from);
+  const Node* const other =
+      node(envelope.from == NodeId::Coordinator ? envelope.to : envelope.from);
   return concerns && other && other->cut_until > now_;
 }
 
@@ -456,8 +464,10 @@ void World::cut_off(std::size_t server) {
 
 void World::inject_fault() {
   const std::int64_t kind = between(0, 99);
-  const auto server = static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
-  const auto worker = static_cast<std::size_t>(between(0, static_cast<std::int64_t>(workers_.size()) - 1));
+  const auto server =
+      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
+  const auto worker =
+      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(workers_.size()) - 1));
   if (kind < 30) {
     crash_server(server);
   } else if (kind < 40) {
@@ -559,8 +569,9 @@ void World::check_start(const WorkerNode& worker) {
     if (other.joined_at) {
       const ClockCount clock = std::max(other.machine->clock(kClocked), *other.joined_at);
       if (own - clock > staleness_) {
-        fail(fmt::format("worker {} starts iteration {} although worker {} has completed {}, s = {}",
-                         worker.slot, own, other.slot, clock, staleness_));
+        fail(
+            fmt::format("worker {} starts iteration {} although worker {} has completed {}, s = {}",
+                        worker.slot, own, other.slot, clock, staleness_));
       }
     }
   }
@@ -581,7 +592,8 @@ void World::begin_op(WorkerNode& worker) {
   send(out);
 }
 
-void World::push(WorkerNode& worker, TableId table, std::vector<Key> keys, Reply reply, Outbox& out) {
+void World::push(WorkerNode& worker, TableId table, std::vector<Key> keys, Reply reply,
+                 Outbox& out) {
   PendingOp op{.is_push = true,
                .is_read = reply == Reply::Values,
                .table = table,
@@ -594,8 +606,7 @@ void World::push(WorkerNode& worker, TableId table, std::vector<Key> keys, Reply
     op.own.push_back(history(table, keys[i]).begun(worker.slot));
   }
   const Part part = worker.machine->split(table, KeySet{.list = keys}).at(0);
-  const OpId id =
-      worker.machine->push(table, part, Values::copy(ones), reply, local(worker), out);
+  const OpId id = worker.machine->push(table, part, Values::copy(ones), reply, local(worker), out);
   worker.pending.emplace(id, std::move(op));
 }
 
@@ -732,9 +743,10 @@ SimulationResult World::run() {
     if (now_ > kDeadline) {
       std::string left;
       for (const WorkerNode& worker : workers_) {
-        left += fmt::format("; worker {}: {} operations, {} in the client, {} iteration {}", worker.slot,
-                            worker.pending.size(), worker.machine->pending(),
-                            worker.is_in_iteration ? "in" : "after", worker.machine->clock(kClocked));
+        left +=
+            fmt::format("; worker {}: {} operations, {} in the client, {} iteration {}",
+                        worker.slot, worker.pending.size(), worker.machine->pending(),
+                        worker.is_in_iteration ? "in" : "after", worker.machine->clock(kClocked));
       }
       fail("operations have not finished although the faults ended" + left);
     }

@@ -1,8 +1,7 @@
 #include "ps/simulator.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace trireme::ps {
 namespace {

@@ -137,8 +137,12 @@ bool ClientCore::wait_until(comm::Deadline deadline,
       if (comm::passed(deadline)) {
         return false;
       }
+      last_driven_ =
+          comm::Clock::now();  // the background thread leaves the connections to this one
       if (is_driven_) {
+        ++waiting_;
         changed_.wait_until(mutex_, std::min(deadline, comm::deadline_in(kTick)));
+        --waiting_;
       } else {
         is_driven_ = true;
         may_drive = true;
@@ -149,7 +153,9 @@ bool ClientCore::wait_until(comm::Deadline deadline,
       const MutexLock lock(mutex_);
       is_driven_ = false;
       last_driven_ = comm::Clock::now();
-      changed_.notify_all();
+      if (waiting_ > 0) {
+        changed_.notify_all();
+      }
     }
   }
 }
@@ -163,14 +169,15 @@ std::shared_ptr<Operation> ClientCore::begin(const Request& request) {
   const std::span<const Key> listed = request.keys.listed();
   const MutexLock lock(mutex_);
   const TableSpec& spec = client_.table(static_cast<TableId>(request.table.id));
-  operation->what = fmt::format("{} of {} keys of table '{}'",
-                                request.gradient.empty() ? "pull" : "push", request.keys.count(),
-                                spec.name);
+  operation->what =
+      fmt::format("{} of {} keys of table '{}'", request.gradient.empty() ? "pull" : "push",
+                  request.keys.count(), spec.name);
   const bool is_sorted = std::ranges::adjacent_find(listed, std::greater_equal<>()) == listed.end();
   const Key last = listed.empty() ? request.keys.end() : listed.empty() ? 0 : listed.back() + 1;
   require(is_sorted, operation->what + ": the keys are not in ascending order, each once");
-  require(request.keys.count() > 0 && request.keys.begin() <= request.keys.end() && last <= spec.keys,
-          fmt::format("{}: the table has keys 0 to {}", operation->what, spec.keys - 1));
+  require(
+      request.keys.count() > 0 && request.keys.begin() <= request.keys.end() && last <= spec.keys,
+      fmt::format("{}: the table has keys 0 to {}", operation->what, spec.keys - 1));
   require((request.gradient.empty() || request.gradient.size() == floats) &&
               (request.into.empty() || request.into.size() == floats),
           fmt::format("{}: expected {} floats", operation->what, floats));
@@ -221,12 +228,13 @@ void ClientCore::abandon(Operation& operation) {
 std::string ClientCore::describe(const std::string& what) {
   const MutexLock lock(mutex_);
   if (!client_.is_ready()) {
-    return fmt::format("{}: no answer from the coordinator at {} within {}: is it running, and with the "
-                       "same secret?",
-                       what, options_.coordinator, to_text(options_.patience));
+    return fmt::format(
+        "{}: no answer from the coordinator at {} within {}: is it running, and with the "
+        "same secret?",
+        what, options_.coordinator, to_text(options_.patience));
   }
-  return fmt::format("{}: no answer within {}: {} operations are waiting; see trireme ps status", what,
-                     to_text(options_.patience), client_.pending());
+  return fmt::format("{}: no answer within {}: {} operations are waiting; see trireme ps status",
+                     what, to_text(options_.patience), client_.pending());
 }
 
 }  // namespace trireme::ps

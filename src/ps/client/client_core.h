@@ -48,7 +48,8 @@ class ClientCore {
     }
   }
   /// Waits until `done(client)` or the deadline; whether it is done.
-  [[nodiscard]] bool wait_until(comm::Deadline deadline, const std::function<bool(const Client&)>& done);
+  [[nodiscard]] bool wait_until(comm::Deadline deadline,
+                                const std::function<bool(const Client&)>& done);
 
   struct Request {
     TableHandle table;
@@ -89,7 +90,8 @@ class ClientCore {
   std::map<OpId, PendingPart> parts_ TRIREME_GUARDED_BY(mutex_);
   std::map<NodeId, std::string> known_ TRIREME_GUARDED_BY(mutex_);
   bool is_driven_ TRIREME_GUARDED_BY(mutex_) = false;
-  comm::Clock::time_point last_driven_ TRIREME_GUARDED_BY(mutex_){};
+  int waiting_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< threads that another one drives for
+  comm::Clock::time_point last_driven_ TRIREME_GUARDED_BY(mutex_){};  ///< by a thread that waits
   std::atomic<bool> stopping_ = false;
   std::thread background_;
 };

@@ -53,7 +53,8 @@ TableHandle ParameterClient::create_table(const TableSpec& spec) {
   bool is_known = false;
   std::string refusal;
   while (!is_known && refusal.empty() && !comm::passed(deadline)) {
-    core_->with_client([&](Client& client, Micros, Outbox& out) { client.create_table(spec, out); });
+    core_->with_client(
+        [&](Client& client, Micros, Outbox& out) { client.create_table(spec, out); });
     is_known = core_->wait_until(comm::deadline_in({0.2}), [&](const Client& client) {
       const auto at = client.refusals().find(spec.name);
       refusal = at == client.refusals().end() ? "" : at->second;
@@ -69,7 +70,8 @@ TableHandle ParameterClient::create_table(const TableSpec& spec) {
   return core_->with_client([&](Client& client, Micros, Outbox&) {
     const TableId id = *client.find_table(spec.name);
     if (client.table(id) != spec) {
-      throw Error(ErrorKind::Usage, fmt::format("table '{}' exists with other settings", spec.name));
+      throw Error(ErrorKind::Usage,
+                  fmt::format("table '{}' exists with other settings", spec.name));
     }
     return TableHandle{static_cast<std::uint32_t>(id), spec.width};
   });
@@ -98,10 +100,9 @@ void ParameterClient::start_iteration(TableHandle table) {
       client.join_clock(id, now, out);
     }
   });
-  const bool may_start =
-      core_->wait_until(comm::deadline_in(core_->options().patience), [&](const Client& client) {
-        return client.may_start(id, ClientCore::micros());
-      });
+  const bool may_start = core_->wait_until(
+      comm::deadline_in(core_->options().patience),
+      [&](const Client& client) { return client.may_start(id, ClientCore::micros()); });
   if (!may_start) {
     throw Error(ErrorKind::Peer, core_->describe("waiting for the slowest worker"));
   }

@@ -13,7 +13,8 @@ constexpr Seconds kTick{0.005};
 }  // namespace
 
 Micros micros_now() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(comm::Clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             comm::Clock::now().time_since_epoch())
       .count();
 }
 
@@ -27,11 +28,12 @@ EventLoop::EventLoop(const EventLoopOptions& options)
       refused_(options.refused),
       reactor_(options.reactor,
                {.message = [this](NodeId from, Message& message) { take(from, message); },
-                .refused = [this](const std::string& why) {
-                  if (refused_) {
-                    refused_(why);
-                  }
-                }}) {}
+                .refused =
+                    [this](const std::string& why) {
+                      if (refused_) {
+                        refused_(why);
+                      }
+                    }}) {}
 
 EventLoop::~EventLoop() {
   stop();

@@ -33,8 +33,8 @@ EventLoopOptions loop_options(NodeId self, const std::string& listen, const std:
   return {.reactor = {.self = self,
                       .listen = parse_listen_address(listen),
                       .secret = comm::Secret::from_text(secret),
-                      .encryption = encrypt == Encrypt::Yes ? comm::Encryption::Tls
-                                                            : comm::Encryption::None},
+                      .encryption =
+                          encrypt == Encrypt::Yes ? comm::Encryption::Tls : comm::Encryption::None},
           .refused = std::move(refused)};
 }
 
@@ -67,7 +67,8 @@ class ParameterCoordinator::Impl {
 
  private:
   [[nodiscard]] std::string saved_state() const {
-    const bool exists = !options_.state_file.empty() && std::filesystem::exists(options_.state_file);
+    const bool exists =
+        !options_.state_file.empty() && std::filesystem::exists(options_.state_file);
     return exists ? read_file(options_.state_file) : std::string();
   }
   void save_state() {

@@ -21,7 +21,8 @@ using Outcome = comm::Transfer::Outcome;
 constexpr std::size_t kBuffer = std::size_t{64} << 10;
 /// Ahead of a large message only its header and fields are read into the buffer, so that its floats are not copied.
 constexpr std::size_t kShortRead = 128;
-constexpr std::size_t kLargeFloats = std::size_t{8} << 10;  ///< bytes from which a message counts as large
+constexpr std::size_t kLargeFloats = std::size_t{8}
+                                     << 10;  ///< bytes from which a message counts as large
 constexpr std::size_t kMaxSegment = std::size_t{256} << 10;
 /// What one connection may receive before others get their turn.
 constexpr std::size_t kTurn = std::size_t{8} << 20;
@@ -84,7 +85,8 @@ bool Connection::read_header() {
       return false;
     }
   }
-  header_ = parse_header(std::span(buffer_).subspan(begin_).first<kHeaderBytes>(), received_frames_);
+  header_ =
+      parse_header(std::span(buffer_).subspan(begin_).first<kHeaderBytes>(), received_frames_);
   ++received_frames_;
   begin_ += kHeaderBytes;
   fields_.clear();
@@ -124,12 +126,15 @@ bool Connection::read_floats() {
     }
     float_bytes_ += count;
   }
+  may_have_more_ =
+      may_have_more_ && total < kLargeFloats;  // read exactly; epoll shows whether more follows
   return true;
 }
 
 void Connection::deliver(const Deliver& deliver) {
   const FrameHeader header = *std::exchange(header_, std::nullopt);
-  Values floats = floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats) : Values();
+  Values floats =
+      floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats) : Values();
   if (header.kind == kHelloKind) {
     Hello hello;
     ByteReader reader(fields_, std::move(floats));
@@ -254,7 +259,8 @@ bool Connection::write_queue() {
         pieces.at(count++) = {at->bytes.data() + skipped, at->bytes.size() - skipped};
       }
       if (!floats.empty()) {
-        pieces.at(count++) = {const_cast<std::byte*>(floats.data()), floats.size()};  // NOLINT: read
+        pieces.at(count++) = {const_cast<std::byte*>(floats.data()),
+                              floats.size()};  // NOLINT: read
       }
     }
     const comm::Transfer transfer = channel_.write_pieces(std::span(pieces).first(count));

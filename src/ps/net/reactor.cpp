@@ -196,7 +196,9 @@ void Reactor::serve(Name name) {
       drop(name, {});
     }
   } catch (const Error& error) {
-    drop(name, error.what());
+    // A node that is down is no news: the protocol finds out by itself.
+    const bool is_down = at->second.is_caller && error.kind() == ErrorKind::System;
+    drop(name, is_down ? "" : error.what());
   }
 }
 

@@ -34,7 +34,7 @@ class Reactor {
  public:
   struct Handlers {
     std::function<void(NodeId from, Message& message)> message;
-    std::function<void(NodeId peer)> connected{};           ///< a connection that this node started is open
+    std::function<void(NodeId peer)> connected{};  ///< a connection that this node started is open
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
   };
   /// Is listening when it returns. Throws Error(System).

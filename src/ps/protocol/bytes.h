@@ -42,10 +42,7 @@ class ByteWriter {
     out_.append(bytes, sizeof(T));
   }
   template <class T>
-    requires(!Scalar<T>)
-  void one(const T& value) {
-    T::fields(*this, value);
-  }
+  requires(!Scalar<T>) void one(const T& value) { T::fields(*this, value); }
   void one(const std::string& text) {
     one(static_cast<std::uint32_t>(text.size()));
     out_ += text;
@@ -114,10 +111,7 @@ class ByteReader {
     }
   }
   template <class T>
-    requires(!Scalar<T>)
-  void one(T& value) {
-    T::fields(*this, value);
-  }
+  requires(!Scalar<T>) void one(T& value) { T::fields(*this, value); }
   [[nodiscard]] std::size_t length() {
     std::uint32_t length = 0;
     one(length);

@@ -117,15 +117,15 @@ OpId Client::push(TableId table, const Part& part, Values values, Reply reply, M
   if (to.pushes.empty() && to.pulls.empty()) {
     note_progress(to, now);
   }
-  const PendingPush& pending = to.pushes.emplace_back(
-      PendingPush{next_op_++, Push{.shard = part.shard,
-                                   .epoch = to.view.epoch,
-                                   .worker = options_.id,
-                                   .sequence = to.next++,
-                                   .table = table,
-                                   .reply = reply,
-                                   .keys = part.keys,
-                                   .values = std::move(values)}});
+  const PendingPush& pending =
+      to.pushes.emplace_back(PendingPush{next_op_++, Push{.shard = part.shard,
+                                                          .epoch = to.view.epoch,
+                                                          .worker = options_.id,
+                                                          .sequence = to.next++,
+                                                          .table = table,
+                                                          .reply = reply,
+                                                          .keys = part.keys,
+                                                          .values = std::move(values)}});
   ++pending_;
   send(to, pending.message, out);
   return pending.op;
@@ -352,7 +352,8 @@ bool Client::may_start(TableId table, Micros now) const {
   if (at == clocks_.end() || !at->second.slowest || !has_lease) {
     return false;
   }
-  const std::optional<ClockCount> bound = staleness_bound(tables_.at(static_cast<std::size_t>(table)));
+  const std::optional<ClockCount> bound =
+      staleness_bound(tables_.at(static_cast<std::size_t>(table)));
   const ClockCount extra = planted(Fault::StartEarly) ? 2 : 0;
   return ps::may_start(at->second.completed - extra, *at->second.slowest, bound);
 }

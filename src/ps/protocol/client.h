@@ -63,7 +63,9 @@ class Client {
   [[nodiscard]] bool is_healthy() const noexcept { return is_healthy_; }
   [[nodiscard]] std::uint64_t states_received() const noexcept { return states_received_; }
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
-  [[nodiscard]] std::uint32_t shard_count() const { return static_cast<std::uint32_t>(lanes_.size()); }
+  [[nodiscard]] std::uint32_t shard_count() const {
+    return static_cast<std::uint32_t>(lanes_.size());
+  }
   /// Unless it has asked a moment ago.
   void ask_for_state(Micros now, Outbox& out);
   [[nodiscard]] const View& view(ShardId shard) const {

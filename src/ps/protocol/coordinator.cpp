@@ -41,7 +41,11 @@ std::vector<std::string> problems(const CoordinatorOptions& options) {
 
 Coordinator::Coordinator(const CoordinatorOptions& options, const UpdateRegistry& updates,
                          Micros now, std::string_view durable)
-    : options_(options), updates_(updates), shards_(options.shards), tables_(options.tables), last_tick_(now) {
+    : options_(options),
+      updates_(updates),
+      shards_(options.shards),
+      tables_(options.tables),
+      last_tick_(now) {
   require_valid(options);
   if (!durable.empty() && !planted(Fault::ForgetViews)) {
     restore(durable, now);
@@ -129,7 +133,8 @@ void Coordinator::handle(const Envelope& envelope, Micros now, Outbox& out) {
 void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& out) {
   const auto [at, is_new] = servers_.try_emplace(from);
   ServerRecord& record = at->second;
-  const bool is_other = record.incarnation != beat.incarnation && !planted(Fault::IgnoreIncarnation);
+  const bool is_other =
+      record.incarnation != beat.incarnation && !planted(Fault::IgnoreIncarnation);
   record.has_restarted = !is_new && is_other && record.is_alive;
   if (record.has_restarted) {
     return;
@@ -197,8 +202,8 @@ ClusterState Coordinator::state_for(NodeId node) const {
     if (server != servers_.end()) {
       const auto status = server->second.statuses.find(shard);
       const bool has_any = status != server->second.statuses.end();
-      const bool concerns = has_any || has_server(view.chain, node) ||
-                            (view.learner && view.learner->server == node);
+      const bool concerns =
+          has_any || has_server(view.chain, node) || (view.learner && view.learner->server == node);
       is_wanted = is_wanted && concerns && (!has_any || status->second.epoch < view.epoch);
     }
     if (is_wanted) {
@@ -237,9 +242,9 @@ void Coordinator::take(NodeId from, const CreateTable& request, Outbox& out) {
 
 void Coordinator::take(NodeId from, const MoveShard& request, Outbox& out) {
   const auto number = static_cast<std::size_t>(request.shard);
-  const bool is_valid = number < shards_.size() &&
-                        std::ranges::all_of(request.servers,
-                                            [&](NodeId id) { return servers_.contains(id); });
+  const bool is_valid =
+      number < shards_.size() &&
+      std::ranges::all_of(request.servers, [&](NodeId id) { return servers_.contains(id); });
   if (!is_valid) {
     return send(from, Refusal{"move", "the shard or a server does not exist"}, out);
   }
@@ -352,14 +357,14 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
 
 bool Coordinator::is_healthy() const {
   const std::size_t wanted = std::min(options_.replicas, live_servers().size());
-  const bool is_calm = std::ranges::none_of(
-      servers_, [](const auto& entry) { return entry.second.has_restarted; });
+  const bool is_calm =
+      std::ranges::none_of(servers_, [](const auto& entry) { return entry.second.has_restarted; });
   return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
-    return record.view.epoch > 0 && record.view.chain.size() >= wanted && record.is_tail_synced &&
-           !record.deposed && !record.view.learner &&
-           std::ranges::all_of(record.view.chain,
-                               [&](const Member& member) { return is_alive(member); });
-  });
+           return record.view.epoch > 0 && record.view.chain.size() >= wanted &&
+                  record.is_tail_synced && !record.deposed && !record.view.learner &&
+                  std::ranges::all_of(record.view.chain,
+                                      [&](const Member& member) { return is_alive(member); });
+         });
 }
 
 void Coordinator::tick(Micros now, Outbox& out) {
@@ -427,8 +432,8 @@ void Coordinator::reconfigure(ShardId shard, Outbox& out) {
   if (record.deposed) {
     return;  // one change at a time
   }
-  const bool has_changed = drop_dead(record) || admit_learner(shard, record) ||
-                           move_towards_target(shard, record);
+  const bool has_changed =
+      drop_dead(record) || admit_learner(shard, record) || move_towards_target(shard, record);
   if (has_changed) {
     record.view.epoch += planted(Fault::ReuseEpoch) ? 0 : 1;
     ++version_;
@@ -492,7 +497,8 @@ std::vector<NodeId> Coordinator::target(ShardId shard, const ShardRecord& record
   std::vector<NodeId> wanted;
   for (const std::vector<NodeId>& source : {record.pinned, Ring(live).chain(shard, live.size())}) {
     for (const NodeId server : source) {
-      if (wanted.size() < options_.replicas && contains(live, server) && !contains(wanted, server)) {
+      if (wanted.size() < options_.replicas && contains(live, server) &&
+          !contains(wanted, server)) {
         wanted.push_back(server);
       }
     }

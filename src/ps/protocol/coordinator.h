@@ -29,8 +29,8 @@ namespace trireme::ps {
 
 struct CoordinatorOptions {
   std::uint32_t shards = 64;
-  std::size_t replicas = 2;     ///< of each shard
-  std::size_t min_servers = 1;  ///< that must have joined before shards are assigned
+  std::size_t replicas = 2;       ///< of each shard
+  std::size_t min_servers = 1;    ///< that must have joined before shards are assigned
   std::size_t max_transfers = 4;  ///< shards that are copied at the same time
   Timing timing{};
   std::vector<TableSpec> tables{};  ///< that a new cluster starts with
@@ -40,7 +40,8 @@ struct CoordinatorOptions {
 /// What the coordinator knows about a shard.
 struct ShardRecord {
   View view;
-  bool is_tail_synced = true;  ///< false: the last member has not everything yet that was acknowledged
+  bool is_tail_synced =
+      true;  ///< false: the last member has not everything yet that was acknowledged
   /// A removed tail that is alive and may still answer pulls: others learn the view when it has learned it.
   std::optional<Member> deposed;
   std::vector<NodeId> pinned;  ///< instead of the ring

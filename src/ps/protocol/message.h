@@ -371,10 +371,10 @@ struct MoveShard {
   }
 };
 
-using Message = std::variant<Push, PushDone, Pull, PullDone, WrongView, Forward, Commit, Resume,
-                             SyncPoint, SnapshotOffer, FetchChunk, Chunk, ServerBeat, ServerBeatDone,
-                             ClusterState, GetState, CreateTable, Refusal, WorkerBeat, SlowestClocks,
-                             MoveShard>;
+using Message =
+    std::variant<Push, PushDone, Pull, PullDone, WrongView, Forward, Commit, Resume, SyncPoint,
+                 SnapshotOffer, FetchChunk, Chunk, ServerBeat, ServerBeatDone, ClusterState,
+                 GetState, CreateTable, Refusal, WorkerBeat, SlowestClocks, MoveShard>;
 
 struct Envelope {
   NodeId from{};

@@ -20,9 +20,7 @@ std::size_t place_in(const View& view, NodeId server) {
 }  // namespace
 
 Replica::Replica(const ReplicaOptions& options, const KnownTables& tables)
-    : options_(options),
-      tables_(&tables),
-      state_(options.shard, options.shard_count, tables) {}
+    : options_(options), tables_(&tables), state_(options.shard, options.shard_count, tables) {}
 
 void Replica::restore(std::string_view bytes) {
   ShardState whole(options_.shard, options_.shard_count, *tables_);
@@ -119,7 +117,8 @@ void Replica::handle(const Push& push, Micros now, Outbox& out) {
   if (push.epoch < view_.epoch || !is_head()) {
     return send(push.worker, WrongView{options_.shard, view_}, out);
   }
-  const Sequence last = planted(Fault::IgnoreSequences) ? push.sequence - 1 : state_.last(push.worker);
+  const Sequence last =
+      planted(Fault::IgnoreSequences) ? push.sequence - 1 : state_.last(push.worker);
   if (push.sequence <= last) {
     if (!is_in_log(push.worker, push.sequence)) {
       send(push.worker, PushDone{options_.shard, view_.epoch, push.sequence, {}}, out);
@@ -223,7 +222,8 @@ void Replica::commit(Index index, Micros now, Outbox& out) {
 void Replica::truncate() {
   Index needed = committed_;
   if (follower()) {
-    needed = std::min(needed, outgoing_ ? std::max(outgoing_->index, follower_has_) : follower_has_);
+    needed =
+        std::min(needed, outgoing_ ? std::max(outgoing_->index, follower_has_) : follower_has_);
   }
   while (!log_.empty() && log_.front().index <= needed) {
     log_.pop_front();
@@ -242,7 +242,8 @@ void Replica::handle(NodeId from, const Resume& resume, Outbox& out) {
     return;
   }
   const Index log_begin = log_.empty() ? applied() : log_.front().index - 1;
-  const bool in_log = resume.has_state && resume.applied >= log_begin && resume.applied <= applied();
+  const bool in_log =
+      resume.has_state && resume.applied >= log_begin && resume.applied <= applied();
   if (in_log) {
     follower_has_ = std::max(follower_has_, resume.applied);
     send(from, SyncPoint{options_.shard, view_.epoch, epoch_begin_}, out);
@@ -353,7 +354,8 @@ void Replica::handle(const Pull& pull, bool has_lease, Outbox& out) {
 
 void Replica::serve(const Pull& pull, Outbox& out) {
   send(pull.worker,
-       PullDone{options_.shard, view_.epoch, pull.request, state_.read(pull.table, pull.keys)}, out);
+       PullDone{options_.shard, view_.epoch, pull.request, state_.read(pull.table, pull.keys)},
+       out);
 }
 
 /// The lease was valid when the pull arrived; what it reads now was acknowledged later still or is about to be.

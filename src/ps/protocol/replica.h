@@ -100,17 +100,17 @@ class Replica {
   const KnownTables* tables_;  ///< of the server, which outlives its replicas
   ShardState state_;
   View view_;
-  std::size_t place_ = 0;   ///< in the chain; its length for the learner
-  bool has_state_ = true;   ///< false for a learner until it has a snapshot
-  bool synced_ = true;      ///< holds everything that was ever acknowledged
-  bool is_linked_ = true;   ///< the predecessor has answered in this epoch
-  Index epoch_begin_ = 0;   ///< what was applied when the epoch began
+  std::size_t place_ = 0;  ///< in the chain; its length for the learner
+  bool has_state_ = true;  ///< false for a learner until it has a snapshot
+  bool synced_ = true;     ///< holds everything that was ever acknowledged
+  bool is_linked_ = true;  ///< the predecessor has answered in this epoch
+  Index epoch_begin_ = 0;  ///< what was applied when the epoch began
   std::optional<Index> sync_point_;
   Index committed_ = 0;
-  Index follower_has_ = 0;  ///< as far as it has said in this epoch
+  Index follower_has_ = 0;     ///< as far as it has said in this epoch
   bool is_streaming_ = false;  ///< the follower has said where to begin
   Index sent_ = 0;             ///< to the follower
-  std::deque<Entry> log_;   ///< applied, but not known to be committed, or still needed by a learner
+  std::deque<Entry> log_;  ///< applied, but not known to be committed, or still needed by a learner
   std::optional<Outgoing> outgoing_;
   std::optional<Incoming> incoming_;
   std::vector<Pull> waiting_;  ///< for pushes of their own workers

@@ -8,7 +8,8 @@ namespace {
 constexpr std::uint64_t kPointsPerServer = 64;
 constexpr std::uint64_t kShardSalt = 0x9e3779b97f4a7c15;
 
-__extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using): no `using` takes __extension__
+__extension__ typedef unsigned __int128
+    Wide;  // NOLINT(modernize-use-using): no `using` takes __extension__
 
 /// The finalizer of SplitMix64: every bit of the input changes half of the output.
 std::uint64_t mix(std::uint64_t x) {

@@ -110,13 +110,12 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
   }
   std::unique_ptr<Replica>& held = replicas_[shard];
   if (!held) {
-    held = std::make_unique<Replica>(
-        ReplicaOptions{.shard = shard,
-                       .shard_count = shard_count_,
-                       .self = {options_.id, options_.incarnation},
-                       .retry = options_.timing.retry,
-                       .chunk_bytes = options_.chunk_bytes},
-        tables_);
+    held = std::make_unique<Replica>(ReplicaOptions{.shard = shard,
+                                                    .shard_count = shard_count_,
+                                                    .self = {options_.id, options_.incarnation},
+                                                    .retry = options_.timing.retry,
+                                                    .chunk_bytes = options_.chunk_bytes},
+                                     tables_);
     if (options_.initial_state) {
       if (const std::string bytes = options_.initial_state(shard); !bytes.empty()) {
         held->restore(bytes);

@@ -106,8 +106,7 @@ Values TableShard::read(const KeySet& keys) {
     if (!is_dense() && at == rows_.end()) {
       std::ranges::fill(into, 0.0F);
     } else {
-      std::ranges::copy(rows(is_dense() ? key - range_.begin : at->second, 1).values,
-                        into.begin());
+      std::ranges::copy(rows(is_dense() ? key - range_.begin : at->second, 1).values, into.begin());
     }
   }
   return Values::share(std::move(buffer), keys.count() * width);
@@ -129,11 +128,11 @@ void TableShard::encode(std::string& out) const {
 
 void TableShard::decode(std::string_view& bytes) {
   const auto count = get<std::uint64_t>(bytes);
-  const bool possible = is_dense() ? count == row_count_
-                                   : count <= bytes.size() / (sizeof(Key) + sizeof(float));
+  const bool possible =
+      is_dense() ? count == row_count_ : count <= bytes.size() / (sizeof(Key) + sizeof(float));
   if (!possible) {
-    throw Error(ErrorKind::Input, "malformed snapshot: table '" + table_.spec.name +
-                                      "' has another number of keys");
+    throw Error(ErrorKind::Input,
+                "malformed snapshot: table '" + table_.spec.name + "' has another number of keys");
   }
   rows_.clear();
   for (std::size_t row = 0; !is_dense() && row < count; ++row) {

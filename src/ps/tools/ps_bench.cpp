@@ -41,7 +41,8 @@ class EchoServer {
     std::ranges::fill(sum.view(), 0.0F);
     try {
       for (;;) {
-        comm::receive_all(socket, std::as_writable_bytes(received.view()), comm::deadline_in(kPatience));
+        comm::receive_all(socket, std::as_writable_bytes(received.view()),
+                          comm::deadline_in(kPatience));
         for (std::size_t i = 0; i < floats_; ++i) {
           sum.view()[i] += received.view()[i];
         }
@@ -106,7 +107,11 @@ class BenchCluster {
  public:
   explicit BenchCluster(std::size_t replicas)
       : secret_(comm::Secret::random().hex()),
-        coordinator_({.secret = secret_, .lease = {5}, .shards = 1, .replicas = replicas, .min_servers = replicas}) {
+        coordinator_({.secret = secret_,
+                      .lease = {5},
+                      .shards = 1,
+                      .replicas = replicas,
+                      .min_servers = replicas}) {
     for (std::size_t i = 0; i < replicas; ++i) {
       servers_.push_back(std::make_unique<ParameterServer>(ParameterServerOptions{
           .number = i, .coordinator = coordinator_.address(), .secret = secret_, .lease = {5}}));
@@ -141,7 +146,8 @@ double push_pull_rate(ParameterClient& client, TableHandle table, std::size_t de
   std::size_t next = 0;
   const double rate = rate_of(time, [&] {
     while (pending.size() < depth) {
-      pending.push_back(client.push_pull(table, Keys::range(0, 1), gradient, values[next++ % depth]));
+      pending.push_back(
+          client.push_pull(table, Keys::range(0, 1), gradient, values[next++ % depth]));
     }
     pending.front().wait();
     pending.pop_front();
@@ -160,9 +166,10 @@ double median(std::vector<double> values) {
 PsBenchRow bench_size(BenchCluster& cluster, const PsBenchOptions& options, Bytes size) {
   const auto floats = static_cast<std::size_t>(size.count) / sizeof(float);
   ParameterClient& client = cluster.client();
-  const TableHandle table = client.create_table({.name = fmt::format("vectors of {}", to_text(size)),
-                                                 .keys = 1,
-                                                 .width = static_cast<std::uint32_t>(floats)});
+  const TableHandle table =
+      client.create_table({.name = fmt::format("vectors of {}", to_text(size)),
+                           .keys = 1,
+                           .width = static_cast<std::uint32_t>(floats)});
   check_values(client, table, floats);
   std::vector<double> floor;
   std::vector<double> own;

@@ -74,9 +74,11 @@ class Chaos {
             .layout = Layout::Dense};
   }
   [[nodiscard]] ParameterClientOptions client_options() const {
-    return {.coordinator = address_, .secret = secret_, .lease = options_.lease, .patience = kRecovery};
+    return {
+        .coordinator = address_, .secret = secret_, .lease = options_.lease, .patience = kRecovery};
   }
-  [[nodiscard]] std::unique_ptr<ChildProcess> start(const std::vector<std::string>& arguments) const;
+  [[nodiscard]] std::unique_ptr<ChildProcess> start(
+      const std::vector<std::string>& arguments) const;
   void start_coordinator();
   void start_server(std::size_t i);
   void work(std::size_t worker);
@@ -114,11 +116,11 @@ std::unique_ptr<ChildProcess> Chaos::start(const std::vector<std::string>& argum
 }
 
 void Chaos::start_coordinator() {
-  coordinator_ = start({"--role", "coordinator", "--listen", address_, "--replicas",
-                        fmt::format("{}", options_.replicas), "--shards",
-                        fmt::format("{}", options_.shards), "--min-servers",
-                        fmt::format("{}", options_.servers), "--state",
-                        options_.folder + "/coordinator.state"});
+  coordinator_ =
+      start({"--role", "coordinator", "--listen", address_, "--replicas",
+             fmt::format("{}", options_.replicas), "--shards", fmt::format("{}", options_.shards),
+             "--min-servers", fmt::format("{}", options_.servers), "--state",
+             options_.folder + "/coordinator.state"});
 }
 
 void Chaos::start_server(std::size_t i) {
@@ -153,15 +155,16 @@ void Chaos::wait_until_healthy() {
   const comm::Deadline deadline = comm::deadline_in(kRecovery);
   while (!observer_->status().is_healthy) {
     if (comm::passed(deadline)) {
-      throw Error(ErrorKind::Peer, fmt::format("the cluster has not recovered within {}",
-                                               to_text(kRecovery)));
+      throw Error(ErrorKind::Peer,
+                  fmt::format("the cluster has not recovered within {}", to_text(kRecovery)));
     }
     sleep_for({0.01});
   }
 }
 
 void Chaos::strike_server(ChaosResult& result) {
-  const auto i = static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
+  const auto i =
+      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
   const bool is_kill = between(0, 2) > 0;
   strikes_.push_back(Clock::now());
   if (is_kill) {
@@ -278,9 +281,10 @@ ChaosResult Chaos::run() {
 std::vector<std::string> problems(const ChaosOptions& options) {
   std::vector<std::string> found;
   if (options.servers < options.replicas + 1 || options.replicas < 2) {
-    found.push_back(fmt::format("{} servers with {} replicas cannot survive a failure and recover: use 2 or "
-                                "more replicas and more servers than replicas",
-                                options.servers, options.replicas));
+    found.push_back(
+        fmt::format("{} servers with {} replicas cannot survive a failure and recover: use 2 or "
+                    "more replicas and more servers than replicas",
+                    options.servers, options.replicas));
   }
   if (options.workers == 0) {
     found.emplace_back("needs at least one worker");

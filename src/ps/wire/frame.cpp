@@ -71,8 +71,9 @@ FrameHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes,
   std::memcpy(&raw, bytes.data(), sizeof(raw));
   require_frame(raw.magic == kFrameMagic, "it does not begin with TPS1");
   require_frame(raw.check == check_of(raw), "the header is damaged");
-  require_frame(raw.number == expected_number,
-                fmt::format("number {} instead of {}: replayed or lost", raw.number, expected_number));
+  require_frame(
+      raw.number == expected_number,
+      fmt::format("number {} instead of {}: replayed or lost", raw.number, expected_number));
   require_frame(raw.kind < std::variant_size_v<Message> || raw.kind == kHelloKind,
                 fmt::format("unknown kind {}", raw.kind));
   require_frame(raw.field_bytes <= kMaxFieldBytes && raw.floats <= kMaxFloats,
