@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/compute_text.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -112,6 +113,12 @@ std::optional<PassCost> read_cached(const JsonObject& host) {
                   {host.number("cached_fetch_seconds_per_byte")}};
 }
 
+std::optional<ComputeCosts> read_optional_compute(const JsonObject& host) {
+  const Json* compute = host.find("compute");
+  return compute != nullptr ? std::optional(read_compute(*compute, host.path_of("compute")))
+                            : std::nullopt;
+}
+
 }  // namespace
 
 Json host_to_json(const HostCosts& host) {
@@ -141,6 +148,9 @@ Json host_to_json(const HostCosts& host) {
     json["cached_fetch_seconds_per_byte"] = host.cached->read.count;
   }
   json["peek"] = message_to_json(host.peek);
+  if (host.compute) {
+    json["compute"] = compute_to_json(*host.compute);
+  }
   return json;
 }
 
@@ -149,7 +159,7 @@ HostCosts read_host(const Json& value, const std::string& path) {
       value, kClusterText, path,
       {"cores", "messages", "combining", "waits", "copy", "combine", "stage_seconds_per_byte",
        "fetch_seconds_per_byte", "cached_stage_seconds_per_byte", "cached_fetch_seconds_per_byte",
-       "peek"});
+       "peek", "compute"});
   return {.cores = small_integer(object, "cores"),
           .messages = read_messages(object),
           .combining = read_combining(object),
@@ -159,7 +169,8 @@ HostCosts read_host(const Json& value, const std::string& path) {
           .stage = {object.number("stage_seconds_per_byte")},
           .fetch = {object.number("fetch_seconds_per_byte")},
           .cached = read_cached(object),
-          .peek = read_message(object.require("peek"), object.path_of("peek"))};
+          .peek = read_message(object.require("peek"), object.path_of("peek")),
+          .compute = read_optional_compute(object)};
 }
 
 std::string to_text(const HostCosts& costs) {
