@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,18 +30,43 @@ struct ComputeRates {
   Seconds launch{};
 };
 
-/// The time of an instruction that does this work, if nothing disturbs it.
-using ComputeTime = std::function<Seconds(const Instruction& instruction, const Work& work)>;
+/// The time of a kernel that does this work, if nothing disturbs it.
+using ComputeTime = std::function<Seconds(const Signature& kernel, const Work& work)>;
 [[nodiscard]] ComputeTime compute_by(const ComputeRates& rates);
 
 /// The dense peak of the device for a type, and its memory bandwidth. Throws Error(Usage) naming what is unknown.
 [[nodiscard]] ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype);
 
+/// A collective of these ranks on a vector of so many bytes, whole on one side of the operation.
+struct CollectiveCall {
+  const Signature& op;
+  Operation operation{};
+  std::span<const int> members{};
+  Bytes bytes{};
+};
+
+/// Ranks of one host share its cores: those that compute use `threads` each, those that communicate one each. While they
+/// ask for more than there are, all of them slow down alike.
+struct SharedCores {
+  int cores = 1;
+  int threads = 1;
+  double speedup_alone = 1;  ///< how much faster a rank is while the others use no core
+};
+
+/// One host instead of the cluster's devices and links, with as many ranks as there are programs.
+struct SimulatedHost {
+  SharedCores cores{};
+  /// What communication takes if nothing else uses the cores.
+  std::function<Seconds(const CollectiveCall&)> collective{};
+  std::function<Seconds(Bytes)> message{};
+};
+
 struct ProgramSimulationOptions {
   ComputeTime compute{};
-  TimeVariation variation{};       ///< of each instruction; a slow rank is slow in all of them
-  std::vector<Algorithm> among{};  ///< algorithms of collectives; empty: the fastest of all
-  bool overlap = true;             ///< false: each communication op is waited for at once
+  std::optional<SimulatedHost> host{};  ///< replaces the cluster
+  TimeVariation variation{};            ///< of each instruction; a slow rank is slow in all of them
+  std::vector<Algorithm> among{};       ///< algorithms of collectives; empty: the fastest of all
+  bool overlap = true;                  ///< false: each communication op is waited for at once
   /// Ranks of a node share one network port: messages and collectives that leave a node take turns. Otherwise each rank
   /// has its own, as in the presets.
   bool shared_node_port = false;
