@@ -16,5 +16,8 @@ struct TrainStep {
 /// Compiles the step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a language
 /// model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
 [[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
+/// The same for a model described in code, which settings.model then does not name.
+[[nodiscard]] TrainStep compile_train_step(const AnyModelConfig& model,
+                                           const TrainSettings& settings, const Plan& plan);
 
 }  // namespace trireme

@@ -10,14 +10,28 @@
 
 namespace trireme {
 
-TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan) {
-  const NamedModel named = parsed("--model", settings.model, load_model);
+namespace {
+
+TrainStep compile_named(const NamedModel& named, const TrainSettings& settings, const Plan& plan) {
   const auto* language = std::get_if<ModelConfig>(&named.config);
   const std::int64_t vocabulary = language != nullptr ? language->vocabulary : 0;
   const AnyModelConfig model = train::open_run_model(settings, named, vocabulary, true).config;
   train::CompiledTraining compiled =
       train::compile_training(train::trainer_options(settings, model, plan));
   return {std::move(compiled.step), compiled.flops.model().products};
+}
+
+}  // namespace
+
+TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan) {
+  return compile_named(parsed("--model", settings.model, load_model), settings, plan);
+}
+
+TrainStep compile_train_step(const AnyModelConfig& model, const TrainSettings& settings,
+                             const Plan& plan) {
+  NamedModel named;
+  named.config = model;
+  return compile_named(named, settings, plan);
 }
 
 }  // namespace trireme

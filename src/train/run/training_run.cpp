@@ -82,9 +82,12 @@ class TrainingRun::Impl {
       check_hugging_face_export(weighted(model_, trainer_), export_to(options_.export_folder));
     }
     open_folder();
-    facts_ = train::collect_facts(
-        {.settings = settings_, .plan = options_.plan, .data = data_, .model = model_}, ranks_,
-        *compiled_, trainer_, *device_);
+    facts_ = train::collect_facts({.settings = settings_,
+                                   .plan = options_.plan,
+                                   .data = data_,
+                                   .model = model_,
+                                   .host = options_.host},
+                                  ranks_, *compiled_, trainer_, *device_);
   }
 
   [[nodiscard]] int rank() const { return ranks_.rank(); }
@@ -282,6 +285,7 @@ class TrainingRun::Impl {
     if (options_.validate_every > 0 && result.step % options_.validate_every == 0) {
       report.validation = evaluate();
     }
+    step_times_.push_back(seconds);
     first_loss_ = first_loss_.value_or(result.loss);
     last_losses_.push_back(result.loss);
     if (last_losses_.size() > kLastSteps) {
@@ -342,6 +346,15 @@ class TrainingRun::Impl {
     return loss;
   }
 
+  [[nodiscard]] Seconds median_step_time() {
+    if (step_times_.empty()) {
+      return {};
+    }
+    const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
+    std::ranges::nth_element(step_times_, middle);
+    return {*middle};
+  }
+
   RunSummary summarize(double seconds) {
     const std::int64_t steps = trainer_.step() - facts_.first_step;
     RunSummary summary;
@@ -350,6 +363,7 @@ class TrainingRun::Impl {
     summary.loss = mean_of_last_losses();
     summary.validation = evaluate();
     summary.time = {seconds};
+    summary.step_time = median_step_time();
     summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
     summary.run_folder = folder_;
     summary.exported = options_.export_folder;
@@ -376,6 +390,7 @@ class TrainingRun::Impl {
   DataPosition position_{};
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
+  std::vector<double> step_times_;
   std::optional<double> first_loss_;
   std::deque<double> last_losses_;
   std::int64_t overflows_ = 0;
