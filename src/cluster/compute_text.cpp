@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/host_text.h"
+#include "cluster/text_fields.h"
 
 namespace trireme {
 namespace {

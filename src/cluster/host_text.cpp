@@ -1,11 +1,9 @@
 #include "cluster/host_text.h"
 
-#include <cstdint>
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "cluster/compute_text.h"
+#include "cluster/text_fields.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -182,14 +180,6 @@ HostCosts parse_host_costs(std::string_view text) {
   HostCosts costs = read_host(parse_json(text, kWhat), "");
   require_valid(costs, ErrorKind::Input, kWhat);
   return costs;
-}
-
-int small_integer(const JsonObject& object, std::string_view field) {
-  const std::int64_t value = object.integer(field);
-  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
-    object.fail(field, fmt::format("is {}, out of range", value));
-  }
-  return static_cast<int>(value);
 }
 
 }  // namespace trireme
