@@ -17,6 +17,7 @@
 #include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/program_set.h"
+#include "trireme/shared_cores.h"
 #include "trireme/time_variation.h"
 #include "trireme/trace.h"
 #include "trireme/units.h"
@@ -45,20 +46,16 @@ struct CollectiveCall {
   Bytes bytes{};
 };
 
-/// Ranks of one host share its cores: those that compute use `threads` each, those that communicate one each. While they
-/// ask for more than there are, all of them slow down alike.
-struct SharedCores {
-  int cores = 1;
-  int threads = 1;
-  double speedup_alone = 1;  ///< how much faster a rank is while the others use no core
-};
-
 /// One host instead of the cluster's devices and links, with as many ranks as there are programs.
 struct SimulatedHost {
   SharedCores cores{};
   /// What communication takes if nothing else uses the cores.
   std::function<Seconds(const CollectiveCall&)> collective{};
   std::function<Seconds(Bytes)> message{};
+  Seconds start{};  ///< what starting a communication op costs the rank itself
+  /// Until a sleeping thread runs: before an op of a rank that has not communicated for a while, and after an op that the
+  /// rank waits for.
+  Seconds wake{};
 };
 
 struct ProgramSimulationOptions {

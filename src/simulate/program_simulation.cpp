@@ -251,11 +251,12 @@ class Simulator {
       if (needed.end > state.now) {
         const double begins = std::max(state.now, needed.ready);
         spend(rank_report(rank).idle, state.now, begins);
-        spend(rank_report(rank).exposed, begins, needed.end);
+        const double awake = needed.end + (options_.host ? options_.host->wake.count : 0);
+        spend(rank_report(rank).exposed, begins, awake);
         if (recorder_) {
-          recorder_->wait(rank, instruction({rank, at}), state.now, needed.end);
+          recorder_->wait(rank, instruction({rank, at}), state.now, awake);
         }
-        state.now = needed.end;
+        state.now = awake;
       }
     }
     return true;
@@ -288,6 +289,9 @@ class Simulator {
     RankState& state = ranks_[rank];
     const Spot spot{rank, state.next++};
     exchange(spot).issued = state.now;
+    if (options_.host) {
+      start_exchange(rank);
+    }
     const Instruction& what = instruction(spot);
     if (what.attributes.contains("group")) {
       issue_call(spot);
@@ -296,6 +300,15 @@ class Simulator {
     } else {
       issue_receive(spot);
     }
+  }
+
+  /// The rank's own part of starting a communication op.
+  void start_exchange(int rank) {
+    RankState& state = ranks_[rank];
+    const double end = state.now + options_.host->start.count;
+    spend(rank_report(rank).exposed, state.now, end);
+    use_cores(state.now, end, 1);
+    state.now = end;
   }
 
   void issue_call(Spot spot) {
@@ -322,7 +335,8 @@ class Simulator {
     const double ready = exchange(spots.back()).issued;  // the last: events come in order of time
     double start = ready;
     for (const Spot spot : spots) {
-      start = std::max(start, ranks_[spot.rank].stream);
+      start = std::max(
+          {start, ranks_[spot.rank].stream, ready + wake_time(ready, ranks_[spot.rank].stream)});
     }
     start = take_node_ports(members, start, time);
     for (const Spot spot : spots) {
@@ -341,8 +355,11 @@ class Simulator {
     RankState& to_state = ranks_[to];
     const double time = message_time(spot.rank, to, bytes_sent(s));
     const std::vector<int> both{spot.rank, to};
-    const double start = take_node_ports(
-        both, std::max({from_state.now, from_state.sends, to_state.receives}), time);
+    const double start =
+        take_node_ports(both,
+                        std::max({from_state.now + wake_time(from_state.now, from_state.sends),
+                                  from_state.sends, to_state.receives}),
+                        time);
     const Exchange message{.ready = from_state.now, .start = start, .end = start + time};
     from_state.sends = to_state.receives = message.end;
     use_cores(message.start, message.end, both.size());
@@ -450,6 +467,12 @@ class Simulator {
     return options_.host
                ? options_.host->message({static_cast<std::int64_t>(std::llround(bytes))}).count
                : times_.message(from, to, bytes).count;
+  }
+
+  /// How long the thread that communicates takes to run again, if it has been idle since `last`.
+  [[nodiscard]] double wake_time(double now, double last) const {
+    constexpr double kStaysAwake = 1e-4;
+    return options_.host && now > last + kStaysAwake ? options_.host->wake.count : 0;
   }
 
   /// Adds a time to a total: at once or, if times on the host are not known yet, at the end.

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "trireme/program_simulation.h"
+#include "trireme/shared_cores.h"
 
 namespace trireme::simulate {
 
