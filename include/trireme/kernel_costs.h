@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/compute_costs.h"
@@ -27,9 +28,14 @@ struct KernelSample {
   Seconds time{};
 };
 
-/// A row for each kernel that occurs, and a row "*" for each type from all but the matrix products. Minimizes the squared
-/// errors relative to the times; no cost is negative. Samples of 0 s are left out.
+/// A row for each kernel that occurs at least three times, and a row "*" for each type from all but the matrix products. No cost is
+/// negative, and the predicted times add up to those of the samples. Samples of 0 s are left out.
 [[nodiscard]] std::vector<KernelCost> fit_kernel_costs(std::span<const KernelSample> samples);
+
+/// Rows of what a rank does besides kernels, per call: starting a communication op in the background, and how much later
+/// than a blocking call it is done, because threads have to wake up.
+inline constexpr std::string_view kStart = "start";
+inline constexpr std::string_view kBackground = "background";
 
 /// How ranks share the cores of a host.
 struct HostShare {
@@ -45,6 +51,8 @@ class KernelTimes {
 
   /// A type without rows counts as f32. Throws Error(Usage) if that has none for this kernel either.
   [[nodiscard]] Seconds time(const KernelWork& work) const;
+  /// The cost per call of kStart or kBackground; 0 if not measured.
+  [[nodiscard]] Seconds fixed(std::string_view row) const;
   /// How much faster kernels are while only one rank computes; at least 1.
   [[nodiscard]] double speedup_alone() const noexcept { return speedup_alone_; }
 
@@ -55,6 +63,7 @@ class KernelTimes {
   };
   std::vector<Part> parts_;  ///< of a weighted geometric mean
   double factor_ = 1;
+  std::vector<KernelCost> fixed_;
   double speedup_alone_ = 1;
 };
 

@@ -36,7 +36,7 @@ std::vector<Sample> samples(const SampleOptions& options) {
   };
   if (!options.quick) {
     ModelConfig experts = preset_model("experts-mini");
-    experts.layers = 1;
+    experts.layers = 2;
     chosen.insert(chosen.end(),
                   {{.model = transformer(Family::Gpt2, 128, 256), .batch = 1, .length = 128},
                    {.model = transformer(Family::Gpt2, 128, 256),
@@ -51,7 +51,12 @@ std::vector<Sample> samples(const SampleOptions& options) {
                     .zero = 3},
                    {.model = transformer(Family::Llama, 256, 1024), .batch = 4, .length = 128},
                    {.model = transformer(Family::Gpt2, 512, 4096), .batch = 1, .length = 128},
+                   {.model = preset_model("gpt-mini"), .batch = 16, .length = 128},
                    {.model = experts, .batch = 4, .length = 64},
+                   {.model = experts, .batch = 12, .length = 64},
+                   {.model = preset_model("switch-mini"), .batch = 2, .length = 64},
+                   {.model = preset_model("switch-mini"), .batch = 12, .length = 128},
+                   {.model = preset_model("depths-mini"), .batch = 8, .length = 64},
                    {.model = preset_any_model("conv-mini"), .batch = 32},
                    {.model = preset_any_model("conv-mini"), .batch = 8},
                    {.model = preset_any_model("mlp-deep"), .batch = 256},

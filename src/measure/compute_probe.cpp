@@ -1,6 +1,7 @@
 #include "trireme/compute_probe.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -101,6 +102,57 @@ std::vector<double> time_program(const Program& program, Device& device, BenchPa
   return medians;
 }
 
+/// A short sum, started in the background after computing, when the thread that drives such operations sleeps.
+class BackgroundProbe {
+ public:
+  /// What the caller spends on starting it, and how much later it is done than as a blocking call.
+  struct Times {
+    double start = 0;
+    double background = 0;
+  };
+
+  BackgroundProbe(World& world, BenchPage& page)
+      : group_(world.all()), page_(page), call_(allreduce<float>({&mine_, 1}, {&sum_, 1})) {}
+
+  [[nodiscard]] Times measure(int repeats) {
+    std::vector<double> starting;
+    std::vector<double> waiting;
+    std::vector<double> blocking;
+    for (int i = 0; i < repeats; ++i) {
+      const Clock::time_point begin = arrive();
+      Pending pending = group_.start(call_);
+      starting.push_back(since(begin));
+      pending.wait();
+      waiting.push_back(since(begin));
+      const Clock::time_point again = arrive();
+      group_.run(call_);
+      blocking.push_back(since(again));
+    }
+    return {median(starting), std::max(0.0, median(waiting) - median(blocking))};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  /// All ranks compute for a while, and start together.
+  [[nodiscard]] Clock::time_point arrive() {
+    constexpr double kComputing = 5e-4;
+    page_.barrier();
+    const Clock::time_point begin = Clock::now();
+    while (since(begin) < kComputing) {
+    }
+    return Clock::now();
+  }
+
+  Group& group_;
+  BenchPage& page_;
+  float mine_ = 0;
+  float sum_ = 0;
+  Call call_;
+};
+
 class ComputeProber {
  public:
   explicit ComputeProber(const ComputeProbeOptions& options) : options_(options) {
@@ -111,8 +163,8 @@ class ComputeProber {
   }
 
   [[nodiscard]] ComputeSetting measure(int ranks, int threads) const {
-    BenchPage page(ranks, kernels_ * sizeof(double));
-    const auto body = [&](World& world) { run_rank(world.rank(), ranks, threads, page); };
+    BenchPage page(ranks, (kernels_ + 2) * sizeof(double));
+    const auto body = [&](World& world) { run_rank(world, threads, page); };
     if (launch(ranks, body) != 0) {
       throw Error(ErrorKind::System, "a rank failed; its error is above");
     }
@@ -123,18 +175,36 @@ class ComputeProber {
         samples.push_back({predict::kernel_work(signature_of(program, instruction)), {*times++}});
       }
     }
-    return {.ranks = ranks, .threads = threads, .kernels = predict::fit_kernel_costs(samples)};
+    ComputeSetting setting{
+        .ranks = ranks, .threads = threads, .kernels = predict::fit_kernel_costs(samples)};
+    if (ranks > 1) {
+      setting.kernels.push_back(per_call(predict::kStart, times[0]));
+      setting.kernels.push_back(per_call(predict::kBackground, times[1]));
+    }
+    return setting;
   }
 
  private:
-  void run_rank(int rank, int ranks, int threads, BenchPage& page) const {
+  static KernelCost per_call(std::string_view kernel, double seconds) {
+    return {.kernel = std::string(kernel), .dtype = "f32", .call = {std::max(seconds, 1e-9)}};
+  }
+
+  void run_rank(World& world, int threads, BenchPage& page) const {
     try {
-      const std::unique_ptr<Device> device = options_.make_device(ranks, threads);
+      const std::unique_ptr<Device> device = options_.make_device(world.size(), threads);
       auto* times = reinterpret_cast<double*>(page.results().data());
       for (const Program& program : programs_) {
         const std::vector<double> medians = time_program(program, *device, page, options_.repeats);
-        if (rank == 0) {
+        if (world.rank() == 0) {
           times = std::ranges::copy(medians, times).out;
+        }
+      }
+      if (world.size() > 1) {
+        constexpr int kRepeats = 60;
+        const BackgroundProbe::Times background = BackgroundProbe(world, page).measure(kRepeats);
+        if (world.rank() == 0) {
+          times[0] = background.start;
+          times[1] = background.background;
         }
       }
     } catch (...) {

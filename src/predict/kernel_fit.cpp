@@ -1,5 +1,7 @@
-// Least squares of (predicted / measured - 1) with no negative coefficient. There are only five coefficients, so every
-// subset of them is solved without the constraint, and the best of the solutions that satisfy it is taken.
+// Least squares of (predicted - measured) / sqrt(measured) with no negative coefficient: errors of short kernels count
+// less than relative ones would, errors of long kernels less than absolute ones. There are only five coefficients, so
+// every subset of them is solved without the constraint, and the best of the solutions that satisfy it is taken. At last
+// all terms are scaled, so that the sum of the predicted times is that of the measured ones.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,6 +14,8 @@ namespace trireme::predict {
 namespace {
 
 constexpr std::size_t kTerms = 5;
+/// With fewer samples, a kernel has no row of its own.
+constexpr std::size_t kFewest = 3;
 using Terms = std::array<double, kTerms>;
 using Key = std::pair<std::string, std::string>;  ///< kernel, dtype
 
@@ -23,19 +27,17 @@ double dot(const Terms& a, const Terms& b) {
   return sum;
 }
 
-/// The samples of one row: the factors of the terms divided by the measured time, so that a fit gives 1.
+/// The samples of one row.
 class Fit {
  public:
   void add(const KernelSample& sample) {
-    Terms scaled = sample.work.factors;
-    for (double& factor : scaled) {
-      factor /= sample.time.count;
-    }
-    rows_.push_back(scaled);
+    rows_.push_back({sample.work.factors, sample.time.count});
   }
 
+  [[nodiscard]] std::size_t size() const { return rows_.size(); }
+
   [[nodiscard]] KernelCost cost(const Key& key) const {
-    const Terms best = solve();
+    const Terms best = with_right_sum(solve());
     return {.kernel = key.first,
             .dtype = key.second,
             .call = {best[0]},
@@ -48,6 +50,24 @@ class Fit {
   }
 
  private:
+  struct Row {
+    Terms factors{};
+    double time = 0;
+  };
+
+  [[nodiscard]] Terms with_right_sum(Terms terms) const {
+    double measured = 0;
+    double predicted = 0;
+    for (const Row& row : rows_) {
+      measured += row.time;
+      predicted += dot(row.factors, terms);
+    }
+    for (double& term : terms) {
+      term *= predicted > 0 ? measured / predicted : 1;
+    }
+    return terms;
+  }
+
   [[nodiscard]] Terms solve() const {
     Terms best{};
     double least = squared_error(best);
@@ -71,11 +91,11 @@ class Fit {
     }
     const Terms scale = scales();
     std::array<std::array<double, kTerms + 1>, kTerms> m{};
-    for (const Terms& row : rows_) {
+    for (const Row& row : rows_) {
       for (std::size_t i = 0; i < used.size(); ++i) {
-        const double a = row[used[i]] / scale[used[i]];
+        const double a = row.factors[used[i]] / scale[used[i]];
         for (std::size_t j = 0; j < used.size(); ++j) {
-          m[i][j] += a * row[used[j]] / scale[used[j]];
+          m[i][j] += a * row.factors[used[j]] / scale[used[j]] / row.time;
         }
         m[i][used.size()] += a;
       }
@@ -113,9 +133,9 @@ class Fit {
   /// The length of each column, or 1 if it is empty.
   [[nodiscard]] Terms scales() const {
     Terms squares{};
-    for (const Terms& row : rows_) {
+    for (const Row& row : rows_) {
       for (std::size_t i = 0; i < kTerms; ++i) {
-        squares[i] += row[i] * row[i];
+        squares[i] += row.factors[i] * row.factors[i] / row.time;
       }
     }
     for (double& square : squares) {
@@ -126,8 +146,9 @@ class Fit {
 
   [[nodiscard]] double squared_error(const Terms& terms) const {
     double sum = 0;
-    for (const Terms& row : rows_) {
-      sum += (dot(row, terms) - 1) * (dot(row, terms) - 1);
+    for (const Row& row : rows_) {
+      const double error = dot(row.factors, terms) - row.time;
+      sum += error * error / row.time;
     }
     return sum;
   }
@@ -135,15 +156,15 @@ class Fit {
   [[nodiscard]] double median_error(const Terms& terms) const {
     std::vector<double> errors;
     errors.reserve(rows_.size());
-    for (const Terms& row : rows_) {
-      errors.push_back(std::abs(dot(row, terms) - 1));
+    for (const Row& row : rows_) {
+      errors.push_back(std::abs(dot(row.factors, terms) / row.time - 1));
     }
     const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
     std::ranges::nth_element(errors, middle);
     return *middle;
   }
 
-  std::vector<Terms> rows_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace
@@ -161,7 +182,9 @@ std::vector<KernelCost> fit_kernel_costs(std::span<const KernelSample> samples) 
   }
   std::vector<KernelCost> costs;
   for (const auto& [key, fit] : fits) {
-    costs.push_back(fit.cost(key));
+    if (fit.size() >= kFewest) {
+      costs.push_back(fit.cost(key));
+    }
   }
   return costs;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -18,15 +19,20 @@ const KernelCost* row_of(const ComputeSetting& setting, const KernelWork& work) 
     return found == setting.kernels.end() ? nullptr : &*found;
   };
   const bool product = work.kernel.starts_with("einsum");
-  const std::string_view any = product ? "einsum nn" : "*";
+  const std::string_view like = product ? "einsum nn" : "*";
   for (const std::string_view dtype : {std::string_view(work.dtype), std::string_view("f32")}) {
-    for (const std::string_view kernel : {std::string_view(work.kernel), any}) {
+    for (const std::string_view kernel :
+         {std::string_view(work.kernel), like, std::string_view("*")}) {
       if (const KernelCost* row = find(kernel, dtype)) {
         return row;
       }
     }
   }
   return nullptr;
+}
+
+bool is_fixed(const KernelCost& cost) {
+  return cost.kernel == kStart || cost.kernel == kBackground;
 }
 
 double time_in(const ComputeSetting& setting, const KernelWork& work) {
@@ -49,6 +55,9 @@ double time_in(const ComputeSetting& setting, const KernelWork& work) {
 double slowdown(const ComputeSetting& alone, const ComputeSetting& together) {
   std::vector<double> ratios;
   for (const KernelCost& cost : alone.kernels) {
+    if (is_fixed(cost)) {
+      continue;
+    }
     const bool product = cost.kernel.starts_with("einsum");
     const double bytes = 256.0 * 1024;
     const KernelWork typical{.kernel = cost.kernel,
@@ -71,6 +80,9 @@ KernelTimes::KernelTimes(const ComputeCosts& costs, int cores, const HostShare& 
     throw Error(ErrorKind::Usage,
                 "the probe of this host measured no kernels; run 'trireme probe'");
   }
+  for (const ComputeSetting& setting : costs.settings) {
+    std::ranges::copy_if(setting.kernels, std::back_inserter(fixed_), is_fixed);
+  }
   const ComputeSetting* whole = costs.find(1, cores);
   const ComputeSetting* together = costs.find(cores, 1);
   const ComputeSetting* alone = costs.find(1, 1);
@@ -89,6 +101,11 @@ KernelTimes::KernelTimes(const ComputeCosts& costs, int cores, const HostShare& 
   const double busy = std::min(1.0, static_cast<double>(share.ranks * threads - 1) / (cores - 1));
   factor_ = busy + (1 - busy) / ratio;
   speedup_alone_ = ratio * factor_;
+}
+
+Seconds KernelTimes::fixed(std::string_view row) const {
+  const auto found = std::ranges::find(fixed_, row, &KernelCost::kernel);
+  return found == fixed_.end() ? Seconds{} : found->call;
 }
 
 Seconds KernelTimes::time(const KernelWork& work) const {

@@ -82,7 +82,9 @@ simulate::SimulationReport predict_step(std::span<const Program> programs, const
                     .threads = threads,
                     .speedup_alone = kernels.speedup_alone()},
           .collective = [&](const auto& call) { return communication.collective(call); },
-          .message = [&](Bytes bytes) { return communication.message(bytes); }},
+          .message = [&](Bytes bytes) { return communication.message(bytes); },
+          .start = kernels.fixed(kStart),
+          .wake = {kernels.fixed(kBackground).count / 2}},  // one thread, then the other
       .variation = run.variation,
       .overlap = run.overlap,
       .trace = run.trace};

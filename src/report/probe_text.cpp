@@ -82,7 +82,8 @@ std::string rate_or_dash(Seconds cost) {
 /// Matrix products, attention, and all other kernels together.
 bool is_shown(const KernelCost& cost) {
   return cost.kernel == "*" || cost.kernel.starts_with("einsum") ||
-         cost.kernel.starts_with("attention");
+         cost.kernel.starts_with("attention") || cost.kernel == "start" ||
+         cost.kernel == "background";
 }
 
 std::string setting_text(const ComputeSetting& setting) {

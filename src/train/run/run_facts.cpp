@@ -8,6 +8,7 @@
 #include "base/cores.h"
 #include "train/run/memory_check.h"
 #include "train/run/run_setup.h"
+#include "trireme/error.h"
 #include "trireme/step_prediction.h"
 
 namespace trireme::train {
@@ -71,8 +72,14 @@ void predict_step(const RunParts& parts, const Ranks& ranks, const CompiledTrain
     return;
   }
   const auto threads = static_cast<int>(std::lround(device.machine_share() * usable_cores()));
-  const simulate::SimulationReport report = predict::predict_step(
-      compiled.step.programs(), parts.plan.mesh, *parts.host, {.threads = threads});
+  simulate::SimulationReport report;
+  try {
+    report = predict::predict_step(compiled.step.programs(), parts.plan.mesh, *parts.host,
+                                   {.threads = threads});
+  } catch (const Error& error) {  // the run itself does not need the prediction
+    facts.not_predicted = error.what();
+    return;
+  }
   facts.predicted = StepPrediction{.step = report.step,
                                    .compute = report.share(&simulate::RankReport::compute),
                                    .exposed = report.share(&simulate::RankReport::exposed),
