@@ -16,7 +16,8 @@ struct PlanChoiceOptions {
   Plan fixed{};                     ///< what is not searched, and the default of what is
   bool search_zero = true;          ///< else `fixed.zero`
   bool search_microbatches = true;  ///< else `fixed.microbatches`
-  /// No further candidate is tried after this time, so that a large model still starts soon.
+  /// No further candidate is tried after this time, or ten times as long while none suits, so that a large model still
+  /// starts soon.
   Seconds budget{3};
 };
 

@@ -29,6 +29,12 @@ void set_schedule(const std::string& given, Plan& plan) {
   plan.microbatches = plan.microbatches == 1 ? plan.table->microbatches : plan.microbatches;
 }
 
+void require_ranks(const PlanOptions& options) {
+  if (options.ranks && *options.ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("-n is {}; it must be 1 or more", *options.ranks));
+  }
+}
+
 /// All but the mesh.
 void set_options(const PlanOptions& from, Plan& plan) {
   plan.microbatches = from.microbatches.value_or(1);
@@ -49,15 +55,14 @@ bool PlanOptions::is_automatic() const {
 }
 
 Plan PlanOptions::fixed_part() const {
+  require_ranks(*this);
   Plan plan;
   set_options(*this, plan);
   return plan;
 }
 
 Plan PlanOptions::plan() const {
-  if (ranks && *ranks < 1) {
-    throw Error(ErrorKind::Usage, fmt::format("-n is {}; it must be 1 or more", *ranks));
-  }
+  require_ranks(*this);
   if (mesh == kAuto) {
     throw Error(ErrorKind::Usage,
                 "--mesh auto: a plan is chosen only by 'trireme train', for ranks that it starts "

@@ -60,6 +60,9 @@ std::vector<Plan> candidate_plans(int ranks, bool has_experts, const PlanChoiceO
   for (const std::vector<int>& sizes : factorizations(ranks, has_experts ? 5 : 4)) {
     Plan plan = options.fixed;
     plan.mesh = mesh_of(sizes);
+    if (plan.zero > 0 && plan.mesh.size("data") == 1) {
+      continue;  // nothing to shard along
+    }
     for (const int zero : zero_stages(plan.mesh, options)) {
       for (const int microbatches : microbatch_counts(plan.mesh, options)) {
         plan.zero = zero;

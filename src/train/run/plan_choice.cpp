@@ -62,7 +62,10 @@ class Chooser {
   }
 
   void consider(const Plan& plan) {
-    if (!choice_.candidates.empty() && elapsed() > options_.budget) {
+    constexpr double kUntilOneSuits = 10;
+    const double budget = options_.budget.count * (choice_.candidates.empty() ? kUntilOneSuits : 1);
+    const bool tried = !choice_.candidates.empty() || choice_.unsuitable > 0;
+    if (tried && elapsed().count > budget) {
       ++choice_.skipped;
       return;
     }
