@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string program = "trireme";
-  std::vector<std::string> models{"gpt-mini", "llama-tiny", "switch-mini"};
+  std::vector<std::string> models{"gpt-mini", "llama-tiny", "depths-mini"};
   int rounds = 3;
   int steps = 15;
   int batch = 12;
