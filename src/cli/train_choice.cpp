@@ -44,7 +44,7 @@ std::string choice_text(const PlanChoice& choice) {
   text += fmt::format("\nfastest of {} plans simulated in {}", choice.candidates.size(),
                       to_text(choice.time));
   if (choice.unsuitable > 0) {
-    text += fmt::format("; {} others do not suit the model or the batch", choice.unsuitable);
+    text += fmt::format("; {} unsuitable for the model or the batch", choice.unsuitable);
   }
   return text + (choice.skipped > 0 ? fmt::format("; {} not tried", choice.skipped) : "");
 }
