@@ -1,4 +1,4 @@
-// HostCosts: what communication between the ranks of one host costs, as measured there.
+// HostCosts: what communication between the ranks of one host costs, and how fast they compute, as measured there.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/compute_costs.h"
 #include "trireme/units.h"
 #include "trireme/valid.h"
 
@@ -66,7 +67,7 @@ struct PassCost {
 };
 
 /// What communication between the ranks of one host costs, measured by `trireme probe`. Used to predict collectives
-/// between them and to choose their methods.
+/// between them and to choose their methods; with `compute`, to predict training steps.
 struct HostCosts {
   int cores = 0;  ///< measured together
   std::vector<MessageCost> messages{};
@@ -78,6 +79,7 @@ struct HostCosts {
   Seconds fetch{};  ///< per byte read that another rank has staged
   std::optional<PassCost> cached{};  ///< instead of stage and fetch, written through the caches
   MessageCost peek{};                ///< reading another process's memory through the kernel
+  std::optional<ComputeCosts> compute{};  ///< if measured
 
   /// Whether staging data is faster with cached stores than with stores that bypass the caches. False if that was not
   /// measured.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,7 @@ struct HostProbe {
   Estimate cached_stage{};  ///< the same, written through the caches
   Estimate cached_fetch{};
   MessageProbe peek{};
+  std::optional<ComputeCosts> compute{};  ///< by probe_compute(), which measures it on its own
 };
 
 /// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures next.

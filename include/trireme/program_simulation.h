@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/program_set.h"
+#include "trireme/shared_cores.h"
 #include "trireme/time_variation.h"
 #include "trireme/trace.h"
 #include "trireme/units.h"
@@ -29,18 +31,39 @@ struct ComputeRates {
   Seconds launch{};
 };
 
-/// The time of an instruction that does this work, if nothing disturbs it.
-using ComputeTime = std::function<Seconds(const Instruction& instruction, const Work& work)>;
+/// The time of a kernel that does this work, if nothing disturbs it.
+using ComputeTime = std::function<Seconds(const Signature& kernel, const Work& work)>;
 [[nodiscard]] ComputeTime compute_by(const ComputeRates& rates);
 
 /// The dense peak of the device for a type, and its memory bandwidth. Throws Error(Usage) naming what is unknown.
 [[nodiscard]] ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype);
 
+/// A collective of these ranks on a vector of so many bytes, whole on one side of the operation.
+struct CollectiveCall {
+  const Signature& op;
+  Operation operation{};
+  std::span<const int> members{};
+  Bytes bytes{};
+};
+
+/// One host instead of the cluster's devices and links, with as many ranks as there are programs.
+struct SimulatedHost {
+  SharedCores cores{};
+  /// What communication takes if nothing else uses the cores.
+  std::function<Seconds(const CollectiveCall&)> collective{};
+  std::function<Seconds(Bytes)> message{};
+  Seconds start{};  ///< what starting a communication op costs the rank itself
+  /// Until a sleeping thread runs: before an op of a rank that has not communicated for a while, and after an op that the
+  /// rank waits for.
+  Seconds wake{};
+};
+
 struct ProgramSimulationOptions {
   ComputeTime compute{};
-  TimeVariation variation{};       ///< of each instruction; a slow rank is slow in all of them
-  std::vector<Algorithm> among{};  ///< algorithms of collectives; empty: the fastest of all
-  bool overlap = true;             ///< false: each communication op is waited for at once
+  std::optional<SimulatedHost> host{};  ///< replaces the cluster
+  TimeVariation variation{};            ///< of each instruction; a slow rank is slow in all of them
+  std::vector<Algorithm> among{};       ///< algorithms of collectives; empty: the fastest of all
+  bool overlap = true;                  ///< false: each communication op is waited for at once
   /// Ranks of a node share one network port: messages and collectives that leave a node take turns. Otherwise each rank
   /// has its own, as in the presets.
   bool shared_node_port = false;

@@ -23,6 +23,7 @@
 #include "trireme/comm.h"
 #include "trireme/device.h"
 #include "trireme/error.h"
+#include "trireme/host_costs.h"
 #include "trireme/plan.h"
 #include "trireme/train_data.h"
 #include "trireme/train_settings.h"
@@ -42,6 +43,14 @@ struct MemoryPart {
 struct GradientTraffic {
   double sent = 0;
   double uncompressed = 0;  ///< under the same plan without compression
+};
+
+/// What a step is predicted to take on this host, and how its ranks spend it on average.
+struct StepPrediction {
+  Seconds step{};
+  double compute = 0;  ///< share of the step in kernels
+  double exposed = 0;  ///< waiting for communication
+  double idle = 0;     ///< waiting for another rank
 };
 
 /// What is known before the first step.
@@ -64,6 +73,8 @@ struct RunFacts {
   std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
   std::optional<GradientTraffic> gradient_traffic{};  ///< only if gradients are compressed
   std::optional<LossBounds> bounds{};
+  std::optional<StepPrediction> predicted{};
+  std::string not_predicted{};  ///< why there is no prediction, and what to do; "" if there is one
 };
 
 /// How far workers with models of their own (--sync) were apart in a step.
@@ -92,6 +103,7 @@ struct RunSummary {
   std::optional<double> loss{};        ///< mean of the last steps
   std::optional<double> validation{};
   Seconds time{};
+  Seconds step_time{};  ///< median of all steps; 0 if none ran
   double units_per_second = 0;
   std::string run_folder{};
   std::string exported{};  ///< the folder, if the model was exported
@@ -142,6 +154,8 @@ struct RunOptions {
   RankKind rank_kind = RankKind::Processes;
   /// How long a data-parallel worker waits before a step of its own, both counted from 0; see straggler.h.
   std::function<Seconds(int worker, std::int64_t step)> delay{};
+  /// As `trireme probe` measured them; with them, the run predicts its step.
+  std::optional<HostCosts> host{};
   RunObserver observer{};
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.
   std::function<bool()> should_stop{};

@@ -17,6 +17,9 @@ struct TrainStep {
 /// Compiles the step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a language
 /// model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
 [[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
+/// The same for a model described in code, which settings.model then does not name.
+[[nodiscard]] TrainStep compile_train_step(const AnyModelConfig& model,
+                                           const TrainSettings& settings, const Plan& plan);
 
 /// The graph of that step, not compiled, of this model instead of the settings' one: for predictions of models and
 /// meshes that are too large to compile. Throws as compile_train_step().

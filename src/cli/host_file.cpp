@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/load_cluster.h"
+#include "cli/cluster_file.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
 
@@ -34,7 +34,16 @@ std::string host_file_path() {
 std::optional<Cluster> load_host_file() {
   const std::string path = host_file_path();
   std::error_code ignored;
-  return std::filesystem::exists(path, ignored) ? std::optional(load_cluster(path)) : std::nullopt;
+  return std::filesystem::exists(path, ignored) ? std::optional(read_cluster_file(path))
+                                                : std::nullopt;
+}
+
+std::optional<Cluster> find_host_file() {
+  try {
+    return load_host_file();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace trireme::cli

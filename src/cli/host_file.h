@@ -13,5 +13,8 @@ namespace trireme::cli {
 [[nodiscard]] std::string host_file_path();
 /// The cluster in that file; nothing if the file does not exist. Throws Error if it cannot be read.
 [[nodiscard]] std::optional<Cluster> load_host_file();
+/// The same, but nothing if there is no such folder or the file cannot be read: for what is better with it, but works
+/// without.
+[[nodiscard]] std::optional<Cluster> find_host_file();
 
 }  // namespace trireme::cli

@@ -1,10 +1,13 @@
 #include "cli/load_cluster.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "cli/files.h"
+#include "cli/cluster_file.h"
+#include "cli/host_file.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {
@@ -18,20 +21,28 @@ bool is_file_name(const std::string& text) {
 std::string hint(const std::string& name) {
   const std::vector<std::string> devices = device_preset_names();
   const bool device = std::find(devices.begin(), devices.end(), name) != devices.end();
-  return fmt::format("{}use a preset of 'trireme cluster' or a file: *.json, or a path with '/'",
-                     device ? fmt::format("'{}' is a device; ", name) : "");
+  return fmt::format(
+      "{}use a preset of 'trireme cluster', 'this' for the probed host, or a file: "
+      "*.json, or a path with '/'",
+      device ? fmt::format("'{}' is a device; ", name) : "");
+}
+
+Cluster this_host() {
+  std::optional<Cluster> host = load_host_file();
+  if (!host) {
+    throw Error(ErrorKind::Usage, "this host has not been measured; run 'trireme probe' first");
+  }
+  return std::move(*host);
 }
 
 }  // namespace
 
 Cluster load_cluster(const std::string& name_or_file) {
   if (is_file_name(name_or_file)) {
-    const std::string text = read_file(name_or_file);
-    try {
-      return parse_cluster(text);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("{}: {}", name_or_file, error.what()));
-    }
+    return read_cluster_file(name_or_file);
+  }
+  if (name_or_file == "this") {
+    return this_host();
   }
   try {
     return cluster_preset(name_or_file);

@@ -1,20 +1,15 @@
 // `trireme probe`: measures this host and saves its costs for the other commands.
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/host_file.h"
+#include "cli/measure_host.h"
 #include "report/probe_text.h"
 #include "trireme/bench.h"
 #include "trireme/cluster.h"
-#include "trireme/error.h"
 #include "trireme/host_probe.h"
 
 namespace trireme::cli {
@@ -22,7 +17,7 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  trireme probe                                  measure, print, save for 'trireme bench'\n"
+    "  trireme probe                                  measure, print, save for the other commands\n"
     "  trireme probe --quick --json | jq .host.waits\n"
     "  trireme probe --output here.cluster.json && trireme schedule allreduce --cluster "
     "here.cluster.json\n"
@@ -37,37 +32,12 @@ struct Options {
   bool quick = false;
 };
 
-/// Creates the folder only for the default path: anywhere else, a missing folder is probably a mistake.
-std::string prepare_output(const Options& options) {
-  if (!options.output.empty()) {
-    return options.output;
-  }
-  std::string path = host_file_path();
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorKind::System,
-                fmt::format("cannot create the folder '{}': {}", folder.string(), error.message()));
-  }
-  return path;
-}
-
 void run(const Options& options) {
-  const std::string path = prepare_output(options);
-  const bool show_progress = isatty(STDERR_FILENO) != 0;
+  // Creates the folder only for the default path: anywhere else, a missing folder is probably a mistake.
+  const std::string path = options.output.empty() ? writable_host_file() : options.output;
   const measure::HostProbe probe =
-      measure::probe_host({.ranks = options.ranks == 0 ? measure::allowed_cores() : options.ranks,
-                           .quick = options.quick},
-                          [&](const std::string& next) {
-                            if (show_progress) {
-                              fmt::print(stderr, "\r\x1b[K{} …", next);
-                              std::fflush(stderr);
-                            }
-                          });
-  if (show_progress) {
-    fmt::print(stderr, "\r\x1b[K");
-  }
+      measure_host({.ranks = options.ranks == 0 ? measure::allowed_cores() : options.ranks,
+                    .quick = options.quick});
   const Cluster cluster = measure::make_host_cluster(probe);
   fmt::print(
       "{}", options.json ? report::probe_json(cluster, probe) : report::probe_text(cluster, probe));
@@ -79,7 +49,7 @@ void run(const Options& options) {
 void add_probe_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "probe", "Measure messages, waiting and memory of this host, for predictions");
+      "probe", "Measure messages, waiting, memory and kernels of this host, for predictions");
   command
       ->add_option("-n,--ranks", options->ranks, "ranks that work together (default: one per core)")
       ->check(CLI::Range(1, measure::kMaxBenchRanks));

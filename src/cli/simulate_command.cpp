@@ -22,6 +22,7 @@
 #include "trireme/pipeline_simulation.h"
 #include "trireme/program_simulation.h"
 #include "trireme/recompute_choice.h"
+#include "trireme/step_prediction.h"
 #include "trireme/synchronization.h"
 #include "trireme/train_step.h"
 
@@ -150,8 +151,35 @@ void run_tasks(const Options& o) {
        report);
 }
 
+/// On a host whose kernels were measured, if no rates are given.
+bool is_measured(const Options& o, const Cluster& cluster) {
+  return o.flops <= 0 && o.bandwidth <= 0 && o.efficiency == 1 && cluster.host &&
+         cluster.host->compute;
+}
+
+void run_on_host(const Options& o, const Cluster& cluster) {
+  const TrainStep train_step = compile(o);
+  const Plan& plan = train_step.compiled.plan();
+  const int threads = predict::threads_per_rank(cluster.host->cores, plan.mesh.devices());
+  const int busy = std::min(cluster.host->cores, plan.mesh.devices() * threads);
+  const std::optional<FlopRate> peak = cluster.device.peak(o.settings.dtype);
+  show(o,
+       {.model = o.settings.model,
+        .plan = to_text(plan.mesh),
+        .cluster = cluster.name,
+        .model_flops = train_step.model_flops,
+        .peak = peak ? peak->count * busy : 0},
+       predict::predict_step(
+           train_step.compiled.programs(), plan.mesh, *cluster.host,
+           {.variation = variation_of(o), .overlap = !o.no_overlap, .trace = !o.trace.empty()}));
+}
+
 void run_plan(const Options& o) {
   const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  if (is_measured(o, cluster)) {
+    run_on_host(o, cluster);
+    return;
+  }
   const simulate::ComputeRates rates = rates_of(o, cluster);
   const TrainStep train_step = compile(o);
   const Plan& plan = train_step.compiled.plan();
@@ -185,7 +213,9 @@ void run(const Options& o) {
 void add_step_options(CLI::App& command, Options& o) {
   command.add_option("-m,--model", o.settings.model, "a preset, a config.json or its folder")
       ->capture_default_str();
-  command.add_option("-c,--cluster", o.cluster, "a preset such as 2xdgx-h100, or a file")
+  command
+      .add_option("-c,--cluster", o.cluster,
+                  "a preset such as 2xdgx-h100, this (the probed host), or a file")
       ->capture_default_str();
   command.add_option("-b,--batch", o.settings.batch, "sequences (or examples) per step")
       ->capture_default_str()

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/train_choice.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "trireme/cpu_device.h"
@@ -28,6 +29,7 @@ constexpr const char* kExamples =
     "  trireme train --export gpt-mini                export to such a folder\n"
     "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
+    "  trireme train -n 4 --mesh auto                 the plan chosen by prediction\n"
     "  trireme train -n 4 --sync local=8              four workers, averaged every 8 steps\n"
     "\n"
     "Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The "
@@ -81,11 +83,18 @@ World join_ranks(const TrainOptions& given) {
 }
 
 /// The complete options, the same on all ranks. Only rank 0 throws if they are invalid; the others return nothing.
-std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launched) {
+std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launched,
+                                   TrainDisplay& display) {
   try {
     complete_settings(given);
-    given.run.plan = plan_of(given, launched);
     given.run.make_device = cpu_devices(given.threads);
+    if (launched.size == 1 && chooses_plan(given)) {
+      given.run.host = measured_host_costs(display);
+      given.run.plan = choose_plan_here(given, display);
+    } else {
+      given.run.host = find_host_costs();
+      given.run.plan = plan_of(given, launched);
+    }
     require_valid(given);
     return given.run;
   } catch (const Error&) {
@@ -106,12 +115,12 @@ RunObserver observer_of(TrainDisplay& display) {
 
 void run(const TrainOptions& given, Outcome& outcome) {
   const LaunchedRank launched = find_launched_rank(variable);
-  std::optional<RunOptions> options = complete(given, launched);
+  const std::unique_ptr<TrainDisplay> display = make_train_display(
+      {.json = given.json, .program = variable("TRIREME_CALLED_AS").value_or("trireme")});
+  std::optional<RunOptions> options = complete(given, launched, *display);
   if (!options) {
     return;
   }
-  const std::unique_ptr<TrainDisplay> display = make_train_display(
-      {.json = given.json, .program = variable("TRIREME_CALLED_AS").value_or("trireme")});
   SharedNumber interrupted;
   options->observer = observer_of(*display);
   options->should_stop = [&] { return interrupted.get() != 0; };

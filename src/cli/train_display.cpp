@@ -92,6 +92,23 @@ std::string within(std::string line, const std::vector<std::string>& parts, int 
   return line;
 }
 
+/// "93 % computing, 5 % communicating, 2 % idle"
+std::string shares_text(const StepPrediction& p) {
+  return fmt::format("{:.0f} % computing, {:.0f} % communicating, {:.0f} % idle", 100 * p.compute,
+                     100 * p.exposed, 100 * p.idle);
+}
+
+/// "a step took 61.2 ms (median); predicted were 58.4 ms, 4.6 % less"
+std::string prediction_text(const RunFacts& f, const RunSummary& e) {
+  std::string text = fmt::format("a step took {} (median)", to_text(e.step_time));
+  if (!f.predicted) {
+    return text + (f.not_predicted.empty() ? "" : "; " + f.not_predicted);
+  }
+  const double error = f.predicted->step.count / e.step_time.count - 1;
+  return text + fmt::format("; predicted were {}, {:.1f} % {}", to_text(f.predicted->step),
+                            100 * std::abs(error), error < 0 ? "less" : "more");
+}
+
 void print_facts(const RunFacts& f) {
   fmt::print("model    {}, {}\n", f.model,
              counted(static_cast<double>(f.parameters), "parameters"));
@@ -116,6 +133,10 @@ void print_facts(const RunFacts& f) {
       f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops));
   fmt::print("memory   {}{}: {}\n", to_text(f.memory), f.ranks.empty() ? "" : " on rank 0",
              to_text(f.memory_parts));
+  if (f.predicted) {
+    fmt::print("predicted {} a step, MFU {:.0f} %: {}\n", to_text(f.predicted->step),
+               100 * mfu(f, f.predicted->step), shares_text(*f.predicted));
+  }
   if (f.first_step > 0) {
     fmt::print("resumed  after step {}\n", f.first_step);
   }
@@ -203,6 +224,9 @@ void print_end(const RunFacts& f, const RunSummary& e, const std::string& progra
     fmt::print(", {:.0f} % of what this machine's matrix products can do (MFU)", 100 * share);
   }
   fmt::print("\n");
+  if (steps > 0) {
+    fmt::print("  {}\n", prediction_text(f, e));
+  }
   if (e.overflows > 0) {
     fmt::print("  gradients overflowed {} time{}; the step was repeated with half the loss scale\n",
                e.overflows, e.overflows == 1 ? "" : "s");
@@ -210,6 +234,16 @@ void print_end(const RunFacts& f, const RunSummary& e, const std::string& progra
   print_losses(f, e);
   print_files(f, e);
   print_next(f, e, program);
+}
+
+/// "plan     data=2, …", its other lines below the first.
+void print_note(const std::string& text) {
+  std::string lines = text;
+  for (std::size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1)) {
+    lines.replace(at, 1, "\n         ");
+  }
+  fmt::print("plan     {}\n", lines);
+  std::fflush(stdout);
 }
 
 /// A line updated in place.
@@ -225,6 +259,7 @@ class LiveDisplay : public TrainDisplay {
       std::fflush(stdout);
     }
   }
+  void note(const std::string& text) override { print_note(text); }
   void begin(const RunFacts& facts) override { print_facts(facts); }
   void step(const RunFacts& facts, const StepReport& m) override {
     constexpr int kBar = 20;
@@ -253,6 +288,7 @@ class LiveDisplay : public TrainDisplay {
 class PlainDisplay : public TrainDisplay {
  public:
   explicit PlainDisplay(std::string program) : program_(std::move(program)) {}
+  void note(const std::string& text) override { print_note(text); }
   void begin(const RunFacts& facts) override { print_facts(facts); }
   void step(const RunFacts& facts, const StepReport& m) override {
     const std::int64_t each = std::max<std::int64_t>(1, (facts.steps - facts.first_step) / 20);
@@ -278,6 +314,7 @@ class PlainDisplay : public TrainDisplay {
 
 class JsonDisplay : public TrainDisplay {
  public:
+  void note(const std::string&) override {}
   void begin(const RunFacts&) override {}
   void step(const RunFacts& facts, const StepReport& moment) override {
     fmt::print("{}\n", to_json(facts, moment));

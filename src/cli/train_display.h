@@ -15,6 +15,8 @@ class TrainDisplay {
   virtual ~TrainDisplay() = default;
   TrainDisplay(const TrainDisplay&) = delete;
   TrainDisplay& operator=(const TrainDisplay&) = delete;
+  /// What there is to say about the choice of a plan, before the run begins.
+  virtual void note(const std::string& text) = 0;
   virtual void begin(const RunFacts& facts) = 0;
   /// Called after every step.
   virtual void step(const RunFacts& facts, const StepReport& report) = 0;

@@ -14,6 +14,8 @@ namespace trireme::cli {
 
 namespace {
 
+constexpr std::string_view kAuto = "auto";
+
 /// Sets the schedule from its name or from a file with a table, which also sets the number of micro-batches.
 void set_schedule(const std::string& given, Plan& plan) {
   const bool known = std::ranges::any_of(
@@ -27,11 +29,48 @@ void set_schedule(const std::string& given, Plan& plan) {
   plan.microbatches = plan.microbatches == 1 ? plan.table->microbatches : plan.microbatches;
 }
 
+void require_ranks(const PlanOptions& options) {
+  if (options.ranks && *options.ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("-n is {}; it must be 1 or more", *options.ranks));
+  }
+}
+
+/// All but the mesh.
+void set_options(const PlanOptions& from, Plan& plan) {
+  plan.microbatches = from.microbatches.value_or(1);
+  set_schedule(from.schedule, plan);
+  plan.chunks = from.chunks;
+  plan.zero = from.zero.value_or(0);
+  plan.sequence = from.sequence;
+  plan.context = parsed("--context", from.context, parse_context);
+  plan.compression = parsed("--compress", from.compression, parse_compression);
+}
+
 }  // namespace
 
+bool PlanOptions::is_automatic() const {
+  return mesh == kAuto;
+}
+
+bool PlanOptions::is_only_ranks() const {
+  PlanOptions only_ranks;
+  only_ranks.ranks = ranks;
+  return ranks > 1 && *this == only_ranks;
+}
+
+Plan PlanOptions::fixed_part() const {
+  require_ranks(*this);
+  Plan plan;
+  set_options(*this, plan);
+  return plan;
+}
+
 Plan PlanOptions::plan() const {
-  if (ranks && *ranks < 1) {
-    throw Error(ErrorKind::Usage, fmt::format("-n is {}; it must be 1 or more", *ranks));
+  require_ranks(*this);
+  if (mesh == kAuto) {
+    throw Error(ErrorKind::Usage,
+                "--mesh auto: a plan is chosen only by 'trireme train', for ranks that it starts "
+                "itself; give the axes, such as --mesh data=2");
   }
   Plan result;
   if (!file.empty()) {
@@ -42,13 +81,7 @@ Plan PlanOptions::plan() const {
                                : ranks > 1   ? fmt::format("data={}", *ranks)
                                              : "";
     result.mesh = parsed("--mesh", wanted, parse_mesh);
-    result.microbatches = microbatches;
-    set_schedule(schedule, result);
-    result.chunks = chunks;
-    result.zero = zero;
-    result.sequence = sequence;
-    result.context = parsed("--context", context, parse_context);
-    result.compression = parsed("--compress", compression, parse_compression);
+    set_options(*this, result);
   }
   require_valid(result);
   if (ranks && *ranks != result.mesh.devices()) {
@@ -71,22 +104,22 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
       "--plan", o.file, "a .plan.json that replaces --recompute and the options below");
   const auto add = [&](CLI::Option* option) { option->excludes(file); };
   add(command->get_option("--recompute"));
-  add(command->add_option("--mesh", o.mesh,
-                          "ranks by axis, such as data=2,tensor=2,pipe=2; axes are data, tensor, "
-                          "context, expert and pipe (default: data)"));
-  add(command->add_option("--microbatches", o.microbatches, "micro-batches per batch")
-          ->capture_default_str());
+  add(command->add_option(
+      "--mesh", o.mesh,
+      "ranks by axis, such as data=2,tensor=2,pipe=2; axes are data, tensor, "
+      "context, expert and pipe; 'trireme train' also takes auto, which chooses the "
+      "plan that is predicted to be fastest here"));
+  add(command->add_option("--microbatches", o.microbatches,
+                          "micro-batches per batch (default: 1)"));
   add(command
           ->add_option("--schedule", o.schedule,
                        fmt::format("pipeline schedule: {}, or a .pipeline file with a table",
                                    fmt::join(names, ", ")))
           ->capture_default_str());
   add(command->add_option("--chunks", o.chunks, "pipeline stages per rank")->capture_default_str());
-  add(command
-          ->add_option("--zero", o.zero,
-                       "ZeRO stage, sharded along data: 1 optimizer state, 2 also gradients, 3 "
-                       "also parameters")
-          ->capture_default_str());
+  add(command->add_option("--zero", o.zero,
+                          "ZeRO stage, sharded along data: 1 optimizer state, 2 also gradients, 3 "
+                          "also parameters (default: 0)"));
   add(command->add_flag("--sequence", o.sequence,
                         "sequence parallelism: shard activations between blocks along the sequence "
                         "over the tensor axis"));

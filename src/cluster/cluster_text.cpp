@@ -5,6 +5,7 @@
 #include "cluster/efficiency.h"
 #include "cluster/host_text.h"
 #include "cluster/names.h"
+#include "cluster/text_fields.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,9 @@ class Verifier {
     check_waits();
     check_curve("copy", host_.copy);
     check_curve("combine", host_.combine);
+    if (host_.compute) {
+      std::ranges::copy(problems(*host_.compute), std::back_inserter(problems_));
+    }
     return std::move(problems_);
   }
 

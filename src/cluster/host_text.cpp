@@ -1,10 +1,9 @@
 #include "cluster/host_text.h"
 
-#include <cstdint>
-#include <limits>
-
 #include <fmt/format.h>
 
+#include "cluster/compute_text.h"
+#include "cluster/text_fields.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -112,6 +111,12 @@ std::optional<PassCost> read_cached(const JsonObject& host) {
                   {host.number("cached_fetch_seconds_per_byte")}};
 }
 
+std::optional<ComputeCosts> read_optional_compute(const JsonObject& host) {
+  const Json* compute = host.find("compute");
+  return compute != nullptr ? std::optional(read_compute(*compute, host.path_of("compute")))
+                            : std::nullopt;
+}
+
 }  // namespace
 
 Json host_to_json(const HostCosts& host) {
@@ -141,6 +146,9 @@ Json host_to_json(const HostCosts& host) {
     json["cached_fetch_seconds_per_byte"] = host.cached->read.count;
   }
   json["peek"] = message_to_json(host.peek);
+  if (host.compute) {
+    json["compute"] = compute_to_json(*host.compute);
+  }
   return json;
 }
 
@@ -149,7 +157,7 @@ HostCosts read_host(const Json& value, const std::string& path) {
       value, kClusterText, path,
       {"cores", "messages", "combining", "waits", "copy", "combine", "stage_seconds_per_byte",
        "fetch_seconds_per_byte", "cached_stage_seconds_per_byte", "cached_fetch_seconds_per_byte",
-       "peek"});
+       "peek", "compute"});
   return {.cores = small_integer(object, "cores"),
           .messages = read_messages(object),
           .combining = read_combining(object),
@@ -159,7 +167,8 @@ HostCosts read_host(const Json& value, const std::string& path) {
           .stage = {object.number("stage_seconds_per_byte")},
           .fetch = {object.number("fetch_seconds_per_byte")},
           .cached = read_cached(object),
-          .peek = read_message(object.require("peek"), object.path_of("peek"))};
+          .peek = read_message(object.require("peek"), object.path_of("peek")),
+          .compute = read_optional_compute(object)};
 }
 
 std::string to_text(const HostCosts& costs) {
@@ -171,14 +180,6 @@ HostCosts parse_host_costs(std::string_view text) {
   HostCosts costs = read_host(parse_json(text, kWhat), "");
   require_valid(costs, ErrorKind::Input, kWhat);
   return costs;
-}
-
-int small_integer(const JsonObject& object, std::string_view field) {
-  const std::int64_t value = object.integer(field);
-  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
-    object.fail(field, fmt::format("is {}, out of range", value));
-  }
-  return static_cast<int>(value);
 }
 
 }  // namespace trireme

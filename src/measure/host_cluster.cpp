@@ -23,6 +23,21 @@ std::string processor_name() {
   return "cpu";
 }
 
+/// What large matrix products reach on one core while all cores compute.
+std::vector<Peak> peaks_of(const HostCosts& costs) {
+  std::vector<Peak> peaks;
+  const ComputeSetting* setting = costs.compute ? costs.compute->find(costs.cores, 1) : nullptr;
+  if (setting == nullptr) {
+    return peaks;
+  }
+  for (const KernelCost& cost : setting->kernels) {
+    if (cost.kernel == "einsum nn" && cost.flop.count > 0) {
+      peaks.push_back({.dtype = cost.dtype, .dense = FlopRate{1 / cost.flop.count}, .sparse = {}});
+    }
+  }
+  return peaks;
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -44,6 +59,7 @@ Cluster make_host_cluster(const HostProbe& probe) {
       .device = {.name = processor_name(),
                  .memory = Bytes{pages * sysconf(_SC_PAGE_SIZE)},
                  .memory_bandwidth = ByteRate{probe.cores / costs.copy.back().together.count},
+                 .peaks = peaks_of(costs),
                  .source = "measured by trireme probe"},
       .gamma = costs.combining.front().gamma,
       .host = costs,

@@ -297,7 +297,8 @@ HostCosts host_costs(const HostProbe& probe) {
                   .stage = seconds(probe.stage),
                   .fetch = seconds(probe.fetch),
                   .cached = PassCost{seconds(probe.cached_stage), seconds(probe.cached_fetch)},
-                  .peek = message(probe.peek)};
+                  .peek = message(probe.peek),
+                  .compute = probe.compute};
   std::ranges::transform(probe.messages, std::back_inserter(costs.messages), message);
   for (const CombineProbe& combine : probe.combining) {
     costs.combining.push_back({combine.dtype, seconds(combine.gamma)});

@@ -74,6 +74,44 @@ std::string gamma_text(const HostProbe& probe) {
   return out;
 }
 
+/// "12.3", or "-" if the cost is 0.
+std::string rate_or_dash(Seconds cost) {
+  return cost.count > 0 ? fmt::format("{:.3g}", 1e-9 / cost.count) : "-";
+}
+
+/// Matrix products, attention, and all other kernels together.
+bool is_shown(const KernelCost& cost) {
+  return cost.kernel == "*" || cost.kernel.starts_with("einsum") ||
+         cost.kernel.starts_with("attention") || cost.kernel == "start" ||
+         cost.kernel == "background";
+}
+
+std::string setting_text(const ComputeSetting& setting) {
+  std::string out = fmt::format(
+      "  {} rank{} on {} thread{}\n    {:<24} {:>9} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7}\n",
+      setting.ranks, setting.ranks == 1 ? "" : "s", setting.threads,
+      setting.threads == 1 ? "" : "s", "kernel", "GFLOP/s", "a call", "GB/s: 1st", "others",
+      "results", "samples", "error");
+  for (const KernelCost& cost : setting.kernels) {
+    if (is_shown(cost)) {
+      out += fmt::format("    {:<24} {:>9} {:>10} {:>9} {:>9} {:>9} {:>8} {:>5.1f} %\n",
+                         cost.kernel == "*" ? "all others" : cost.kernel, rate_or_dash(cost.flop),
+                         to_text(cost.call), rate_or_dash(cost.first), rate_or_dash(cost.others),
+                         rate_or_dash(cost.results), cost.samples, 100 * cost.error);
+    }
+  }
+  return out;
+}
+
+std::string compute_text(const ComputeCosts& costs) {
+  std::string out =
+      "\nkernels: a call, plus FLOPs and bytes of operands at these rates, all added\n";
+  for (const ComputeSetting& setting : costs.settings) {
+    out += setting_text(setting);
+  }
+  return out + fmt::format("  from {}; --json lists every kernel\n", costs.source);
+}
+
 Json interval_json(std::string_view what, const Estimate& estimate) {
   return {
       {"what", what}, {"value", estimate.value}, {"low", estimate.low}, {"high", estimate.high}};
@@ -121,7 +159,8 @@ std::string probe_text(const Cluster& cluster, const HostProbe& probe) {
   out += curve_text("copying: bytes read and written a second", probe.copy);
   out += curve_text("adding two f32 vectors into a third: bytes read and written a second",
                     probe.combine);
-  return out + passing_text(probe) + gamma_text(probe);
+  out += passing_text(probe) + gamma_text(probe);
+  return probe.compute ? out + compute_text(*probe.compute) : out;
 }
 
 std::string probe_json(const Cluster& cluster, const HostProbe& probe) {

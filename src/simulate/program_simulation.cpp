@@ -18,6 +18,7 @@
 #include "base/indexed_vector.h"
 #include "program/traffic.h"
 #include "simulate/communication_times.h"
+#include "simulate/shared_cores.h"
 #include "trireme/error.h"
 
 namespace trireme::simulate {
@@ -132,6 +133,9 @@ class Simulator {
     if (options.trace) {
       recorder_.emplace(report_.trace, programs.size());
     }
+    if (options.host) {
+      timeline_.emplace(options.host->cores);
+    }
     for (int rank = 0; rank < count(); ++rank) {
       prepare(rank);
     }
@@ -173,6 +177,12 @@ class Simulator {
     [[nodiscard]] bool operator<(const Event& other) const {  // the queue's top is the largest
       return std::tie(time, at, rank) > std::tie(other.time, other.at, other.rank);
     }
+  };
+  /// A time that counts towards a total of the report.
+  struct Piece {
+    Seconds* total = nullptr;
+    double start = 0;
+    double end = 0;
   };
   /// Group, first member, number of the call.
   using CallKey = std::tuple<std::string, int, std::int64_t>;
@@ -239,13 +249,14 @@ class Simulator {
         return false;
       }
       if (needed.end > state.now) {
-        const double exposed = needed.end - std::max(state.now, needed.ready);
-        rank_report(rank).exposed.count += exposed;
-        rank_report(rank).idle.count += needed.end - state.now - exposed;
+        const double begins = std::max(state.now, needed.ready);
+        spend(rank_report(rank).idle, state.now, begins);
+        const double awake = needed.end + (options_.host ? options_.host->wake.count : 0);
+        spend(rank_report(rank).exposed, begins, awake);
         if (recorder_) {
-          recorder_->wait(rank, instruction({rank, at}), state.now, needed.end);
+          recorder_->wait(rank, instruction({rank, at}), state.now, awake);
         }
-        state.now = needed.end;
+        state.now = awake;
       }
     }
     return true;
@@ -257,11 +268,15 @@ class Simulator {
     if (what.op->is_view) {
       return;
     }
-    const Work work = what.op->work(signature_of(program(rank), what));
-    const double nominal = options_.compute(what, work).count;
+    const Signature signature = signature_of(program(rank), what);
+    const Work work = what.op->work(signature);
+    const double nominal = options_.compute(signature, work).count;
     const double time = nominal * time_factor(options_.variation, rank, count(),
                                               static_cast<std::int64_t>(state.next));
-    rank_report(rank).compute.count += time;
+    spend(rank_report(rank).compute, state.now, state.now + time);
+    if (timeline_) {
+      timeline_->use(state.now, state.now + time, options_.host->cores.threads);
+    }
     rank_report(rank).flops += work.products;
     if (recorder_ && time > 0) {
       recorder_->compute(rank, what, work, state.now, state.now + time);
@@ -274,6 +289,9 @@ class Simulator {
     RankState& state = ranks_[rank];
     const Spot spot{rank, state.next++};
     exchange(spot).issued = state.now;
+    if (options_.host) {
+      start_exchange(rank);
+    }
     const Instruction& what = instruction(spot);
     if (what.attributes.contains("group")) {
       issue_call(spot);
@@ -282,6 +300,15 @@ class Simulator {
     } else {
       issue_receive(spot);
     }
+  }
+
+  /// The rank's own part of starting a communication op.
+  void start_exchange(int rank) {
+    RankState& state = ranks_[rank];
+    const double end = state.now + options_.host->start.count;
+    spend(rank_report(rank).exposed, state.now, end);
+    use_cores(state.now, end, 1);
+    state.now = end;
   }
 
   void issue_call(Spot spot) {
@@ -304,16 +331,18 @@ class Simulator {
 
   void run_call(const std::vector<Spot>& spots, const std::vector<int>& members,
                 const Signature& s) {
-    const double time = times_.collective(operation_of(s), members, whole_bytes(s)).count;
+    const double time = collective_time(members, s);
     const double ready = exchange(spots.back()).issued;  // the last: events come in order of time
     double start = ready;
     for (const Spot spot : spots) {
-      start = std::max(start, ranks_[spot.rank].stream);
+      start = std::max(
+          {start, ranks_[spot.rank].stream, ready + wake_time(ready, ranks_[spot.rank].stream)});
     }
     start = take_node_ports(members, start, time);
     for (const Spot spot : spots) {
       ranks_[spot.rank].stream = start + time;
     }
+    use_cores(start, start + time, members.size());
     for (const Spot spot : spots) {
       complete(spot, {.ready = ready, .start = start, .end = start + time});
     }
@@ -324,12 +353,16 @@ class Simulator {
     const int to = static_cast<int>(s.integer("to"));
     RankState& from_state = ranks_[spot.rank];
     RankState& to_state = ranks_[to];
-    const double time = times_.message(spot.rank, to, bytes_sent(s)).count;
+    const double time = message_time(spot.rank, to, bytes_sent(s));
     const std::vector<int> both{spot.rank, to};
-    const double start = take_node_ports(
-        both, std::max({from_state.now, from_state.sends, to_state.receives}), time);
+    const double start =
+        take_node_ports(both,
+                        std::max({from_state.now + wake_time(from_state.now, from_state.sends),
+                                  from_state.sends, to_state.receives}),
+                        time);
     const Exchange message{.ready = from_state.now, .start = start, .end = start + time};
     from_state.sends = to_state.receives = message.end;
+    use_cores(message.start, message.end, both.size());
     Line& line = lines_[{spot.rank, to, s.integer("tag")}];
     if (line.waiting.empty()) {
       line.messages.push(message);
@@ -358,7 +391,7 @@ class Simulator {
 
   /// The start of a transfer of this length: later if the members' nodes share their ports and those are busy.
   double take_node_ports(std::span<const int> members, double start, double time) {
-    if (!options_.shared_node_port || !times_.crosses_nodes(members)) {
+    if (!options_.shared_node_port || options_.host || !times_.crosses_nodes(members)) {
       return start;
     }
     for (const int member : members) {
@@ -372,7 +405,7 @@ class Simulator {
 
   void complete(Spot spot, const Exchange& times) {
     exchange(spot) = times;
-    report_.communication.count += times.end - times.start;
+    spend(report_.communication, times.start, times.end);
     if (recorder_ && times.end > times.start) {
       const Instruction& what = instruction(spot);
       recorder_->exchange(spot.rank, what, times,
@@ -414,7 +447,59 @@ class Simulator {
       report_.step = std::max(report_.step, Seconds{ranks_[rank].now});
     }
     for (int rank = 0; rank < count(); ++rank) {
-      rank_report(rank).idle.count += report_.step.count - ranks_[rank].now;
+      spend(rank_report(rank).idle, ranks_[rank].now, report_.step.count);
+    }
+    if (timeline_) {
+      move_to_host_time();
+    }
+  }
+
+  double collective_time(const std::vector<int>& members, const Signature& s) {
+    if (!options_.host) {
+      return times_.collective(operation_of(s), members, whole_bytes(s)).count;
+    }
+    return options_.host
+        ->collective(
+            {.op = s, .operation = operation_of(s), .members = members, .bytes = whole_bytes(s)})
+        .count;
+  }
+  double message_time(int from, int to, double bytes) const {
+    return options_.host
+               ? options_.host->message({static_cast<std::int64_t>(std::llround(bytes))}).count
+               : times_.message(from, to, bytes).count;
+  }
+
+  /// How long the thread that communicates takes to run again, if it has been idle since `last`.
+  [[nodiscard]] double wake_time(double now, double last) const {
+    constexpr double kStaysAwake = 1e-4;
+    return options_.host && now > last + kStaysAwake ? options_.host->wake.count : 0;
+  }
+
+  /// Adds a time to a total: at once or, if times on the host are not known yet, at the end.
+  void spend(Seconds& total, double start, double end) {
+    if (timeline_) {
+      pieces_.push_back({&total, start, end});
+    } else {
+      total.count += end - start;
+    }
+  }
+  /// Ranks that communicate; more of them than cores take turns, which the time of the transfer includes.
+  void use_cores(double start, double end, std::size_t ranks) {
+    if (timeline_) {
+      timeline_->use(
+          start, end,
+          std::min(static_cast<double>(ranks), static_cast<double>(options_.host->cores.cores)));
+    }
+  }
+  void move_to_host_time() {
+    report_.step = {timeline_->host_time(report_.step.count)};
+    for (const Piece& piece : pieces_) {
+      piece.total->count += timeline_->host_time(piece.end) - timeline_->host_time(piece.start);
+    }
+    for (Trace::Span& span : report_.trace.spans) {
+      const double end = timeline_->host_time(span.start.count + span.duration.count);
+      span.start = {timeline_->host_time(span.start.count)};
+      span.duration = {end - span.start.count};
     }
   }
 
@@ -430,13 +515,15 @@ class Simulator {
   std::map<CallKey, std::vector<Spot>> calls_;
   std::map<LineKey, Line> lines_;
   SimulationReport report_;
-  std::optional<Recorder> recorder_;  // after the report, whose trace it fills
+  std::optional<CoreTimeline> timeline_;  ///< if ranks share cores
+  std::vector<Piece> pieces_;             ///< likewise: times to add to the report
+  std::optional<Recorder> recorder_;      // after the report, whose trace it fills
 };
 
 }  // namespace
 
 ComputeTime compute_by(const ComputeRates& rates) {
-  return [rates](const Instruction& /*instruction*/, const Work& work) -> Seconds {
+  return [rates](const Signature& /*kernel*/, const Work& work) -> Seconds {
     const double flops = work.products + work.others;
     if (flops == 0 && work.bytes == 0) {
       return {0};
@@ -473,7 +560,7 @@ SimulationReport simulate_programs(std::span<const Program> programs,
     throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
                                               programs.size(), groups.size()));
   }
-  if (programs.size() > static_cast<std::size_t>(cluster.devices())) {
+  if (!options.host && programs.size() > static_cast<std::size_t>(cluster.devices())) {
     throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices",
                                               programs.size(), cluster.name, cluster.devices()));
   }

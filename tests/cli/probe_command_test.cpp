@@ -41,6 +41,18 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
     EXPECT_GT(cost.points.back().exchange.count, 0) << cost.transport;
   }
 
+  ASSERT_TRUE(cluster.host->compute.has_value());
+  EXPECT_EQ(cluster.host->compute->settings.size(), 3U);
+  for (const ComputeSetting& setting : cluster.host->compute->settings) {
+    for (const char* kernel : {"einsum nn", "einsum nt", "einsum tn", "attention", "*"}) {
+      const auto cost = std::ranges::find(setting.kernels, kernel, &KernelCost::kernel);
+      ASSERT_NE(cost, setting.kernels.end()) << kernel;
+      EXPECT_GT(std::ranges::max(cost->terms()), 0) << kernel;
+      EXPECT_GT(cost->samples, 2) << kernel;
+    }
+  }
+  EXPECT_GT(cluster.device.peak("f32").value_or(FlopRate{}).count, 1e8);
+
   Json printed = parse_json(probe.out, "output");
   for (const Json& interval : printed.at("intervals")) {
     EXPECT_LE(interval.at("low"), interval.at("value")) << interval;
@@ -50,6 +62,10 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   EXPECT_EQ(parse_cluster(printed.dump()), cluster);
 
   EXPECT_EQ(run_program("cluster " + path).exit_code, 0);
+  const Ran simulated = run_program("simulate --cluster this --model gpt-nano -n 4 --json");
+  ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
+  EXPECT_GT(parse_json(simulated.out, "output").at("step_seconds").get<double>(), 0);
+  EXPECT_EQ(simulated.out, run_program("simulate --cluster this --model gpt-nano -n 4 --json").out);
   const Ran bench = run_program("bench allreduce,allgather -n 2 --sizes 64K --repeats 3 --json");
   ASSERT_EQ(bench.exit_code, 0) << bench.err;
   EXPECT_EQ(bench.err, "");
@@ -61,9 +77,9 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
 TEST_F(ProbeCommand, PrintsATableForPeople) {
   const Ran probe = run_program("probe --quick -n 1 --output mine.cluster.json");
   ASSERT_EQ(probe.exit_code, 0) << probe.err;
-  for (const char* text :
-       {"95 % confidence intervals", "messages between two ranks", "shm", "in-process", "tcp",
-        "waiting for all ranks", " 8 ranks", "copying", "gamma", "bf16"}) {
+  for (const char* text : {"95 % confidence intervals", "messages between two ranks", "shm",
+                           "in-process", "tcp", "waiting for all ranks", " 8 ranks", "copying",
+                           "gamma", "bf16", "kernels", "einsum nn", "GFLOP/s"}) {
     EXPECT_NE(probe.out.find(text), std::string::npos) << text << "\n" << probe.out;
   }
   EXPECT_TRUE(parse_cluster(read_text(scratch_folder() + "/mine.cluster.json")).host.has_value());

@@ -5,14 +5,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/training_runs.h"
 
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
 using TrainSync = TrainRanks;
 using Straggler = TrainRanks;
 

@@ -119,6 +119,16 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
        [](Cluster& c) {
          c.host = HostCosts{.combine = {{{8}, {}, {}}, {{8}, {}, {}}}};
        }},
+      {"host: compute has no settings",
+       [](Cluster& c) { c.host = HostCosts{.compute = ComputeCosts{}}; }},
+      {"host: gelu of f32 costs nothing",
+       [](Cluster& c) {
+         c.host = HostCosts{.compute = ComputeCosts{"", {{1, 1, {{"gelu", "f32"}}}}}};
+       }},
+      {"host: compute: 0 ranks with 1 threads",
+       [](Cluster& c) {
+         c.host = HostCosts{.compute = ComputeCosts{"", {{0, 1, {}}}}};
+       }},
       {"host: fetch is -1 s", [](Cluster& c) { c.host = HostCosts{.fetch = {-1}}; }},
       {"host: beta of tcp is nan s",
        [nan](Cluster& c) {

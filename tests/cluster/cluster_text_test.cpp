@@ -82,7 +82,27 @@ class RandomCluster {
         .stage = {number()},
         .fetch = {number()},
         .cached = below(2) == 0 ? std::nullopt : std::optional(PassCost{{number()}, {number()}}),
-        .peek = {"system", {number()}, {number()}}};
+        .peek = {"system", {number()}, {number()}},
+        .compute = below(2) == 0 ? std::nullopt : std::optional(compute())};
+    return costs;
+  }
+  ComputeCosts compute() {
+    ComputeCosts costs{.source = word(), .settings = {}};
+    for (int ranks = 1 + below(3); ranks > 0; --ranks) {
+      ComputeSetting setting{.ranks = ranks, .threads = 1 + below(8), .kernels = {}};
+      for (int i = below(4); i > 0; --i) {
+        setting.kernels.push_back({.kernel = word(),
+                                   .dtype = "f32",
+                                   .call = {number()},
+                                   .flop = {number()},
+                                   .first = {number()},
+                                   .others = {number()},
+                                   .results = {number()},
+                                   .samples = below(100),
+                                   .error = number()});
+      }
+      costs.settings.push_back(setting);
+    }
     return costs;
   }
   double number() {

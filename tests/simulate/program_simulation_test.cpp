@@ -49,7 +49,7 @@ double ring(int ranks, double bytes) {
 
 /// Every op takes a time that depends on its name.
 ComputeTime by_name(std::map<std::string, double, std::less<>> times) {
-  return [times = std::move(times)](const Instruction& what, const Work&) -> Seconds {
+  return [times = std::move(times)](const Signature& what, const Work&) -> Seconds {
     const auto found = times.find(what.op->name);
     return {found == times.end() ? 0 : found->second};
   };

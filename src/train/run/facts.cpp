@@ -36,6 +36,24 @@ Json number_or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
 }
 
+/// The measured step and the predicted one; null where there is none.
+void add_prediction(Json& json, const RunFacts& facts, const RunSummary& summary) {
+  const Seconds measured = summary.step_time;
+  const bool ran = measured.count > 0;
+  json["step_seconds"] = ran ? Json(measured.count) : Json();
+  json["mfu"] = ran ? Json(mfu(facts, measured)) : Json();
+  if (!facts.predicted) {
+    json["predicted_step_seconds"] = Json();
+    json["predicted_mfu"] = Json();
+    json["prediction_error"] = Json();
+    return;
+  }
+  const Seconds predicted = facts.predicted->step;
+  json["predicted_step_seconds"] = predicted.count;
+  json["predicted_mfu"] = mfu(facts, predicted);
+  json["prediction_error"] = ran ? Json(predicted.count / measured.count - 1) : Json();
+}
+
 }  // namespace
 
 double mfu(const RunFacts& facts, Seconds step_time) {
@@ -76,11 +94,13 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   json["summary"] = true;
   json["model"] = facts.model;
   json["parameters"] = facts.parameters;
+  json["ranks"] = text_or_null(facts.ranks);
   json["step"] = summary.step;
   json["final_loss"] = number_or_null(summary.loss);
   json["validation_loss"] = number_or_null(summary.validation);
   json["floor"] = facts.bounds ? Json(facts.bounds->floor) : Json();
   json["uninformed_loss"] = facts.bounds ? Json(facts.bounds->uninformed) : Json();
+  add_prediction(json, facts, summary);
   json[facts.unit + "_per_second"] = summary.units_per_second;
   json["peak_flops_per_second"] = facts.peak_flops;
   json["peak_memory_bytes"] = facts.memory.count;

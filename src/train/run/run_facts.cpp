@@ -1,11 +1,15 @@
 #include "train/run/run_facts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "base/cores.h"
 #include "train/run/memory_check.h"
 #include "train/run/run_setup.h"
+#include "trireme/error.h"
+#include "trireme/step_prediction.h"
 
 namespace trireme::train {
 namespace {
@@ -48,6 +52,43 @@ std::optional<GradientTraffic> gradient_traffic(const RunParts& parts,
   return GradientTraffic{.sent = bytes.sent, .uncompressed = bytes.uncompressed};
 }
 
+/// Why the step of a run cannot be predicted; "" if it can.
+std::string prediction_problem(const RunParts& parts, const Ranks& ranks, const Device& device) {
+  if (!parts.host || !parts.host->compute) {
+    return "run 'trireme probe' once to get the predicted step time beside the measured one";
+  }
+  if (device.machine_share() == 0 || ranks.by_host().size() > 1) {
+    return "only steps on the cores of one host are predicted";
+  }
+  if (parts.host->cores != usable_cores()) {
+    return fmt::format("the probe measured {} cores, this run has {}; run 'trireme probe' again",
+                       parts.host->cores, usable_cores());
+  }
+  return {};
+}
+
+void predict_step(const RunParts& parts, const Ranks& ranks, const CompiledTraining& compiled,
+                  const Device& device, RunFacts& facts) {
+  facts.not_predicted = prediction_problem(parts, ranks, device);
+  const auto count = static_cast<std::size_t>(ranks.count());
+  if (!ranks.leads() || !facts.not_predicted.empty() || compiled.step.programs().size() != count) {
+    return;
+  }
+  const auto threads = static_cast<int>(std::lround(device.machine_share() * usable_cores()));
+  simulate::SimulationReport report;
+  try {
+    report = predict::predict_step(compiled.step.programs(), parts.plan.mesh, *parts.host,
+                                   {.threads = threads});
+  } catch (const Error& error) {  // the run itself does not need the prediction
+    facts.not_predicted = error.what();
+    return;
+  }
+  facts.predicted = StepPrediction{.step = report.step,
+                                   .compute = report.share(&simulate::RankReport::compute),
+                                   .exposed = report.share(&simulate::RankReport::exposed),
+                                   .idle = report.share(&simulate::RankReport::idle)};
+}
+
 }  // namespace
 
 RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const CompiledTraining& compiled,
@@ -75,6 +116,7 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.ranks = ranks_text(parts.plan, parts.settings.sync);
   facts.gradient_traffic = gradient_traffic(parts, compiled);
   facts.bounds = parts.data.bounds;
+  predict_step(parts, ranks, compiled, device, facts);
   return facts;
 }
 

@@ -14,9 +14,10 @@ struct RunParts {
   const Plan& plan;
   const TrainData& data;
   const RunModel& model;
+  const std::optional<HostCosts>& host;
 };
 
-/// Measures the device's peak. Collective.
+/// Measures the device's peak; on rank 0 predicts the step. Collective.
 [[nodiscard]] RunFacts collect_facts(const RunParts& parts, const Ranks& ranks,
                                      const CompiledTraining& compiled, const Trainer& trainer,
                                      Device& device);

@@ -20,12 +20,22 @@ train::TrainerOptions options_of(const TrainSettings& settings, const NamedModel
   return train::trainer_options(settings, model, plan);
 }
 
+TrainStep compile_named(const NamedModel& named, const TrainSettings& settings, const Plan& plan) {
+  train::CompiledTraining compiled = train::compile_training(options_of(settings, named, plan));
+  return {std::move(compiled.step), compiled.flops.model().products};
+}
+
 }  // namespace
 
 TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan) {
-  const NamedModel named = parsed("--model", settings.model, load_model);
-  train::CompiledTraining compiled = train::compile_training(options_of(settings, named, plan));
-  return {std::move(compiled.step), compiled.flops.model().products};
+  return compile_named(parsed("--model", settings.model, load_model), settings, plan);
+}
+
+TrainStep compile_train_step(const AnyModelConfig& model, const TrainSettings& settings,
+                             const Plan& plan) {
+  NamedModel named;
+  named.config = model;
+  return compile_named(named, settings, plan);
 }
 
 NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,

@@ -77,9 +77,12 @@ class TrainingRun::Impl {
           sync,
           {.trainer = trainer_, .workers = ranks_.counterparts(), .all = ranks_.world()->all()});
     }
-    facts_ = train::collect_facts(
-        {.settings = settings_, .plan = options_.plan, .data = data_, .model = model_}, ranks_,
-        *compiled_, trainer_, *device_);
+    facts_ = train::collect_facts({.settings = settings_,
+                                   .plan = options_.plan,
+                                   .data = data_,
+                                   .model = model_,
+                                   .host = options_.host},
+                                  ranks_, *compiled_, trainer_, *device_);
   }
 
   [[nodiscard]] int rank() const { return ranks_.rank(); }
@@ -370,6 +373,7 @@ class TrainingRun::Impl {
       report.validation = evaluate();
     }
     losses_.add(report.loss);
+    step_times_.push_back(report.step_time.count);
     if (record_) {
       record_->add(facts_, report);
     }
@@ -428,6 +432,15 @@ class TrainingRun::Impl {
     return trireme::text_of(data_, sample({first}, kShown, 0.8));
   }
 
+  [[nodiscard]] Seconds median_step_time() {
+    if (step_times_.empty()) {
+      return {};
+    }
+    const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
+    std::ranges::nth_element(step_times_, middle);
+    return {*middle};
+  }
+
   RunSummary summarize(double seconds) {
     const std::int64_t steps = trainer_.step() - facts_.first_step;
     RunSummary summary;
@@ -436,6 +449,7 @@ class TrainingRun::Impl {
     summary.loss = losses_.mean_of_last();
     summary.validation = evaluate();
     summary.time = {seconds};
+    summary.step_time = median_step_time();
     summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
     summary.run_folder = folder_;
     summary.exported = options_.export_folder;
@@ -463,6 +477,7 @@ class TrainingRun::Impl {
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
   train::LossHistory losses_;
+  std::vector<double> step_times_;
   std::int64_t overflows_ = 0;
   StepResult last_result_{};
   std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own

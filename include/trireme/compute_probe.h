@@ -1,0 +1,33 @@
+// Measures how fast this host computes: times the kernels of sample programs on a device, by one rank and by several at
+// once, and fits them to ComputeCosts.
+//
+// probe_compute() forks, so call it before creating a thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/compute_costs.h"
+#include "trireme/device.h"
+#include "trireme/program.h"
+
+namespace trireme::measure {
+
+struct ComputeProbeOptions {
+  int cores = 1;
+  /// Their kernels are timed in order, so that each finds its operands where a training step would: in the caches or
+  /// not. Communication is left out.
+  std::vector<Program> programs{};
+  /// The device of one of `ranks` ranks that share the host, with this many threads.
+  std::function<std::unique_ptr<Device>(int ranks, int threads)> make_device{};
+  int repeats = 7;  ///< of each program; the median counts
+};
+
+/// Times one rank on all cores, one rank on one core, and a rank on every core. Starts processes; all have ended when it
+/// returns. Calls `progress` with what it measures next.
+[[nodiscard]] ComputeCosts probe_compute(const ComputeProbeOptions& options,
+                                         const std::function<void(const std::string&)>& progress);
+
+}  // namespace trireme::measure

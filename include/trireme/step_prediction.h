@@ -1,0 +1,32 @@
+// Predicts a training step of ranks that share a measured host: kernels by their fitted costs, communication by the
+// host's, all on its cores. Deterministic. Callable from any thread.
+#pragma once
+
+#include <span>
+
+#include "trireme/cluster.h"
+#include "trireme/host_costs.h"
+#include "trireme/mesh.h"
+#include "trireme/program.h"
+#include "trireme/program_simulation.h"
+
+namespace trireme::predict {
+
+/// How the ranks run. As in a training run on one host, they communicate through shared memory.
+struct HostRun {
+  int threads = 0;  ///< of each rank; 0: its part of the cores, at least one
+  simulate::TimeVariation variation{};
+  bool overlap = true;
+  bool trace = false;
+};
+
+/// The threads of each of `ranks` ranks that share the cores.
+[[nodiscard]] int threads_per_rank(int cores, int ranks);
+
+/// Simulates one step of the programs, one for each rank of the mesh. Throws Error(Usage) if the host's costs lack those
+/// of computing: `trireme probe` measures them.
+[[nodiscard]] simulate::SimulationReport predict_step(std::span<const Program> programs,
+                                                      const Mesh& mesh, const HostCosts& costs,
+                                                      const HostRun& run = {});
+
+}  // namespace trireme::predict

@@ -1,0 +1,19 @@
+#include "cli/cluster_file.h"
+
+#include <fmt/format.h>
+
+#include "cli/files.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+
+Cluster read_cluster_file(const std::string& path) {
+  const std::string text = read_file(path);
+  try {
+    return parse_cluster(text);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,13 @@
+// Reads a cluster file.
+#pragma once
+
+#include <string>
+
+#include "trireme/cluster.h"
+
+namespace trireme::cli {
+
+/// Throws Error(Input) on a file that is not a cluster, Error(System) on one that cannot be read; both name it.
+[[nodiscard]] Cluster read_cluster_file(const std::string& path);
+
+}  // namespace trireme::cli

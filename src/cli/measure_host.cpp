@@ -1,0 +1,47 @@
+#include "cli/measure_host.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/host_file.h"
+#include "cli/probe_samples.h"
+#include "trireme/error.h"
+
+namespace trireme::cli {
+
+measure::HostProbe measure_host(const measure::ProbeOptions& options) {
+  const bool show_progress = isatty(STDERR_FILENO) != 0;
+  const auto progress = [&](const std::string& next) {
+    if (show_progress) {
+      fmt::print(stderr, "\r\x1b[K{} …", next);
+      std::fflush(stderr);
+    }
+  };
+  // Kernels first: the rest ends with threads, after which this process must not fork.
+  const ComputeCosts compute = measure::probe_compute(
+      compute_probe_options(options.ranks, {.quick = options.quick}), progress);
+  measure::HostProbe probe = measure::probe_host(options, progress);
+  probe.compute = compute;
+  if (show_progress) {
+    fmt::print(stderr, "\r\x1b[K");
+  }
+  return probe;
+}
+
+std::string writable_host_file() {
+  std::string path = host_file_path();
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorKind::System,
+                fmt::format("cannot create the folder '{}': {}", folder.string(), error.message()));
+  }
+  return path;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,92 @@
+#include "cli/train_choice.h"
+
+#include <fmt/format.h>
+
+#include "cli/host_file.h"
+#include "cli/measure_host.h"
+#include "trireme/host_probe.h"
+#include "trireme/message.h"
+#include "trireme/plan_choice.h"
+#include "trireme/sync.h"
+
+namespace trireme::cli {
+namespace {
+
+/// The ranks to choose from: those given, or any number that divides the cores.
+std::vector<int> rank_counts(const TrainOptions& options) {
+  if (options.plan.ranks) {
+    return {*options.plan.ranks};
+  }
+  const int cores = measure::allowed_cores();
+  std::vector<int> counts;
+  for (int ranks = cores; ranks >= 1; --ranks) {
+    if (cores % ranks == 0) {
+      counts.push_back(ranks);
+    }
+  }
+  return counts;
+}
+
+/// "pipe=2, 75.1 ms (+12.1 %)"
+std::string runner_up_text(const PlanCandidate& best, const PlanCandidate& next) {
+  const std::string plan = summary_of(next.plan);
+  return next.fits ? fmt::format("{}, {} (+{:.1f} %)", plan, to_text(next.step),
+                                 100 * (next.step.count / best.step.count - 1))
+                   : fmt::format("{}, which does not fit: {}", plan, to_text(next.memory));
+}
+
+std::string choice_text(const PlanChoice& choice) {
+  const PlanCandidate& best = choice.best();
+  std::string text =
+      fmt::format("{}, predicted {} a step", summary_of(best.plan), to_text(best.step));
+  if (choice.candidates.size() > 1) {
+    text += "; next " + runner_up_text(best, choice.candidates[1]);
+  }
+  text += fmt::format("\nfastest of {} plans simulated in {}", choice.candidates.size(),
+                      to_text(choice.time));
+  if (choice.unsuitable > 0) {
+    text += fmt::format("; {} unsuitable for the model or the batch", choice.unsuitable);
+  }
+  return text + (choice.skipped > 0 ? fmt::format("; {} not tried", choice.skipped) : "");
+}
+
+}  // namespace
+
+bool chooses_plan(const TrainOptions& options) {
+  const bool all_reduce = parse_sync(options.run.settings.sync).kind == SyncSpec::Kind::Allreduce;
+  require(all_reduce || !options.plan.is_automatic(),
+          "--mesh auto chooses among plans with --sync allreduce; give the axes, such as --mesh "
+          "data=4");
+  const std::optional<HostCosts> host = find_host_costs();
+  return options.plan.is_automatic() ||
+         (all_reduce && options.plan.is_only_ranks() && host && host->compute);
+}
+
+std::optional<HostCosts> find_host_costs() {
+  const std::optional<Cluster> host = find_host_file();
+  return host ? host->host : std::nullopt;
+}
+
+HostCosts measured_host_costs(TrainDisplay& display) {
+  const std::optional<HostCosts> known = find_host_costs();
+  if (known && known->compute && known->cores == measure::allowed_cores()) {
+    return *known;
+  }
+  display.note("measures this machine first; 'trireme probe' does it once, and more closely");
+  return measure::host_costs(measure_host({.ranks = measure::allowed_cores(), .quick = true}));
+}
+
+Plan choose_plan_here(const TrainOptions& options, TrainDisplay& display) {
+  PlanChoiceOptions choose;
+  choose.ranks = rank_counts(options);
+  choose.threads = options.threads;
+  choose.fixed = options.plan.fixed_part();
+  choose.fixed.recompute = parsed("--recompute", options.run.settings.recompute, parse_recompute);
+  choose.search_zero = !options.plan.zero;
+  choose.search_microbatches = !options.plan.microbatches;
+  const PlanChoice choice = choose_plan(options.run, choose);
+  display.note(choice_text(choice));
+  return choice.best().plan;
+}
+
+}  // namespace trireme::cli

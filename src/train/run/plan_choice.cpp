@@ -1,0 +1,138 @@
+#include "trireme/plan_choice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "train/run/memory_check.h"
+#include "train/run/run_model.h"
+#include "train/run/run_setup.h"
+#include "trireme/error.h"
+#include "trireme/step_prediction.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool has_experts(const AnyModelConfig& model) {
+  const auto* language = std::get_if<ModelConfig>(&model);
+  return language != nullptr && language->experts > 1;
+}
+
+/// The step and the validation of the rank that needs most.
+Bytes memory_of(const train::CompiledTraining& compiled) {
+  Bytes most{};
+  for (std::size_t rank = 0; rank < compiled.step.programs().size(); ++rank) {
+    most = std::max(most, Bytes{compiled.step.programs()[rank].arena.count +
+                                compiled.evaluation.programs()[rank].arena.count});
+  }
+  return most;
+}
+
+class Chooser {
+ public:
+  Chooser(const RunOptions& run, const PlanChoiceOptions& options) : run_(run), options_(options) {
+    const NamedModel named = train::find_model(run);
+    const TrainData data = train::open_data(run, named.config);
+    model_ =
+        train::open_run_model(run.settings, named, data.vocabulary, !run.resume.empty()).config;
+  }
+
+  PlanChoice choose() {
+    for (const int ranks : options_.ranks) {
+      for (const Plan& plan : candidate_plans(ranks, has_experts(model_), options_)) {
+        consider(plan);
+      }
+    }
+    std::ranges::stable_sort(choice_.candidates, {}, [](const PlanCandidate& candidate) {
+      return std::pair(!candidate.fits, candidate.step.count);
+    });
+    require_one();
+    choice_.time = elapsed();
+    return std::move(choice_);
+  }
+
+ private:
+  [[nodiscard]] Seconds elapsed() const {
+    return {std::chrono::duration<double>(Clock::now() - start_).count()};
+  }
+
+  void consider(const Plan& plan) {
+    constexpr double kUntilOneSuits = 10;
+    const double budget = options_.budget.count * (choice_.candidates.empty() ? kUntilOneSuits : 1);
+    const bool tried = !choice_.candidates.empty() || choice_.unsuitable > 0;
+    if (tried && elapsed().count > budget) {
+      ++choice_.skipped;
+      return;
+    }
+    try {
+      const train::CompiledTraining compiled =
+          train::compile_training(train::trainer_options(run_.settings, model_, plan));
+      const simulate::SimulationReport report = predict::predict_step(
+          compiled.step.programs(), plan.mesh, run_.host.value(), {.threads = options_.threads});
+      const Bytes memory = memory_of(compiled);
+      choice_.candidates.push_back(
+          {.plan = plan, .step = report.step, .memory = memory, .fits = memory <= limit_of(plan)});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::Usage) {
+        throw;
+      }
+      reason_ = reason_.empty() ? error.what() : reason_;
+      ++choice_.unsuitable;
+    }
+  }
+
+  /// A limit is for each rank; what the machine has left, for all together.
+  [[nodiscard]] Bytes limit_of(const Plan& plan) const {
+    const Bytes available = train::memory_for_training(run_.memory_limit).bytes;
+    return run_.memory_limit ? available : Bytes{available.count / plan.mesh.devices()};
+  }
+
+  void require_one() const {
+    if (choice_.candidates.empty()) {
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("--mesh auto: no plan suits this model and batch; the first: {}", reason_));
+    }
+    if (!choice_.best().fits) {
+      const PlanCandidate& least =
+          *std::ranges::min_element(choice_.candidates, {}, &PlanCandidate::memory);
+      throw Error(
+          ErrorKind::System,
+          fmt::format("--mesh auto: no plan fits into memory; {} needs least, {} on a rank "
+                      "with {} to use; try --recompute full, a smaller --batch or more ranks",
+                      summary_of(least.plan), to_text(least.memory),
+                      to_text(limit_of(least.plan))));
+    }
+  }
+
+  const RunOptions& run_;
+  const PlanChoiceOptions& options_;
+  AnyModelConfig model_;
+  Clock::time_point start_ = Clock::now();
+  std::string reason_;  ///< why the first unsuitable candidate is
+  PlanChoice choice_;
+};
+
+}  // namespace
+
+PlanChoice choose_plan(const RunOptions& run, const PlanChoiceOptions& options) {
+  if (!run.host || !run.host->compute) {
+    throw Error(ErrorKind::Usage, "--mesh auto needs the costs of this host; run 'trireme probe'");
+  }
+  require_valid(run);
+  return Chooser(run, options).choose();
+}
+
+std::string summary_of(const Plan& plan) {
+  std::string text = plan.mesh.axes().empty() ? "one rank" : to_text(plan.mesh);
+  text += plan.zero > 0 ? fmt::format(", ZeRO {}", plan.zero) : "";
+  text += plan.microbatches > 1 ? fmt::format(", {} micro-batches", plan.microbatches) : "";
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "trireme/step_prediction.h"
+
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "predict/measured_host.h"
+#include "trireme/graph.h"
+
+namespace trireme::predict {
+namespace {
+
+constexpr double kKernel = 2e-3;  ///< of one of as many ranks as there are cores
+
+/// Three kernels, and a sum over the ranks.
+Program program_of(int ranks) {
+  GraphBuilder b("step");
+  const ValueId x = b.input("x", {DType::F32, {64, 64}});
+  ValueId y = b.add1("relu", {x});
+  if (ranks > 1) {
+    y = b.add1("all_reduce", {y}, {{"group", std::string("data")}, {"ranks", std::int64_t{ranks}}});
+  }
+  b.output("y", b.add1("tanh", {b.add1("relu", {y})}));
+  return make_program(b.finish());
+}
+
+double step_of(int ranks, const HostCosts& costs) {
+  const std::vector<Program> programs(static_cast<std::size_t>(ranks), program_of(ranks));
+  const simulate::SimulationReport report =
+      predict_step(programs, Mesh({{"data", ranks}}), costs, {});
+  return report.step.count;
+}
+
+TEST(StepPrediction, AddsTheKernelsOfARank) {
+  EXPECT_NEAR(step_of(1, free_communication(2)), 3 * 1e-3, 1e-12);
+  EXPECT_NEAR(step_of(2, free_communication(2)), 3 * kKernel, 1e-12);
+}
+
+TEST(StepPrediction, RanksWithoutACoreOfTheirOwnTakeTurns) {
+  EXPECT_NEAR(step_of(4, free_communication(2)), 2 * 3 * kKernel, 1e-12);
+  EXPECT_NEAR(step_of(6, free_communication(2)), 3 * 3 * kKernel, 1e-12);
+}
+
+TEST(StepPrediction, AddsCommunication) {
+  HostCosts costs = free_communication(2);
+  costs.waits = {{2, {5e-3}, {0}}};
+  EXPECT_NEAR(step_of(2, costs), 3 * kKernel + 5e-3, 1e-12);
+}
+
+TEST(StepPrediction, IsTheSameEveryTime) {
+  HostCosts costs = free_communication(2);
+  costs.waits = {{2, {3.3e-4}, {1e-5}}};
+  EXPECT_EQ(step_of(4, costs), step_of(4, costs));
+}
+
+TEST(StepPrediction, ARankIsFasterWhileTheOthersWait) {
+  GraphBuilder first("first");
+  ValueId x = first.input("x", {DType::F32, {64, 64}});
+  ValueId y = first.add1("relu", {x});
+  first.output("sent",
+               first.add1("send", {y}, {{"to", std::int64_t{1}}, {"tag", std::int64_t{0}}}));
+  GraphBuilder second("second");
+  x = second.input("x", {DType::F32, {64, 64}});
+  y = second.add1("receive", {},
+                  {{"from", std::int64_t{0}},
+                   {"tag", std::int64_t{0}},
+                   {"shape", std::vector<std::int64_t>{64, 64}},
+                   {"dtype", std::string("f32")}});
+  second.output("y", second.add1("relu", {y}));
+  const std::vector<Program> programs{make_program(first.finish()), make_program(second.finish())};
+  const simulate::SimulationReport report =
+      predict_step(programs, Mesh({{"pipe", 2}}), free_communication(2), {.trace = true});
+  EXPECT_NEAR(report.step.count, kKernel, 1e-12);  // one after the other, each twice as fast
+  EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
+}
+
+TEST(StepPrediction, TimesOfARankAddUpToTheStep) {
+  HostCosts costs = free_communication(2);
+  costs.waits = {{2, {3.3e-4}, {1e-5}}};
+  const std::vector<Program> programs(4, program_of(4));
+  const simulate::SimulationReport report =
+      predict_step(programs, Mesh({{"data", 4}}), costs,
+                   {.variation = {.jitter = simulate::Jitter::Uniform}, .trace = true});
+  for (const simulate::RankReport& rank : report.ranks) {
+    EXPECT_NEAR(rank.compute.count + rank.exposed.count + rank.idle.count, report.step.count,
+                1e-12);
+  }
+  EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
+}
+
+TEST(StepPrediction, NeedsTheCostsOfComputing) {
+  HostCosts costs = free_communication(2);
+  costs.compute.reset();
+  expect_error(ErrorKind::Usage, "run 'trireme probe'", [&] { (void)step_of(1, costs); });
+}
+
+}  // namespace
+}  // namespace trireme::predict

@@ -1,0 +1,121 @@
+#include "trireme/plan_choice.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "predict/measured_host.h"
+#include "trireme/cpu_device.h"
+
+namespace trireme {
+namespace {
+
+std::set<std::string> meshes_of(const std::vector<Plan>& plans) {
+  std::set<std::string> meshes;
+  for (const Plan& plan : plans) {
+    meshes.insert(to_text(plan.mesh));
+  }
+  return meshes;
+}
+
+TEST(CandidatePlans, CoverEveryMesh) {
+  const std::vector<Plan> plans = candidate_plans(4, false, {});
+  EXPECT_EQ(meshes_of(plans),
+            (std::set<std::string>{"context=2,tensor=2", "context=4", "data=2,context=2",
+                                   "data=2,tensor=2", "data=4", "pipe=2,context=2", "pipe=2,data=2",
+                                   "pipe=2,tensor=2", "pipe=4", "tensor=4"}));
+  EXPECT_TRUE(meshes_of(candidate_plans(4, true, {})).contains("data=2,expert=2"));
+  for (const Plan& plan : plans) {
+    EXPECT_EQ(plan.mesh.devices(), 4);
+    EXPECT_EQ(problems(plan), std::vector<std::string>{});
+    EXPECT_TRUE(plan.zero == 0 || plan.mesh.size("data") > 1);
+    EXPECT_EQ(plan.microbatches > 1, plan.mesh.size("pipe") > 1);
+  }
+  EXPECT_EQ(summary_of(plans.front()), "data=4");
+}
+
+TEST(CandidatePlans, KeepWhatIsFixed) {
+  PlanChoiceOptions options;
+  options.fixed.zero = 2;
+  options.fixed.microbatches = 3;
+  options.fixed.sequence = true;
+  options.search_zero = false;
+  options.search_microbatches = false;
+  for (const Plan& plan : candidate_plans(4, false, options)) {
+    EXPECT_EQ(plan.zero, 2);
+    EXPECT_EQ(plan.microbatches, 3);
+    EXPECT_TRUE(plan.sequence);
+    EXPECT_GT(plan.mesh.size("data"), 1);  // which ZeRO shards along
+  }
+}
+
+RunOptions small_run() {
+  RunOptions run;
+  run.settings.model = "gpt-nano";
+  run.settings.batch = 4;
+  run.settings.length = 32;
+  run.settings.steps = 1;
+  run.make_device = cpu_devices(1);
+  run.host = predict::free_communication(2);
+  return run;
+}
+
+/// Every kernel takes the same time there, so that ranks that run half of the kernels win.
+TEST(PlanChoice, TakesTheFastest) {
+  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = {1e6}});
+  EXPECT_EQ(summary_of(choice.best().plan), "pipe=2, 2 micro-batches");
+  EXPECT_TRUE(std::ranges::is_sorted(choice.candidates, {}, &PlanCandidate::step));
+  EXPECT_GT(choice.candidates.size(), 5U);
+  EXPECT_EQ(choice.skipped, 0U);
+  for (const PlanCandidate& candidate : choice.candidates) {
+    EXPECT_TRUE(candidate.fits);
+    EXPECT_GT(candidate.memory.count, 0);
+  }
+}
+
+TEST(PlanChoice, IsTheSameEveryTime) {
+  const PlanChoice one = choose_plan(small_run(), {.ranks = {1, 2}, .budget = {1e6}});
+  const PlanChoice two = choose_plan(small_run(), {.ranks = {1, 2}, .budget = {1e6}});
+  ASSERT_EQ(one.candidates.size(), two.candidates.size());
+  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
+    EXPECT_EQ(one.candidates[i].plan, two.candidates[i].plan);
+    EXPECT_EQ(one.candidates[i].step, two.candidates[i].step);
+  }
+}
+
+/// Sharding the optimizer's state does not help enough; sharding everything does.
+TEST(PlanChoice, TakesOnlyWhatFits) {
+  RunOptions run = small_run();
+  PlanChoice all = choose_plan(run, {.ranks = {2}, .budget = {1e6}});
+  const auto least = std::ranges::min_element(all.candidates, {}, &PlanCandidate::memory);
+  ASSERT_LT(least->memory, all.best().memory);
+  run.memory_limit = least->memory;
+  const PlanChoice choice = choose_plan(run, {.ranks = {2}, .budget = {1e6}});
+  EXPECT_LE(choice.best().memory, *run.memory_limit);
+  EXPECT_FALSE(choice.candidates.back().fits);
+
+  run.memory_limit = Bytes{1000};
+  expect_error(ErrorKind::System, "no plan fits into memory",
+               [&] { (void)choose_plan(run, {.ranks = {2}, .budget = {1e6}}); });
+}
+
+TEST(PlanChoice, StopsWhenTheTimeIsUp) {
+  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = {0}});
+  EXPECT_EQ(choice.candidates.size(), 1U);
+  EXPECT_GT(choice.skipped, 5U);
+}
+
+TEST(PlanChoice, RefusesWhatItCannotChoose) {
+  RunOptions run = small_run();
+  PlanChoiceOptions options{.ranks = {2}, .search_microbatches = false, .budget = {1e6}};
+  options.fixed.microbatches = 64;
+  expect_error(ErrorKind::Usage, "no plan suits this model and batch",
+               [&] { (void)choose_plan(run, options); });
+  run.host.reset();
+  expect_error(ErrorKind::Usage, "run 'trireme probe'", [&] { (void)choose_plan(run, options); });
+}
+
+}  // namespace
+}  // namespace trireme
