@@ -45,7 +45,7 @@ struct StrategyChoice {
 [[nodiscard]] StrategyChoice choose_strategies(const StrategyProblem& problem);
 
 /// The same within `memory`, by a Lagrangian bound and, where that leaves a gap, branch and bound. Optimal if `cost` is
-/// `bound`; large problems may be left with a gap, since the work is limited to about 0.1 s. Nothing if even the choice
+/// `bound`; large problems may be left with a gap, since the work is limited to about 0.05 s. Nothing if even the choice
 /// with the least memory does not fit.
 [[nodiscard]] std::optional<StrategyChoice> choose_strategies(const StrategyProblem& problem,
                                                               double memory);

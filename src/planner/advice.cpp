@@ -108,7 +108,7 @@ class Adviser {
   Adviser(const TransformerCost& cost, const SearchOptions& options)
       : cost_(cost), options_(options) {}
 
-  std::string advise(const RankedLayout& smallest) const {
+  [[nodiscard]] std::string advise(const RankedLayout& smallest) const {
     if (const std::optional<std::string> text = other_axes()) {
       return *text;
     }

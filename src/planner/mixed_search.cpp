@@ -42,14 +42,8 @@ class MixedSearch {
                          std::ranges::find(schedules, PipelineForm::OneFOneB) != schedules.end()) &&
                         (context.empty() || std::ranges::find(context, 1) != context.end());
     if (wanted) {
-      decide(Decision::Tensor, [&] {
-        decide(Decision::Microbatch, [&] {
-          decide(Decision::Recompute, [&] {
-            prepare();
-            decide(Decision::Pipe, [&] { decide(Decision::Zero, [&] { decide_bucket(); }); });
-          });
-        });
-      });
+      decide(Decision::Tensor,
+             [&] { decide(Decision::Microbatch, [&] { decide_recomputation(); }); });
     }
   }
 
@@ -77,6 +71,13 @@ class MixedSearch {
       const int devices = cost_.cluster().devices() / pipe;
       return std::ranges::any_of(kinds_,
                                  [&](const Kind& kind) { return kind.devices % devices != 0; });
+    });
+  }
+
+  void decide_recomputation() {
+    decide(Decision::Recompute, [&] {
+      prepare();
+      decide(Decision::Pipe, [&] { decide(Decision::Zero, [&] { decide_bucket(); }); });
     });
   }
 

@@ -69,7 +69,7 @@ class WithinMemory {
   }
 
  private:
-  static constexpr double kMaxSums = 1e8;      ///< of all eliminations together; about 0.1 s
+  static constexpr double kMaxSums = 5e7;      ///< of all eliminations together; about 0.05 s
   static constexpr double kPrecision = 1e-12;  ///< relative
 
   struct Exclusion {
@@ -135,8 +135,11 @@ class WithinMemory {
     StrategyChoice high = smallest(part.excluded);
     keep(high);
     keep(low);
-    if (high.memory > limit_ || low.memory <= limit_) {
-      part.bound = high.memory > limit_ ? kInfinity : std::max(at_least, low.cost);
+    if (high.memory > limit_) {
+      return part;
+    }
+    if (low.memory <= limit_) {
+      part.bound = std::max(at_least, low.cost);
       return part;
     }
     for (bool touched = false; !touched;) {

@@ -68,20 +68,26 @@ class Deal {
     std::vector<std::vector<int>> chosen(seconds_.size(), std::vector<int>(width));
     sum[0] = 0;
     for (std::size_t stage = 0; stage < seconds_.size(); ++stage) {
-      std::vector<double> next(width, kNever);
-      const auto own = static_cast<std::size_t>(most(stage, limit));
-      for (std::size_t blocks = 1; blocks < width; ++blocks) {
-        for (std::size_t b = 1; b <= std::min(own, blocks); ++b) {
-          const double total = sum[blocks - b] + seconds_[stage][b - 1];
-          if (total < next[blocks]) {
-            next[blocks] = total;
-            chosen[stage][blocks] = static_cast<int>(b);
-          }
-        }
-      }
-      sum = std::move(next);
+      sum = with_stage(stage, most(stage, limit), sum, chosen[stage]);
     }
     return cut_of(chosen, sum.back());
+  }
+
+  /// The least sums with one more stage, and how many blocks it has in them.
+  [[nodiscard]] std::vector<double> with_stage(std::size_t stage, int most,
+                                               const std::vector<double>& before,
+                                               std::vector<int>& chosen) const {
+    std::vector<double> sum(before.size(), kNever);
+    for (std::size_t blocks = 1; blocks < sum.size(); ++blocks) {
+      for (std::size_t b = 1; b <= std::min(static_cast<std::size_t>(most), blocks); ++b) {
+        const double total = before[blocks - b] + seconds_[stage][b - 1];
+        if (total < sum[blocks]) {
+          sum[blocks] = total;
+          chosen[blocks] = static_cast<int>(b);
+        }
+      }
+    }
+    return sum;
   }
 
   [[nodiscard]] StageCut cut_of(const std::vector<std::vector<int>>& chosen, double sum) const {
