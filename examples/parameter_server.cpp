@@ -24,7 +24,7 @@ int main() {
                                                      .keys = 1'000'000,
                                                      .update = "adagrad",
                                                      .parameters = {0.5F, 1e-6F},
-                                                     .layout = Layout::Sparse});
+                                                     .layout = TableLayout::Sparse});
     std::mt19937 random(worker);
     for (int step = 0; step < 2000; ++step) {
       std::set<Key> features;  // the label is 1 if more than half of the features are even

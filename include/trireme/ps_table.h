@@ -16,9 +16,9 @@ using ClockCount = std::int64_t;
 
 /// Consistency of a table: when a worker may start its next iteration. Reads are always fresh.
 enum class Consistency : std::uint8_t {
-  Bsp,    ///< bulk synchronous: after all workers have completed the last one
-  Ssp,    ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker
-  Essp,   ///< eager SSP: the rule of Ssp; reads, which are never cached, are as fresh as it demands
+  Bsp,   ///< bulk synchronous: after all workers have completed the last one
+  Ssp,   ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker
+  Essp,  ///< eager SSP: the rule of Ssp; reads, which are never cached, are as fresh as it demands
   Async,  ///< always
 };
 /// "bsp", "ssp", "essp", "async".
@@ -27,7 +27,7 @@ enum class Consistency : std::uint8_t {
 [[nodiscard]] Consistency parse_consistency(std::string_view text);
 
 /// How a server stores the keys of a table.
-enum class Layout : std::uint8_t {
+enum class TableLayout : std::uint8_t {
   Dense,   ///< an array of all keys; fast for ranges
   Sparse,  ///< only the keys that were pushed; others read as zeros
 };
@@ -38,7 +38,7 @@ struct TableSpec {
   std::uint32_t width = 1;  ///< floats of each key
   std::string update = "add";
   std::vector<float> parameters{};  ///< of the update
-  Layout layout = Layout::Dense;
+  TableLayout layout = TableLayout::Dense;
   Consistency consistency = Consistency::Async;
   ClockCount staleness = 0;  ///< s of Ssp and Essp
   friend bool operator==(const TableSpec&, const TableSpec&) = default;

@@ -2,7 +2,7 @@
 // "adagrad", "adamw", "max" and "l1"; a program that hosts servers can register its own. Updates are C++ code of the
 // server's program; nothing executable ever arrives over the network, only a name and numbers.
 //
-// An Update is immutable and may be called from any thread; a registry belongs to one thread until it is shared const.
+// An UpdateRule is immutable and may be called from any thread; a registry belongs to one thread until it is shared const.
 #pragma once
 
 #include <cstddef>
@@ -27,20 +27,20 @@ struct UpdateRun {
 
 /// Must be deterministic: every replica of a key applies the same pushes in the same order and has to reach the same
 /// bits.
-class Update {
+class UpdateRule {
  public:
-  Update() = default;
-  virtual ~Update() = default;
-  Update(const Update&) = delete;
-  Update& operator=(const Update&) = delete;
+  UpdateRule() = default;
+  virtual ~UpdateRule() = default;
+  UpdateRule(const UpdateRule&) = delete;
+  UpdateRule& operator=(const UpdateRule&) = delete;
 
   /// Floats of state that the update keeps for each key.
   [[nodiscard]] virtual std::size_t state_per_key(std::size_t width) const = 0;
   virtual void apply(const UpdateRun& run) const = 0;
 };
 
-/// Makes an Update from its parameters. Throws Error(Usage) if they are wrong.
-using UpdateFactory = std::function<std::unique_ptr<Update>(std::span<const float> parameters)>;
+/// Makes an UpdateRule from its parameters. Throws Error(Usage) if they are wrong.
+using UpdateFactory = std::function<std::unique_ptr<UpdateRule>(std::span<const float> parameters)>;
 
 /// The updates that a server knows, by name.
 class UpdateRegistry {
@@ -59,8 +59,8 @@ class UpdateRegistry {
   /// Throws Error(Usage) if the name is taken.
   void add(const std::string& name, UpdateFactory factory);
   /// Throws Error(Usage) if the name is unknown or the parameters are wrong.
-  [[nodiscard]] std::unique_ptr<Update> make(std::string_view name,
-                                             std::span<const float> parameters) const;
+  [[nodiscard]] std::unique_ptr<UpdateRule> make(std::string_view name,
+                                                 std::span<const float> parameters) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:

@@ -45,7 +45,7 @@ std::vector<std::string> problems(const TableSpec& spec) {
   if (spec.staleness < 0) {
     found.push_back(fmt::format("{}: staleness {} is negative", name, spec.staleness));
   }
-  if (spec.layout == Layout::Dense && spec.keys > (Key{1} << 40) / (spec.width + 1)) {
+  if (spec.layout == TableLayout::Dense && spec.keys > (Key{1} << 40) / (spec.width + 1)) {
     found.push_back(
         fmt::format("{}: {} keys of width {} are too many for a dense table: use a sparse one",
                     name, spec.keys, spec.width));

@@ -12,7 +12,7 @@
 namespace trireme::ps {
 namespace {
 
-class Add final : public Update {
+class Add final : public UpdateRule {
  public:
   [[nodiscard]] std::size_t state_per_key(std::size_t /*width*/) const override { return 0; }
   void apply(const UpdateRun& run) const override {
@@ -24,7 +24,7 @@ class Add final : public Update {
   }
 };
 
-class Sgd final : public Update {
+class Sgd final : public UpdateRule {
  public:
   explicit Sgd(std::span<const float> p) : rate_(p[0]) {}
   [[nodiscard]] std::size_t state_per_key(std::size_t /*width*/) const override { return 0; }
@@ -38,7 +38,7 @@ class Sgd final : public Update {
   float rate_;
 };
 
-class Momentum final : public Update {
+class Momentum final : public UpdateRule {
  public:
   explicit Momentum(std::span<const float> p) : rate_(p[0]), momentum_(p[1]) {}
   [[nodiscard]] std::size_t state_per_key(std::size_t width) const override { return width; }
@@ -54,7 +54,7 @@ class Momentum final : public Update {
   float momentum_;
 };
 
-class Adagrad final : public Update {
+class Adagrad final : public UpdateRule {
  public:
   explicit Adagrad(std::span<const float> p) : rate_(p[0]), epsilon_(p[1]) {}
   [[nodiscard]] std::size_t state_per_key(std::size_t width) const override { return width; }
@@ -72,7 +72,7 @@ class Adagrad final : public Update {
 };
 
 /// State of a key: first moments, second moments, number of steps.
-class AdamW final : public Update {
+class AdamW final : public UpdateRule {
  public:
   explicit AdamW(std::span<const float> p)
       : rate_(p[0]), beta1_(p[1]), beta2_(p[2]), epsilon_(p[3]), decay_(p[4]) {}
@@ -110,7 +110,7 @@ class AdamW final : public Update {
   float decay_;
 };
 
-class Max final : public Update {
+class Max final : public UpdateRule {
  public:
   [[nodiscard]] std::size_t state_per_key(std::size_t /*width*/) const override { return 0; }
   void apply(const UpdateRun& run) const override {
@@ -121,7 +121,7 @@ class Max final : public Update {
 };
 
 /// A proximal gradient step: soft thresholding makes small weights exactly zero.
-class L1 final : public Update {
+class L1 final : public UpdateRule {
  public:
   explicit L1(std::span<const float> p) : rate_(p[0]), threshold_(p[0] * p[1]) {}
   [[nodiscard]] std::size_t state_per_key(std::size_t /*width*/) const override { return 0; }
@@ -146,16 +146,17 @@ void require_parameters(std::string_view name, std::span<const float> given, std
 
 template <class T>
 UpdateFactory plain(std::string name) {
-  return [name = std::move(name)](std::span<const float> parameters) -> std::unique_ptr<Update> {
-    require_parameters(name, parameters, 0);
-    return std::make_unique<T>();
-  };
+  return
+      [name = std::move(name)](std::span<const float> parameters) -> std::unique_ptr<UpdateRule> {
+        require_parameters(name, parameters, 0);
+        return std::make_unique<T>();
+      };
 }
 
 template <class T>
 UpdateFactory with_parameters(std::string name, std::size_t count) {
   return [name = std::move(name),
-          count](std::span<const float> parameters) -> std::unique_ptr<Update> {
+          count](std::span<const float> parameters) -> std::unique_ptr<UpdateRule> {
     require_parameters(name, parameters, count);
     return std::make_unique<T>(parameters);
   };
@@ -178,8 +179,8 @@ void UpdateRegistry::add(const std::string& name, UpdateFactory factory) {
           fmt::format("update '{}' is already registered", name));
 }
 
-std::unique_ptr<Update> UpdateRegistry::make(std::string_view name,
-                                             std::span<const float> parameters) const {
+std::unique_ptr<UpdateRule> UpdateRegistry::make(std::string_view name,
+                                                 std::span<const float> parameters) const {
   const auto found = factories_.find(name);
   if (found == factories_.end()) {
     throw Error(ErrorKind::Usage, unknown_name("update", name, names()));

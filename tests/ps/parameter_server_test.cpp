@@ -21,10 +21,11 @@ namespace trireme::ps {
 namespace {
 
 void wait_until_healthy(ParameterClient& client) {
-  for (int i = 0; i < 600 && !client.status().is_healthy; ++i) {
+  ClusterStatus status = client.status();
+  for (int i = 0; i < 600 && !status.is_healthy; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    status = client.status();
   }
-  const ClusterStatus status = client.status();
   std::string places;
   for (const ShardPlace& place : status.shards) {
     places += fmt::format("epoch {}: chain {}, learner {}\n", place.epoch,
@@ -73,7 +74,7 @@ TEST(ParameterServer, KeepsSparseTablesWithHugeKeys) {
   TestCluster cluster({.servers = 1});
   ParameterClient client(cluster.client_options());
   const TableHandle table = client.create_table(
-      {.name = "s", .keys = Key{1} << 60, .width = 2, .layout = Layout::Sparse});
+      {.name = "s", .keys = Key{1} << 60, .width = 2, .layout = TableLayout::Sparse});
   const std::vector<Key> keys{5, Key{1} << 40, (Key{1} << 60) - 1};
   const std::vector<float> gradient{1, 2, 3, 4, 5, 6};
   client.push(table, Keys::list(keys), gradient).wait();
@@ -190,7 +191,7 @@ TEST(ParameterServer, BspEqualsSerialSgd) {
 }
 
 TEST(ParameterServer, AppliesAnUpdateOfTheUser) {
-  class Sign final : public Update {
+  class Sign final : public UpdateRule {
    public:
     [[nodiscard]] std::size_t state_per_key(std::size_t) const override { return 0; }
     void apply(const UpdateRun& run) const override {

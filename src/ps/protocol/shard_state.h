@@ -18,7 +18,7 @@ namespace trireme::ps {
 /// A table and its update, as a server knows it.
 struct KnownTable {
   TableSpec spec;
-  std::shared_ptr<const Update> update;
+  std::shared_ptr<const UpdateRule> update;
 };
 /// By id: tables are never removed.
 using KnownTables = std::vector<KnownTable>;
@@ -44,7 +44,7 @@ class TableShard {
   [[nodiscard]] Row rows(std::size_t first, std::size_t count);
   [[nodiscard]] std::size_t row_of(Key key);
   void grow(std::size_t rows);
-  [[nodiscard]] bool is_dense() const { return table_.spec.layout == Layout::Dense; }
+  [[nodiscard]] bool is_dense() const { return table_.spec.layout == TableLayout::Dense; }
 
   KnownTable table_;
   KeyRange range_;

@@ -71,7 +71,7 @@ class Chaos {
     return {.name = "counters",
             .keys = kKeys,
             .width = static_cast<std::uint32_t>(options_.workers),
-            .layout = Layout::Dense};
+            .layout = TableLayout::Dense};
   }
   [[nodiscard]] ParameterClientOptions client_options() const {
     return {
