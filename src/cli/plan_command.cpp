@@ -193,7 +193,7 @@ TransformerCost make_cost(const Options& o) {
 /// What `trireme train` would need for the plan: its programs keep other tensors than the closed form assumes. Nothing if
 /// it cannot run the plan, or the model or the dtype.
 std::string own_memory_text(const Options& o, const TransformerCost& cost,
-                            const ParallelLayout& layout) {
+                            const RankedLayout& layout) {
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
@@ -203,7 +203,7 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
   model.is_preset = true;
   try {
     require(cost.model().is_buildable(), "no graph can be built");
-    const Plan plan = to_plan(layout, cost.workload());
+    const Plan plan = to_plan(layout, cost.workload(), static_cast<int>(cost.model().model.layers));
     const MemoryUse use =
         predict_memory(make_train_step(settings, model, plan), plan).largest().use;
     return report::own_memory_text(use);
@@ -225,7 +225,7 @@ void run(const Options& o, Outcome& outcome) {
                           cost, search,
                           {.terminal = standard_output(), .explain = o.explain, .tokens = tokens}));
   if (o.explain && !o.json && !search.best.empty()) {
-    std::cout << own_memory_text(o, cost, search.best.front().layout);
+    std::cout << own_memory_text(o, cost, search.best.front());
   }
   if (search.best.empty()) {
     outcome.exit_code = 1;

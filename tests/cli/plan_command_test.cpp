@@ -119,7 +119,7 @@ TEST(PlanCommand, RandomWalkIsABaseline) {
   const Json all = planned(sizes);
   const Json walk = planned(sizes + "--search mcmc --moves 5000 --seed 3");
   EXPECT_EQ(walk.at("search"), "mcmc");
-  const double best = all.at("plans")[0].at("step_seconds");
+  const double best = all.at("plans")[0].at("step_seconds").get<double>();
   EXPECT_GE(walk.at("plans")[0].at("step_seconds"), best);
   EXPECT_LE(walk.at("plans")[0].at("step_seconds"), 1.2 * best);
 }
@@ -127,9 +127,9 @@ TEST(PlanCommand, RandomWalkIsABaseline) {
 TEST(PlanCommand, PrintsEnergyAndMoney) {
   const std::string sizes = "--model llama3-8b --cluster dgx-h100:2 --batch 128 ";
   const Json plan = planned(sizes + "--price 2.5 --tokens 15T").at("plans")[0];
-  const double step = plan.at("step_seconds");
-  EXPECT_NEAR(plan.at("step_bill").at("joules"), 16 * 700 * step, 1e-6 * step);
-  EXPECT_NEAR(plan.at("step_bill").at("dollars"), 16 * 2.5 * step / 3600, 1e-9);
+  const double step = plan.at("step_seconds").get<double>();
+  EXPECT_NEAR(plan.at("step_bill").at("joules").get<double>(), 16 * 700 * step, 1e-6 * step);
+  EXPECT_NEAR(plan.at("step_bill").at("dollars").get<double>(), 16 * 2.5 * step / 3600, 1e-9);
   EXPECT_GT(plan.at("training_bill").at("seconds"), 1e6 * step);
   const Ran text = run_program("plan " + sizes + "--tokens 1T");
   EXPECT_NE(text.out.find("kWh"), std::string::npos) << text.out;
@@ -205,7 +205,8 @@ TEST(PlanShowCommand, NamesMessages) {
       EXPECT_EQ(use.at("axis"), "pipe");
       EXPECT_EQ(use.at("peer"), 1 - static_cast<int>(rank));
       EXPECT_NE(use.at("origin"), "");
-      calls[{use.at("carries"), use.at("bytes")}] += use.at("calls").get<int>();
+      calls[{use.at("carries").get<std::string>(), use.at("bytes").get<double>()}] +=
+          use.at("calls").get<int>();
     }
     return calls;
   };
@@ -253,7 +254,7 @@ TEST(PlanShowCommand, ListsOpsAndValues) {
     EXPECT_NE(ops.out.find(text), std::string::npos) << text << "\n" << ops.out;
   }
   for (const Json& op : parse_json(run_program(command + "--ops --json").out, "output").at("ops")) {
-    const std::string name = op.at("name");
+    const std::string name = op.at("name").get<std::string>();
     if (name == "layers.0.relu" || name == "grad/layers.0.relu/relu_backward") {
       EXPECT_EQ(op.at("devices"), Json::array({1})) << name;
     }

@@ -89,7 +89,7 @@ PredictedMemory predict_memory(const TrainerOptions& options, int rank) {
   const Model evaluation = make_evaluation_model(options);
   const MemoryUse forward =
       trireme::predict_memory({.graph = evaluation.graph, .names = dim_names(evaluation.graph)},
-                              make_evaluation_plan(options.plan), rank);
+                              make_evaluation_plan(options.plan, evaluation.graph), rank);
   return {.step = trireme::predict_memory(step.graph, options.plan, rank).peak,
           .evaluation = forward.peak,
           .flops = step.flops.hardware().products};
