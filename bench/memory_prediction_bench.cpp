@@ -41,7 +41,8 @@ double seconds_of(F run) {
 }
 
 NamedGraph graph_of(const Case& c, const Plan& plan) {
-  const Model model = make_model(architecture(c.model).model, {.sequences = c.batch, .length = c.length});
+  const Model model =
+      make_model(architecture(c.model).model, {.sequences = c.batch, .length = c.length});
   Graph graph =
       remove_dead_nodes(recompute_by(make_training_graph(model.graph, {}), plan.recompute));
   DimNames names = dim_names(graph);

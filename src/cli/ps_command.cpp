@@ -8,11 +8,10 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "report/ps_text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 #include "trireme/parameter_server.h"
@@ -150,32 +149,7 @@ void show_status(const StatusOptions& options) {
                               .encrypt = options.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
                               .patience = {10}});
   const ps::ClusterStatus status = client.status();
-  if (options.json) {
-    nlohmann::json out{{"healthy", status.is_healthy},
-                       {"servers", status.servers},
-                       {"tables", status.tables},
-                       {"shards", nlohmann::json::array()}};
-    for (const ps::ShardPlace& place : status.shards) {
-      out["shards"].push_back(
-          {{"epoch", place.epoch}, {"chain", place.chain}, {"learners", place.learners}});
-    }
-    fmt::print("{}\n", out.dump(2));
-    return;
-  }
-  fmt::print("{}\n", status.is_healthy ? "healthy: every shard has all its replicas"
-                                       : "recovering: not every shard has all its replicas");
-  for (const std::string& server : status.servers) {
-    fmt::print("{}\n", server);
-  }
-  for (const std::string& table : status.tables) {
-    fmt::print("table {}\n", table);
-  }
-  for (std::size_t i = 0; i < status.shards.size(); ++i) {
-    const ps::ShardPlace& place = status.shards[i];
-    fmt::print("shard {:>3}  epoch {:>4}  servers {}{}\n", i, place.epoch,
-               fmt::join(place.chain, " > "),
-               place.learners.empty() ? "" : fmt::format("  + {}", fmt::join(place.learners, " ")));
-  }
+  fmt::print("{}", options.json ? report::ps_status_json(status) : report::ps_status_text(status));
 }
 
 void add_status(CLI::App& ps) {
@@ -205,31 +179,8 @@ void bench(const BenchOptions& options) {
     bench.sizes.push_back(parsed("--sizes", size, parse_bytes));
   }
   const std::vector<ps::PsBenchRow> rows = ps::run_ps_bench(bench);
-  if (options.json) {
-    nlohmann::json out = nlohmann::json::array();
-    for (const ps::PsBenchRow& row : rows) {
-      out.push_back({{"bytes", row.size.count},
-                     {"floor_per_second", row.floor_per_second},
-                     {"push_pull_per_second", row.push_pull_per_second},
-                     {"pipelined_floor_per_second", row.pipelined_floor_per_second},
-                     {"pipelined_per_second", row.pipelined_per_second}});
-    }
-    fmt::print("{}\n", out.dump(2));
-    return;
-  }
-  fmt::print(
-      "push+pull of one vector, operations per second; the floor is a bare TCP loop that also "
-      "adds\n");
-  fmt::print("{:>10} {:>10} {:>10} {:>8} {:>14} {:>14} {:>8} {:>10}\n", "size", "floor", "one",
-             "share", "floor, deep", fmt::format("{} deep", options.depth), "share", "GB/s");
-  for (const ps::PsBenchRow& row : rows) {
-    fmt::print("{:>10} {:>10.0f} {:>10.0f} {:>7.0f}% {:>14.0f} {:>14.0f} {:>7.0f}% {:>10.2f}\n",
-               to_text(row.size), row.floor_per_second, row.push_pull_per_second,
-               100 * row.push_pull_per_second / row.floor_per_second,
-               row.pipelined_floor_per_second, row.pipelined_per_second,
-               100 * row.pipelined_per_second / row.pipelined_floor_per_second,
-               2e-9 * static_cast<double>(row.size.count) * row.pipelined_per_second);
-  }
+  fmt::print("{}", options.json ? report::ps_bench_json(rows)
+                                : report::ps_bench_text(rows, options.depth));
 }
 
 void add_bench(CLI::App& ps) {
@@ -270,33 +221,6 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-void print_chaos(const ps::ChaosResult& result, bool json) {
-  const auto ms = [](Seconds time) { return time.count * 1000; };
-  if (json) {
-    const nlohmann::json out{{"kills", result.kills},
-                             {"pauses", result.pauses},
-                             {"acknowledged", result.acknowledged},
-                             {"lost", result.lost},
-                             {"doubled", result.doubled},
-                             {"failover_p50_ms", ms(result.failover_p50)},
-                             {"failover_p99_ms", ms(result.failover_p99)},
-                             {"push_p50_ms", ms(result.push_p50)},
-                             {"elapsed_s", result.elapsed.count}};
-    fmt::print("{}\n", out.dump(2));
-    return;
-  }
-  fmt::print("{} kills and {} pauses in {}\n\n", result.kills, result.pauses,
-             to_text(result.elapsed));
-  fmt::print("{:<34} {:>10} {:>12}\n", "", "promised", "observed");
-  fmt::print("{:<34} {:>10} {:>12}\n", "acknowledged pushes", "", result.acknowledged);
-  fmt::print("{:<34} {:>10} {:>12}\n", "lost", 0, result.lost);
-  fmt::print("{:<34} {:>10} {:>12}\n", "doubled", 0, result.doubled);
-  fmt::print("{:<34} {:>10} {:>9.0f} ms\n", "failover, median", "", ms(result.failover_p50));
-  fmt::print("{:<34} {:>10} {:>9.0f} ms\n", "failover, 99th percentile", "",
-             ms(result.failover_p99));
-  fmt::print("{:<34} {:>10} {:>9.2f} ms\n", "push, median", "", ms(result.push_p50));
-}
-
 void chaos(ChaosCommandOptions options, Outcome& outcome) {
   const TemporaryFolder folder;
   options.chaos.folder = folder.path();
@@ -307,7 +231,7 @@ void chaos(ChaosCommandOptions options, Outcome& outcome) {
     options.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
   const ps::ChaosResult result = ps::run_chaos(options.chaos);
-  print_chaos(result, options.json);
+  fmt::print("{}", options.json ? report::ps_chaos_json(result) : report::ps_chaos_text(result));
   outcome.exit_code = result.lost + result.doubled == 0 ? 0 : 1;
 }
 

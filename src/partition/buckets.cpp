@@ -4,14 +4,17 @@
 
 namespace trireme::partition {
 
+BucketLimits bucket_limits(Bytes bucket) {
+  return bucket.count > 0 ? BucketLimits{.large = bucket.count, .full = bucket.count}
+                          : BucketLimits{};
+}
+
 Buckets::Buckets(GraphBuilder& builder, Bytes bucket)
-    : builder_(builder),
-      large_(bucket.count > 0 ? bucket.count : kLargeBytes),
-      full_(bucket.count > 0 ? bucket.count : kFullBytes) {}
+    : builder_(builder), limits_(bucket_limits(bucket)) {}
 
 void Buckets::add(const Key& key, Member member) {
   const std::int64_t bytes = size_of(builder_.type(member.value)).count;
-  if (bytes >= large_) {
+  if (bytes >= limits_.large) {
     reduce({.key = key, .members = {std::move(member)}, .bytes = bytes});
     return;
   }
@@ -22,7 +25,7 @@ void Buckets::add(const Key& key, Member member) {
   }
   it->members.push_back(std::move(member));
   it->bytes += bytes;
-  if (it->bytes >= full_) {
+  if (it->bytes >= limits_.full) {
     const Bucket full = std::move(*it);
     buckets_.erase(it);
     reduce(full);

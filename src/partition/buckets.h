@@ -11,10 +11,14 @@
 
 namespace trireme::partition {
 
-/// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
-inline constexpr std::int64_t kLargeBytes = 64 << 10;
-/// A bucket of this size is reduced at once.
-inline constexpr std::int64_t kFullBytes = 1 << 20;
+struct BucketLimits {
+  /// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
+  std::int64_t large = 64 << 10;
+  /// A bucket of this size is reduced at once.
+  std::int64_t full = 1 << 20;
+};
+/// Of Plan::bucket.
+[[nodiscard]] BucketLimits bucket_limits(Bytes bucket);
 
 class Buckets {
  public:
@@ -47,8 +51,7 @@ class Buckets {
   void reduce(const Bucket& bucket);
 
   GraphBuilder& builder_;
-  std::int64_t large_;  ///< bytes from which on an all-reduce runs alone
-  std::int64_t full_;   ///< bytes at which a bucket is reduced
+  BucketLimits limits_;
   std::vector<Bucket> buckets_;
 };
 

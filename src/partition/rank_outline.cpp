@@ -41,7 +41,8 @@ class OutlineBuilder {
         order_(shared.order),
         messages_(shared.messages),
         place_(place),
-        types_(types) {
+        types_(types),
+        limits_(bucket_limits(placed_.placements.bucket)) {
     std::size_t slots = 0;
     for (CopyId id = 0; id < static_cast<CopyId>(placed_.copies.size()); ++id) {
       first_slot_.push_back(slots);
@@ -371,7 +372,7 @@ class OutlineBuilder {
                        .phase = phase_,
                        .bytes = outline_.value(x).bytes,
                        .members = {{x, {&step, turn}}}};
-    if (alone.bytes >= kLargeBytes) {
+    if (alone.bytes >= limits_.large) {
       reduce(alone);
     } else {
       fill(alone);
@@ -389,7 +390,7 @@ class OutlineBuilder {
     }
     open->members.push_back(more.members.front());
     open->bytes += more.bytes;
-    if (open->bytes >= kFullBytes) {
+    if (open->bytes >= limits_.full) {
       const Bucket full = std::move(*open);
       buckets_.erase(open);
       reduce(full);
@@ -525,6 +526,7 @@ class OutlineBuilder {
   std::map<CopyId, std::map<int, ValueId>> rows_;
   std::map<CopyId, ValueId> inputs_;
   std::map<ValueId, ValueId> targets_;  ///< by value of the whole graph: its leaf here
+  BucketLimits limits_;
   std::vector<Bucket> buckets_;
   std::vector<PutOff> chained_;
   std::map<std::size_t, bool> is_ring_;  ///< by step

@@ -253,7 +253,8 @@ TEST(PlanShowCommand, ListsOpsAndValues) {
   for (const char* text : {"op ", "layers.0.einsum", "grad/layers.0.relu/relu_backward"}) {
     EXPECT_NE(ops.out.find(text), std::string::npos) << text << "\n" << ops.out;
   }
-  for (const Json& op : parse_json(run_program(command + "--ops --json").out, "output").at("ops")) {
+  const Json listed = parse_json(run_program(command + "--ops --json").out, "output");
+  for (const Json& op : listed.at("ops")) {
     const std::string name = op.at("name").get<std::string>();
     if (name == "layers.0.relu" || name == "grad/layers.0.relu/relu_backward") {
       EXPECT_EQ(op.at("devices"), Json::array({1})) << name;

@@ -65,7 +65,7 @@ TEST_F(TrainSync, AnInterruptSavesOnProcessesAndThreads) {
     const std::unique_ptr<Started> started = start(run, fmt::format("-n 2 --sync {}", sync));
     kill(started->process(), SIGINT);
     const Ran ran = started->wait(kAMinute);
-    EXPECT_EQ(ran.exit_code, 0) << sync << ": " << ran.err;
+    EXPECT_EQ(ran.exit_code, 130) << sync << ": " << ran.err;
     EXPECT_NE(ran.out.find("Stopped after"), std::string::npos) << ran.out;
     EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/latest")) << sync;
   }

@@ -165,7 +165,7 @@ void expect_planned_memory(const Graph& graph, const std::vector<Case>& plans) {
 // each on the heap, which no plan counts, and which must be negligible next to tens of megabytes.
 
 ModelConfig large_model(Family family = Family::Gpt2) {
-  constexpr std::int64_t kHeadWidth = 120;
+  constexpr std::int64_t kHeadWidth = 152;
   ModelConfig config = tiny_model(family);
   config.vocabulary = 1000;
   config.context = 128;

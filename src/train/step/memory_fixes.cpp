@@ -97,8 +97,8 @@ class Search {
   }
   /// If gaps and workspace are as large, in proportion, as with the original options.
   [[nodiscard]] Bytes predicted(const TrainerOptions& options) const {
-    const auto peaks = static_cast<double>(
-        train::predict_memory(applicable(options), rank_).total().count);
+    const auto peaks =
+        static_cast<double>(train::predict_memory(applicable(options), rank_).total().count);
     return {static_cast<std::int64_t>(unpredicted_ * peaks)};
   }
   [[nodiscard]] bool may_fit(const TrainerOptions& options) const {

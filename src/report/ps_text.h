@@ -1,0 +1,27 @@
+// What parameter servers report, as tables and JSON. Callable from any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "trireme/parameter_server.h"
+#include "trireme/ps_bench.h"
+#include "trireme/ps_chaos.h"
+
+namespace trireme::report {
+
+[[nodiscard]] std::string ps_status_text(const ps::ClusterStatus& status);
+/// One object: healthy, servers, tables, shards of {epoch, chain, learners}.
+[[nodiscard]] std::string ps_status_json(const ps::ClusterStatus& status);
+
+/// `depth` operations were in flight in the second measurement of each row.
+[[nodiscard]] std::string ps_bench_text(const std::vector<ps::PsBenchRow>& rows, std::size_t depth);
+/// An array with an object for each row.
+[[nodiscard]] std::string ps_bench_json(const std::vector<ps::PsBenchRow>& rows);
+
+[[nodiscard]] std::string ps_chaos_text(const ps::ChaosResult& result);
+/// One object: kills, pauses, acknowledged, lost, doubled, failover_p50_ms, failover_p99_ms, …
+[[nodiscard]] std::string ps_chaos_json(const ps::ChaosResult& result);
+
+}  // namespace trireme::report

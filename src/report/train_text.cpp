@@ -1,0 +1,257 @@
+#include "report/train_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/message.h"
+
+namespace trireme::report {
+namespace {
+
+/// "112.4 k", "128 ": the caller appends a unit.
+std::string count_text(double count) {
+  constexpr double kThousand = 1000;
+  if (count >= kThousand * kThousand * kThousand) {
+    return fmt::format("{:.2f} G", count / kThousand / kThousand / kThousand);
+  }
+  if (count >= kThousand * kThousand) {
+    return fmt::format("{:.2f} M", count / kThousand / kThousand);
+  }
+  return count >= kThousand ? fmt::format("{:.1f} k", count / kThousand)
+                            : fmt::format("{:.0f} ", count);
+}
+
+/// "5.1 k tokens", "384 tokens".
+std::string counted(double count, std::string_view what) {
+  const std::string text = count_text(count);
+  return fmt::format("{}{}{}", text, text.ends_with(' ') ? "" : " ", what);
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
+  return whole >= 3600 ? fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
+                       : fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string bar(std::int64_t done, std::int64_t all, int width) {
+  const auto filled =
+      static_cast<int>(std::clamp<std::int64_t>(all > 0 ? done * width / all : 0, 0, width));
+  std::string text;
+  for (int i = 0; i < width; ++i) {
+    text += i < filled ? "█" : "░";
+  }
+  return text;
+}
+
+/// "loss 2.31 (floor 1.64)"
+std::string loss_text(const RunFacts& facts, double loss) {
+  return facts.bounds ? fmt::format("loss {:.3f} (floor {:.3f})", loss, facts.bounds->floor)
+                      : fmt::format("loss {:.3f}", loss);
+}
+
+/// "61.2 ktok/s", "512 tok/s", "61.2 k examples/s".
+std::string speed_text(const RunFacts& facts, double units_per_second) {
+  return facts.unit == "tokens" ? count_text(units_per_second) + "tok/s"
+                                : counted(units_per_second, facts.unit + "/s");
+}
+
+/// As many parts as fit: a line that wraps cannot be updated in place.
+std::string within(std::string line, const std::vector<std::string>& parts, int width) {
+  for (const std::string& part : parts) {
+    if (display_width(line) + 3 + display_width(part) > width) {
+      break;
+    }
+    line += " · " + part;
+  }
+  return line;
+}
+
+/// "93 % computing, 5 % communicating, 2 % idle"
+std::string shares_text(const StepPrediction& p) {
+  return fmt::format("{:.0f} % computing, {:.0f} % communicating, {:.0f} % idle", 100 * p.compute,
+                     100 * p.exposed, 100 * p.idle);
+}
+
+/// "a step took 61.2 ms (median); predicted were 58.4 ms, 4.6 % less"
+std::string prediction_text(const RunFacts& f, const RunSummary& e) {
+  std::string text = fmt::format("a step took {} (median)", to_text(e.step_time));
+  if (!f.predicted) {
+    return text + (f.not_predicted.empty() ? "" : "; " + f.not_predicted);
+  }
+  const double error = f.predicted->step.count / e.step_time.count - 1;
+  return text + fmt::format("; predicted were {}, {:.1f} % {}", to_text(f.predicted->step),
+                            100 * std::abs(error), error < 0 ? "less" : "more");
+}
+
+/// "loss 2.310 (on data it has not seen 2.400), after 4.159 in the first step"
+std::string final_loss_text(const RunSummary& e) {
+  if (!e.loss) {
+    return e.validation ? fmt::format("loss on data it has not seen {:.3f}", *e.validation)
+                        : "no steps, no loss";
+  }
+  std::string text = fmt::format("loss {:.3f}", *e.loss);
+  if (e.validation) {
+    text += fmt::format(" (on data it has not seen {:.3f})", *e.validation);
+  }
+  return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
+}
+
+std::string losses_text(const RunFacts& f, const RunSummary& e, const Terminal& terminal) {
+  std::string text;
+  text += fmt::format("  {}\n", styled(final_loss_text(e), Style::Bold, terminal.color));
+  if (f.vocabulary > 0) {
+    text += fmt::format("    {:.3f}  from guessing evenly among the {} tokens there are\n",
+                        std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
+  }
+  if (f.bounds) {
+    text += fmt::format("    {:.3f}  from {}\n    {:.3f}  is the floor: {}\n", f.bounds->uninformed,
+                        f.bounds->uninformed_is, f.bounds->floor, f.bounds->floor_is);
+  }
+  if (!e.sample.empty()) {
+    text += fmt::format("  it writes: {}\n", in_quotes(e.sample));
+  }
+  return text;
+}
+
+std::string files_text(const RunFacts& f, const RunSummary& e) {
+  std::string text;
+  text += fmt::format(
+      "\nIn {}:\n"
+      "  checkpoints/        the model and the optimizer's state (safetensors)\n"
+      "  metrics.jsonl       every step: loss, speed, MFU, HFU\n"
+      "{}"
+      "  settings.json       the settings of the run\n",
+      e.run_folder,
+      e.traced ? "  trace.json          one step, kernel by kernel; open it at ui.perfetto.dev\n"
+               : "");
+  if (!f.ranks.empty()) {
+    text += fmt::format("  plan.json           how it was sharded over ranks\n");
+  }
+  if (e.tensorboard) {
+    text += fmt::format("  events.out.*        for tensorboard --logdir {}\n", e.run_folder);
+  }
+  if (!e.exported.empty()) {
+    text += fmt::format(
+        "In {}:\n  config.json and the weights (safetensors), for Hugging Face's programs\n",
+        e.exported);
+  }
+  return text;
+}
+
+std::string next_text(const RunFacts& f, const RunSummary& e, const std::string& program) {
+  std::string text;
+  constexpr std::int64_t kFewSteps = 2;
+  const std::string plan = f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
+  const std::string resume = fmt::format("train --resume {}{} --steps {}", e.run_folder, plan,
+                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
+  const std::array<std::pair<std::string, std::string_view>, 4> tries{
+      {{resume, "resume from here"},
+       {"train --data FILE --steps 2000", "your own text, byte by byte"},
+       {"train --model llama-tiny", "another model"},
+       {"train --help", "all options; docs/train.md explains them"}}};
+  std::size_t widest = 0;
+  for (const auto& [command, what] : tries) {
+    widest = std::max(widest, command.size());
+  }
+  text += "\nNext:\n";
+  for (const auto& [command, what] : tries) {
+    text += fmt::format("  {} {:<{}}   {}\n", program, command, widest, what);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m, Seconds time) {
+  std::vector<std::string> parts{
+      loss_text(facts, m.loss),
+      fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * time.count))};
+  if (m.sync) {
+    parts.push_back(fmt::format("staleness {}, spread {:.1e}", m.sync->staleness, m.sync->spread));
+  }
+  parts.insert(parts.end(),
+               {speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
+                fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
+                fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)), to_text(facts.memory)});
+  return parts;
+}
+
+std::string progress_line(const RunFacts& facts, const StepReport& m, Seconds time, int width) {
+  constexpr int kBar = 20;
+  return within(fmt::format("{} {}/{}", bar(m.step, facts.steps, kBar), m.step, facts.steps),
+                progress_parts(facts, m, time), width);
+}
+
+std::string run_facts_text(const RunFacts& f) {
+  std::string text;
+  text += fmt::format("model    {}, {}\n", f.model,
+                      counted(static_cast<double>(f.parameters), "parameters"));
+  if (!f.weights.empty()) {
+    text += fmt::format("begins   with {}\n", f.weights);
+  }
+  text += fmt::format("data     {}\n", f.data);
+  text += fmt::format("device   {}; {:.0f} GFLOP/s in a large matrix product, measured now\n",
+                      f.device, f.peak_flops / 1e9);
+  if (!f.ranks.empty()) {
+    text += fmt::format("ranks    {}\n", f.ranks);
+  }
+  if (f.gradient_traffic) {
+    const GradientTraffic& bytes = *f.gradient_traffic;
+    text += fmt::format(
+        "sends    {}B along data in a step; uncompressed {}B, {:.1f} times as many\n",
+        count_text(bytes.sent), count_text(bytes.uncompressed), bytes.uncompressed / bytes.sent);
+  }
+  text += fmt::format(
+      "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
+      "(for HFU)\n",
+      f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops));
+  text += fmt::format("memory   {}{}: {}\n", to_text(f.memory), f.ranks.empty() ? "" : " on rank 0",
+                      to_text(f.memory_parts));
+  if (f.predicted) {
+    text += fmt::format("predicted {} a step, MFU {:.0f} %: {}\n", to_text(f.predicted->step),
+                        100 * mfu(f, f.predicted->step), shares_text(*f.predicted));
+  }
+  if (f.first_step > 0) {
+    text += fmt::format("resumed  after step {}\n", f.first_step);
+  }
+  return text;
+}
+
+std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOptions& options) {
+  std::string text;
+  const std::int64_t steps = e.step - f.first_step;
+  text += fmt::format("\n{} {} steps, {}, in {}: {} a second",
+                      e.interrupted ? "Stopped after" : "Trained for", steps,
+                      counted(static_cast<double>(steps * f.units_per_step), f.unit),
+                      clock_text(e.time.count), counted(e.units_per_second, f.unit));
+  if (steps > 0) {
+    const double share = mfu(f, {e.time.count / static_cast<double>(steps)});
+    text +=
+        fmt::format(", {:.0f} % of what this machine's matrix products can do (MFU)", 100 * share);
+  }
+  text += "\n";
+  if (steps > 0) {
+    text += fmt::format("  {}\n", prediction_text(f, e));
+  }
+  if (e.overflows > 0) {
+    text += fmt::format(
+        "  gradients overflowed {} time{}; the step was repeated with half the loss scale\n",
+        e.overflows, e.overflows == 1 ? "" : "s");
+  }
+  text += losses_text(f, e, options.terminal) + files_text(f, e) + next_text(f, e, options.program);
+  return text;
+}
+
+std::string plan_note_text(const std::string& note) {
+  std::string lines = note;
+  for (std::size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1)) {
+    lines.replace(at, 1, "\n         ");
+  }
+  return fmt::format("plan     {}\n", lines);
+}
+
+}  // namespace trireme::report

@@ -1,0 +1,32 @@
+// What a training run prints: its facts, its progress, its summary. Callable from any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/text_style.h"
+#include "trireme/train.h"
+#include "trireme/units.h"
+
+namespace trireme::report {
+
+[[nodiscard]] std::string run_facts_text(const RunFacts& facts);
+
+/// The parts of a progress line, most important first. `time` is that of a step, smoothed.
+[[nodiscard]] std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m,
+                                                      Seconds time);
+/// A bar and as many of these parts as fit: a line that wraps cannot be updated in place.
+[[nodiscard]] std::string progress_line(const RunFacts& facts, const StepReport& m, Seconds time,
+                                        int width);
+
+struct RunEndOptions {
+  Terminal terminal{};
+  std::string program = "trireme";  ///< the command that the user types to run this program
+};
+[[nodiscard]] std::string run_end_text(const RunFacts& f, const RunSummary& e,
+                                       const RunEndOptions& options);
+
+/// "plan     data=2, …", its other lines below the first.
+[[nodiscard]] std::string plan_note_text(const std::string& note);
+
+}  // namespace trireme::report
