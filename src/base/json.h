@@ -44,6 +44,7 @@ class Json {
   Json& operator=(const Json& other);
   Json& operator=(Json&& other) noexcept;
 
+  // NOLINTBEGIN(google-explicit-constructor): documents are written as nested braces of values
   Json(std::nullptr_t /*null*/) : Json() {}
   Json(bool value);
   Json(std::int64_t value);
@@ -69,6 +70,7 @@ class Json {
       push_back(Json(element));
     }
   }
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] static Json array(std::initializer_list<Json> elements = {});
   [[nodiscard]] static Json object();
@@ -111,7 +113,7 @@ class Json {
   }
   [[nodiscard]] const Json& operator[](std::integral auto index) const { return at(index); }
   [[nodiscard]] Json& operator[](std::integral auto index) {
-    return const_cast<Json&>(at(index));  // this array is not const
+    return element(static_cast<std::size_t>(index));
   }
   [[nodiscard]] const Json& front() const { return at(0); }
   [[nodiscard]] const Json& back() const { return at(size() - 1); }
@@ -160,11 +162,12 @@ class Json {
   [[nodiscard]] double to_double() const;
   [[nodiscard]] const std::string& to_string() const;
   [[nodiscard]] const Json& element(std::size_t index) const;
+  [[nodiscard]] Json& element(std::size_t index);
   void append_to(std::string& out, int indent, int level) const;
 
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array,
                Object>
-      value_{};
+      value_;
 };
 
 struct JsonMember {

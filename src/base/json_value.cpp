@@ -17,6 +17,10 @@ namespace {
                                             in_quotes(found.dump().substr(0, kLongest))));
 }
 
+[[noreturn]] void no_element(std::size_t index, const Json& found) {
+  wrong_type(fmt::format("an array with an element {}", index), found);
+}
+
 void append_line(std::string& out, int indent, int level) {
   if (indent >= 0) {
     out += '\n';
@@ -122,7 +126,15 @@ std::size_t Json::size() const {
 const Json& Json::element(std::size_t index) const {
   const auto* array = std::get_if<Array>(&value_);
   if (array == nullptr || index >= array->size()) {
-    wrong_type(fmt::format("an array with an element {}", index), *this);
+    no_element(index, *this);
+  }
+  return (*array)[index];
+}
+
+Json& Json::element(std::size_t index) {
+  auto* array = std::get_if<Array>(&value_);
+  if (array == nullptr || index >= array->size()) {
+    no_element(index, *this);
   }
   return (*array)[index];
 }
@@ -156,8 +168,11 @@ const Json& Json::at(std::string_view name) const {
 }
 
 Json& Json::operator[](std::string_view name) {
-  if (const Json* value = find(name)) {
-    return const_cast<Json&>(*value);  // this object is not const
+  if (auto* object = std::get_if<Object>(&value_)) {
+    const auto at = std::ranges::find(*object, name, &JsonMember::name);
+    if (at != object->end()) {
+      return at->value;
+    }
   }
   return append_member(std::string(name), nullptr);
 }

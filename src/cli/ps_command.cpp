@@ -33,7 +33,8 @@ constexpr const char* kExamples =
     "  trireme ps status --coordinator 127.0.0.1:7000";
 
 std::string secret() {
-  const char* const value = std::getenv(ps::kSecretVariable);
+  // Called before any threads start.
+  const char* const value = std::getenv(ps::kSecretVariable);  // NOLINT(concurrency-mt-unsafe)
   require(value != nullptr,
           fmt::format("set {} to the secret of the servers: at least 16 characters",
                       ps::kSecretVariable));

@@ -53,7 +53,8 @@ std::string choice_text(const PlanChoice& choice) {
 }  // namespace
 
 bool chooses_plan(const TrainOptions& options) {
-  const bool all_reduce = parsed("--sync", options.run.settings.sync, parse_sync).kind == SyncSpec::Kind::Allreduce;
+  const bool all_reduce =
+      parsed("--sync", options.run.settings.sync, parse_sync).kind == SyncSpec::Kind::Allreduce;
   require(all_reduce || !options.plan.is_automatic(),
           "--mesh auto chooses among plans with --sync allreduce; give the axes, such as --mesh "
           "data=4");

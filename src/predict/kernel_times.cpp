@@ -20,9 +20,9 @@ const KernelCost* row_of(const ComputeSetting& setting, const KernelWork& work) 
   };
   const bool product = work.kernel.starts_with("einsum");
   const std::string_view like = product ? "einsum nn" : "*";
-  for (const std::string_view dtype : {std::string_view(work.dtype), std::string_view("f32")}) {
+  for (const std::string_view dtype : {std::string_view{work.dtype}, std::string_view{"f32"}}) {
     for (const std::string_view kernel :
-         {std::string_view(work.kernel), like, std::string_view("*")}) {
+         {std::string_view{work.kernel}, like, std::string_view{"*"}}) {
       if (const KernelCost* row = find(kernel, dtype)) {
         return row;
       }

@@ -463,7 +463,7 @@ class Simulator {
             {.op = s, .operation = operation_of(s), .members = members, .bytes = whole_bytes(s)})
         .count;
   }
-  double message_time(int from, int to, double bytes) const {
+  [[nodiscard]] double message_time(int from, int to, double bytes) const {
     return options_.host
                ? options_.host->message({static_cast<std::int64_t>(std::llround(bytes))}).count
                : times_.message(from, to, bytes).count;

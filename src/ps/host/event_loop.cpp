@@ -80,20 +80,24 @@ void EventLoop::send(Outbox& out) {
   if (machine_.before_sending) {
     machine_.before_sending();
   }
-  if (machine_.addresses) {
-    if (const auto* addresses = machine_.addresses(); *addresses != known_) {
-      known_ = *addresses;
-      for (const auto& [node, address] : known_) {
-        if (node != self_) {
-          reactor_.set_address(node, address);
-        }
-      }
-    }
-  }
+  learn_addresses();
   for (const Envelope& envelope : out) {
     reactor_.send(envelope.to, envelope.message);
   }
   out.clear();
+}
+
+void EventLoop::learn_addresses() {
+  const auto* addresses = machine_.addresses ? machine_.addresses() : nullptr;
+  if (addresses == nullptr || *addresses == known_) {
+    return;
+  }
+  known_ = *addresses;
+  for (const auto& [node, address] : known_) {
+    if (node != self_) {
+      reactor_.set_address(node, address);
+    }
+  }
 }
 
 }  // namespace trireme::ps

@@ -51,6 +51,7 @@ class EventLoop {
   void run() noexcept;
   void take(NodeId from, Message& message);
   void send(Outbox& out);
+  void learn_addresses();
 
   NodeId self_;
   std::function<void(const std::string&)> refused_;

@@ -110,8 +110,8 @@ Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& p
                          .peer = peer});
   const std::uint32_t events = is_caller ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(EPOLL_CTL_ADD, channel.socket(), name, events);
-  links_.emplace(name, Link{std::make_unique<Connection>(std::move(channel), pool_),
-                            comm::Clock::now(), is_caller, events});
+  auto connection = std::make_unique<Connection>(std::move(channel), pool_);
+  links_.emplace(name, Link{std::move(connection), comm::Clock::now(), is_caller, events});
   strangers_.push_back(name);
   return name;
 }

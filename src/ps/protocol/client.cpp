@@ -150,7 +150,8 @@ OpId Client::pull(TableId table, const Part& part, Micros now, Outbox& out) {
 }
 
 void Client::start_pull(Lane& lane, OpId op, Pull message, Micros /*now*/, Outbox& out) {
-  const auto at = lane.pulls.insert_or_assign(message.request, PendingPull{op, std::move(message)});
+  const auto request = message.request;
+  const auto at = lane.pulls.insert_or_assign(request, PendingPull{op, std::move(message)});
   send(lane, at.first->second.message, out);
 }
 

@@ -22,6 +22,7 @@ void Server::refuse(ShardId shard, NodeId worker, Outbox& out) {
   out.push_back({options_.id, worker, WrongView{shard, {}}});
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line or two for each kind of message
 void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
   const auto pass = [&](ShardId shard, const auto& handle) {
     if (Replica* const found = replica(shard)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -50,7 +51,8 @@ Seconds quantile(std::vector<double> values, double q) {
     return {0};
   }
   std::ranges::sort(values);
-  return {values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)]};
+  return {
+      values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))]};
 }
 
 /// The processes of a cluster, and workers in threads of this one.
