@@ -299,7 +299,8 @@ TEST(PlanExamples, TrainAsOneDevice) {
       return losses_in(ran.out);
     };
     expect_same(losses(""), losses(plan), name);
-    const Ran simulated = run_program("simulate --flops 1e9 --model " + model + plan);
+    const Ran simulated =
+        run_program(fmt::format("simulate --flops 1e9 --model {}{}", model, plan));
     EXPECT_EQ(simulated.exit_code, 0) << simulated.err;
   }
   const std::string plan = fmt::format("{}/branches.plan.json", TRIREME_EXAMPLES);

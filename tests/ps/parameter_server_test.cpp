@@ -168,7 +168,8 @@ TEST(ParameterServer, BspEqualsSerialSgd) {
         // All read before any pushes: a second barrier, as BSP separates its phases.
         client.complete_iteration(table);
         client.start_iteration(table);
-        seen[static_cast<std::size_t>(w * kSteps + step)] = value[0];
+        const int place = w * kSteps + step;
+        seen[static_cast<std::size_t>(place)] = value[0];
         const std::vector<float> gradient{value[0] - 3};
         client.push(table, Keys::range(0, 1), gradient).wait();
         client.complete_iteration(table);
