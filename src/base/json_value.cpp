@@ -185,7 +185,8 @@ Json& Json::append_member(std::string name, Json value) {
   if (object == nullptr) {
     wrong_type("an object", *this);
   }
-  return object->emplace_back(std::move(name), std::move(value)).value;
+  object->push_back({.name = std::move(name), .value = std::move(value)});
+  return object->back().value;
 }
 
 const Json* Json::find(std::string_view name) const {
