@@ -58,7 +58,7 @@ bool chooses_plan(const TrainOptions& options) {
   require(all_reduce || !options.plan.is_automatic(),
           "--mesh auto chooses among plans with --sync allreduce; give the axes, such as --mesh "
           "data=4");
-  const std::optional<HostCosts> host = find_host_costs();
+  const std::optional<HostCosts>& host = options.run.host;
   return options.plan.is_automatic() ||
          (all_reduce && options.plan.is_only_ranks() && host && host->compute);
 }
@@ -68,8 +68,7 @@ std::optional<HostCosts> find_host_costs() {
   return host ? host->host : std::nullopt;
 }
 
-HostCosts measured_host_costs(TrainDisplay& display) {
-  const std::optional<HostCosts> known = find_host_costs();
+HostCosts measured_host_costs(const std::optional<HostCosts>& known, TrainDisplay& display) {
   if (known && known->compute && known->cores == measure::allowed_cores()) {
     return *known;
   }

@@ -88,11 +88,11 @@ std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launc
   try {
     complete_settings(given);
     given.run.make_device = cpu_devices(given.threads);
+    given.run.host = find_host_costs();
     if (launched.size == 1 && chooses_plan(given)) {
-      given.run.host = measured_host_costs(display);
+      given.run.host = measured_host_costs(given.run.host, display);
       given.run.plan = choose_plan_here(given, display);
     } else {
-      given.run.host = find_host_costs();
       given.run.plan = plan_of(given, launched);
     }
     require_valid(given);

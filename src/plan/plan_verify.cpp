@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kPipe = "pipe";
 constexpr std::string_view kData = "data";
 
-/// Why the pipeline cannot be, or "".
+/// Why the pipeline is impossible, or "".
 std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
   try {
     const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);

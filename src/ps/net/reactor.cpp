@@ -196,7 +196,7 @@ void Reactor::serve(Name name) {
       drop(name, {});
     }
   } catch (const Error& error) {
-    // A node that is down is no news: the protocol finds out by itself.
+    // Not reported: the protocol detects nodes that are down.
     const bool is_down = at->second.is_caller && error.kind() == ErrorKind::System;
     drop(name, is_down ? "" : error.what());
   }

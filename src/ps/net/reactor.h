@@ -42,7 +42,7 @@ class Reactor {
 
   /// Where it listens. Requires options.listen.
   [[nodiscard]] const comm::Address& address() const { return listener_->address; }
-  /// Where a node listens, for send() to connect. Throws Error(Usage) if the text is no address.
+  /// Where a node listens, for send() to connect. Throws Error(Usage) if the address is invalid.
   void set_address(NodeId node, const std::string& address);
 
   /// Starts to connect unless there is a connection, so that the node can send to this one.

@@ -158,7 +158,7 @@ void restore_ucx_signal_handlers() {
     struct sigaction current {};
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_DFL &&
-        current.sa_handler != SIG_IGN) {  // unless UCX is told not to
+        current.sa_handler != SIG_IGN) {  // UCX_HANDLE_ERRORS may have turned them off
       ucs_debug_disable_signal(number);
     }
   }
