@@ -15,8 +15,10 @@ namespace trireme::report {
 /// One object: healthy, servers, tables, shards of {epoch, chain, learners}.
 [[nodiscard]] std::string ps_status_json(const ps::ClusterStatus& status);
 
-/// `depth` operations were in flight in the second measurement of each row.
-[[nodiscard]] std::string ps_bench_text(const std::vector<ps::PsBenchRow>& rows, std::size_t depth);
+/// OpenMetrics text, ready to be scraped from a file.
+[[nodiscard]] std::string ps_metrics_text(const std::vector<ps::NodeMetrics>& nodes);
+
+[[nodiscard]] std::string ps_bench_text(const std::vector<ps::PsBenchRow>& rows);
 /// An array with an object for each row.
 [[nodiscard]] std::string ps_bench_json(const std::vector<ps::PsBenchRow>& rows);
 

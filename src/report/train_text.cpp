@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "trireme/message.h"
+#include "trireme/shell_word.h"
 
 namespace trireme::report {
 namespace {
@@ -132,7 +133,8 @@ std::string files_text(const RunFacts& f, const RunSummary& e) {
     text += fmt::format("  plan.json           how it was sharded over ranks\n");
   }
   if (e.tensorboard) {
-    text += fmt::format("  events.out.*        for tensorboard --logdir {}\n", e.run_folder);
+    text += fmt::format("  events.out.*        for tensorboard --logdir {}\n",
+                        shell_word(e.run_folder));
   }
   if (!e.exported.empty()) {
     text += fmt::format(
@@ -145,8 +147,7 @@ std::string files_text(const RunFacts& f, const RunSummary& e) {
 std::string next_text(const RunFacts& f, const RunSummary& e, const std::string& program) {
   std::string text;
   constexpr std::int64_t kFewSteps = 2;
-  const std::string plan = f.ranks.empty() ? "" : fmt::format(" --plan {}/plan.json", e.run_folder);
-  const std::string resume = fmt::format("train --resume {}{} --steps {}", e.run_folder, plan,
+  const std::string resume = fmt::format("train --resume {} --steps {}", shell_word(e.run_folder),
                                          e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
   const std::array<std::pair<std::string, std::string_view>, 4> tries{
       {{resume, "resume from here"},
@@ -164,20 +165,62 @@ std::string next_text(const RunFacts& f, const RunSummary& e, const std::string&
   return text;
 }
 
+/// "imbalance 1.8 in block 3, 2.1 % dropped": of the block with the largest imbalance, and of all.
+std::string experts_text(const std::vector<ExpertLoad>& experts) {
+  const auto worst = std::ranges::max_element(experts, {}, &ExpertLoad::imbalance);
+  double dropped = 0;
+  for (const ExpertLoad& one : experts) {
+    dropped += one.dropped() / static_cast<double>(experts.size());
+  }
+  return fmt::format("imbalance {:.1f} in block {}, {:.1f} % dropped", worst->imbalance(),
+                     worst->block, 100 * dropped);
+}
+
+std::string sync_text(const SyncState& sync) {
+  const std::string state =
+      sync.clocks ? fmt::format("clocks {} to {}", sync.clocks->slowest, sync.clocks->fastest)
+                  : fmt::format("spread {:.1e}", sync.spread);
+  return fmt::format("staleness {}, {}", sync.staleness, state);
+}
+
+/// The speed of a large product, and of which peak if the device specifies one.
+std::string product_speed_text(const RunFacts& f) {
+  if (f.peak_flops == f.measured_flops) {
+    return fmt::format("{:.0f} GFLOP/s", f.measured_flops / 1e9);
+  }
+  return fmt::format("{:.0f} of {:.0f} TFLOP/s", f.measured_flops / 1e12, f.peak_flops / 1e12);
+}
+
 }  // namespace
 
 std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m, Seconds time) {
   std::vector<std::string> parts{
       loss_text(facts, m.loss),
       fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * time.count))};
+  if (m.validation) {
+    parts.insert(parts.begin() + 1, fmt::format("validation {:.3f}", *m.validation));
+  }
+  if (!m.experts.empty()) {
+    parts.push_back(experts_text(m.experts));
+  }
   if (m.sync) {
-    parts.push_back(fmt::format("staleness {}, spread {:.1e}", m.sync->staleness, m.sync->spread));
+    parts.push_back(sync_text(*m.sync));
   }
   parts.insert(parts.end(),
                {speed_text(facts, static_cast<double>(facts.units_per_step) / time.count),
                 fmt::format("MFU {:.0f} %", 100 * mfu(facts, time)),
                 fmt::format("HFU {:.0f} %", 100 * hfu(facts, time)), to_text(facts.memory)});
   return parts;
+}
+
+bool ProgressPace::is_due(const RunFacts& facts, const StepReport& m, Seconds now) {
+  constexpr std::int64_t kLines = 20;
+  constexpr double kLongestSilence = 30;
+  const std::int64_t each = std::max<std::int64_t>(1, (facts.steps - facts.first_step) / kLines);
+  const bool due = m.validation || m.step % each == 0 || m.step == facts.steps ||
+                   m.step == facts.first_step + 1 || now.count - last_.count >= kLongestSilence;
+  last_ = due ? now : last_;
+  return due;
 }
 
 std::string progress_line(const RunFacts& facts, const StepReport& m, Seconds time, int width) {
@@ -194,8 +237,8 @@ std::string run_facts_text(const RunFacts& f) {
     text += fmt::format("begins   with {}\n", f.weights);
   }
   text += fmt::format("data     {}\n", f.data);
-  text += fmt::format("device   {}; {:.0f} GFLOP/s in a large matrix product, measured now\n",
-                      f.device, f.peak_flops / 1e9);
+  text += fmt::format("device   {}; {} in a large matrix product, measured now\n", f.device,
+                      product_speed_text(f));
   if (!f.ranks.empty()) {
     text += fmt::format("ranks    {}\n", f.ranks);
   }
@@ -214,6 +257,9 @@ std::string run_facts_text(const RunFacts& f) {
   if (f.predicted) {
     text += fmt::format("predicted {} a step, MFU {:.0f} %: {}\n", to_text(f.predicted->step),
                         100 * mfu(f, f.predicted->step), shares_text(*f.predicted));
+  }
+  for (const std::string& note : f.notes) {
+    text += fmt::format("note     {}\n", note);
   }
   if (f.first_step > 0) {
     text += fmt::format("resumed  after step {}\n", f.first_step);

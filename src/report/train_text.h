@@ -19,6 +19,17 @@ namespace trireme::report {
 [[nodiscard]] std::string progress_line(const RunFacts& facts, const StepReport& m, Seconds time,
                                         int width);
 
+/// Decides after which steps a run prints a line where lines cannot be updated in place: the first and the last, about
+/// twenty in total, every validation, and after half a minute of silence.
+class ProgressPace {
+ public:
+  /// `now` is from any clock that does not go back. Called for every step.
+  [[nodiscard]] bool is_due(const RunFacts& facts, const StepReport& m, Seconds now);
+
+ private:
+  Seconds last_{};  ///< when the last line was printed
+};
+
 struct RunEndOptions {
   Terminal terminal{};
   std::string program = "trireme";  ///< the command that the user types to run this program

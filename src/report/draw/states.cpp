@@ -15,7 +15,7 @@ namespace trireme::report {
 namespace {
 
 constexpr Rank kMaxRanks = 64;
-constexpr double kMaxCells = 20'000;  // of all moments together: a file of about 3 MB
+constexpr double kMaxCells = 25'000;  // of all moments together: a file of about 4 MB
 constexpr std::int64_t kMaxMessages = 5'000;
 constexpr std::size_t kMaxSteps = 40;  // with more, the middle is omitted
 constexpr std::size_t kFirstSteps = 8;
