@@ -1,57 +1,24 @@
-// Device: runs kernels and owns memory. Higher layers reach a backend only through this interface.
+// Device: runs kernels and exchanges, and owns memory. Higher layers reach a backend only through this interface.
+// docs/devices.md has the contract between the runtime and a device.
 //
 // A device and the objects it creates are used by one thread at a time.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "trireme/graph.h"
+#include "trireme/exchange.h"
+#include "trireme/kernel.h"
+#include "trireme/stream.h"
 #include "trireme/units.h"
 
 namespace trireme {
 
-/// Which kernel is requested: an op, its constants, and its operands' types.
-struct KernelRequest {
-  const Op* op = nullptr;
-  Attributes attributes{};
-  std::vector<TensorType> inputs{};
-  std::vector<TensorType> outputs{};
-};
-
-/// The addresses of its operands, fixed for the kernel's lifetime.
-struct KernelMemory {
-  std::vector<const std::byte*> inputs{};
-  std::vector<std::byte*> outputs{};
-  std::byte* workspace = nullptr;
-};
-
-/// An op prepared for operands at fixed addresses.
-class Kernel {
- public:
-  Kernel() = default;
-  virtual ~Kernel() = default;
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
-  /// Runs the kernel, or enqueues it on a device with its own stream. Does not allocate.
-  virtual void run() = 0;
-};
-
-/// A kernel before its operands have addresses: knows how much scratch memory it needs to run.
-class PreparedKernel {
- public:
-  PreparedKernel() = default;
-  virtual ~PreparedKernel() = default;
-  PreparedKernel(const PreparedKernel&) = delete;
-  PreparedKernel& operator=(const PreparedKernel&) = delete;
-  [[nodiscard]] virtual Bytes workspace() const { return {}; }
-  [[nodiscard]] virtual std::unique_ptr<Kernel> bind(const KernelMemory& memory) = 0;
-};
-
-/// Device memory, freed on destruction.
+/// Device memory, freed on destruction. The host must not access it: its address is for the device's kernels and copies.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -61,6 +28,20 @@ class DeviceMemory {
   [[nodiscard]] virtual std::byte* data() = 0;
 };
 
+/// Host memory from which and to which a device copies asynchronously: pinned, where that matters.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  virtual ~HostMemory() = default;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  [[nodiscard]] virtual std::span<std::byte> bytes() = 0;
+};
+
+struct EventOptions {
+  bool timed = false;  ///< for Event::since()
+};
+
 class Device {
  public:
   Device() = default;
@@ -68,17 +49,35 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  /// Names this device among those of its machine, for messages: "cpu, 2 threads", "cuda:1, NVIDIA H200".
   [[nodiscard]] virtual std::string name() const = 0;
   /// The share of its machine's cores that it computes on; 0: it has its own hardware.
   [[nodiscard]] virtual double machine_share() const { return 0; }
-  /// Zero-initialized. Throws Error(System) with the amount if there is not enough.
+  /// Whether work is done when the call that enqueues it returns: inputs then need no host memory of their own.
+  [[nodiscard]] virtual bool runs_inline() const { return false; }
+  /// Every buffer's offset in an arena is a multiple of this.
+  [[nodiscard]] virtual Bytes alignment() const { return {64}; }
+  /// What is left of the device's own memory; nothing if it uses the host's.
+  [[nodiscard]] virtual std::optional<Bytes> free_memory() const { return std::nullopt; }
+
+  /// Zero-initialized. Throws Error(System) with the device and the amount if there is not enough.
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Bytes bytes) = 0;
-  virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
-  virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
+  [[nodiscard]] virtual std::unique_ptr<HostMemory> allocate_host(Bytes bytes) = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<Stream> make_stream() = 0;
+  [[nodiscard]] virtual std::unique_ptr<Event> make_event(const EventOptions& options = {}) = 0;
+
   /// Throws Error(Usage) naming the op and the types if the device does not support it.
   [[nodiscard]] virtual std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) = 0;
-  /// Returns when all enqueued work is done.
-  virtual void synchronize() = 0;
+  /// Likewise, for a communication op. The default packs by this device's slice and concat kernels, copies to host
+  /// memory and leaves the rest to `comm`.
+  [[nodiscard]] virtual std::unique_ptr<PreparedExchange> prepare_exchange(
+      const KernelRequest& request);
+
+  /// Records the kernels that `enqueue` enqueues on the stream, without running them. They were run before, so that
+  /// they are warm. Nothing if the device does not record; kernels are then enqueued one by one.
+  [[nodiscard]] virtual std::unique_ptr<Recording> record(Stream& stream,
+                                                          const std::function<void()>& enqueue);
 };
 
 }  // namespace trireme

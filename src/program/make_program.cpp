@@ -1,69 +1,13 @@
-// From a graph to a program on one device. Storages (lifetimes.h) get offsets: the largest first, each at the lowest
-// offset where it overlaps no other that is live at the same time.
-#include <algorithm>
-#include <numeric>
+// From a graph to a program on one device.
 #include <utility>
 
+#include "program/arena.h"
 #include "program/lifetimes.h"
 #include "trireme/op.h"
 #include "trireme/program.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::int64_t kAlignment = 64;
-
-/// Places storages in an arena.
-class Arena {
- public:
-  explicit Arena(const std::vector<Storage>& storages)
-      : storages_(storages), offset_(storages.size(), 0) {
-    std::vector<std::size_t> order(storages.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-      return std::pair(storages[a].kept, storages[a].bytes) >
-             std::pair(storages[b].kept, storages[b].bytes);
-    });
-    for (const std::size_t s : order) {
-      place(s);
-    }
-  }
-
-  [[nodiscard]] std::int64_t offset_of(std::int32_t storage) const {
-    return offset_[static_cast<std::size_t>(storage)];
-  }
-  [[nodiscard]] std::int64_t size() const { return size_; }
-
- private:
-  void place(std::size_t s) {
-    offset_[s] = lowest_place(storages_[s]);
-    const auto it = std::ranges::upper_bound(placed_, offset_[s], {},
-                                             [&](std::size_t other) { return offset_[other]; });
-    placed_.insert(it, s);
-    size_ = std::max(size_, offset_[s] + storages_[s].bytes);
-  }
-
-  [[nodiscard]] std::int64_t lowest_place(const Storage& storage) const {
-    std::int64_t offset = 0;
-    for (const std::size_t s : placed_) {
-      const Storage& other = storages_[s];
-      const bool meet = other.first <= storage.last && storage.first <= other.last;
-      if (!meet || offset_[s] + other.bytes <= offset) {
-        continue;
-      }
-      if (offset + storage.bytes <= offset_[s]) {
-        break;
-      }
-      offset = (offset_[s] + other.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    }
-    return offset;
-  }
-
-  const std::vector<Storage>& storages_;
-  std::vector<std::int64_t> offset_;  ///< by storage
-  std::vector<std::size_t> placed_;   ///< by offset
-  std::int64_t size_ = 0;
-};
 
 std::vector<BufferId> buffers_of(std::span<const ValueId> values) {
   std::vector<BufferId> buffers;
@@ -116,7 +60,7 @@ void add_set_aside(Program& program, std::size_t own_nodes) {
 Program make_program(const Graph& graph) {
   Outline outline = outline_of(graph);
   const Lifetimes lifetimes = find_lifetimes(outline);
-  const Arena arena(lifetimes.storages);
+  const Arena arena(lifetimes.storages, kDefaultAlignment);
   Program program = unplaced(graph, outline);
   add_set_aside(program, graph.nodes().size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {

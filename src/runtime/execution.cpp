@@ -1,23 +1,21 @@
 #include "trireme/execution.h"
 
 #include <algorithm>
-#include <chrono>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
 #include "program/traffic.h"
-#include "runtime/exchange.h"
+#include "runtime/host_values.h"
+#include "runtime/staging_queue.h"
+#include "runtime/step_recorder.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
+#include "trireme/program_layout.h"
 #include "trireme/program_set.h"
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 KernelRequest request_of(const Program& program, const Instruction& instruction) {
   KernelRequest request{.op = instruction.op, .attributes = instruction.attributes};
@@ -42,130 +40,116 @@ KernelMemory memory_of(const Program& program, const Instruction& instruction, s
   return memory;
 }
 
-Work work_of(const Program& program, const Instruction& instruction) {
-  return instruction.op->work(signature_of(program, instruction));
+bool is_kernel(const Instruction& instruction) {
+  return !instruction.op->is_view && !instruction.op->communicates;
 }
 
-/// Records a step in a trace. Concurrent communication ops are on separate tracks.
-class Recorder {
- public:
-  Recorder(Trace& trace, int rank, std::size_t instructions)
-      : trace_(trace),
-        process_(fmt::format("rank {}", rank)),
-        compute_(trace.add_track(process_, "compute")),
-        waiting_(trace.add_track(process_, "waiting")),
-        begun_(instructions),
-        track_of_(instructions) {}
+/// By instruction; none for a view or a communication op.
+std::vector<std::unique_ptr<PreparedKernel>> prepare_kernels(const Program& program,
+                                                             Device& device) {
+  std::vector<std::unique_ptr<PreparedKernel>> prepared;
+  for (const Instruction& instruction : program.instructions) {
+    prepared.push_back(is_kernel(instruction) ? device.prepare(request_of(program, instruction))
+                                              : nullptr);
+  }
+  return prepared;
+}
 
-  [[nodiscard]] Seconds now() const {
-    return {std::chrono::duration<double>(Clock::now() - start_).count()};
+Bytes workspace_of(std::span<const std::unique_ptr<PreparedKernel>> kernels) {
+  Bytes most{};
+  for (const auto& kernel : kernels) {
+    most = kernel ? std::max(most, kernel->workspace()) : most;
   }
-  void add_kernel(const Instruction& instruction, Seconds begin, const Work& work) {
-    add(compute_, instruction, begin,
-        {{"block", std::int64_t{instruction.block}},
-         {"flops", work.products + work.others},
-         {"bytes", work.bytes}});
-  }
-  void add_wait(const Instruction& instruction, Seconds begin) {
-    add(waiting_, instruction, begin, {{"block", std::int64_t{instruction.block}}});
-  }
-  void begin_exchange(std::size_t number) {
-    begun_[number] = now();
-    track_of_[number] = free_track();
-  }
-  void end_exchange(std::size_t number, const Instruction& instruction, double bytes) {
-    std::vector<TraceArg> args{{"bytes", bytes}};
-    for (const auto& [key, value] : instruction.attributes) {  // group, reduction, …
-      std::visit(
-          [&, &name = key](const auto& is) {
-            if constexpr (std::is_constructible_v<decltype(TraceArg::value), decltype(is)>) {
-              args.push_back({name, is});
-            }
-          },
-          value);
-    }
-    add(tracks_[track_of_[number]], instruction, begun_[number], std::move(args));
-    busy_[track_of_[number]] = false;
-  }
+  return most;
+}
 
- private:
-  void add(TrackId track, const Instruction& instruction, Seconds begin,
-           std::vector<TraceArg> args) {
-    trace_.add_span({.track = track,
-                     .name = std::string(instruction.op->name),
-                     .category = std::string(to_text(instruction.phase)),
-                     .start = begin,
-                     .duration = {now().count - begin.count},
-                     .args = std::move(args)});
-  }
-  std::size_t free_track() {
-    const auto number = static_cast<std::size_t>(std::ranges::find(busy_, false) - busy_.begin());
-    if (number == busy_.size()) {
-      tracks_.push_back(trace_.add_track(process_, fmt::format("exchanges {}", number)));
-      busy_.push_back(true);
-    }
-    busy_[number] = true;
-    return number;
-  }
-
-  Trace& trace_;
-  std::string process_;
-  TrackId compute_;
-  TrackId waiting_;
-  Clock::time_point start_ = Clock::now();
-  std::vector<Seconds> begun_;         ///< by instruction
-  std::vector<std::size_t> track_of_;  ///< likewise
-  std::vector<TrackId> tracks_;
-  std::vector<bool> busy_;  ///< by track
-};
-
-}  // namespace
-
-Bytes workspace_of(const Program& program, Device& device) {
+Bytes exchange_workspace_of(const Program& program, Device& device) {
   Bytes most{};
   for (const Instruction& instruction : program.instructions) {
-    if (!instruction.op->is_view && !instruction.op->communicates) {
-      most = std::max(most, device.prepare(request_of(program, instruction))->workspace());
+    if (instruction.op->communicates) {
+      most = std::max(most, device.prepare_exchange(request_of(program, instruction))->workspace());
     }
   }
   return most;
 }
 
+void require_communicator(const Program& program, const Communicator* communicator) {
+  const bool exchanges = std::ranges::any_of(
+      program.instructions, [](const Instruction& one) { return one.op->communicates; });
+  if (exchanges && communicator == nullptr) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("program {} exchanges with other ranks; it needs a communicator",
+                            program.name));
+  }
+}
+
+}  // namespace
+
+Bytes workspace_of(const Program& program, Device& device) {
+  return {workspace_of(prepare_kernels(program, device)).count +
+          exchange_workspace_of(program, device).count};
+}
+
 Execution::Execution(Program program, Device& device, Communicator* communicator)
-    : program_(std::move(program)),
+    : program_(aligned_to(std::move(program), device.alignment())),
       device_(device),
       rank_(communicator == nullptr ? 0 : communicator->rank()) {
-  const std::size_t count = program_.instructions.size();
-  std::vector<std::unique_ptr<PreparedKernel>> prepared;
-  for (const Instruction& instruction : program_.instructions) {
-    const bool runs = !instruction.op->is_view && !instruction.op->communicates;
-    prepared.push_back(runs ? device_.prepare(request_of(program_, instruction)) : nullptr);
-    if (runs) {
-      workspace_bytes_ = std::max(workspace_bytes_, prepared.back()->workspace());
-    }
-    if (instruction.op->communicates && communicator == nullptr) {
-      throw Error(ErrorKind::Usage, fmt::format("program {} exchanges with other ranks; it needs a "
-                                                "communicator",
-                                                program_.name));
+  require_communicator(program_, communicator);
+  bind_instructions(communicator);
+  make_segments();
+  inputs_ = std::make_unique<runtime::StagedInputs>(program_, device_, arena_->data());
+  numbers_ = std::make_unique<runtime::FetchedNumbers>(program_, device_, arena_->data());
+}
+
+void Execution::bind_instructions(Communicator* communicator) {
+  auto prepared = prepare_kernels(program_, device_);
+  const Bytes workspace = workspace_of(prepared);
+  const Bytes exchange_workspace = exchange_workspace_of(program_, device_);
+  workspace_bytes_ = {workspace.count + exchange_workspace.count};
+  arena_ = device_.allocate(program_.arena);
+  workspace_ = device_.allocate(workspace);
+  exchange_workspace_ = device_.allocate(exchange_workspace);
+  compute_ = device_.make_stream();
+  staging_ = std::make_unique<runtime::StagingQueue>(device_);
+  kernels_.resize(prepared.size());
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    if (prepared[i]) {
+      kernels_[i] = prepared[i]->bind(
+          memory_of(program_, program_.instructions[i], arena_->data(), workspace_->data()));
+      prepared[i].reset();  // a program has thousands
     }
   }
-  arena_ = device_.allocate(program_.arena);
-  workspace_ = device_.allocate(workspace_bytes_);
+  bind_exchanges(communicator);
+}
+
+void Execution::bind_exchanges(Communicator* communicator) {
+  const std::size_t count = program_.instructions.size();
   exchanges_.resize(count);
-  kernels_.resize(count);
   waits_.resize(count + 1);
   for (std::size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program_.instructions[i];
-    const KernelMemory memory =
-        memory_of(program_, instruction, arena_->data(), workspace_->data());
-    if (prepared[i]) {
-      kernels_[i] = prepared[i]->bind(memory);
+    if (!instruction.op->communicates) {
+      continue;
     }
-    if (instruction.op->communicates) {
-      exchanges_[i] =
-          runtime::make_exchange(request_of(program_, instruction), memory, *communicator);
-      waits_.at(static_cast<std::size_t>(instruction.done_before)).push_back(i);
+    if (!exchange_stream_) {
+      exchange_stream_ = device_.make_stream();
     }
+    const auto prepared = device_.prepare_exchange(request_of(program_, instruction));
+    exchanges_[i] = prepared->bind(
+        memory_of(program_, instruction, arena_->data(), exchange_workspace_->data()),
+        {*communicator, *exchange_stream_, *staging_});
+    waits_.at(static_cast<std::size_t>(instruction.done_before)).push_back(i);
+  }
+}
+
+void Execution::make_segments() {
+  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    const bool begins =
+        i == 0 || exchanges_[i] != nullptr || exchanges_[i - 1] != nullptr || !waits_[i].empty();
+    if (begins) {
+      segments_.push_back({.begin = i});
+    }
+    segments_.back().end = i + 1;
   }
 }
 
@@ -175,24 +159,37 @@ Bytes Execution::memory() const noexcept {
   return {program_.arena.count + workspace_bytes_.count};
 }
 
-void Execution::write(std::string_view name, std::span<const std::byte> data) {
-  const Buffer& buffer = program_.buffer(program_.find(name));
-  if (static_cast<std::int64_t>(data.size()) != size_of(buffer.type).count) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("{} is {}, {} bytes; {} bytes were given", name, to_text(buffer.type),
-                            size_of(buffer.type).count, data.size()));
+BufferId Execution::checked_buffer(std::string_view name, std::size_t size) const {
+  const BufferId id = program_.find(name);
+  const TensorType& type = program_.buffer(id).type;
+  if (static_cast<std::int64_t>(size) != size_of(type).count) {
+    throw Error(ErrorKind::Usage, fmt::format("{} is {}, {} bytes; {} bytes were given", name,
+                                              to_text(type), size_of(type).count, size));
   }
-  device_.copy_in(arena_->data() + buffer.offset, data);
+  return id;
+}
+
+std::byte* Execution::address_of(BufferId id) const {
+  return arena_->data() + program_.buffer(id).offset;
+}
+
+void Execution::write(std::string_view name, std::span<const std::byte> data) {
+  const BufferId id = checked_buffer(name, data.size());
+  if (inputs_->has(id)) {
+    inputs_->write(id, data, *compute_);
+    return;
+  }
+  compute_->copy_in(address_of(id), data);
+  compute_->synchronize();
 }
 
 void Execution::read(std::string_view name, std::span<std::byte> data) const {
-  const Buffer& buffer = program_.buffer(program_.find(name));
-  if (static_cast<std::int64_t>(data.size()) != size_of(buffer.type).count) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("{} is {}, {} bytes; {} bytes were given", name, to_text(buffer.type),
-                            size_of(buffer.type).count, data.size()));
-  }
-  device_.copy_out(data, arena_->data() + buffer.offset);
+  compute_->copy_out(data, address_of(checked_buffer(name, data.size())));
+  compute_->synchronize();
+}
+
+double Execution::number(std::string_view output) const {
+  return numbers_->number(output);
 }
 
 std::map<std::string, double> Execution::bytes_sent() const {
@@ -204,65 +201,90 @@ std::map<std::string, double> Execution::bytes_sent() const {
 }
 
 void Execution::run(Trace* trace) {
-  if (trace != nullptr) {
-    run_traced(*trace);
+  staging_->clear();
+  if (trace == nullptr) {
+    record_segments();
+    enqueue_step(nullptr);
+    compute_->synchronize();
+    ++untraced_steps_;
     return;
   }
-  for (std::size_t i = 0; i <= kernels_.size(); ++i) {
-    for (const std::size_t exchange : waits_[i]) {
-      if (overlap_) {
-        exchanges_[exchange]->finish();
-      }
-    }
-    if (i == kernels_.size()) {
-      break;
-    }
-    if (kernels_[i]) {
-      kernels_[i]->run();
-    } else if (exchanges_[i]) {
-      device_.synchronize();
-      exchanges_[i]->start();
-      if (!overlap_) {
-        exchanges_[i]->finish();
-      }
-    }
-  }
-  device_.synchronize();
+  runtime::StepRecorder recorder({.trace = *trace,
+                                  .program = program_,
+                                  .device = device_,
+                                  .compute = *compute_,
+                                  .rank = rank_});
+  enqueue_step(&recorder);
+  compute_->synchronize();
+  recorder.write_spans();
 }
 
-/// The same, reading the clock before and after everything.
-void Execution::run_traced(Trace& trace) {
-  Recorder recorder(trace, rank_, exchanges_.size());
-  const auto finish = [&](std::size_t e) {
-    const Instruction& instruction = program_.instructions[e];
-    const Seconds begin = recorder.now();
-    exchanges_[e]->finish();
-    recorder.add_wait(instruction, begin);
-    recorder.end_exchange(e, instruction, trireme::bytes_sent(signature_of(program_, instruction)));
-  };
-  for (std::size_t i = 0; i <= kernels_.size(); ++i) {
-    for (const std::size_t e : waits_[i]) {
+/// In the second step: the first has warmed the kernels up.
+void Execution::record_segments() {
+  if (untraced_steps_ != 1) {
+    return;
+  }
+  for (Segment& segment : segments_) {
+    if (!exchanges_[segment.begin]) {
+      segment.recording = device_.record(*compute_, [&] { enqueue_kernels(segment, nullptr); });
+    }
+  }
+}
+
+void Execution::enqueue_step(runtime::StepRecorder* recorder) {
+  for (const Segment& segment : segments_) {
+    for (const std::size_t exchange : waits_[segment.begin]) {
       if (overlap_) {
-        finish(e);
+        finish_exchange(exchange, recorder);
       }
     }
-    if (i == kernels_.size()) {
-      break;
+    if (!exchanges_[segment.begin]) {
+      enqueue_kernels(segment, recorder);
+      staging_->poll();
+      continue;
     }
-    const Instruction& instruction = program_.instructions[i];
-    if (kernels_[i]) {
-      const Seconds begin = recorder.now();
-      kernels_[i]->run();
-      device_.synchronize();
-      recorder.add_kernel(instruction, begin, work_of(program_, instruction));
-    } else if (exchanges_[i]) {
-      device_.synchronize();
-      recorder.begin_exchange(i);
-      exchanges_[i]->start();
-      if (!overlap_) {
-        finish(i);
-      }
+    if (recorder != nullptr) {
+      recorder->begin_exchange(segment.begin);
     }
+    exchanges_[segment.begin]->start(*compute_);
+    if (!overlap_) {
+      finish_exchange(segment.begin, recorder);
+    }
+  }
+  for (const std::size_t exchange : waits_.back()) {
+    if (overlap_) {
+      finish_exchange(exchange, recorder);
+    }
+  }
+  numbers_->enqueue_copies(*compute_);
+}
+
+void Execution::enqueue_kernels(const Segment& segment, runtime::StepRecorder* recorder) {
+  if (recorder == nullptr && segment.recording) {
+    segment.recording->enqueue(*compute_);
+    return;
+  }
+  for (std::size_t i = segment.begin; i < segment.end; ++i) {
+    if (!kernels_[i]) {
+      continue;
+    }
+    if (recorder != nullptr) {
+      recorder->begin_kernel(i);
+    }
+    kernels_[i]->enqueue(*compute_);
+    if (recorder != nullptr) {
+      recorder->end_kernel(i);
+    }
+  }
+}
+
+void Execution::finish_exchange(std::size_t exchange, runtime::StepRecorder* recorder) {
+  if (recorder != nullptr) {
+    recorder->begin_wait(exchange);
+  }
+  exchanges_[exchange]->finish(*compute_);
+  if (recorder != nullptr) {
+    recorder->end_wait(exchange);
   }
 }
 

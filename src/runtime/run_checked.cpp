@@ -8,7 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "runtime/exchange.h"
+#include "runtime/host_values.h"
+#include "runtime/staging_queue.h"
 #include "trireme/execution.h"
 #include "trireme/op.h"
 
@@ -122,7 +123,8 @@ std::optional<NonFinite> Execution::first_non_finite(BufferId id) {
     return std::nullopt;
   }
   checked_.resize(static_cast<std::size_t>(size_of(buffer.type).count));
-  device_.copy_out(checked_, arena_->data() + buffer.offset);
+  compute_->copy_out(checked_, address_of(id));
+  compute_->synchronize();
   const std::optional<Found> found = find_in(checked_, buffer.type.dtype);
   return found ? std::optional(NonFinite{id, found->element, found->value}) : std::nullopt;
 }
@@ -139,17 +141,17 @@ std::optional<NonFinite> Execution::find_non_finite_leaf() {
 }
 
 std::optional<NonFinite> Execution::run_checked() {
+  staging_->clear();
   std::optional<NonFinite> first = find_non_finite_leaf();
   // Other ranks may wait for this rank's communication: if there is any, continues to the end.
   const bool alone =
       std::ranges::none_of(exchanges_, [](const auto& one) { return one != nullptr; });
   for (std::size_t i = 0; i < kernels_.size() && !(first && alone); ++i) {
     if (kernels_[i]) {
-      kernels_[i]->run();
-      device_.synchronize();
+      kernels_[i]->enqueue(*compute_);
     } else if (exchanges_[i]) {
-      exchanges_[i]->start();
-      exchanges_[i]->finish();
+      exchanges_[i]->start(*compute_);
+      exchanges_[i]->finish(*compute_);
     } else {
       continue;
     }
@@ -163,6 +165,8 @@ std::optional<NonFinite> Execution::run_checked() {
       }
     }
   }
+  numbers_->enqueue_copies(*compute_);
+  compute_->synchronize();
   return first;
 }
 

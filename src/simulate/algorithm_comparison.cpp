@@ -2,6 +2,10 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+
 namespace trireme::simulate {
 namespace {
 
@@ -39,6 +43,24 @@ std::vector<Bytes> size_range(Bytes first, Bytes last, double factor) {
   }
   sizes.push_back(last);
   return sizes;
+}
+
+SizeRange parse_size_range(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || text.find(':', colon + 1) != std::string::npos) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("invalid range of sizes '{}': expected FIRST:LAST, such as 8:1GiB", text));
+  }
+  const Bytes first = parse_bytes(text.substr(0, colon));
+  const Bytes last = parse_bytes(text.substr(colon + 1));
+  if (first.count < 1 || last < first) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("invalid range of sizes '{}': expected ascending sizes of at least 1 byte",
+                    text));
+  }
+  return {first, last};
 }
 
 AlgorithmComparison compare_algorithms(Selector& selector, const Selector::Query& query,

@@ -4,6 +4,9 @@
 //
 //   time on the host = integral of slowness(cores in use) over simulated time
 //
+// More ranks than cores take whole turns at first: three ranks on two cores take as long as four would, because the
+// operating system moves a rank to the other core only after some milliseconds. From then on they share fairly.
+//
 // One thread at a time.
 #pragma once
 
@@ -30,6 +33,9 @@ class CoreTimeline {
     double slowness = 1;  ///< from here on
   };
   [[nodiscard]] double slowness(double used) const;
+  [[nodiscard]] bool is_crowded(double used) const;
+  /// Adds a point where the slowness changes.
+  void continue_with(double simulated, double slowness);
   void integrate();
 
   SharedCores cores_;

@@ -88,6 +88,23 @@ std::vector<OpCase> all_attention_cases() {
   return cases;
 }
 
+/// Positions [B,T] of queries and new rows, and caches of S rows.
+std::vector<OpCase> cache_cases() {
+  std::vector<OpCase> cases;
+  for (const AttentionSizes& n :
+       {AttentionSizes{2, 3, 5, 4, 2, 2}, AttentionSizes{1, 1, 7, 2, 2, 4},
+        AttentionSizes{3, 2, 1, 3, 1, 2}, AttentionSizes{2, 0, 3, 2, 1, 2},
+        AttentionSizes{1, 2, 70, 2, 1, 6}}) {
+    const Operand positions = whole({n.b, n.t}, 0, static_cast<double>(n.s - 1));
+    const Operand cache{{n.b, n.s, n.g, n.d}};
+    const Operand q{{n.b, n.t, n.h, n.d}};
+    cases.push_back({"attention_at", {q, cache, cache, positions}});
+    cases.push_back({"cache_write", {cache, {{n.b, n.t, n.g, n.d}}, positions}});
+    cases.push_back({"rope_at", {q, positions}, {{"limit", n.s}}});
+  }
+  return cases;
+}
+
 std::vector<OpCase> softmax_cases() {
   std::vector<OpCase> cases;
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{0, 4}, Shape{3, 0}, Shape{5, 1}, Shape{37}}) {
@@ -159,8 +176,9 @@ std::vector<OpCase> cast_cases() {
 
 std::vector<OpCase> transformer_cases() {
   std::vector<OpCase> cases;
-  for (const auto& some : {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(),
-                           softmax_cases(), cross_entropy_cases(), dropout_cases(), cast_cases()}) {
+  for (const auto& some :
+       {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(), cache_cases(),
+        softmax_cases(), cross_entropy_cases(), dropout_cases(), cast_cases()}) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   return cases;

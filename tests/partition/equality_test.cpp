@@ -1,4 +1,5 @@
-// Any plan computes the same as one device: losses and everything that is kept, after 5 steps, to 1e-10.
+// Any plan computes the same as one device: losses and everything that is kept, after 5 steps, to 1e-10. So do devices
+// that the host reaches only by copies, with exchanges beside kernels.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -10,6 +11,7 @@
 #include "on_ranks.h"
 #include "plan_cases.h"
 #include "plan_models.h"
+#include "support/isolated_device.h"
 #include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
 #include "trireme/op.h"
@@ -102,7 +104,8 @@ void expect_predicted_bytes(const Trained& many) {
   EXPECT_EQ(traffic, sent);
 }
 
-void check_all(const Task& task, const std::vector<Case>& plans) {
+void check_all(const Task& task, const std::vector<Case>& plans,
+               const MakeDevice& make_device = make_one_thread) {
   const Trained one = train_alone(task.graph, task.first, task.batches);
   for (const Case& c : plans) {
     SCOPED_TRACE(describe(c));
@@ -110,7 +113,8 @@ void check_all(const Task& task, const std::vector<Case>& plans) {
     EXPECT_EQ(trireme::problems(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
               std::vector<std::string>());
     Trained many;
-    ASSERT_NO_THROW(many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches));
+    ASSERT_NO_THROW(
+        many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches, make_device));
     expect_same(one, many);
     expect_predicted_bytes(many);
   }
@@ -133,11 +137,12 @@ TEST(LongEquality, Gpt) {
 }
 
 // Masks depend neither on the plan nor on its recomputation; one device keeps everything.
-void check_with_dropout_and_recomputation(std::vector<Case> plans) {
+void check_with_dropout_and_recomputation(std::vector<Case> plans,
+                                          const MakeDevice& make_device = make_one_thread) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     plans[i].recompute = i % 2 == 0 ? RecomputeMode::Full : RecomputeMode::Selective;
   }
-  check_all(language_task(tiny_model_with_dropout(), kTinyBatch), plans);
+  check_all(language_task(tiny_model_with_dropout(), kTinyBatch), plans, make_device);
 }
 
 TEST(Equality, GptWithDropoutAndRecomputation) {
@@ -216,15 +221,59 @@ std::vector<double> drawn(std::size_t count, int below) {
   return numbers;
 }
 
+Task perceptron_task() {
+  return example_task(tiny_perceptron(), {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}});
+}
 TEST(Equality, Perceptron) {
-  check_all(example_task(tiny_perceptron(), {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}}),
-            plans_of_examples());
+  check_all(perceptron_task(), plans_of_examples());
 }
 
+Task conv_net_task() {
+  return example_task(tiny_conv_net(),
+                      {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}});
+}
 TEST(Equality, ConvNet) {
-  check_all(
-      example_task(tiny_conv_net(), {{"images", drawn(6 * 2 * 64, 0)}, {"targets", drawn(6, 5)}}),
-      plans_of_examples());
+  check_all(conv_net_task(), plans_of_examples());
+}
+
+// On isolated devices: in the short test plans that have every kind of exchange, alone and overlapped.
+
+MakeDevice isolated() {
+  return [make = isolated_devices()] { return make(1); };
+}
+
+TEST(IsolatedEquality, Gpt) {
+  check_all(gpt_task(), every_nth(plans_of_language_models(), 8, 0), isolated());
+}
+TEST(LongIsolatedEquality, Gpt) {
+  check_all(gpt_task(), plans_of_language_models(), isolated());
+}
+
+TEST(IsolatedEquality, Llama) {
+  check_all(llama_task(), every_nth(plans_of_language_models(), 8, 4), isolated());
+}
+TEST(LongIsolatedEquality, Llama) {
+  check_all(llama_task(), plans_of_language_models(), isolated());
+}
+
+TEST(LongIsolatedEquality, GptWithDropoutAndRecomputation) {
+  check_with_dropout_and_recomputation(plans_of_language_models(), isolated());
+}
+
+TEST(IsolatedEquality, MixtureOfExperts) {
+  check_all(language_task(tiny_experts(), kTinyBatch), every_nth(plans_of_experts(), 3, 0),
+            isolated());
+}
+TEST(LongIsolatedEquality, MixtureOfExperts) {
+  check_all(language_task(tiny_experts(), kTinyBatch), plans_of_experts(), isolated());
+}
+
+TEST(LongIsolatedEquality, Perceptron) {
+  check_all(perceptron_task(), plans_of_examples(), isolated());
+}
+
+TEST(LongIsolatedEquality, ConvNet) {
+  check_all(conv_net_task(), plans_of_examples(), isolated());
 }
 
 }  // namespace

@@ -153,17 +153,14 @@ OpBytes traffic_by_op(const Program& program) {
   return bytes;
 }
 
-CpuOptions one_thread() {
-  CpuOptions options;
-  options.threads = 1;
-  options.pinned = false;
-  return options;
-}
-
 }  // namespace
 
+std::unique_ptr<Device> make_one_thread() {
+  return make_cpu_device({.threads = 1, .pinned = false});
+}
+
 Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches) {
-  const auto device = make_cpu_device(one_thread());
+  const auto device = make_one_thread();
   Execution execution(make_program(graph), *device);
   for (const auto& [name, numbers] : first) {
     write(execution, name, numbers);
@@ -185,7 +182,7 @@ Trained train_alone(const Graph& graph, const Numbers& first, const Batches& bat
 }
 
 Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
-  const auto device = make_cpu_device(one_thread());
+  const auto device = make_one_thread();
   Execution execution(make_program(graph), *device);
   for (const auto& [name, numbers] : leaves) {
     write(execution, name, numbers);
@@ -204,14 +201,16 @@ std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const Dim
 }
 
 Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
-                       const Numbers& first, const Batches& batches) {
+                       const Numbers& first, const Batches& batches,
+                       const MakeDevice& make_device) {
   const Graph graph = recompute_by(whole, plan.recompute);
   return train_on_ranks(graph, plan, resolve_placements(graph, plan, names), table_of(plan), first,
-                        batches);
+                        batches, make_device);
 }
 
 Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec& placements,
-                       const PipelineTable& table, const Numbers& first, const Batches& batches) {
+                       const PipelineTable& table, const Numbers& first, const Batches& batches,
+                       const MakeDevice& make_device) {
   const Partition partition(graph, placements);
   Trained trained;
   trained.losses.resize(batches.size());
@@ -228,7 +227,7 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec
     require_valid(program);
     Communicator communicator(world, plan.mesh);
     const SentBytes before = world.bytes_sent();  // creating groups sends something, too
-    const auto device = make_cpu_device(one_thread());
+    const auto device = make_device();
     Execution execution(std::move(program), *device, &communicator);
     const auto part_of = [&](const std::string& name, const Placement& placement) {
       return Part{.type = graph.value(graph.find(name)).type,

@@ -1,11 +1,14 @@
 // A training graph on one device, and on as many ranks as a plan has, with the same numbers.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "trireme/comm.h"
+#include "trireme/device.h"
 #include "trireme/model.h"
 #include "trireme/partition.h"
 #include "trireme/plan.h"
@@ -33,6 +36,10 @@ struct Trained {
 /// Inputs of each step, by name; all of them.
 using Batches = std::vector<Numbers>;
 
+/// Makes the device of a rank; called on the rank's thread. The default: one thread of the CPU.
+using MakeDevice = std::function<std::unique_ptr<Device>()>;
+[[nodiscard]] std::unique_ptr<Device> make_one_thread();
+
 [[nodiscard]] Trained train_alone(const Graph& graph, const Numbers& first, const Batches& batches);
 
 /// The outputs of a graph with these leaves, computed once.
@@ -41,10 +48,12 @@ using Batches = std::vector<Numbers>;
 /// On threads, each a rank, which communicate by messages. Throws what a rank threw.
 [[nodiscard]] Trained train_on_ranks(const Graph& graph, const Plan& plan,
                                      const PlacementSpec& placements, const PipelineTable& table,
-                                     const Numbers& first, const Batches& batches);
+                                     const Numbers& first, const Batches& batches,
+                                     const MakeDevice& make_device = make_one_thread);
 /// With the placements and the table of the plan, and its recomputation.
 [[nodiscard]] Trained train_on_ranks(const Graph& whole, const Plan& plan, const DimNames& names,
-                                     const Numbers& first, const Batches& batches);
+                                     const Numbers& first, const Batches& batches,
+                                     const MakeDevice& make_device = make_one_thread);
 
 /// What each rank runs.
 [[nodiscard]] std::vector<Program> programs_of(const Graph& whole, const Plan& plan,

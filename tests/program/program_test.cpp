@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/error.h"
+#include "trireme/program_layout.h"
 
 namespace trireme {
 namespace {
@@ -132,6 +133,30 @@ TEST(Program, PlansRandomGraphsWithoutOverlap) {
     builder.update(values[1], any());
     require_valid(make_program(builder.finish()));
   }
+}
+
+TEST(Program, CanBeAlignedForADevice) {
+  const Program program = make_program(parse_graph(R"(graph g {
+    input %x: f32[5,17]
+    parameter %w: f32[17,3]
+    parameter %v: f32[3,19]
+    %a: f32[5,3] = einsum(%x, %w) equation="ik,kj->ij"
+    %b: f32[5,19] = einsum(%a, %v) equation="ik,kj->ij"
+    %c: f32[5,19] = relu(%b)
+    %d: f32[19,19] = einsum(%b, %c) equation="ki,kj->ij"
+    %v2: f32[3,19] = scale(%v) factor=0.5
+    output d = %d
+    update %v <- %v2
+  })"));
+  for (const Bytes alignment : {Bytes{64}, Bytes{256}, Bytes{4096}}) {
+    const Program aligned = aligned_to(program, alignment);
+    EXPECT_EQ(problems(aligned), std::vector<std::string>());
+    EXPECT_GE(aligned.arena, program.arena);
+    for (const Buffer& buffer : aligned.buffers) {
+      EXPECT_EQ(buffer.offset % alignment.count, 0) << buffer.name;
+    }
+  }
+  EXPECT_EQ(to_text(aligned_to(program, {64})), to_text(program));
 }
 
 }  // namespace

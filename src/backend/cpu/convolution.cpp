@@ -25,7 +25,7 @@ class LibraryKernel : public Kernel {
     Arguments arguments;
   };
   explicit LibraryKernel(std::vector<Call> calls) : calls_(std::move(calls)) {}
-  void run() override {
+  void enqueue(Stream&) override {
     for (const Call& call : calls_) {
       call.primitive.execute(library_stream(), call.arguments);
     }

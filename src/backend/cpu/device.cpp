@@ -1,18 +1,15 @@
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <new>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/mman.h>
 
 #include "backend/cpu/kernel.h"
 #include "base/cores.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
+#include "trireme/host_device.h"
 
 namespace trireme {
 namespace cpu {
@@ -48,34 +45,12 @@ std::span<const KernelRow> widest_loops() {
   return loops_for(*widest);
 }
 
-/// Dedicated pages, huge ones if available, zero-initialized.
-class HostPages : public DeviceMemory {
- public:
-  explicit HostPages(Bytes bytes)
-      : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(bytes.count, 1))) {
-    void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) {
-      throw Error(ErrorKind::System, fmt::format("cannot get {} of memory: {}", to_text(bytes),
-                                                 std::generic_category().message(errno)));
-    }
-    (void)madvise(pages, bytes_, MADV_HUGEPAGE);  // only a hint
-    data_ = static_cast<std::byte*>(pages);
-  }
-  ~HostPages() override { munmap(data_, bytes_); }
-  HostPages(const HostPages&) = delete;
-  HostPages& operator=(const HostPages&) = delete;
-  [[nodiscard]] std::byte* data() override { return data_; }
-
- private:
-  std::size_t bytes_;
-  std::byte* data_ = nullptr;
-};
-
-class CpuDevice : public Device {
+class CpuDevice : public HostDevice {
  public:
   explicit CpuDevice(const CpuOptions& options)
       : loops_(options.instructions == Instructions::Widest ? widest_loops()
-                                                            : loops_for(options.instructions)) {
+                                                            : loops_for(options.instructions)),
+        row_invariant_(options.row_invariant) {
     const std::vector<int> cores = allowed_core_ids();
     threads_ = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(cores.size()));
     const bool pin = options.pinned && threads_ <= static_cast<int>(cores.size());
@@ -92,16 +67,13 @@ class CpuDevice : public Device {
   [[nodiscard]] double machine_share() const override {
     return static_cast<double>(threads_) / usable_cores();
   }
-  [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
-    return std::make_unique<HostPages>(bytes);
-  }
-  void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    std::ranges::copy(from, to);
-  }
-  void copy_out(std::span<std::byte> to, const std::byte* from) override {
-    std::copy_n(from, to.size(), to.data());
-  }
   [[nodiscard]] std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) override {
+    if (row_invariant_ && request.op->name == "einsum") {
+      const auto by_rows = std::ranges::find(loops_, kEinsumByRows, &KernelRow::op);
+      if (auto prepared = by_rows->prepare(request)) {
+        return prepared;
+      }
+    }
     for (const std::span<const KernelRow> table : {library_kernels(), loops_}) {
       const auto row = std::ranges::find(table, request.op->name, &KernelRow::op);
       if (row != table.end()) {
@@ -112,10 +84,10 @@ class CpuDevice : public Device {
     }
     return reference_kernel(request);
   }
-  void synchronize() override {}
 
  private:
   std::span<const KernelRow> loops_;
+  bool row_invariant_;
   int threads_ = 1;
 };
 
@@ -158,14 +130,19 @@ std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
 }
 
 std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads) {
-  return [threads](int ranks) {
-    CpuOptions options;
-    options.threads = threads;
+  CpuOptions options;
+  options.threads = threads;
+  return cpu_devices(options);
+}
+
+std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(const CpuOptions& options) {
+  return [options](int ranks) {
+    CpuOptions own = options;
     if (ranks > 1) {
-      options.threads = threads > 0 ? threads : std::max(1, usable_cores() / ranks);
-      options.pinned = false;
+      own.threads = own.threads > 0 ? own.threads : std::max(1, usable_cores() / ranks);
+      own.pinned = false;
     }
-    return make_cpu_device(options);
+    return make_cpu_device(own);
   };
 }
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "trireme/device.h"
+#include "trireme/kernel.h"
 #include "trireme/op.h"
 
 namespace trireme::cpu {
@@ -22,12 +22,15 @@ struct KernelRow {
   Prepare prepare = nullptr;
 };
 
+/// In the tables, the einsum of a device with CpuOptions::row_invariant.
+inline constexpr std::string_view kEinsumByRows = "einsum by rows";
+
 using Run = std::function<void(const KernelMemory&)>;
 
 class FunctionKernel : public Kernel {
  public:
   FunctionKernel(Run run, KernelMemory memory) : run_(std::move(run)), memory_(std::move(memory)) {}
-  void run() override { run_(memory_); }
+  void enqueue(Stream&) override { run_(memory_); }
 
  private:
   Run run_;

@@ -1,4 +1,4 @@
-// einsum by oneDNN's matrix product; see matrix_view.h.
+// einsum by oneDNN's matrix product; see graph/product_view.h.
 #include <array>
 #include <compare>
 #include <memory>
@@ -10,8 +10,8 @@
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/library.h"
-#include "backend/cpu/matrix_view.h"
 #include "backend/cpu/shared_by_key.h"
+#include "graph/product_view.h"
 
 namespace trireme::cpu {
 namespace {
@@ -23,20 +23,6 @@ dnnl::memory::desc describe(const MatrixStrides& strides, std::int64_t batch, st
           element,
           {batch == 1 ? rows * columns : strides.batch, rows == 1 ? columns : strides.row,
            columns == 1 ? 1 : strides.column}};
-}
-
-/// y^T = b^T a^T: the same product with its operands swapped.
-ProductView transposed(const ProductView& v) {
-  const auto turned = [](const MatrixStrides& m) {
-    return MatrixStrides{m.batch, m.column, m.row};
-  };
-  return {.batch = v.batch,
-          .rows = v.columns,
-          .columns = v.rows,
-          .summed = v.summed,
-          .a = turned(v.b),
-          .b = turned(v.a),
-          .y = turned(v.y)};
 }
 
 struct ProductKey {
@@ -123,14 +109,14 @@ std::unique_ptr<PreparedKernel> library_einsum(const KernelRequest& request) {
   if (!library_type(dtype) || empty) {
     return nullptr;
   }
-  std::optional<ProductView> v = product_view(request);
+  std::optional<ProductView> v = product_view(signature_of(request));
   if (!v) {
     return nullptr;
   }
   // The library would use its slowest loop for a column-major result.
   const bool by_columns = v->y.column != 1 && v->y.row == 1;
   if (by_columns) {
-    v = transposed(*v);
+    v = v->transposed();
   }
   try {
     auto product = product_of({*v, dtype});

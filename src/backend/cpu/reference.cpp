@@ -19,7 +19,9 @@ constexpr std::string_view kMixed = "x and its scale of different types";
 constexpr std::string_view kShape = "more loops than the kernel has";
 
 constexpr std::array kUses{
+    ReferenceUse{"attention_at", kSmallIds},
     ReferenceUse{"broadcast", kShape},
+    ReferenceUse{"cache_write", kSmallIds},
     ReferenceUse{"cast", kIntegers},
     ReferenceUse{"concat", kShape},
     ReferenceUse{"cross_entropy", kSmallIds},
@@ -46,6 +48,7 @@ constexpr std::array kUses{
     ReferenceUse{"reduce_sum", kShape},
     ReferenceUse{"rms_norm", kMixed},
     ReferenceUse{"rms_norm_backward", kMixed},
+    ReferenceUse{"rope_at", kSmallIds},
     ReferenceUse{"scatter_rows", kSmallIds},
     ReferenceUse{"slice", kShape},
     ReferenceUse{"top_k_backward", kSmallIds},

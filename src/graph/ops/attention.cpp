@@ -133,13 +133,18 @@ Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   return attributes;
 }
 
-/// Pairs of a query and a key that it does not see, of one head.
+/// Pairs of a query and a key that it does not see, of one head: all s of the queries before the first key, and s - u of
+/// those that see u keys, u = first … last.
 double unseen_pairs(const Heads& n) {
-  double pairs = 0;
-  for (std::int64_t t = 0; n.causal && t < n.t; ++t) {
-    pairs += static_cast<double>(n.s - n.seen(t));
+  if (!n.causal) {
+    return 0;
   }
-  return pairs;
+  const std::int64_t blind = std::clamp<std::int64_t>(-n.start, 0, n.t);
+  const std::int64_t first = std::max<std::int64_t>(1, n.start + 1);
+  const std::int64_t last = std::min(n.s - 1, n.start + n.t);
+  const auto count = static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
+  return static_cast<double>(blind) * static_cast<double>(n.s) +
+         count * static_cast<double>(2 * n.s - first - last) / 2;
 }
 
 /// `products` matrix products over T x S x D, and FLOPs for each score that is needed.

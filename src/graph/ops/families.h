@@ -9,6 +9,7 @@ namespace trireme::ops {
 
 [[nodiscard]] std::vector<Op> attention_ops();
 [[nodiscard]] std::vector<Op> binary_ops();
+[[nodiscard]] std::vector<Op> cache_ops();
 [[nodiscard]] std::vector<Op> cast_ops();
 [[nodiscard]] std::vector<Op> communication_ops();
 [[nodiscard]] std::vector<Op> conv_ops();

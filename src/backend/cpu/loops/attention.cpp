@@ -22,12 +22,22 @@ struct Sizes {
   std::int64_t batch, queries, keys, heads, groups, depth;
   bool causal;
   double scale;
-  std::int64_t start;  ///< the position of the first query among the keys
+  std::int64_t start;                       ///< the position of the first query among the keys
+  const std::int32_t* positions = nullptr;  ///< of the queries of one sequence, in place of `start`
 
   [[nodiscard]] std::int64_t heads_per_group() const { return heads / groups; }
   /// How many keys query t sees.
   [[nodiscard]] std::int64_t visible(std::int64_t t) const {
-    return causal ? std::clamp(t + 1 + start, std::int64_t{0}, keys) : keys;
+    const std::int64_t last = positions == nullptr ? t + start : positions[t];
+    return causal ? std::clamp(last + 1, std::int64_t{0}, keys) : keys;
+  }
+  /// How many keys any of these queries sees.
+  [[nodiscard]] std::int64_t visible(std::int64_t first, std::int64_t rows) const {
+    std::int64_t most = visible(first + rows - 1);
+    for (std::int64_t r = 0; positions != nullptr && r < rows; ++r) {
+      most = std::max(most, visible(first + r));
+    }
+    return most;
   }
 };
 
@@ -63,11 +73,11 @@ void take_head(const T* from, std::int64_t stride, W* to, std::int64_t rows, std
 }
 
 template <class T, class W>
-void take_head_transposed(const T* from, std::int64_t stride, W* to, std::int64_t rows,
+void take_head_transposed(const T* from, std::int64_t stride, Block<W> to, std::int64_t rows,
                           std::int64_t depth) {
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t d = 0; d < depth; ++d) {
-      to[d * rows + t] = load(from[t * stride + d]);
+      to.data[d * to.stride + t] = load(from[t * stride + d]);
     }
   }
 }
@@ -167,7 +177,7 @@ void attend_block(const Sizes& z, const ForwardRoom<W>& room, std::int64_t first
   std::fill(maximum, maximum + kQueries, -std::numeric_limits<W>::infinity());
   std::fill(sum, sum + kQueries, W{0});
   std::fill(room.result, room.result + rows * z.depth, W{0});
-  for (std::int64_t key = 0; key < z.visible(first + rows - 1); key += kKeys) {
+  for (std::int64_t key = 0; key < z.visible(first, rows); key += kKeys) {
     const std::int64_t keys = std::min(kKeys, z.keys - key);
     scores(z, room.query, room.keys, room.scores, {first, rows, key, keys});
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -188,8 +198,9 @@ void attend_block(const Sizes& z, const ForwardRoom<W>& room, std::int64_t first
   }
 }
 
+/// One head of one sequence; writes the lse of its queries.
 template <class T>
-void attend_head(const Sizes& z, const KernelMemory& memory, std::int64_t task) {
+void attend_head(const Sizes& z, const KernelMemory& memory, std::int64_t task, Wide<T>* lse) {
   using W = Wide<T>;
   const ForwardRoom<W> room(
       reinterpret_cast<W*>(memory.workspace) + omp_get_thread_num() * ForwardRoom<W>::size(z), z);
@@ -199,15 +210,58 @@ void attend_head(const Sizes& z, const KernelMemory& memory, std::int64_t task) 
   const std::int64_t key_stride = z.groups * z.depth;
   const std::int64_t stride = z.heads * z.depth;
   const std::int64_t key_at = b * z.keys * key_stride + group * z.depth;
-  take_head_transposed(input<T>(memory, 1) + key_at, key_stride, room.keys, z.keys, z.depth);
-  take_head(input<T>(memory, 2) + key_at, key_stride, room.values, z.keys, z.depth);
+  // Whole blocks of keys, of which any query sees some.
+  const std::int64_t seen = z.queries == 0 ? 0 : z.visible(0, z.queries);
+  const std::int64_t keys = std::min(z.keys, (seen + kKeys - 1) / kKeys * kKeys);
+  take_head_transposed(input<T>(memory, 1) + key_at, key_stride, Block<W>{room.keys, z.keys}, keys,
+                       z.depth);
+  take_head(input<T>(memory, 2) + key_at, key_stride, room.values, keys, z.depth);
   for (std::int64_t first = 0; first < z.queries; first += kQueries) {
     const std::int64_t rows = std::min(kQueries, z.queries - first);
     const std::int64_t at = (b * z.queries + first) * stride + h * z.depth;
     take_head(input<T>(memory, 0) + at, stride, room.query, rows, z.depth);
-    attend_block(z, room, first, rows, output<W>(memory, 1) + task * z.queries);
+    attend_block(z, room, first, rows, lse);
     put_head(room.result, output<T>(memory, 0) + at, stride, rows, z.depth);
   }
+}
+
+/// attention_at: the positions of the queries are its last input, and its lse is not a result.
+std::unique_ptr<PreparedKernel> attention_at(const KernelRequest& request) {
+  if (request.inputs[3].dtype != DType::I32) {
+    return nullptr;
+  }
+  const Signature s = signature_of(request);
+  const Shape& q = s.shape(0);
+  const Shape& k = s.shape(1);
+  const double scale = s.number("scale");
+  const Sizes z{.batch = q.dim(0),
+                .queries = q.dim(1),
+                .keys = k.dim(1),
+                .heads = q.dim(2),
+                .groups = k.dim(2),
+                .depth = q.dim(3),
+                .causal = true,
+                .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(q.dim(3))),
+                .start = 0};
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    const std::int64_t room = ForwardRoom<W>::size(z) * omp_get_max_threads();
+    return kernel(
+        [z, room](const KernelMemory& memory) {
+          const auto* positions = input<std::int32_t>(memory, 3);
+          require_ids("attention_at", positions, z.batch * z.queries, 0, z.keys);
+          W* const lses = reinterpret_cast<W*>(memory.workspace) + room;
+          parallel(z.batch * z.heads, 1, [&](std::int64_t begin, std::int64_t end) {
+            W* const lse = lses + omp_get_thread_num() * z.queries;
+            for (std::int64_t task = begin; task < end; ++task) {
+              Sizes one = z;
+              one.positions = positions + task / z.heads * z.queries;
+              attend_head<T>(one, memory, task, lse);
+            }
+          });
+        },
+        Bytes{(room + omp_get_max_threads() * z.queries) * static_cast<std::int64_t>(sizeof(W))});
+  });
 }
 
 std::unique_ptr<PreparedKernel> attention(const KernelRequest& request) {
@@ -217,7 +271,7 @@ std::unique_ptr<PreparedKernel> attention(const KernelRequest& request) {
         [z](const KernelMemory& memory) {
           parallel(z.batch * z.heads, 1, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t task = begin; task < end; ++task) {
-              attend_head<T>(z, memory, task);
+              attend_head<T>(z, memory, task, output<Wide<T>>(memory, 1) + task * z.queries);
             }
           });
         },
@@ -335,8 +389,10 @@ void attend_backward_group(const Sizes& z, const KernelMemory& memory, std::int6
   const std::int64_t stride = z.groups * z.depth;
   const std::int64_t at = b * z.keys * stride + g * z.depth;
   take_head(input<T>(memory, 2) + at, stride, room.keys, z.keys, z.depth);
-  take_head_transposed(input<T>(memory, 2) + at, stride, room.keys_transposed, z.keys, z.depth);
-  take_head_transposed(input<T>(memory, 3) + at, stride, room.values_transposed, z.keys, z.depth);
+  take_head_transposed(input<T>(memory, 2) + at, stride, Block<W>{room.keys_transposed, z.keys},
+                       z.keys, z.depth);
+  take_head_transposed(input<T>(memory, 3) + at, stride, Block<W>{room.values_transposed, z.keys},
+                       z.keys, z.depth);
   std::fill(room.dkeys, room.dkeys + z.keys * z.depth, W{0});
   std::fill(room.dvalues, room.dvalues + z.keys * z.depth, W{0});
   for (std::int64_t h = g * z.heads_per_group(); h < (g + 1) * z.heads_per_group(); ++h) {
@@ -415,6 +471,7 @@ std::unique_ptr<PreparedKernel> attention_merge(const KernelRequest& request) {
 
 std::vector<KernelRow> attention_kernels() {
   return {{"attention", attention},
+          {"attention_at", attention_at},
           {"attention_backward", attention_backward},
           {"attention_merge", attention_merge}};
 }

@@ -8,6 +8,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 
 [[nodiscard]] std::vector<KernelRow> attention_kernels();
+[[nodiscard]] std::vector<KernelRow> cache_kernels();
 [[nodiscard]] std::vector<KernelRow> choice_kernels();
 [[nodiscard]] std::vector<KernelRow> conv_kernels();
 [[nodiscard]] std::vector<KernelRow> elementwise_kernels();
@@ -23,6 +24,7 @@ namespace trireme::cpu::TRIREME_ISA {
 [[nodiscard]] std::vector<KernelRow> random_kernels();
 [[nodiscard]] std::vector<KernelRow> reduce_kernels();
 [[nodiscard]] std::vector<KernelRow> rope_kernels();
+[[nodiscard]] std::vector<KernelRow> row_product_kernels();
 [[nodiscard]] std::vector<KernelRow> shape_kernels();
 
 }  // namespace trireme::cpu::TRIREME_ISA

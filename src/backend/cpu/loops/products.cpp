@@ -11,7 +11,7 @@
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
 #include "backend/cpu/loops/moves.h"
-#include "backend/cpu/matrix_view.h"
+#include "graph/product_view.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -83,13 +83,13 @@ class DetourKernel : public Kernel {
         memory_(std::move(memory)),
         scratch_(scratch),
         product_(std::move(product)) {}
-  void run() override {
+  void enqueue(Stream& stream) override {
     for (std::size_t k = 0; k < 2; ++k) {
       if (detours_[k].pass) {
         detours_[k].pass(memory_.inputs[k], scratch_[k]);
       }
     }
-    product_->run();
+    product_->enqueue(stream);
     if (detours_[2].pass) {
       detours_[2].pass(scratch_[2], memory_.outputs[0]);
     }
@@ -223,7 +223,7 @@ std::unique_ptr<PreparedKernel> einsum(const KernelRequest& request) {
   if (request.inputs[0].dtype == DType::F16) {
     return widened<Float16>(request);
   }
-  const std::optional<ProductView> view = product_view(request);
+  const std::optional<ProductView> view = product_view(signature_of(request));
   if (!view) {
     return arranged(request);
   }

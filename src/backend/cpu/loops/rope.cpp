@@ -46,46 +46,80 @@ std::shared_ptr<const Angles> angles_of(const AngleKey& key) {
   return tables.get(key, make_angles);
 }
 
-std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
-  const Signature s = signature_of(request);
-  const Shape& shape = s.shape(0);
-  const std::int64_t length = shape.dim(1);
+/// The angles of a token, and which way they turn.
+struct Turn {
+  const double* cosines = nullptr;
+  const double* sines = nullptr;
+  double way = 1;
+};
+
+/// The heads of one token.
+template <class T>
+void rotate(const T* x, T* y, std::int64_t heads, std::int64_t depth, const Turn& turn) {
+  using W = Wide<T>;
+  for (std::int64_t h = 0; h < heads; ++h, x += depth, y += depth) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < depth / 2; ++i) {
+      const W a = load(x[i]);
+      const W b = load(x[i + depth / 2]);
+      const W sine = static_cast<W>(turn.way * turn.sines[i]);
+      store(y[i], a * static_cast<W>(turn.cosines[i]) - b * sine);
+      store(y[i + depth / 2], b * static_cast<W>(turn.cosines[i]) + a * sine);
+    }
+  }
+}
+
+/// `position(memory, row)` is the row of the tables for a token.
+template <class Position>
+std::unique_ptr<PreparedKernel> rotation(const KernelRequest& request, const AngleKey& key,
+                                         double way, Position position) {
+  const Shape& shape = request.inputs[0].shape;
   const std::int64_t heads = shape.dim(2);
   const std::int64_t depth = shape.dim(3);
-  const std::int64_t rows = shape.dim(0) * length;
-  const std::shared_ptr<const Angles> angles =
-      angles_of({length, depth / 2, s.integer("start"), s.number("base")});
-  const double way = s.flag("inverse") ? -1 : 1;
+  const std::int64_t rows = shape.dim(0) * shape.dim(1);
+  const std::shared_ptr<const Angles> angles = angles_of(key);
   return for_float(request.inputs[0].dtype, [&]<class T>(T) {
-    using W = Wide<T>;
-    return kernel([=](const KernelMemory& memory) {
+    return kernel([=, limit = key.length](const KernelMemory& memory) {
+      if (memory.inputs.size() > 1) {
+        require_ids("rope_at", input<std::int32_t>(memory, 1), rows, 0, limit);
+      }
       parallel(rows, 1 + kSerial / std::max<std::int64_t>(heads * depth, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
-                   const double* c = angles->cosines.data() + row % length * (depth / 2);
-                   const double* n = angles->sines.data() + row % length * (depth / 2);
-                   for (std::int64_t h = 0; h < heads; ++h) {
-                     const T* x = input<T>(memory, 0) + (row * heads + h) * depth;
-                     T* y = output<T>(memory, 0) + (row * heads + h) * depth;
-#pragma omp simd
-                     for (std::int64_t i = 0; i < depth / 2; ++i) {
-                       const W a = load(x[i]);
-                       const W b = load(x[i + depth / 2]);
-                       const W sine = static_cast<W>(way * n[i]);
-                       store(y[i], a * static_cast<W>(c[i]) - b * sine);
-                       store(y[i + depth / 2], b * static_cast<W>(c[i]) + a * sine);
-                     }
-                   }
+                   const std::int64_t at = position(memory, row) * (depth / 2);
+                   rotate(input<T>(memory, 0) + row * heads * depth,
+                          output<T>(memory, 0) + row * heads * depth, heads, depth,
+                          {angles->cosines.data() + at, angles->sines.data() + at, way});
                  }
                });
     });
   });
 }
 
+std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
+  const Signature s = signature_of(request);
+  const std::int64_t length = s.shape(0).dim(1);
+  return rotation(request, {length, s.shape(0).dim(3) / 2, s.integer("start"), s.number("base")},
+                  s.flag("inverse") ? -1 : 1,
+                  [length](const KernelMemory&, std::int64_t row) { return row % length; });
+}
+
+std::unique_ptr<PreparedKernel> rope_at(const KernelRequest& request) {
+  if (request.inputs[1].dtype != DType::I32) {
+    return nullptr;
+  }
+  const Signature s = signature_of(request);
+  const std::int64_t limit = s.integer("limit");
+  return rotation(request, {limit, s.shape(0).dim(3) / 2, 0, s.number("base")}, 1,
+                  [](const KernelMemory& memory, std::int64_t row) -> std::int64_t {
+                    return input<std::int32_t>(memory, 1)[row];
+                  });
+}
+
 }  // namespace
 
 std::vector<KernelRow> rope_kernels() {
-  return {{"rope", rope}};
+  return {{"rope", rope}, {"rope_at", rope_at}};
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

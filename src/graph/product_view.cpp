@@ -1,11 +1,10 @@
-#include "backend/cpu/matrix_view.h"
+#include "graph/product_view.h"
 
 #include <string>
 
-#include "backend/cpu/kernel.h"
 #include "graph/einsum.h"
 
-namespace trireme::cpu {
+namespace trireme {
 namespace {
 
 bool has(const std::string& letters, char letter) {
@@ -73,12 +72,26 @@ ProductLetters letters_by_kind(const EinsumLetters& l) {
   return kinds;
 }
 
-std::optional<ProductView> product_view(const KernelRequest& request) {
-  const EinsumLetters l = parse_equation(signature_of(request));
+ProductView ProductView::transposed() const {
+  const auto turned = [](const MatrixStrides& m) {
+    return MatrixStrides{m.batch, m.column, m.row};
+  };
+  return {.batch = batch,
+          .rows = columns,
+          .columns = rows,
+          .summed = summed,
+          .a = turned(b),
+          .b = turned(a),
+          .y = turned(y)};
+}
+
+std::optional<ProductView> product_view(const Signature& signature) {
+  const EinsumLetters l = parse_equation(signature);
   const auto [batch, rows, columns, summed] = letters_by_kind(l);
-  const auto a = matrix_of(batch, rows, summed, l.a, request.inputs[0].shape);
-  const auto b = matrix_of(batch, summed, columns, l.b, request.inputs[1].shape);
-  const auto y = matrix_of(batch, rows, columns, l.result, request.outputs[0].shape);
+  const auto a = matrix_of(batch, rows, summed, l.a, signature.shape(0));
+  const auto b = matrix_of(batch, summed, columns, l.b, signature.shape(1));
+  const auto y =
+      matrix_of(batch, rows, columns, l.result, signature.op->infer(signature).front().shape);
   if (!a || !b || !y) {
     return std::nullopt;
   }
@@ -91,4 +104,4 @@ std::optional<ProductView> product_view(const KernelRequest& request) {
                      .y = strides_of(*y)};
 }
 
-}  // namespace trireme::cpu
+}  // namespace trireme

@@ -13,9 +13,8 @@
 #include <string>
 
 #include "graph/einsum.h"
-#include "trireme/device.h"
 
-namespace trireme::cpu {
+namespace trireme {
 
 /// Steps in elements.
 struct MatrixStrides {
@@ -34,6 +33,9 @@ struct ProductView {
   MatrixStrides b{};
   MatrixStrides y{};
   auto operator<=>(const ProductView&) const = default;
+
+  /// y^T = b^T a^T: the same product with its operands swapped.
+  [[nodiscard]] ProductView transposed() const;
 };
 
 /// An equation's letters by kind, each kind in the order of a; columns in the order of b.
@@ -46,6 +48,6 @@ struct ProductLetters {
 [[nodiscard]] ProductLetters letters_by_kind(const EinsumLetters& letters);
 
 /// Nothing if the letters of a kind are not adjacent and in the same order everywhere.
-[[nodiscard]] std::optional<ProductView> product_view(const KernelRequest& request);
+[[nodiscard]] std::optional<ProductView> product_view(const Signature& signature);
 
-}  // namespace trireme::cpu
+}  // namespace trireme

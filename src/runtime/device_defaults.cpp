@@ -1,0 +1,15 @@
+// What a device does that does not say otherwise: exchanges staged through host memory, no recordings.
+#include "runtime/host_exchange.h"
+#include "trireme/device.h"
+
+namespace trireme {
+
+std::unique_ptr<PreparedExchange> Device::prepare_exchange(const KernelRequest& request) {
+  return runtime::prepare_staged(request, *this);
+}
+
+std::unique_ptr<Recording> Device::record(Stream&, const std::function<void()>&) {
+  return nullptr;
+}
+
+}  // namespace trireme

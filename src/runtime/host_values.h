@@ -1,0 +1,61 @@
+// What goes between host and device in every step: inputs before it, scalar results after it. Both have host memory of
+// their own, from which and to which the device copies asynchronously.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/device.h"
+#include "trireme/program.h"
+
+namespace trireme::runtime {
+
+/// A program's inputs in host memory; none of them if the device runs inline.
+class StagedInputs {
+ public:
+  StagedInputs(const Program& program, Device& device, std::byte* arena);
+
+  [[nodiscard]] bool has(BufferId buffer) const { return slots_.contains(buffer.index); }
+  /// Enqueues the copy of an input. `data` may be reused on return. Blocks only if the last copy of this input is not
+  /// done yet.
+  void write(BufferId buffer, std::span<const std::byte> data, Stream& stream);
+
+ private:
+  struct Slot {
+    std::size_t offset = 0;  ///< in memory_
+    std::byte* to = nullptr;
+    std::unique_ptr<Event> copied{};
+  };
+  std::map<std::int32_t, Slot> slots_;  ///< by buffer
+  std::unique_ptr<HostMemory> memory_;
+};
+
+/// A program's scalar outputs in host memory.
+class FetchedNumbers {
+ public:
+  FetchedNumbers(const Program& program, Device& device, const std::byte* arena);
+
+  void enqueue_copies(Stream& stream);
+  /// As of the last copies, which must be done. Throws Error(Usage) if there is no such output.
+  [[nodiscard]] double number(std::string_view output) const;
+
+ private:
+  struct Slot {
+    std::string name{};
+    DType dtype = DType::F32;
+    std::size_t size = 0;
+    std::size_t offset = 0;  ///< in memory_
+    const std::byte* from = nullptr;
+  };
+  std::vector<Slot> slots_;
+  std::unique_ptr<HostMemory> memory_;
+};
+
+}  // namespace trireme::runtime
