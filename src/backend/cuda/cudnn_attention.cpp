@@ -1,0 +1,290 @@
+// Attention by cuDNN, in 16 bits: composed of its operations, of which the library recognizes the whole and runs one
+// kernel. Forward and backward follow graph/ops/attention.cpp; all tensors keep our layout [B,T,H,D].
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/kernel.h"
+
+namespace trireme::cuda {
+namespace {
+
+using Dims = CudnnGraph::Dims;
+using Tensor = CudnnGraph::Tensor;
+
+constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
+
+enum Id : std::int64_t { Q = 1, K, V, Y, Lse, Dy, Dq, Dk, Dv, Delta, DqSum, Scale, Minus, One };
+
+/// Sizes of q[B,T,H,D] and k[B,S,G,D].
+struct Heads {
+  std::int64_t b, t, h, d, s, g;
+  bool causal;
+  float scale;
+  cudnnDataType_t type;
+  int device;
+  auto operator<=>(const Heads&) const = default;
+
+  // As [B,H,T,D], the order that the library expects.
+  [[nodiscard]] Dims query_dims() const { return {b, h, t, d}; }
+  [[nodiscard]] Dims query_strides() const { return {t * h * d, d, h * d, 1}; }
+  [[nodiscard]] Dims key_dims() const { return {b, g, s, d}; }
+  [[nodiscard]] Dims key_strides() const { return {s * g * d, d, g * d, 1}; }
+  [[nodiscard]] Dims score_dims() const { return {b, h, t, s}; }
+  [[nodiscard]] Dims score_strides() const { return {h * t * s, t * s, s, 1}; }
+  [[nodiscard]] Dims row_dims() const { return {b, h, t, 1}; }
+  [[nodiscard]] Dims row_strides() const { return {h * t, t, 1, 1}; }
+};
+
+Dims transposed(Dims dims) {
+  std::swap(dims[2], dims[3]);
+  return dims;
+}
+
+/// Builds the parts that forward and backward share.
+class AttentionGraph : public CudnnGraph {
+ public:
+  explicit AttentionGraph(const Heads& n)
+      : n_(n),
+        query_(real(Q, n.query_dims(), n.query_strides(), n.type)),
+        keys_(real(K, transposed(n.key_dims()), transposed(n.key_strides()), n.type)),
+        lse_(real(Lse, n.row_dims(), n.row_strides(), kFloat)),
+        scale_(scalar(Scale)) {}
+
+  [[nodiscard]] std::shared_ptr<const CudnnPlan> forward() {
+    const Tensor values = real(V, n_.key_dims(), n_.key_strides(), n_.type);
+    const Tensor y = real(Y, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor seen = masked(scaled_scores());
+    const Tensor top = row();
+    const Tensor shifted = scores();
+    const Tensor powers = scores();
+    const Tensor sum = row();
+    const Tensor log_sum = row();
+    const Tensor weights = scores(n_.type);
+    reduce(CUDNN_REDUCE_TENSOR_MAX, seen, top);
+    binary(CUDNN_POINTWISE_SUB, seen, top, shifted);
+    unary(CUDNN_POINTWISE_EXP, shifted, powers);
+    reduce(CUDNN_REDUCE_TENSOR_ADD, powers, sum);
+    unary(CUDNN_POINTWISE_LOG, sum, log_sum);
+    binary(CUDNN_POINTWISE_ADD, top, log_sum, lse_);
+    binary(CUDNN_POINTWISE_DIV, powers, sum, weights);
+    matmul(weights, values, y);
+    return compile();
+  }
+
+  [[nodiscard]] std::shared_ptr<const CudnnPlan> backward() {
+    const Tensor dy = real(Dy, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor values = real(V, transposed(n_.key_dims()), transposed(n_.key_strides()), n_.type);
+    const Tensor delta = delta_of(dy);
+    const Tensor less = scores();
+    binary(CUDNN_POINTWISE_SUB, scaled_scores(), lse_, less);
+    const Tensor weights = scores();
+    unary(CUDNN_POINTWISE_EXP, masked(less), weights);
+    to_keys(turned(weights), dy, real(Dv, n_.key_dims(), n_.key_strides(), n_.type));
+    const Tensor dweights = scores();
+    const Tensor centered = scores();
+    const Tensor product = scores();
+    const Tensor dscores = scores();
+    matmul(dy, values, dweights);
+    binary(CUDNN_POINTWISE_SUB, dweights, delta, centered);
+    binary(CUDNN_POINTWISE_MUL, centered, weights, product);
+    binary(CUDNN_POINTWISE_MUL, product, scale_, dscores);
+    to_keys(turned(dscores), query_, real(Dk, n_.key_dims(), n_.key_strides(), n_.type));
+    to_queries(dscores);
+    return compile();
+  }
+
+ private:
+  Tensor scores(cudnnDataType_t type = kFloat) {
+    return between(n_.score_dims(), n_.score_strides(), type);
+  }
+  Tensor row() { return between(n_.row_dims(), n_.row_strides(), kFloat); }
+
+  Tensor scaled_scores() {
+    const Tensor products = scores();
+    Tensor scaled = scores();
+    matmul(query_, keys_, products);
+    binary(CUDNN_POINTWISE_MUL, products, scale_, scaled);
+    return scaled;
+  }
+
+  /// Minus infinity where a query does not see the key.
+  Tensor masked(const Tensor& x) {
+    if (!n_.causal) {
+      return x;
+    }
+    const Tensor query = between_like(x, CUDNN_DATA_INT32);
+    const Tensor key = between_like(x, CUDNN_DATA_INT32);
+    const Tensor sees = between_like(x, CUDNN_DATA_BOOLEAN);
+    Tensor seen = scores();
+    index(x, 2, query);
+    index(x, 3, key);
+    binary(CUDNN_POINTWISE_CMP_GE, query, key, sees, CUDNN_DATA_BOOLEAN);
+    select(sees, x, scalar(Minus), seen);
+    return seen;
+  }
+
+  /// dy . y of each query, in memory: later operations read it for every key.
+  Tensor delta_of(const Tensor& dy) {
+    const Tensor y = real(Y, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor products =
+        between(n_.query_dims(), {n_.h * n_.t * n_.d, n_.t * n_.d, n_.h * n_.d, 1}, kFloat);
+    const Tensor sum = row();
+    Tensor delta = real(Delta, n_.row_dims(), n_.row_strides(), kFloat);
+    binary(CUDNN_POINTWISE_MUL, dy, y, products);
+    reduce(CUDNN_REDUCE_TENSOR_ADD, products, sum);
+    binary(CUDNN_POINTWISE_MUL, sum, scalar(One), delta);
+    return delta;
+  }
+
+  Tensor turned(const Tensor& x) {
+    Tensor result =
+        between({n_.b, n_.h, n_.s, n_.t}, {n_.h * n_.t * n_.s, n_.t * n_.s, 1, n_.s}, n_.type);
+    reshape(x, result);
+    return result;
+  }
+
+  /// y = x b, summed over the heads that share a key.
+  void to_keys(const Tensor& x, const Tensor& b, const Tensor& y) {
+    if (n_.g == n_.h) {
+      matmul(x, b, y);
+      return;
+    }
+    const Tensor by_head =
+        between({n_.b, n_.h, n_.s, n_.d}, {n_.h * n_.s * n_.d, n_.s * n_.d, n_.d, 1}, n_.type);
+    matmul(x, b, by_head);
+    reduce(CUDNN_REDUCE_TENSOR_ADD, by_head, y);
+  }
+
+  /// dq = dscores k, accumulated in f32 in memory.
+  void to_queries(const Tensor& dscores) {
+    const Tensor keys = between(n_.key_dims(), n_.key_strides(), n_.type);
+    const Tensor sum =
+        real(DqSum, n_.query_dims(), {n_.h * n_.t * n_.d, n_.t * n_.d, n_.d, 1}, kFloat);
+    reshape(keys_, keys);
+    matmul(dscores, keys, sum);
+    unary(CUDNN_POINTWISE_IDENTITY, sum, real(Dq, n_.query_dims(), n_.query_strides(), n_.type));
+  }
+
+  Heads n_;
+  Tensor query_;
+  Tensor keys_;
+  Tensor lse_;
+  Tensor scale_;
+};
+
+/// Nothing if the library is missing, or the case is not one of those that it takes.
+std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::size_t k) {
+  const DType dtype = request.inputs[q].dtype;
+  const Shape& query = request.inputs[q].shape;
+  const Shape& key = request.inputs[k].shape;
+  const Signature s = signature_of(request);
+  const auto& start = s.integers("start");
+  const bool narrow = dtype == DType::BF16 || dtype == DType::F16;
+  const std::int64_t first = start.empty() ? key.dim(1) - query.dim(1) : start.front();
+  const bool square = !s.flag("causal") || first == 0;
+  if (cudnn() == nullptr || !narrow || !square || query.element_count() == 0 ||
+      key.element_count() == 0 || query.dim(3) % 8 != 0 || query.dim(3) > 128) {
+    return std::nullopt;
+  }
+  const double scale = s.number("scale");
+  Heads heads{
+      query.dim(0),
+      query.dim(1),
+      query.dim(2),
+      query.dim(3),
+      key.dim(1),
+      key.dim(2),
+      s.flag("causal"),
+      static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3)))),
+      dtype == DType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
+      0};
+  check(cudaGetDevice(&heads.device), "finding the current device");
+  return heads;
+}
+
+/// Compiled once for each shape: it takes a third of a second.
+std::shared_ptr<const CudnnPlan> plan_of(const Heads& heads, bool backward) {
+  static std::mutex mutex;
+  static std::map<std::pair<Heads, bool>, std::shared_ptr<const CudnnPlan>> plans;
+  const std::scoped_lock lock(mutex);
+  const auto found = plans.find({heads, backward});
+  if (found != plans.end()) {
+    return found->second;
+  }
+  AttentionGraph graph(heads);
+  return plans[{heads, backward}] = backward ? graph.backward() : graph.forward();
+}
+
+/// Scalars in host memory, which must live as long as the kernel.
+struct Constants {
+  float scale = 1;
+  float minus = -std::numeric_limits<float>::infinity();
+  float one = 1;
+};
+
+std::optional<Launch> prepare_forward(const KernelRequest& request) {
+  const std::optional<Heads> heads = heads_of(request, 0, 1);
+  const auto plan = heads ? plan_of(*heads, false) : nullptr;
+  if (plan == nullptr) {
+    return std::nullopt;
+  }
+  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads->scale});
+  return Launch{.enqueue =
+                    [plan, constants](const KernelMemory& m, cudaStream_t stream) {
+                      plan->enqueue({{Q, m.inputs[0]},
+                                     {K, m.inputs[1]},
+                                     {V, m.inputs[2]},
+                                     {Y, m.outputs[0]},
+                                     {Lse, m.outputs[1]},
+                                     {Scale, &constants->scale},
+                                     {Minus, &constants->minus}},
+                                    m.workspace, stream);
+                    },
+                .workspace = {plan->workspace()}};
+}
+
+std::optional<Launch> prepare_backward(const KernelRequest& request) {
+  const std::optional<Heads> heads = heads_of(request, 1, 2);
+  const auto plan = heads ? plan_of(*heads, true) : nullptr;
+  if (plan == nullptr) {
+    return std::nullopt;
+  }
+  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads->scale});
+  const auto rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  const std::int64_t rows = rounded(heads->b * heads->h * heads->t * 4);
+  const std::int64_t sums = rounded(heads->b * heads->h * heads->t * heads->d * 4);
+  return Launch{.enqueue =
+                    [=](const KernelMemory& m, cudaStream_t stream) {
+                      plan->enqueue({{Dy, m.inputs[0]},
+                                     {Q, m.inputs[1]},
+                                     {K, m.inputs[2]},
+                                     {V, m.inputs[3]},
+                                     {Y, m.inputs[4]},
+                                     {Lse, m.inputs[5]},
+                                     {Dq, m.outputs[0]},
+                                     {Dk, m.outputs[1]},
+                                     {Dv, m.outputs[2]},
+                                     {Delta, m.workspace},
+                                     {DqSum, m.workspace + rows},
+                                     {Scale, &constants->scale},
+                                     {Minus, &constants->minus},
+                                     {One, &constants->one}},
+                                    m.workspace + rows + sums, stream);
+                    },
+                .workspace = {rows + sums + plan->workspace()}};
+}
+
+}  // namespace
+
+std::span<const KernelRow> cudnn_kernels() {
+  static constexpr std::array kRows{KernelRow{"attention", prepare_forward},
+                                    KernelRow{"attention_backward", prepare_backward}};
+  return kRows;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,91 @@
+// A graph of cuDNN's backend API: tensors and operations are added, then compiled to a plan that runs on any stream.
+// Only what attention needs. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/libraries.h"
+
+namespace trireme::cuda {
+
+/// Throws Error(System): "cuda: cuDNN: what: the library's message".
+void check(cudnnStatus_t status, std::string_view what);
+
+struct DestroyDescriptor {
+  void operator()(cudnnBackendDescriptor_t descriptor) const {
+    cudnn()->destroy_descriptor(descriptor);
+  }
+};
+using CudnnDescriptor =
+    std::unique_ptr<std::remove_pointer_t<cudnnBackendDescriptor_t>, DestroyDescriptor>;
+
+/// A compiled graph.
+class CudnnPlan {
+ public:
+  CudnnPlan(CudnnDescriptor plan, std::vector<CudnnDescriptor> parts);
+  /// Addresses of the graph's real tensors and scalars (in host memory), by id.
+  using Addresses = std::vector<std::pair<std::int64_t, const void*>>;
+  void enqueue(const Addresses& addresses, void* workspace, cudaStream_t stream) const;
+  [[nodiscard]] std::int64_t workspace() const { return workspace_; }
+
+ private:
+  CudnnDescriptor plan_;
+  std::vector<CudnnDescriptor> parts_;  ///< that the plan refers to
+  std::int64_t workspace_ = 0;
+};
+
+class CudnnGraph {
+ public:
+  using Dims = std::vector<std::int64_t>;
+  struct Tensor {
+    cudnnBackendDescriptor_t descriptor = nullptr;
+    Dims dims{};
+    Dims strides{};
+  };
+
+  /// In memory, under an id of the caller's.
+  Tensor real(std::int64_t id, Dims dims, Dims strides, cudnnDataType_t type);
+  /// Between operations only.
+  Tensor between(Dims dims, Dims strides, cudnnDataType_t type);
+  Tensor between_like(const Tensor& like, cudnnDataType_t type) {
+    return between(like.dims, like.strides, type);
+  }
+  /// One f32 of rank 4, in host memory.
+  Tensor scalar(std::int64_t id);
+
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& y);
+  void reshape(const Tensor& x, const Tensor& y);
+  void reduce(cudnnReduceTensorOp_t operation, const Tensor& x, const Tensor& y);
+  void unary(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& y);
+  void binary(cudnnPointwiseMode_t mode, const Tensor& a, const Tensor& b, const Tensor& y,
+              cudnnDataType_t compute = CUDNN_DATA_FLOAT);
+  /// y = a where the condition holds, else b.
+  void select(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y);
+  /// The index of each element along an axis.
+  void index(const Tensor& like, std::int64_t axis, const Tensor& y);
+
+  /// Nothing if the library cannot run it on the current device.
+  [[nodiscard]] std::shared_ptr<const CudnnPlan> compile();
+
+ private:
+  Tensor tensor(std::int64_t id, Dims dims, Dims strides, cudnnDataType_t type,
+                cudnnBackendAttributeName_t kind);
+  cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t type);
+  cudnnBackendDescriptor_t make_operation(cudnnBackendDescriptorType_t type);
+  struct Pointwise {
+    cudnnPointwiseMode_t mode{};
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    std::int64_t axis = -1;  ///< of an index
+  };
+  void pointwise(const Pointwise& operation, const Tensor& x, const Tensor* b,
+                 const Tensor* condition, const Tensor& y);
+
+  std::vector<CudnnDescriptor> parts_;
+  std::vector<cudnnBackendDescriptor_t> operations_;
+  std::int64_t next_id_ = 1'000'000;
+};
+
+}  // namespace trireme::cuda

@@ -1,0 +1,308 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/mman.h>
+
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/libraries.h"
+#include "trireme/cuda_device.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace cuda {
+
+void check(cudaError_t status, std::string_view what) {
+  if (status != cudaSuccess) {
+    throw Error(ErrorKind::System, fmt::format("cuda: {}: {}", what, cudaGetErrorString(status)));
+  }
+}
+
+namespace {
+
+std::size_t size_in_bytes(Bytes bytes) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(bytes.count, 1));
+}
+
+class Memory : public DeviceMemory {
+ public:
+  Memory(Bytes bytes, std::string_view device) {
+    check(cudaMalloc(&data_, size_in_bytes(bytes)),
+          fmt::format("{}: allocating {}", device, to_text(bytes)));
+    check(cudaMemset(data_, 0, size_in_bytes(bytes)), "clearing memory");
+  }
+  ~Memory() override { (void)cudaFree(data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  [[nodiscard]] std::byte* data() override { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// Pages of the process, registered with the driver. Memory that the driver allocates cannot be read by other processes
+/// through the kernel, as `comm` does.
+class PinnedMemory : public HostMemory {
+ public:
+  explicit PinnedMemory(Bytes bytes) : size_(size_in_bytes(bytes)) {
+    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) {
+      throw Error(ErrorKind::System, fmt::format("cannot get {} of memory: {}", to_text(bytes),
+                                                 std::generic_category().message(errno)));
+    }
+    if (const cudaError_t status = cudaHostRegister(data_, size_, cudaHostRegisterDefault);
+        status != cudaSuccess) {
+      munmap(data_, size_);
+      check(status, fmt::format("pinning {} of memory", to_text(bytes)));
+    }
+  }
+  ~PinnedMemory() override {
+    (void)cudaHostUnregister(data_);
+    munmap(data_, size_);
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  [[nodiscard]] std::span<std::byte> bytes() override {
+    return {static_cast<std::byte*>(data_), size_};
+  }
+
+ private:
+  std::size_t size_;
+  void* data_ = nullptr;
+};
+
+class CudaEvent : public Event {
+ public:
+  explicit CudaEvent(bool timed) {
+    check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
+          "creating an event");
+  }
+  ~CudaEvent() override { (void)cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  [[nodiscard]] bool done() override {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) {
+      return false;
+    }
+    check(status, "waiting for the device");
+    return true;
+  }
+  void wait() override { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  [[nodiscard]] Seconds since(Event& earlier) override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, static_cast<CudaEvent&>(earlier).event_, event_),
+          "reading the time of an event");
+    return {milliseconds * 1e-3};
+  }
+  [[nodiscard]] cudaEvent_t handle() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaStream : public Stream {
+ public:
+  CudaStream() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+  }
+  ~CudaStream() override {
+    (void)cudaStreamSynchronize(stream_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void copy_in(std::byte* to, std::span<const std::byte> from) override {
+    check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
+          "copying to the device");
+  }
+  void copy_out(std::span<std::byte> to, const std::byte* from) override {
+    check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
+          "copying from the device");
+  }
+  void record(Event& event) override {
+    check(cudaEventRecord(static_cast<CudaEvent&>(event).handle(), stream_), "recording an event");
+  }
+  void wait(Event& event) override {
+    check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).handle()),
+          "ordering streams");
+  }
+  void synchronize() override { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
+  [[nodiscard]] cudaStream_t handle() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+cudaStream_t handle_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).handle();
+}
+
+class BoundKernel : public Kernel {
+ public:
+  BoundKernel(Launch launch, KernelMemory memory)
+      : launch_(std::move(launch)), memory_(std::move(memory)) {}
+  void enqueue(Stream& stream) override { launch_.enqueue(memory_, handle_of(stream)); }
+
+ private:
+  Launch launch_;
+  KernelMemory memory_;
+};
+
+class Prepared : public PreparedKernel {
+ public:
+  explicit Prepared(Launch launch) : launch_(std::move(launch)) {}
+  [[nodiscard]] Bytes workspace() const override { return launch_.workspace; }
+  [[nodiscard]] std::unique_ptr<Kernel> bind(const KernelMemory& memory) override {
+    return std::make_unique<BoundKernel>(launch_, memory);
+  }
+
+ private:
+  Launch launch_;
+};
+
+/// A CUDA graph.
+class GraphRecording : public Recording {
+ public:
+  GraphRecording(cudaStream_t stream, const std::function<void()>& enqueue) {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording kernels");
+    try {
+      enqueue();
+    } catch (...) {
+      (void)cudaStreamEndCapture(stream, &graph);
+      (void)cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "recording kernels");
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph);
+    (void)cudaGraphDestroy(graph);
+    check(status, "instantiating a graph of kernels");
+  }
+  ~GraphRecording() override { (void)cudaGraphExecDestroy(executable_); }
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+  void enqueue(Stream& stream) override {
+    check(cudaGraphLaunch(executable_, handle_of(stream)), "launching a graph of kernels");
+  }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+std::span<const std::span<const KernelRow>> kernel_tables() {
+  static const std::array tables{product_kernels(),        cudnn_kernels(),     attention_kernels(),
+                                 elementwise_kernels(),    norm_kernels(),      loss_kernels(),
+                                 embedding_kernels(),      optimizer_kernels(), reduction_kernels(),
+                                 shape_kernels(),          random_kernels(),    expert_kernels(),
+                                 strided_product_kernels()};
+  return tables;
+}
+
+[[noreturn]] void refuse(const KernelRequest& request) {
+  std::vector<std::string> types;
+  std::ranges::transform(request.inputs, std::back_inserter(types),
+                         [](const TensorType& type) { return to_text(type); });
+  throw Error(ErrorKind::Usage, fmt::format("CUDA has no kernel for {}({}); use --device cpu",
+                                            request.op->name, fmt::join(types, ", ")));
+}
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int number) {
+    check(cudaSetDevice(number), fmt::format("using device {}", number));
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, number), "reading the device's properties");
+    name_ = fmt::format("cuda:{}, {}", number, properties.name);
+  }
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] Bytes alignment() const override { return {256}; }
+  [[nodiscard]] std::optional<Bytes> free_memory() const override {
+    std::size_t free = 0;
+    std::size_t all = 0;
+    check(cudaMemGetInfo(&free, &all), "reading the device's free memory");
+    return Bytes{static_cast<std::int64_t>(free)};
+  }
+  [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
+    return std::make_unique<Memory>(bytes, name_);
+  }
+  [[nodiscard]] std::unique_ptr<HostMemory> allocate_host(Bytes bytes) override {
+    return std::make_unique<PinnedMemory>(bytes);
+  }
+  [[nodiscard]] std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CudaStream>();
+  }
+  [[nodiscard]] std::unique_ptr<Event> make_event(const EventOptions& options) override {
+    return std::make_unique<CudaEvent>(options.timed);
+  }
+  [[nodiscard]] std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) override {
+    for (const std::span<const KernelRow> rows : kernel_tables()) {
+      const auto row = std::ranges::find(rows, request.op->name, &KernelRow::op);
+      if (row != rows.end()) {
+        if (auto launch = row->prepare(request)) {
+          return std::make_unique<Prepared>(std::move(*launch));
+        }
+      }
+    }
+    refuse(request);
+  }
+  [[nodiscard]] std::unique_ptr<Recording> record(Stream& stream,
+                                                  const std::function<void()>& enqueue) override {
+    return std::make_unique<GraphRecording>(handle_of(stream), enqueue);
+  }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+int cuda_device_count() {
+  int count = 0;
+  while (std::filesystem::exists(fmt::format("/dev/nvidia{}", count))) {
+    ++count;
+  }
+  return count;
+}
+
+bool has_cuda() {
+  return true;
+}
+
+CudaFacts cuda_facts(int number) {
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, number), fmt::format("using device {}", number));
+  cuda::check(cudaSetDevice(number), fmt::format("using device {}", number));
+  std::size_t free = 0;
+  std::size_t all = 0;
+  cuda::check(cudaMemGetInfo(&free, &all), "reading the device's free memory");
+  return {.name = properties.name,
+          .memory = Bytes{static_cast<std::int64_t>(all)},
+          .free = Bytes{static_cast<std::int64_t>(free)},
+          .libraries = cuda::library_facts()};
+}
+
+std::unique_ptr<Device> make_cuda_device(int number) {
+  return std::make_unique<cuda::CudaDevice>(number);
+}
+
+std::function<std::unique_ptr<Device>(int ranks)> cuda_devices(int number) {
+  return [number](int ranks) {
+    if (ranks > 1) {
+      throw Error(ErrorKind::Usage,
+                  "several ranks cannot train on a CUDA device yet; use --device cpu, or one rank");
+    }
+    return make_cuda_device(number);
+  };
+}
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+// For builds without a CUDA compiler.
+#include "trireme/cuda_device.h"
+#include "trireme/error.h"
+
+namespace trireme {
+
+int cuda_device_count() {
+  return 0;
+}
+
+bool has_cuda() {
+  return false;
+}
+
+CudaFacts cuda_facts(int /*number*/) {
+  throw Error(
+      ErrorKind::Usage,
+      "this program was built without CUDA: install the CUDA toolkit (nvcc) and build again");
+}
+
+std::unique_ptr<Device> make_cuda_device(int number) {
+  (void)cuda_facts(number);
+  return nullptr;
+}
+
+std::function<std::unique_ptr<Device>(int ranks)> cuda_devices(int number) {
+  return [number](int /*ranks*/) { return make_cuda_device(number); };
+}
+
+}  // namespace trireme

@@ -1,0 +1,323 @@
+// reduce_sum, reduce_max, sum_squares, and the scalars of a step. Sums have a fixed order.
+//
+// Axes that are adjacent make the input [outer, reduced, inner]: with inner = 1 a block reduces each row, otherwise the
+// rows of each outer part are summed by column. Other axes take one thread for each result.
+#include <array>
+
+#include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/strides.h"
+
+namespace trireme::cuda {
+namespace {
+
+template <class T, bool kMaximum>
+__global__ void __launch_bounds__(kThreads) reduce_rows(const T* x, T* y, std::int64_t length) {
+  using W = Wide<T>;
+  const T* row = x + std::int64_t{blockIdx.x} * length;
+  W value = kMaximum ? static_cast<W>(-INFINITY) : static_cast<W>(0);
+  for (std::int64_t i = threadIdx.x; i < length; i += kThreads) {
+    value = kMaximum ? max(value, load(row[i])) : value + load(row[i]);
+  }
+  value = block_reduce<W, kMaximum>(value);
+  if (threadIdx.x == 0) {
+    y[blockIdx.x] = narrow<T>(value);
+  }
+}
+
+template <class T>
+struct Column {
+  const T* x;
+  std::int64_t columns;
+  template <class W>
+  __device__ void operator()(std::int64_t row, std::int64_t column, W (&sums)[1]) const {
+    sums[0] += load(x[row * columns + column]);
+  }
+};
+
+/// One thread for each result.
+template <class T, bool kMaximum>
+struct ReduceStrided {
+  const T* x;
+  T* y;
+  Strides results;  ///< of the dimensions that stay
+  Strides reduced;
+  std::int64_t length;
+  __device__ void operator()(std::int64_t i) const {
+    using W = Wide<T>;
+    const T* from = x + results.offset(i);
+    W value = kMaximum ? static_cast<W>(-INFINITY) : static_cast<W>(0);
+    for (std::int64_t k = 0; k < length; ++k) {
+      const W next = load(from[reduced.offset(k)]);
+      value = kMaximum ? max(value, next) : value + next;
+    }
+    y[i] = narrow<T>(value);
+  }
+};
+
+/// The input as [outer, reduced, inner], if the reduced axes are adjacent.
+struct Adjacent {
+  std::int64_t outer = 1;
+  std::int64_t reduced = 1;
+  std::int64_t inner = 1;
+};
+
+std::optional<Adjacent> adjacent_axes(const Shape& shape, const std::vector<bool>& is_reduced) {
+  Adjacent view;
+  int stage = 0;  // outer, reduced, inner
+  for (int d = 0; d < shape.rank(); ++d) {
+    const bool reduced = is_reduced[static_cast<std::size_t>(d)];
+    if (reduced && stage == 2) {
+      return std::nullopt;
+    }
+    stage = reduced ? 1 : stage == 0 ? 0 : 2;
+    (stage == 0 ? view.outer : stage == 1 ? view.reduced : view.inner) *= shape.dim(d);
+  }
+  return view;
+}
+
+std::vector<bool> reduced_axes(const KernelRequest& request) {
+  const Shape& shape = request.inputs[0].shape;
+  std::vector<bool> reduced(static_cast<std::size_t>(shape.rank()), false);
+  for (const std::int64_t axis : signature_of(request).integers("axes")) {
+    reduced[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+  }
+  return reduced;
+}
+
+template <class T, bool kMaximum>
+std::optional<Launch> reduce_strided(const KernelRequest& request,
+                                     const std::vector<bool>& is_reduced) {
+  const Shape& shape = request.inputs[0].shape;
+  if (shape.rank() > kMaxDims) {
+    return std::nullopt;
+  }
+  Strides results;
+  Strides reduced;
+  std::int64_t length = 1;
+  const std::vector<std::int64_t> steps = shape.strides();
+  for (int d = 0; d < shape.rank(); ++d) {
+    const auto at = static_cast<std::size_t>(d);
+    (is_reduced[at] ? reduced : results).push(shape.dim(d), steps[at]);
+    length *= is_reduced[at] ? shape.dim(d) : 1;
+  }
+  const std::int64_t count = request.outputs[0].shape.element_count();
+  return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
+    enqueue_each(
+        count,
+        ReduceStrided<T, kMaximum>{input<T>(m, 0), output<T>(m, 0), results, reduced, length},
+        stream);
+  }};
+}
+
+template <class T>
+Launch sum_columns(const Adjacent& view) {
+  return {.enqueue =
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                for (std::int64_t part = 0; part < view.outer; ++part) {
+                  SumChunks<Wide<T>, T, 1> into{};
+                  into.results[0] = output<T>(m, 0) + part * view.inner;
+                  enqueue_column_sums<T, 1>(
+                      view.reduced, view.inner,
+                      Column<T>{input<T>(m, 0) + part * view.reduced * view.inner, view.inner},
+                      into, m.workspace, stream);
+                }
+              },
+          .workspace = column_workspace<Wide<T>>(view.reduced, view.inner, 1)};
+}
+
+template <bool kMaximum>
+std::optional<Launch> prepare_reduce(const KernelRequest& request) {
+  const std::vector<bool> axes = reduced_axes(request);
+  const std::optional<Adjacent> view = adjacent_axes(request.inputs[0].shape, axes);
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
+    if (view && view->inner == 1 && view->outer > 0 && view->outer < (1LL << 31)) {
+      return Launch{[view = *view](const KernelMemory& m, cudaStream_t stream) {
+        reduce_rows<T, kMaximum><<<static_cast<unsigned>(view.outer), kThreads, 0, stream>>>(
+            input<T>(m, 0), output<T>(m, 0), view.reduced);
+        check(cudaGetLastError(), "launching a reduction");
+      }};
+    }
+    if (!kMaximum && view && view->outer <= 8 && view->reduced >= 64) {
+      return sum_columns<T>(*view);
+    }
+    return reduce_strided<T, kMaximum>(request, axes);
+  });
+}
+
+// sum_squares
+
+constexpr int kSquareBlocks = 512;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    square_blocks(const T* x, std::int64_t count, Wide<T>* partial) {
+  using W = Wide<T>;
+  W sum = 0;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+    const W value = load(x[i]);
+    sum += value * value;
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) {
+    partial[blockIdx.x] = sum;
+  }
+}
+
+template <class W>
+__global__ void __launch_bounds__(kThreads) sum_parts(const W* partial, int count, W* sum) {
+  W value = 0;
+  for (int i = threadIdx.x; i < count; i += kThreads) {
+    value += partial[i];
+  }
+  value = block_sum(value);
+  if (threadIdx.x == 0) {
+    *sum = value;
+  }
+}
+
+std::optional<Launch> prepare_sum_squares(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[0].shape.element_count();
+  const auto blocks = std::min<unsigned>(kSquareBlocks, blocks_for(count, 4 * kThreads));
+  return for_float(request.inputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
+    return Launch{.enqueue =
+                      [=](const KernelMemory& m, cudaStream_t stream) {
+                        using W = Wide<T>;
+                        auto* partial = reinterpret_cast<W*>(m.workspace);
+                        square_blocks<T>
+                            <<<blocks, kThreads, 0, stream>>>(input<T>(m, 0), count, partial);
+                        sum_parts<W><<<1, kThreads, 0, stream>>>(partial, static_cast<int>(blocks),
+                                                                 output<W>(m, 0));
+                        check(cudaGetLastError(), "launching a sum of squares");
+                      },
+                  .workspace = {kSquareBlocks * 8}};
+  });
+}
+
+// clip_scale
+
+constexpr int kSumsAtOnce = 256;
+
+/// Addresses of scalars in f32 or f64, passed by value.
+struct Scalars {
+  const void* at[kSumsAtOnce];
+  bool is_double[kSumsAtOnce];
+  __device__ double read(int k) const {
+    return is_double[k] ? *static_cast<const double*>(at[k])
+                        : static_cast<double>(*static_cast<const float*>(at[k]));
+  }
+};
+
+/// Adds some of the sums to the one so far; the last call computes the results.
+template <class W>
+__global__ void __launch_bounds__(kThreads)
+    add_sums(const __grid_constant__ Scalars sums, int count, bool first, bool last, double limit,
+             W* so_far, W* scale, W* norm, W* finite) {
+  W value = threadIdx.x < count ? static_cast<W>(sums.read(static_cast<int>(threadIdx.x))) : 0;
+  value = block_sum(value);
+  if (threadIdx.x != 0) {
+    return;
+  }
+  const W sum = (first ? 0 : *so_far) + value;
+  *so_far = sum;
+  if (last) {
+    const W root = sqrt(sum);
+    const bool is_finite = isfinite(root);
+    *scale = is_finite ? min(static_cast<W>(1), static_cast<W>(limit) / root) : 0;
+    *norm = root;
+    *finite = is_finite ? 1 : 0;
+  }
+}
+
+template <class W>
+Launch clip_scale(const KernelRequest& request) {
+  const double limit = signature_of(request).number("limit");
+  std::vector<bool> is_double;
+  for (const TensorType& type : request.inputs) {
+    is_double.push_back(type.dtype == DType::F64);
+  }
+  return {.enqueue =
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                const std::size_t sums = is_double.size();
+                for (std::size_t begin = 0; begin < sums; begin += kSumsAtOnce) {
+                  Scalars scalars{};
+                  const std::size_t count = std::min<std::size_t>(kSumsAtOnce, sums - begin);
+                  for (std::size_t k = 0; k < count; ++k) {
+                    scalars.at[k] = m.inputs[begin + k];
+                    scalars.is_double[k] = is_double[begin + k];
+                  }
+                  add_sums<W><<<1, kThreads, 0, stream>>>(
+                      scalars, static_cast<int>(count), begin == 0, begin + count == sums, limit,
+                      reinterpret_cast<W*>(m.workspace), output<W>(m, 0), output<W>(m, 1),
+                      output<W>(m, 2));
+                  check(cudaGetLastError(), "launching a gradient norm");
+                }
+              },
+          .workspace = {16}};
+}
+
+std::optional<Launch> prepare_clip_scale(const KernelRequest& request) {
+  return request.outputs[0].dtype == DType::F64 ? clip_scale<double>(request)
+                                                : clip_scale<float>(request);
+}
+
+// next_loss_scale
+
+template <class W>
+struct NextLossScale {
+  const W* scale;
+  const W* good;
+  const W* finite;
+  const W* loss;
+  W* new_scale;
+  W* new_good;
+  W* lowered;
+  W interval;
+  W least;
+  W most;
+  __device__ void operator()(std::int64_t /*one*/) const {
+    const W count = *good + 1;
+    const bool is_finite = *finite != 0;
+    const bool grows = is_finite && count >= interval;
+    const W lower = max(least, *scale / 2);
+    const bool lowers = !is_finite && isfinite(*loss) && lower < *scale;
+    const W higher = max(*scale, min(most, *scale * 2));
+    const W next = lowers ? lower : grows ? higher : *scale;
+    const W next_good = lowers || grows ? 0 : is_finite ? count : *good;
+    *new_scale = next;
+    *new_good = next_good;
+    *lowered = lowers ? 1 : 0;
+  }
+};
+
+template <class W>
+Launch next_loss_scale(const Signature& s) {
+  const auto interval = static_cast<W>(s.integer("interval"));
+  const auto least = static_cast<W>(s.number("least"));
+  const auto most = static_cast<W>(s.number("most"));
+  return {.enqueue = [=](const KernelMemory& m, cudaStream_t stream) {
+    enqueue_each(
+        1,
+        NextLossScale<W>{input<W>(m, 0), input<W>(m, 1), input<W>(m, 2), input<W>(m, 3),
+                         output<W>(m, 0), output<W>(m, 1), output<W>(m, 2), interval, least, most},
+        stream);
+  }};
+}
+
+std::optional<Launch> prepare_next_loss_scale(const KernelRequest& request) {
+  const Signature s = signature_of(request);
+  return request.inputs[0].dtype == DType::F64 ? next_loss_scale<double>(s)
+                                               : next_loss_scale<float>(s);
+}
+
+}  // namespace
+
+std::span<const KernelRow> reduction_kernels() {
+  static constexpr std::array kRows{
+      KernelRow{"reduce_sum", prepare_reduce<false>}, KernelRow{"reduce_max", prepare_reduce<true>},
+      KernelRow{"sum_squares", prepare_sum_squares}, KernelRow{"clip_scale", prepare_clip_scale},
+      KernelRow{"next_loss_scale", prepare_next_loss_scale}};
+  return kRows;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,189 @@
+// Moving elements: slice, concat, pad, permute, broadcast, copy, parts. Each is a copy between strides, by element size.
+#include <array>
+
+#include "backend/cuda/elements.cuh"
+#include "backend/cuda/strides.h"
+
+namespace trireme::cuda {
+namespace {
+
+/// What a copy moves: elements of this shape, with steps and a first element on either side.
+struct Move {
+  Strides from{};
+  Strides to{};
+  std::int64_t first_from = 0;
+  std::int64_t first_to = 0;
+  std::int64_t count = 1;
+  std::size_t operand = 0;
+};
+
+template <class T>
+struct Mover {
+  const T* x;
+  T* y;
+  Strides from;
+  Strides to;
+  __device__ void operator()(std::int64_t i) const { y[to.offset(i)] = x[from.offset(i)]; }
+};
+
+/// Dimensions of a copy, merged where both sides pass over them in one stride.
+class MoveBuilder {
+ public:
+  void add(std::int64_t size, std::int64_t from, std::int64_t to) {
+    move_.count *= size;
+    if (size == 1) {
+      return;
+    }
+    if (!dims_.empty() && dims_.back().from == size * from && dims_.back().to == size * to) {
+      dims_.back() = {dims_.back().size * size, from, to};
+    } else {
+      dims_.push_back({size, from, to});
+    }
+  }
+  void begin(std::int64_t from, std::int64_t to) {
+    move_.first_from = from;
+    move_.first_to = to;
+  }
+  /// Nothing if there are too many dimensions.
+  [[nodiscard]] std::optional<Move> build() {
+    if (dims_.size() > kMaxDims) {
+      return std::nullopt;
+    }
+    for (const Dim& dim : dims_) {
+      move_.from.push(dim.size, dim.from);
+      move_.to.push(dim.size, dim.to);
+    }
+    return move_;
+  }
+
+ private:
+  struct Dim {
+    std::int64_t size, from, to;
+  };
+  std::vector<Dim> dims_;
+  Move move_;
+};
+
+/// Runs moves one after the other; `clear`: the result's other elements become 0 first.
+std::optional<Launch> launch_moves(const KernelRequest& request, std::vector<Move> moves,
+                                   bool clear) {
+  const DType dtype = request.outputs[0].dtype;
+  const auto bytes = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  return for_size(dtype, [&]<class T>(T) -> std::optional<Launch> {
+    return Launch{
+        [moves = std::move(moves), clear, bytes](const KernelMemory& m, cudaStream_t stream) {
+          if (clear) {
+            check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a tensor");
+          }
+          for (const Move& move : moves) {
+            enqueue_each(move.count,
+                         Mover<T>{input<T>(m, move.operand) + move.first_from,
+                                  output<T>(m, 0) + move.first_to, move.from, move.to},
+                         stream);
+          }
+        }};
+  });
+}
+
+/// Between a tensor and a box within a larger one that begins at `begin`; `inward`: into the larger one.
+std::optional<Move> box_move(const Shape& box, const Shape& whole,
+                             const std::vector<std::int64_t>& begin, bool inward) {
+  MoveBuilder builder;
+  std::int64_t first = 0;
+  const auto box_steps = box.strides();
+  const auto whole_steps = whole.strides();
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    first += begin[d] * whole_steps[d];
+    const std::int64_t size = box.dim(static_cast<int>(d));
+    builder.add(size, inward ? box_steps[d] : whole_steps[d],
+                inward ? whole_steps[d] : box_steps[d]);
+  }
+  builder.begin(inward ? 0 : first, inward ? first : 0);
+  return builder.build();
+}
+
+std::optional<Launch> prepare_slice(const KernelRequest& request) {
+  const std::optional<Move> move = box_move(request.outputs[0].shape, request.inputs[0].shape,
+                                            signature_of(request).integers("begin"), false);
+  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+}
+
+std::optional<Launch> prepare_pad(const KernelRequest& request) {
+  const std::optional<Move> move = box_move(request.inputs[0].shape, request.outputs[0].shape,
+                                            signature_of(request).integers("before"), true);
+  return move ? launch_moves(request, {*move}, true) : std::nullopt;
+}
+
+std::optional<Launch> prepare_concat(const KernelRequest& request) {
+  const Shape& whole = request.outputs[0].shape;
+  const std::int64_t given = signature_of(request).integer("axis");
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + whole.rank() : given);
+  std::vector<std::int64_t> begin(static_cast<std::size_t>(whole.rank()), 0);
+  std::vector<Move> moves;
+  for (std::size_t k = 0; k < request.inputs.size(); ++k) {
+    std::optional<Move> move = box_move(request.inputs[k].shape, whole, begin, true);
+    if (!move) {
+      return std::nullopt;
+    }
+    move->operand = k;
+    moves.push_back(*move);
+    begin[axis] += request.inputs[k].shape.dim(static_cast<int>(axis));
+  }
+  return launch_moves(request, std::move(moves), false);
+}
+
+std::optional<Launch> prepare_permute(const KernelRequest& request) {
+  const auto& order = signature_of(request).integers("order");
+  const auto from = request.inputs[0].shape.strides();
+  const auto to = request.outputs[0].shape.strides();
+  MoveBuilder builder;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    builder.add(request.outputs[0].shape.dim(static_cast<int>(d)),
+                from[static_cast<std::size_t>(order[d])], to[d]);
+  }
+  const std::optional<Move> move = builder.build();
+  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+}
+
+std::optional<Launch> prepare_broadcast(const KernelRequest& request) {
+  const Shape& shape = request.outputs[0].shape;
+  std::vector<bool> is_new(static_cast<std::size_t>(shape.rank()), false);
+  for (const std::int64_t axis : signature_of(request).integers("axes")) {
+    is_new[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+  }
+  const auto from = request.inputs[0].shape.strides();
+  const auto to = shape.strides();
+  MoveBuilder builder;
+  std::size_t kept = 0;
+  for (std::size_t d = 0; d < is_new.size(); ++d) {
+    builder.add(shape.dim(static_cast<int>(d)), is_new[d] ? 0 : from[kept++], to[d]);
+  }
+  const std::optional<Move> move = builder.build();
+  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+}
+
+/// x, then zeros if the result has more elements.
+std::optional<Launch> prepare_copy(const KernelRequest& request) {
+  const auto from = static_cast<std::size_t>(size_of(request.inputs[0]).count);
+  const auto to = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
+    check(cudaMemcpyAsync(m.outputs[0], m.inputs[0], from, cudaMemcpyDeviceToDevice, stream),
+          "copying a tensor");
+    if (to > from) {
+      check(cudaMemsetAsync(m.outputs[0] + from, 0, to - from, stream), "clearing a tensor");
+    }
+  }};
+}
+
+}  // namespace
+
+std::span<const KernelRow> shape_kernels() {
+  static constexpr std::array kRows{
+      KernelRow{"slice", prepare_slice},         KernelRow{"pad", prepare_pad},
+      KernelRow{"concat", prepare_concat},       KernelRow{"permute", prepare_permute},
+      KernelRow{"broadcast", prepare_broadcast}, KernelRow{"copy", prepare_copy},
+      KernelRow{"parts", prepare_copy}};
+  return kRows;
+}
+
+}  // namespace trireme::cuda
