@@ -1,5 +1,5 @@
-// Chaos: starts the coordinator and servers of a parameter server as processes, kills and pauses them from a seed while
-// workers push, and counts what was promised and what is there. One run at a time.
+// Chaos: starts the coordinator, servers and workers of a parameter server as processes, kills and pauses them from a seed,
+// also while shards move and servers rejoin, and counts what was promised and what is there. One run at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace trireme::ps {
 
 struct ChaosOptions {
   std::uint64_t seed = 1;
-  std::size_t servers = 3;
-  std::size_t workers = 2;
-  std::size_t replicas = 2;
+  std::size_t servers = 4;
+  std::size_t workers = 3;
+  std::size_t replicas = 3;  ///< so that chains have a head, a middle and a tail
   std::uint32_t shards = 8;
-  std::size_t faults = 20;  ///< kills and pauses
+  std::size_t kills = 20;    ///< at least
+  std::uint64_t pushes = 0;  ///< at least, acknowledged
   Seconds lease{0.15};
-  /// Starts a process of this program: the words to which "--role", "server" and so on are appended.
-  std::vector<std::string> serve_command{};
-  std::string folder{};  ///< for the coordinator's state; must exist
+  std::string program{};  ///< the file of the `trireme` program
+  std::string folder{};   ///< an empty one
   std::function<void(const std::string&)> on_event{};
 };
 /// What is wrong, in words; empty if nothing.
@@ -30,12 +30,19 @@ struct ChaosOptions {
 struct ChaosResult {
   std::size_t kills = 0;
   std::size_t pauses = 0;
+  std::size_t moves = 0;           ///< of shards
   std::uint64_t acknowledged = 0;  ///< pushes
   std::uint64_t lost = 0;          ///< acknowledged, but not there
   std::uint64_t doubled = 0;       ///< there more often than pushed
-  /// The longest push that a kill or pause of a server delayed.
+  std::uint64_t reads = 0;         ///< that the workers checked
+  /// Reads that miss the worker's own pushes, or pushes of others that the staleness bound demands.
+  std::uint64_t violations = 0;
+  /// The longest push that the kill of a server delayed.
   Seconds failover_p50{};
   Seconds failover_p99{};
+  /// The longest push while a shard moved.
+  Seconds move_p99{};
+  Seconds join_p99{};  ///< until a new worker may push
   Seconds push_p50{};  ///< of all pushes
   Seconds elapsed{};
 };
@@ -45,5 +52,17 @@ inline constexpr const char* kSecretVariable = "TRIREME_PS_SECRET";
 
 /// Throws Error(Usage), Error(System) if a process cannot be started, or Error(Peer) if the cluster does not recover.
 [[nodiscard]] ChaosResult run_chaos(const ChaosOptions& options);
+
+/// One life of a worker, in a process of its own.
+struct ChaosWorkerOptions {
+  std::string coordinator{};
+  std::string secret{};
+  Seconds lease{0.15};
+  std::string folder{};  ///< of the run
+  std::size_t life = 1;
+  std::uint64_t seed = 1;
+};
+/// Until the parent tells it to stop. Reports to the parent, errors too.
+void run_chaos_worker(const ChaosWorkerOptions& options);
 
 }  // namespace trireme::ps

@@ -1,6 +1,6 @@
 // Updates: what a parameter server does with a pushed gradient. The built-in ones are "add", "sgd", "momentum",
-// "adagrad", "adamw", "max" and "l1"; a program that hosts servers can register its own. Updates are C++ code of the
-// server's program; nothing executable ever arrives over the network, only a name and numbers.
+// "adagrad", "adamw", "max", "l1", "train" and "pool"; a program that hosts servers can register its own. Updates are
+// C++ code of the server's program; nothing executable ever arrives over the network, only a name and numbers.
 //
 // An UpdateRule is immutable and may be called from any thread; a registry belongs to one thread until it is shared const.
 #pragma once
@@ -54,6 +54,8 @@ class UpdateRegistry {
   ///   adamw     rate, β1, β2, epsilon, weight decay  Loshchilov and Hutter, 2019
   ///   max                                            w = max(w, g)
   ///   l1        rate, lambda                         v = w - rate g; w = sign(v) max(|v| - rate lambda, 0)
+  ///   train     see ps_train_update.h                an optimizer's step with the gradients of several workers
+  ///   pool      see ps_pool.h                        hands out parts of the data
   UpdateRegistry();
 
   /// Throws Error(Usage) if the name is taken.

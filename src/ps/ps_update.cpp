@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ps/rules.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
@@ -172,6 +173,8 @@ UpdateRegistry::UpdateRegistry() {
   add("adagrad", with_parameters<Adagrad>("adagrad", 2));
   add("adamw", with_parameters<AdamW>("adamw", 5));
   add("l1", with_parameters<L1>("l1", 2));
+  add("train", make_train_rule);
+  add("pool", make_pool_rule);
 }
 
 void UpdateRegistry::add(const std::string& name, UpdateFactory factory) {

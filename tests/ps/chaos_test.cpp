@@ -2,6 +2,8 @@
 // short ones.
 #include <gtest/gtest.h>
 
+#include "ps/tools/chaos_tables.h"
+#include "ps/tools/chaos_tally.h"
 #include "temporary_folder.h"
 #include "trireme/error.h"
 #include "trireme/ps_chaos.h"
@@ -9,30 +11,87 @@
 namespace trireme::ps {
 namespace {
 
-void survive(std::size_t faults, std::uint64_t seed) {
-  const TemporaryFolder folder;
-  const ChaosResult result = run_chaos({.seed = seed,
-                                        .faults = faults,
-                                        .lease = {0.5},
-                                        .serve_command = {TRIREME_PROGRAM, "ps", "serve"},
-                                        .folder = folder.path()});
-  EXPECT_EQ(result.kills + result.pauses, faults);
+void survive(const ChaosOptions& options) {
+  const ChaosResult result = run_chaos(options);
+  EXPECT_GE(result.kills, options.kills);
+  EXPECT_GE(result.acknowledged, options.pushes);
+  EXPECT_GT(result.pauses, 0U);
+  EXPECT_GT(result.moves, 0U);
   EXPECT_GT(result.acknowledged, 0U);
   EXPECT_EQ(result.lost, 0U);
   EXPECT_EQ(result.doubled, 0U);
+  EXPECT_GT(result.reads, 0U);
+  EXPECT_EQ(result.violations, 0U);
 }
 
-TEST(Chaos, LosesAndDoublesNothingWhenProcessesAreKilledAndPaused) {
-  survive(12, 1);
+TEST(Chaos, LosesAndDoublesNothingInFiftyKills) {
+  const TemporaryFolder folder;
+  survive({.seed = 1,
+           .kills = 50,
+           .lease = {0.5},
+           .program = TRIREME_PROGRAM,
+           .folder = folder.path()});
 }
 
-TEST(LongChaos, LosesAndDoublesNothingInAThousandFaults) {
-  survive(1000, 2);
+TEST(LongChaos, LosesAndDoublesNothingInAThousandKillsAndTenMillionPushes) {
+  const TemporaryFolder folder;
+  survive({.seed = 2,
+           .kills = 1000,
+           .pushes = 10'000'000,
+           .lease = {0.3},
+           .program = TRIREME_PROGRAM,
+           .folder = folder.path()});
+}
+
+TEST(ChaosTally, CountsWhatIsLostDoubledAndStale) {
+  const TemporaryFolder folder;
+  Ledgers ledgers;
+  for (std::size_t life = 1; life <= 3; ++life) {
+    ledgers.push_back(std::make_unique<SharedRecord<LifeLedger>>(ledger_file(folder.path(), life)));
+  }
+  const SharedRecord<LifeLedger>& first = *ledgers[0];
+  std::vector<float> counts(kChaosKeys * kMaxChaosLives);
+  const auto push = [&](Key key, std::uint64_t begun, std::uint64_t acknowledged, float count) {
+    first->begun.at(key) = begun;
+    first->acknowledged.at(key) = acknowledged;
+    counts[chaos_key(key, 1)] = count;
+  };
+  push(0, 5, 5, 5);
+  push(1, 5, 4, 5);  // killed between the push and its acknowledgement, and it was applied
+  push(2, 5, 4, 4);  // or was not
+  push(3, 5, 5, 3);  // two are lost
+  push(4, 5, 5, 6);  // one is doubled
+  ChaosResult result;
+  tally_counts(*ledgers[0], 1, counts, result);
+  EXPECT_EQ(result.acknowledged, 23U);
+  EXPECT_EQ(result.lost, 2U);
+  EXPECT_EQ(result.doubled, 1U);
+
+  first->saw_stale.at(2) = true;
+  first->saw_stale.at(3) = true;
+  (*ledgers[2])->has_left_clock = true;  // was killed: nothing is demanded of it
+  tally_staleness(ledgers, result);
+  EXPECT_EQ(result.violations, 1U);
+}
+
+TEST(ChaosTally, AttributesADelayToTheLastFaultBeforeItsEnd) {
+  const TemporaryFolder folder;
+  Ledgers ledgers;
+  ledgers.push_back(std::make_unique<SharedRecord<LifeLedger>>(ledger_file(folder.path(), 1)));
+  (*ledgers[0])->slow.at(0) = {900'000, 1'300'000};    // of the kill at 1 s
+  (*ledgers[0])->slow.at(1) = {1'900'000, 2'050'000};  // of the move at 2 s
+  (*ledgers[0])->slow.at(2) = {9'000'000, 9'900'000};  // of nothing that is known
+  (*ledgers[0])->slow_count = 3;
+  const std::vector<Strike> strikes{{Strike::Kind::KillServer, 1'000'000},
+                                    {Strike::Kind::MoveShard, 2'000'000}};
+  ChaosResult result;
+  tally_times(ledgers, strikes, {0.1}, result);
+  EXPECT_DOUBLE_EQ(result.failover_p50.count, 0.4);
+  EXPECT_DOUBLE_EQ(result.move_p99.count, 0.15);
 }
 
 TEST(Chaos, RefusesAClusterThatCannotRecover) {
-  EXPECT_THROW((void)run_chaos({.servers = 2, .replicas = 2, .serve_command = {}, .folder = {}}),
-               Error);
+  EXPECT_THROW((void)run_chaos({.servers = 2, .replicas = 2, .program = {}, .folder = {}}), Error);
 }
 
 }  // namespace

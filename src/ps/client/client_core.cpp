@@ -21,6 +21,20 @@ std::uint64_t random_number() {
   return (static_cast<std::uint64_t>(device()) << 32 | device()) & (kFirstWorker - 1);
 }
 
+/// Bytes of the floats in a message between a worker and a server.
+std::uint64_t value_bytes(const Message& message) {
+  return std::visit(
+      []<class M>(const M& m) -> std::uint64_t {
+        if constexpr (std::is_same_v<M, Push> || std::is_same_v<M, PushDone> ||
+                      std::is_same_v<M, PullDone>) {
+          return m.values.size() * sizeof(float);
+        } else {
+          return 0;
+        }
+      },
+      message);
+}
+
 KeySet to_key_set(const Keys& keys) {
   return {keys.begin(), keys.end(), {keys.listed().begin(), keys.listed().end()}};
 }
@@ -40,7 +54,9 @@ ClientCore::ClientCore(const ParameterClientOptions& options)
                     [this](NodeId peer) {
                       mutex_.assume_held();
                       client_.reconnected(peer, micros(), out_);
-                    }}) {
+                    },
+                .place = [this](std::uint8_t kind, std::string_view fields,
+                                std::size_t floats) { return place(kind, fields, floats); }}) {
   reactor_.set_address(NodeId::Coordinator, options.coordinator);
   background_ = std::thread([this] { run_background(); });
 }
@@ -61,8 +77,35 @@ Micros ClientCore::micros() {
 /// From the reactor, whose caller holds the mutex.
 void ClientCore::take(NodeId from, Message& message) {
   mutex_.assume_held();
+  if (is_server(from)) {
+    traffic_[from].received += value_bytes(message);
+  }
   client_.handle(Envelope{from, self_, std::move(message)}, micros(), out_);
   complete();  // before the next message reuses the buffer
+}
+
+/// From the reactor, as take(): large answers are received straight into the caller's memory. Only one at a time: after a
+/// failover two servers may answer the same request.
+std::span<float> ClientCore::place(std::uint8_t kind, std::string_view fields, std::size_t floats) {
+  mutex_.assume_held();
+  if (!is_push_done(kind) && !is_pull_done(kind)) {
+    return {};
+  }
+  const AnswerHead head = peek_answer(fields);
+  const std::optional<OpId> op = is_push_done(kind) ? client_.find_push(head.shard, head.number)
+                                                    : client_.find_pull(head.shard, head.number);
+  const auto at = op ? parts_.find(*op) : parts_.end();
+  if (at == parts_.end()) {
+    return {};
+  }
+  PendingPart& part = at->second;
+  const bool can_place =
+      part.into.size() == floats && !part.is_receiving && !part.operation->is_abandoned;
+  if (!can_place) {
+    return {};
+  }
+  part.is_receiving = true;
+  return part.into;
 }
 
 void ClientCore::complete() {
@@ -71,13 +114,16 @@ void ClientCore::complete() {
     if (at == parts_.end()) {
       continue;
     }
-    Operation& operation = *at->second.operation;
-    if (!operation.into.empty() && !operation.is_abandoned) {
-      const std::span<float> into =
-          operation.into.subspan(at->second.first * operation.width, completion.values.size());
-      std::ranges::copy(completion.values.view(), into.begin());
+    const PendingPart& part = at->second;
+    const std::span<const float> values = completion.values.view();
+    const bool is_in_place = values.data() == part.into.data();
+    if (!part.into.empty() && !part.operation->is_abandoned && !is_in_place) {
+      std::ranges::copy(values.first(std::min(values.size(), part.into.size())), part.into.begin());
+      if (part.is_receiving) {
+        reactor_.release(part.into);  // another answer, that is no longer needed
+      }
     }
-    --operation.left;
+    --part.operation->left;
     parts_.erase(at);
   }
 }
@@ -91,6 +137,9 @@ void ClientCore::send_all() {
     }
   }
   for (const Envelope& envelope : std::exchange(out_, {})) {
+    if (is_server(envelope.to)) {
+      traffic_[envelope.to].sent += value_bytes(envelope.message);
+    }
     reactor_.send(envelope.to, envelope.message);
   }
   reactor_.flush();
@@ -160,29 +209,44 @@ bool ClientCore::wait_until(comm::Deadline deadline,
   }
 }
 
+std::string ClientCore::text_of(const Operation& operation) const {
+  return fmt::format("{} of {} keys of table '{}'", operation.is_push ? "push" : "pull",
+                     operation.keys, client_.table(operation.table).name);
+}
+
+void ClientCore::require_valid(const Request& request, const Operation& operation) const {
+  const std::span<const Key> listed = request.keys.listed();
+  const Key keys = client_.table(operation.table).keys;
+  const std::size_t floats = request.keys.count() * request.table.width;
+  const Key last = listed.empty() ? request.keys.end() : listed.back() + 1;
+  const bool is_sorted = std::ranges::adjacent_find(listed, std::greater_equal<>()) == listed.end();
+  const bool is_in_table =
+      operation.keys > 0 && request.keys.begin() <= request.keys.end() && last <= keys;
+  const bool fits = (request.gradient.empty() || request.gradient.size() == floats) &&
+                    (request.into.empty() || request.into.size() == floats);
+  if (!is_sorted) {
+    throw Error(ErrorKind::Usage,
+                text_of(operation) + ": the keys are not in ascending order, each once");
+  }
+  if (!is_in_table) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{}: the table has keys 0 to {}", text_of(operation), keys - 1));
+  }
+  if (!fits) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{}: expected {} floats", text_of(operation), floats));
+  }
+}
+
 std::shared_ptr<Operation> ClientCore::begin(const Request& request) {
   auto operation = std::make_shared<Operation>();
+  operation->is_push = !request.gradient.empty();
+  operation->table = static_cast<TableId>(request.table.id);
+  operation->keys = request.keys.count();
   operation->deadline = comm::deadline_in(options_.patience);
-  operation->width = request.table.width;
-  operation->into = request.into;
-  const std::size_t floats = request.keys.count() * request.table.width;
-  const std::span<const Key> listed = request.keys.listed();
   const MutexLock lock(mutex_);
-  const TableSpec& spec = client_.table(static_cast<TableId>(request.table.id));
-  operation->what =
-      fmt::format("{} of {} keys of table '{}'", request.gradient.empty() ? "pull" : "push",
-                  request.keys.count(), spec.name);
-  const bool is_sorted = std::ranges::adjacent_find(listed, std::greater_equal<>()) == listed.end();
-  const Key last = listed.empty() ? request.keys.end() : listed.empty() ? 0 : listed.back() + 1;
-  require(is_sorted, operation->what + ": the keys are not in ascending order, each once");
-  require(
-      request.keys.count() > 0 && request.keys.begin() <= request.keys.end() && last <= spec.keys,
-      fmt::format("{}: the table has keys 0 to {}", operation->what, spec.keys - 1));
-  require((request.gradient.empty() || request.gradient.size() == floats) &&
-              (request.into.empty() || request.into.size() == floats),
-          fmt::format("{}: expected {} floats", operation->what, floats));
-  const std::vector<Part> parts =
-      client_.split(static_cast<TableId>(request.table.id), to_key_set(request.keys));
+  require_valid(request, *operation);
+  const std::vector<Part> parts = client_.split(operation->table, to_key_set(request.keys));
   operation->left = parts.size();
   for (const Part& part : parts) {
     begin_part(request, part, operation);
@@ -203,7 +267,11 @@ void ClientCore::begin_part(const Request& request, const Part& part,
     id = client_.push(table, part, Values::pin(gradient),
                       request.into.empty() ? Reply::Acknowledge : Reply::Values, micros(), out_);
   }
-  parts_.emplace(id, PendingPart{operation, part.first});
+  const std::span<float> into = request.into.empty()
+                                    ? std::span<float>()
+                                    : request.into.subspan(part.first * request.table.width,
+                                                           part.keys.count() * request.table.width);
+  parts_.emplace(id, PendingPart{operation, into});
 }
 
 bool ClientCore::is_done(const Operation& operation) {
@@ -212,7 +280,12 @@ bool ClientCore::is_done(const Operation& operation) {
 
 void ClientCore::wait(const Operation& operation) {
   if (!wait_until(operation.deadline, [&](const Client&) { return operation.left == 0; })) {
-    throw Error(ErrorKind::Peer, describe(operation.what));
+    std::string what;
+    {
+      const MutexLock lock(mutex_);
+      what = text_of(operation);
+    }
+    throw Error(ErrorKind::Peer, describe(what));
   }
 }
 
@@ -223,6 +296,15 @@ void ClientCore::abandon(Operation& operation) {
     client_.detach();
     reactor_.detach();
   }
+}
+
+std::map<std::uint64_t, ServerTraffic> ClientCore::traffic() {
+  const MutexLock lock(mutex_);
+  std::map<std::uint64_t, ServerTraffic> by_number;
+  for (const auto& [server, traffic] : traffic_) {
+    by_number[static_cast<std::uint64_t>(server) - 1] = traffic;
+  }
+  return by_number;
 }
 
 std::string ClientCore::describe(const std::string& what) {

@@ -19,10 +19,10 @@ namespace trireme::ps {
 
 /// A push or pull of the public API: parts on one or more shards.
 struct Operation {
-  std::string what;  ///< "push of 3 keys to table 'w'"
+  bool is_push = false;
+  TableId table{};
+  std::size_t keys = 0;
   comm::Deadline deadline{};
-  std::size_t width = 1;
-  std::span<float> into;
   std::size_t left = 0;  ///< parts
   bool is_abandoned = false;
 };
@@ -64,19 +64,27 @@ class ClientCore {
   void abandon(Operation& operation);
   [[nodiscard]] const ParameterClientOptions& options() const { return options_; }
   [[nodiscard]] static Micros micros();
+  [[nodiscard]] std::map<std::uint64_t, ServerTraffic> traffic();
   /// Why an operation has not finished, for a message.
   [[nodiscard]] std::string describe(const std::string& what);
 
  private:
   struct PendingPart {
     std::shared_ptr<Operation> operation;
-    std::size_t first = 0;  ///< key of the operation
+    std::span<float> into{};
+    bool is_receiving = false;  ///< an answer is, or was, received straight into it
   };
+  /// "push of 3 keys of table 'w'".
+  [[nodiscard]] std::string text_of(const Operation& operation) const TRIREME_REQUIRES(mutex_);
+  void require_valid(const Request& request, const Operation& operation) const
+      TRIREME_REQUIRES(mutex_);
   void begin_part(const Request& request, const Part& part,
                   const std::shared_ptr<Operation>& operation) TRIREME_REQUIRES(mutex_);
   void take(NodeId from, Message& message);
   void send_all() TRIREME_REQUIRES(mutex_);
   void complete() TRIREME_REQUIRES(mutex_);
+  [[nodiscard]] std::span<float> place(std::uint8_t kind, std::string_view fields,
+                                       std::size_t floats);
   void drive(comm::Deadline deadline);
   void run_background();
 
@@ -89,6 +97,7 @@ class ClientCore {
   Outbox out_ TRIREME_GUARDED_BY(mutex_);
   std::map<OpId, PendingPart> parts_ TRIREME_GUARDED_BY(mutex_);
   std::map<NodeId, std::string> known_ TRIREME_GUARDED_BY(mutex_);
+  std::map<NodeId, ServerTraffic> traffic_ TRIREME_GUARDED_BY(mutex_);
   bool is_driven_ TRIREME_GUARDED_BY(mutex_) = false;
   int waiting_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< threads that another one drives for
   comm::Clock::time_point last_driven_ TRIREME_GUARDED_BY(mutex_){};  ///< by a thread that waits

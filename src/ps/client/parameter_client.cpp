@@ -93,17 +93,20 @@ PendingOperation ParameterClient::push_pull(TableHandle table, const Keys& keys,
   return {core_, core_->begin({table, keys, gradient, values})};
 }
 
-void ParameterClient::start_iteration(TableHandle table) {
+bool ParameterClient::wait_to_start(TableHandle table, Seconds patience) {
   const auto id = static_cast<TableId>(table.id);
   core_->with_client([&](Client& client, Micros now, Outbox& out) {
     if (!client.slowest(id)) {
       client.join_clock(id, now, out);
     }
   });
-  const bool may_start = core_->wait_until(
-      comm::deadline_in(core_->options().patience),
-      [&](const Client& client) { return client.may_start(id, ClientCore::micros()); });
-  if (!may_start) {
+  return core_->wait_until(comm::deadline_in(patience), [&](const Client& client) {
+    return client.may_start(id, ClientCore::micros());
+  });
+}
+
+void ParameterClient::start_iteration(TableHandle table) {
+  if (!wait_to_start(table, core_->options().patience)) {
     throw Error(ErrorKind::Peer, core_->describe("waiting for the slowest worker"));
   }
 }
@@ -114,10 +117,26 @@ void ParameterClient::complete_iteration(TableHandle table) {
   });
 }
 
+void ParameterClient::advance_clock(TableHandle table, ClockCount to) {
+  core_->with_client([&](Client& client, Micros now, Outbox& out) {
+    client.advance_clock(static_cast<TableId>(table.id), to, now, out);
+  });
+}
+
+ClockCount ParameterClient::slowest_clock(TableHandle table) const {
+  return core_->with_client([&](Client& client, Micros, Outbox&) {
+    return client.slowest(static_cast<TableId>(table.id)).value_or(0);
+  });
+}
+
 ClockCount ParameterClient::clock(TableHandle table) const {
   return core_->with_client([&](Client& client, Micros, Outbox&) {
     return client.clock(static_cast<TableId>(table.id));
   });
+}
+
+std::map<std::uint64_t, ServerTraffic> ParameterClient::traffic() const {
+  return core_->traffic();
 }
 
 namespace {
@@ -148,7 +167,36 @@ ClusterStatus status_of(const Client& client) {
   return status;
 }
 
+NodeMetrics metrics_of(const Client& client, NodeId node, const std::string& name) {
+  const auto at = client.metrics().find(node);
+  NodeMetrics metrics{.node = name, .is_up = at != client.metrics().end()};
+  if (metrics.is_up) {
+    for (const Metrics::Sample& entry : at->second.samples) {
+      metrics.samples.push_back(entry.sample);
+    }
+  }
+  return metrics;
+}
+
+std::vector<NodeMetrics> metrics_of(const Client& client) {
+  std::vector<NodeMetrics> nodes{metrics_of(client, NodeId::Coordinator, "coordinator")};
+  for (const auto& [node, address] : client.addresses()) {
+    nodes.push_back(metrics_of(client, node, to_text(node)));
+  }
+  return nodes;
+}
+
 }  // namespace
+
+void ParameterClient::move_shard(std::size_t shard, std::span<const std::uint64_t> servers) {
+  MoveShard request{static_cast<ShardId>(shard), {}};
+  for (const std::uint64_t number : servers) {
+    request.servers.push_back(server_node(number));
+  }
+  core_->with_client([&](Client&, Micros, Outbox& out) {
+    out.push_back({NodeId{}, NodeId::Coordinator, std::move(request)});
+  });
+}
 
 ClusterStatus ParameterClient::status() {
   const auto ask = [](Client& client, Micros now, Outbox& out) {
@@ -165,6 +213,19 @@ ClusterStatus ParameterClient::status() {
     (void)core_->with_client(ask);
   }
   return core_->with_client([](Client& client, Micros, Outbox&) { return status_of(client); });
+}
+
+std::vector<NodeMetrics> ParameterClient::metrics(Seconds patience) {
+  core_->with_client([](Client& client, Micros, Outbox&) { client.forget_metrics(); });
+  const comm::Deadline deadline = comm::deadline_in(patience);
+  const auto have_all = [](const Client& client) {
+    return client.metrics().size() == client.addresses().size() + 1;
+  };
+  do {
+    core_->with_client([](Client& client, Micros, Outbox& out) { client.ask_for_metrics(out); });
+  } while (!core_->wait_until(std::min(deadline, comm::deadline_in({0.1})), have_all) &&
+           !comm::passed(deadline));
+  return core_->with_client([](Client& client, Micros, Outbox&) { return metrics_of(client); });
 }
 
 }  // namespace trireme::ps

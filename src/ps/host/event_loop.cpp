@@ -26,10 +26,12 @@ Timing timing_for(Seconds lease) {
 EventLoop::EventLoop(const EventLoopOptions& options)
     : self_(options.reactor.self),
       refused_(options.refused),
+      stopped_(options.stopped),
       reactor_(options.reactor,
                {.message = [this](NodeId from, Message& message) { take(from, message); },
                 .refused =
                     [this](const std::string& why) {
+                      counters_.refused();
                       if (refused_) {
                         refused_(why);
                       }
@@ -64,16 +66,28 @@ void EventLoop::run() noexcept {
         reactor_.flush();
       }
     }
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
   } catch (const std::exception& error) {  // this node has failed; the others continue without it
-    if (refused_) {
-      refused_(std::string("stopped: ") + error.what());
+    if (stopped_) {
+      stopped_(error.what());
     }
   }
 }
 
 void EventLoop::take(NodeId from, Message& message) {
-  machine_.handle(Envelope{from, self_, std::move(message)}, micros_now(), out_);
-  send(out_);
+  counters_.received(message);
+  if (std::holds_alternative<GetMetrics>(message)) {
+    return report_metrics(from);
+  }
+  try {
+    machine_.handle(Envelope{from, self_, std::move(message)}, micros_now(), out_);
+    send(out_);
+  } catch (const std::exception&) {  // not the peer's fault: the reactor must not see it
+    failure_ = std::current_exception();
+    stopping_ = true;
+  }
 }
 
 void EventLoop::send(Outbox& out) {
@@ -82,9 +96,23 @@ void EventLoop::send(Outbox& out) {
   }
   learn_addresses();
   for (const Envelope& envelope : out) {
+    counters_.sent(envelope.message);
     reactor_.send(envelope.to, envelope.message);
   }
   out.clear();
+}
+
+void EventLoop::report_metrics(NodeId to) {
+  std::vector<MetricSample> samples;
+  if (machine_.metrics) {
+    machine_.metrics(micros_now(), samples);
+  }
+  counters_.append_to(samples);
+  Metrics metrics;
+  for (MetricSample& sample : samples) {
+    metrics.samples.push_back({std::move(sample)});
+  }
+  reactor_.send(to, std::move(metrics));
 }
 
 void EventLoop::learn_addresses() {

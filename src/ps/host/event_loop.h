@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "ps/host/loop_counters.h"
 #include "ps/net/reactor.h"
 #include "ps/protocol/message.h"
 
@@ -21,6 +23,7 @@ namespace trireme::ps {
 struct EventLoopOptions {
   ReactorOptions reactor;
   std::function<void(const std::string& why)> refused{};
+  std::function<void(const std::string& why)> stopped{};  ///< by an error, on its thread
 };
 
 class EventLoop {
@@ -33,6 +36,8 @@ class EventLoop {
     std::function<void()> before_sending{};
     /// Addresses that the machine has learned.
     std::function<const std::map<NodeId, std::string>*()> addresses{};
+    /// Appends what it wants to be known; the loop adds what it has counted.
+    std::function<void(Micros now, std::vector<MetricSample>& samples)> metrics{};
   };
 
   /// Is listening when it returns.
@@ -52,13 +57,17 @@ class EventLoop {
   void take(NodeId from, Message& message);
   void send(Outbox& out);
   void learn_addresses();
+  void report_metrics(NodeId to);
 
   NodeId self_;
   std::function<void(const std::string&)> refused_;
+  std::function<void(const std::string&)> stopped_;
   Reactor reactor_;
   Machine machine_;
   Outbox out_;
+  LoopCounters counters_;
   std::map<NodeId, std::string> known_;
+  std::exception_ptr failure_;  ///< of the machine
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -109,32 +109,71 @@ bool Connection::read_fields() {
   return true;
 }
 
+/// Straight where they are wanted, if that is known, and else into a buffer of the pool.
+void Connection::choose_target() {
+  const std::size_t count = header_->floats;
+  if (place_ && count * sizeof(float) >= kLargeFloats) {
+    target_ = place_(header_->kind, fields_, count);
+  }
+  if (target_.size() != count) {
+    floats_ = pool_.take(count);
+    target_ = floats_->view().first(count);
+  }
+}
+
+void Connection::leave_target() {
+  if (target_.empty() || floats_) {
+    return;
+  }
+  floats_ = pool_.take(target_.size());
+  std::memcpy(floats_->view().data(), target_.data(), float_bytes_);
+  target_ = floats_->view().first(target_.size());
+}
+
+void Connection::release(std::span<const float> memory) {
+  if (target_.data() == memory.data()) {
+    leave_target();
+  }
+}
+
 bool Connection::read_floats() {
   const std::size_t total = header_->floats * sizeof(float);
-  if (float_bytes_ == 0 && total > 0 && !floats_) {
-    floats_ = pool_.take(header_->floats);
+  if (total > 0 && target_.empty()) {
+    choose_target();
   }
   while (float_bytes_ < total) {
-    const std::span<std::byte> rest =
-        std::as_writable_bytes(floats_->view()).first(total).subspan(float_bytes_);
+    const std::span<std::byte> rest = std::as_writable_bytes(target_).subspan(float_bytes_);
     std::size_t count = std::min(rest.size(), end_ - begin_);
     if (count > 0) {
       std::memcpy(rest.data(), buffer_.data() + begin_, count);
       begin_ += count;
-    } else if (!read_some(rest, count)) {
+    } else if (!read_ahead_of(rest, count)) {
       return false;
     }
     float_bytes_ += count;
   }
-  may_have_more_ =
-      may_have_more_ && total < kLargeFloats;  // read exactly; epoll shows whether more follows
   return true;
+}
+
+/// Reads the rest of a message, and in the same system call the header and fields of the next one. Requires an empty
+/// buffer.
+bool Connection::read_ahead_of(std::span<std::byte> rest, std::size_t& got) {
+  begin_ = end_ = 0;
+  std::array<iovec, 2> pieces{iovec{rest.data(), rest.size()}, iovec{buffer_.data(), kShortRead}};
+  const comm::Transfer transfer = channel_.read_pieces(pieces);
+  const std::size_t bytes = transfer.outcome == Outcome::Moved ? transfer.bytes : 0;
+  is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
+  may_have_more_ = bytes == rest.size() + kShortRead;
+  got = std::min(bytes, rest.size());
+  end_ = bytes - got;
+  return bytes > 0;
 }
 
 void Connection::deliver(const Deliver& deliver) {
   const FrameHeader header = *std::exchange(header_, std::nullopt);
-  Values floats =
-      floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats) : Values();
+  const std::span<float> target = std::exchange(target_, {});
+  Values floats = floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats)
+                          : Values::borrow(target);
   if (header.kind == kHelloKind) {
     Hello hello;
     ByteReader reader(fields_, std::move(floats));
@@ -227,6 +266,7 @@ void Connection::detach() {
   for (Segment& segment : queue_) {
     segment.floats.detach();
   }
+  leave_target();
 }
 
 bool Connection::flush() {

@@ -8,7 +8,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/net/channel.h"
@@ -40,6 +43,13 @@ class Connection {
   [[nodiscard]] const comm::Channel& channel() const noexcept { return channel_; }
 
   using Deliver = std::function<void(NodeId from, Message& message)>;
+  /// Where the floats of a large message are wanted, once its fields are known; empty: anywhere. The memory must stay
+  /// valid until the message is delivered or release() is called.
+  using Place = std::function<std::span<float>(std::uint8_t kind, std::string_view fields,
+                                               std::size_t floats)>;
+  void set_place(Place place) { place_ = std::move(place); }
+  /// Continues elsewhere what is being received into this memory.
+  void release(std::span<const float> memory);
   /// Reads and delivers what has arrived, up to a fair share; false if the other side has closed. Throws Error(Input) on
   /// a malformed frame.
   [[nodiscard]] bool receive(const Deliver& deliver);
@@ -50,7 +60,7 @@ class Connection {
   void send(const Message& message);
   /// The first message of the side that connected.
   void send_hello(NodeId self);
-  /// Copies pinned floats that are still to be sent.
+  /// Copies pinned floats that are still to be sent, and continues elsewhere what is being received into memory of others.
   void detach();
   /// Sends what can be sent now; false if the other side has closed.
   [[nodiscard]] bool flush();
@@ -68,10 +78,13 @@ class Connection {
   };
 
   [[nodiscard]] bool read_some(std::span<std::byte> into, std::size_t& got);
+  [[nodiscard]] bool read_ahead_of(std::span<std::byte> rest, std::size_t& got);
   [[nodiscard]] bool fill();
   [[nodiscard]] bool read_header();
   [[nodiscard]] bool read_fields();
   [[nodiscard]] bool read_floats();
+  void choose_target();
+  void leave_target();
   void deliver(const Deliver& deliver);
   void enqueue(std::uint8_t kind, const std::string& fields, const Values& floats);
   void retain_rest();
@@ -90,8 +103,10 @@ class Connection {
   bool may_have_more_ = true;
   std::optional<FrameHeader> header_;
   std::string fields_;
-  std::shared_ptr<FloatBuffer> floats_;
-  std::size_t float_bytes_ = 0;  ///< received of them
+  Place place_;
+  std::span<float> target_;              ///< where the floats of this message go
+  std::shared_ptr<FloatBuffer> floats_;  ///< that owns the target; nothing: someone else does
+  std::size_t float_bytes_ = 0;          ///< received of them
   std::uint64_t received_frames_ = 0;
 
   std::deque<Segment> queue_;

@@ -111,6 +111,7 @@ Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& p
   const std::uint32_t events = is_caller ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(EPOLL_CTL_ADD, channel.socket(), name, events);
   auto connection = std::make_unique<Connection>(std::move(channel), pool_);
+  connection->set_place(handlers_.place);
   links_.emplace(name, Link{std::move(connection), comm::Clock::now(), is_caller, events});
   strangers_.push_back(name);
   return name;
@@ -163,6 +164,12 @@ void Reactor::send(NodeId to, const Message& message) {
 void Reactor::detach() {
   for (auto& [name, link] : links_) {
     link.connection->detach();
+  }
+}
+
+void Reactor::release(std::span<const float> memory) {
+  for (auto& [name, link] : links_) {
+    link.connection->release(memory);
   }
 }
 

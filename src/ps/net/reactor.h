@@ -36,6 +36,7 @@ class Reactor {
     std::function<void(NodeId from, Message& message)> message;
     std::function<void(NodeId peer)> connected{};  ///< a connection that this node started is open
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
+    Connection::Place place{};                              ///< where large vectors are wanted
   };
   /// Is listening when it returns. Throws Error(System).
   Reactor(ReactorOptions options, Handlers handlers);
@@ -48,8 +49,10 @@ class Reactor {
   /// Starts to connect unless there is a connection, so that the node can send to this one.
   void connect(NodeId to);
   void send(NodeId to, const Message& message);
-  /// Copies pinned floats that are still to be sent.
+  /// Copies pinned floats that are still to be sent, and leaves the memory that `place` returned.
   void detach();
+  /// Leaves this memory, that `place` returned.
+  void release(std::span<const float> memory);
   /// Sends small messages that were collected.
   void flush();
 

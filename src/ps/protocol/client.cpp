@@ -30,6 +30,8 @@ void Client::handle(const Envelope& envelope, Micros now, Outbox& out) {
           take(message);
         } else if constexpr (std::is_same_v<M, Refusal>) {
           refusals_[message.subject] = message.reason;
+        } else if constexpr (std::is_same_v<M, Metrics>) {
+          metrics_[envelope.from] = message;
         }
       },
       envelope.message);
@@ -246,6 +248,27 @@ void Client::take(const PullDone& done, Micros now) {
   own.pulls.erase(at);
 }
 
+std::optional<OpId> Client::find_push(ShardId shard, Sequence sequence) const {
+  if (static_cast<std::size_t>(shard) >= lanes_.size()) {
+    return std::nullopt;
+  }
+  for (const PendingPush& pending : lanes_[static_cast<std::size_t>(shard)].pushes) {
+    if (pending.message.sequence == sequence) {
+      return pending.op;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<OpId> Client::find_pull(ShardId shard, std::uint64_t request) const {
+  if (static_cast<std::size_t>(shard) >= lanes_.size()) {
+    return std::nullopt;
+  }
+  const auto& pulls = lanes_[static_cast<std::size_t>(shard)].pulls;
+  const auto at = pulls.find(request);
+  return at == pulls.end() ? std::nullopt : std::optional(at->second.op);
+}
+
 std::vector<Completion> Client::take_completions() {
   return std::exchange(completions_, {});
 }
@@ -276,6 +299,18 @@ void Client::tick(Micros now, Outbox& out) {
   }
 }
 
+void Client::ask_for_metrics(Outbox& out) const {
+  std::vector<NodeId> nodes{NodeId::Coordinator};
+  for (const auto& [server, address] : addresses_) {
+    nodes.push_back(server);
+  }
+  for (const NodeId node : nodes) {
+    if (!metrics_.contains(node)) {
+      out.push_back({options_.id, node, GetMetrics{}});
+    }
+  }
+}
+
 void Client::ask_for_state(Micros now, Outbox& out) {
   if (!asked_ || now - *asked_ >= options_.timing.heartbeat) {
     asked_ = now;
@@ -291,9 +326,16 @@ void Client::join_clock(TableId table, Micros now, Outbox& out) {
 }
 
 void Client::complete_iteration(TableId table, Micros now, Outbox& out) {
+  advance_clock(table, clocks_.at(table).completed + 1, now, out);
+}
+
+void Client::advance_clock(TableId table, ClockCount to, Micros now, Outbox& out) {
   WorkerClock& clock = clocks_.at(table);
-  clock.unreported.push_back({++clock.completed, next_op_});
-  report_clocks(now, out);
+  if (to > clock.completed) {
+    clock.completed = to;
+    clock.unreported.push_back({to, next_op_});
+    report_clocks(now, out);
+  }
 }
 
 /// Reports the iterations whose pushes have all been acknowledged.

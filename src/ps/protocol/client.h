@@ -66,6 +66,11 @@ class Client {
   [[nodiscard]] std::uint32_t shard_count() const {
     return static_cast<std::uint32_t>(lanes_.size());
   }
+  /// What nodes have answered to ask_for_metrics() since.
+  [[nodiscard]] const std::map<NodeId, Metrics>& metrics() const noexcept { return metrics_; }
+  /// Of the coordinator and all servers that have not answered yet.
+  void ask_for_metrics(Outbox& out) const;
+  void forget_metrics() { metrics_.clear(); }
   /// Unless it has asked a moment ago.
   void ask_for_state(Micros now, Outbox& out);
   [[nodiscard]] const View& view(ShardId shard) const {
@@ -77,6 +82,9 @@ class Client {
   /// Copies borrowed values, but not pinned ones. Require is_ready() and keys of one shard.
   OpId push(TableId table, const Part& part, Values values, Reply reply, Micros now, Outbox& out);
   OpId pull(TableId table, const Part& part, Micros now, Outbox& out);
+  /// The operation that waits for such an answer, if one does.
+  [[nodiscard]] std::optional<OpId> find_push(ShardId shard, Sequence sequence) const;
+  [[nodiscard]] std::optional<OpId> find_pull(ShardId shard, std::uint64_t request) const;
   /// Operations that were completed since the last call. Their values are valid until the next call of any function.
   [[nodiscard]] std::vector<Completion> take_completions();
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
@@ -87,6 +95,8 @@ class Client {
   void join_clock(TableId table, Micros now, Outbox& out);
   /// One more iteration is done. Others learn it when its pushes are acknowledged.
   void complete_iteration(TableId table, Micros now, Outbox& out);
+  /// The same for iterations up to this clock, unless they are done.
+  void advance_clock(TableId table, ClockCount to, Micros now, Outbox& out);
   /// The clock rule. False until the coordinator has admitted this worker, and while it may have given it up.
   [[nodiscard]] bool may_start(TableId table, Micros now) const;
   [[nodiscard]] ClockCount clock(TableId table) const;
@@ -145,6 +155,7 @@ class Client {
   std::map<std::string, std::string> refusals_;
   std::map<NodeId, std::string> addresses_;
   std::map<TableId, WorkerClock> clocks_;
+  std::map<NodeId, Metrics> metrics_;
   std::vector<Completion> completions_;
   OpId next_op_ = 1;
   std::size_t pending_ = 0;

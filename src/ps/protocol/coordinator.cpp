@@ -8,22 +8,12 @@
 
 #include "ps/protocol/bytes.h"
 #include "ps/protocol/fault.h"
-#include "ps/protocol/ring.h"
 #include "trireme/valid.h"
 
 namespace trireme::ps {
 namespace {
 
 constexpr std::uint32_t kMaxShards = 1U << 16;
-
-bool has_server(const std::vector<Member>& chain, NodeId server) {
-  return std::ranges::find(chain, server, &Member::server) != chain.end();
-}
-
-template <class T>
-bool contains(const std::vector<T>& list, const T& item) {
-  return std::ranges::find(list, item) != list.end();
-}
 
 }  // namespace
 
@@ -45,7 +35,10 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const UpdateRegistry
       updates_(updates),
       shards_(options.shards),
       tables_(options.tables),
-      last_tick_(now) {
+      last_tick_(now),
+      origin_(options.origin),
+      next_snapshot_(options.first_snapshot),
+      round_begin_(now) {
   require_valid(options);
   if (!durable.empty() && !planted(Fault::ForgetViews)) {
     restore(durable, now);
@@ -74,6 +67,7 @@ std::string Coordinator::durable() const {
       io(table, registration);
     }
   }
+  io(origin_);
   return bytes;
 }
 
@@ -106,6 +100,7 @@ void Coordinator::restore(std::string_view durable, Micros now) {
       io(worker.joined[table]);
     }
   }
+  io(origin_);
   io.finish();
 }
 
@@ -124,6 +119,9 @@ void Coordinator::handle(const Envelope& envelope, Micros now, Outbox& out) {
     take(from, *create, out);
   } else if (const auto* move = std::get_if<MoveShard>(&envelope.message)) {
     take(from, *move, out);
+  } else if (const auto* written = std::get_if<SnapshotWritten>(&envelope.message);
+             written && round_ && is_server(from)) {
+    round_->take(*written);
   } else if (std::holds_alternative<GetState>(envelope.message)) {
     send(from, state_for(from), out);
   }
@@ -166,7 +164,7 @@ bool Coordinator::may_have_lease(NodeId server, const ServerRecord& record) cons
   return std::ranges::all_of(record.statuses, [&](const auto& entry) {
     const auto number = static_cast<std::size_t>(entry.first);
     return number >= shards_.size() || entry.second.epoch >= shards_[number].view.epoch ||
-           has_server(shards_[number].view.chain, server);
+           shards_[number].view.has_member(server);
   });
 }
 
@@ -192,7 +190,8 @@ ClusterState Coordinator::state_for(NodeId node) const {
                      .is_healthy = is_healthy(),
                      .views = {},
                      .tables = table_entries(),
-                     .servers = addresses()};
+                     .servers = addresses(),
+                     .origin = origin_};
   const auto server = servers_.find(node);
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const auto shard = static_cast<ShardId>(i);
@@ -203,7 +202,7 @@ ClusterState Coordinator::state_for(NodeId node) const {
       const auto status = server->second.statuses.find(shard);
       const bool has_any = status != server->second.statuses.end();
       const bool concerns =
-          has_any || has_server(view.chain, node) || (view.learner && view.learner->server == node);
+          has_any || view.has_member(node) || (view.learner && view.learner->server == node);
       is_wanted = is_wanted && concerns && (!has_any || status->second.epoch < view.epoch);
     }
     if (is_wanted) {
@@ -323,252 +322,6 @@ std::optional<ClockCount> Coordinator::joined_at(TableId table, NodeId worker) c
     return std::nullopt;
   }
   return at->second.joined.at(table).start;
-}
-
-// --- Servers and views.
-
-bool Coordinator::is_alive(const Member& member) const {
-  const auto at = servers_.find(member.server);
-  return at != servers_.end() && at->second.is_alive &&
-         (at->second.incarnation == member.incarnation || planted(Fault::IgnoreIncarnation));
-}
-
-std::vector<NodeId> Coordinator::live_servers() const {
-  std::vector<NodeId> live;
-  for (const auto& [id, server] : servers_) {
-    if (server.is_alive) {
-      live.push_back(id);
-    }
-  }
-  return live;
-}
-
-/// What the member has reported in the shard's current epoch.
-const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) const {
-  const auto at = servers_.find(member.server);
-  if (at == servers_.end() || at->second.incarnation != member.incarnation) {
-    return nullptr;
-  }
-  const auto status = at->second.statuses.find(shard);
-  const Epoch epoch = shards_[static_cast<std::size_t>(shard)].view.epoch;
-  const bool is_current = status != at->second.statuses.end() && status->second.epoch == epoch;
-  return is_current ? &status->second : nullptr;
-}
-
-bool Coordinator::is_healthy() const {
-  const std::size_t wanted = std::min(options_.replicas, live_servers().size());
-  const bool is_calm =
-      std::ranges::none_of(servers_, [](const auto& entry) { return entry.second.has_restarted; });
-  return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
-           return record.view.epoch > 0 && record.view.chain.size() >= wanted &&
-                  record.is_tail_synced && !record.deposed && !record.view.learner &&
-                  std::ranges::all_of(record.view.chain,
-                                      [&](const Member& member) { return is_alive(member); });
-         });
-}
-
-void Coordinator::tick(Micros now, Outbox& out) {
-  if (now - std::exchange(last_tick_, now) > options_.timing.lease / 2) {
-    renew_all(now);  // this process was paused: heartbeats may wait to be read
-  }
-  expire(now, out);
-  if (!shards_.empty() && shards_[0].view.epoch == 0) {
-    return assign_all(out);
-  }
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    reconfigure(static_cast<ShardId>(i), out);
-  }
-}
-
-void Coordinator::renew_all(Micros now) {
-  for (auto& [id, server] : servers_) {
-    server.heard = server.is_alive ? now - options_.timing.lease / 2 : server.heard;
-  }
-  for (auto& [id, worker] : workers_) {
-    worker.heard = now;
-  }
-}
-
-void Coordinator::expire(Micros now, Outbox& out) {
-  const Micros patience = planted(Fault::ExpireEarly)
-                              ? options_.timing.heartbeat + options_.timing.lease_margin
-                              : options_.timing.lease + options_.timing.lease_margin;
-  for (auto& [id, server] : servers_) {
-    server.is_alive = server.is_alive && now - server.heard < patience;
-  }
-  std::vector<NodeId> late;
-  for (const auto& [id, worker] : workers_) {
-    if (now - worker.heard >= patience) {
-      late.push_back(id);
-    }
-  }
-  for (const NodeId worker : late) {
-    remove_worker(worker, out);
-  }
-}
-
-/// The first views of a new cluster, in which all members start empty.
-void Coordinator::assign_all(Outbox& out) {
-  const std::vector<NodeId> live = live_servers();
-  if (live.size() < std::max<std::size_t>(options_.min_servers, 1)) {
-    return;
-  }
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto shard = static_cast<ShardId>(i);
-    View& view = shards_[i].view;
-    view.epoch = 1;
-    for (const NodeId server : target(shard, shards_[i])) {
-      view.chain.push_back({server, servers_.at(server).incarnation});
-    }
-    announce(shard, {}, out);
-  }
-  ++version_;
-}
-
-void Coordinator::reconfigure(ShardId shard, Outbox& out) {
-  ShardRecord& record = shards_[static_cast<std::size_t>(shard)];
-  const View before = record.view;
-  note_progress(shard, record);
-  if (record.deposed) {
-    return;  // one change at a time
-  }
-  const bool has_changed =
-      drop_dead(record) || admit_learner(shard, record) || move_towards_target(shard, record);
-  if (has_changed) {
-    record.view.epoch += planted(Fault::ReuseEpoch) ? 0 : 1;
-    ++version_;
-    announce(shard, before, out);
-  }
-}
-
-void Coordinator::note_progress(ShardId shard, ShardRecord& record) {
-  const ShardStatus* const tail = status_of(record.view.chain.back(), shard);
-  if (!record.is_tail_synced && tail && tail->progress == Progress::Synced) {
-    record.is_tail_synced = true;
-    ++version_;
-  }
-  if (record.deposed && (status_of(*record.deposed, shard) || !is_alive(*record.deposed))) {
-    record.deposed.reset();
-    ++version_;
-  }
-}
-
-/// Never removes the last member that has everything that was acknowledged: the shard waits for it instead.
-bool Coordinator::drop_dead(ShardRecord& record) const {
-  View& view = record.view;
-  std::vector<Member> alive;
-  bool has_synced = planted(Fault::DropLastSynced);
-  for (std::size_t i = 0; i < view.chain.size(); ++i) {
-    if (is_alive(view.chain[i])) {
-      alive.push_back(view.chain[i]);
-      has_synced = has_synced || i + 1 < view.chain.size() || record.is_tail_synced;
-    }
-  }
-  bool has_changed = false;
-  if (alive.size() < view.chain.size() && has_synced && !alive.empty()) {
-    record.is_tail_synced = record.is_tail_synced || alive.back() != view.chain.back();
-    view.chain = std::move(alive);
-    has_changed = true;
-  }
-  if (view.learner && !is_alive(*view.learner)) {
-    view.learner.reset();
-    has_changed = true;
-  }
-  return has_changed;
-}
-
-bool Coordinator::admit_learner(ShardId shard, ShardRecord& record) const {
-  if (!record.view.learner || !record.is_tail_synced) {
-    return false;
-  }
-  const ShardStatus* const status = status_of(*record.view.learner, shard);
-  if (!status || status->progress != Progress::CaughtUp) {
-    return false;
-  }
-  record.view.chain.push_back(*record.view.learner);
-  record.view.learner.reset();
-  record.is_tail_synced = false;
-  return true;
-}
-
-/// Pinned servers that are alive, then those of the ring.
-std::vector<NodeId> Coordinator::target(ShardId shard, const ShardRecord& record) const {
-  const std::vector<NodeId> live = live_servers();
-  std::vector<NodeId> wanted;
-  for (const std::vector<NodeId>& source : {record.pinned, Ring(live).chain(shard, live.size())}) {
-    for (const NodeId server : source) {
-      if (wanted.size() < options_.replicas && contains(live, server) &&
-          !contains(wanted, server)) {
-        wanted.push_back(server);
-      }
-    }
-  }
-  return wanted;
-}
-
-/// Whether the server may receive the shard's state now.
-bool Coordinator::may_learn(NodeId server, const ShardRecord& record) const {
-  const auto transfers = std::ranges::count_if(
-      shards_, [](const ShardRecord& other) { return other.view.learner.has_value(); });
-  return !has_server(record.view.chain, server) &&
-         static_cast<std::size_t>(transfers) < options_.max_transfers;
-}
-
-bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const {
-  View& view = record.view;
-  // Only while all members have just been heard: one that died since its last heartbeat does not hold the shard.
-  const auto is_fresh = [&](const Member& member) {
-    return is_alive(member) &&
-           last_tick_ - servers_.at(member.server).heard <= 2 * options_.timing.heartbeat;
-  };
-  const bool is_calm =
-      record.is_tail_synced && !view.learner && std::ranges::all_of(view.chain, is_fresh);
-  if (!is_calm) {
-    return false;
-  }
-  const std::vector<NodeId> wanted = target(shard, record);
-  for (const NodeId server : wanted) {
-    if (may_learn(server, record)) {
-      view.learner = Member{server, servers_.at(server).incarnation};
-      return true;
-    }
-  }
-  const auto surplus = std::ranges::find_if(
-      view.chain, [&](const Member& member) { return !contains(wanted, member.server); });
-  if (view.chain.size() <= wanted.size() || surplus == view.chain.end()) {
-    return false;
-  }
-  if (surplus + 1 == view.chain.end()) {
-    record.deposed = *surplus;
-  }
-  view.chain.erase(surplus);
-  return true;
-}
-
-void Coordinator::announce(ShardId shard, const View& before, Outbox& out) {
-  const ShardRecord& record = shards_[static_cast<std::size_t>(shard)];
-  std::set<NodeId> affected;
-  for (const View* view : {&before, &record.view}) {
-    for (const Member& member : view->chain) {
-      affected.insert(member.server);
-    }
-    if (view->learner) {
-      affected.insert(view->learner->server);
-    }
-  }
-  for (const auto& [id, worker] : workers_) {
-    affected.insert(id);
-  }
-  const ClusterState state{.shard_count = static_cast<std::uint32_t>(shards_.size()),
-                           .is_healthy = false,
-                           .views = {{shard, record.view}},
-                           .tables = table_entries(),
-                           .servers = addresses()};
-  for (const NodeId node : affected) {
-    if (!record.deposed || record.deposed->server == node) {
-      send(node, state, out);
-    }
-  }
 }
 
 }  // namespace trireme::ps

@@ -23,6 +23,7 @@
 
 #include "ps/protocol/clocks.h"
 #include "ps/protocol/message.h"
+#include "ps/protocol/snapshot.h"
 #include "trireme/ps_update.h"
 
 namespace trireme::ps {
@@ -33,7 +34,11 @@ struct CoordinatorOptions {
   std::size_t min_servers = 1;    ///< that must have joined before shards are assigned
   std::size_t max_transfers = 4;  ///< shards that are copied at the same time
   Timing timing{};
-  std::vector<TableSpec> tables{};  ///< that a new cluster starts with
+  std::vector<TableSpec> tables{};   ///< that a new cluster starts with
+  Epoch first_epoch = 1;             ///< higher than any of the cluster that a snapshot is from
+  std::uint64_t origin = 0;          ///< identifies the snapshot that a new cluster starts from
+  Micros snapshot_every = 0;         ///< 0: never
+  std::uint64_t first_snapshot = 1;  ///< its number, higher than those of former lives
 };
 [[nodiscard]] std::vector<std::string> problems(const CoordinatorOptions& options);
 
@@ -67,12 +72,23 @@ class Coordinator {
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   [[nodiscard]] std::string durable() const;
 
+  /// Identifies the snapshot that the cluster started from; 0: none.
+  [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }
+  /// The last round that was begun; 0: none. Its folder must exist before what a call returned is sent.
+  [[nodiscard]] std::uint64_t snapshot_number() const { return round_ ? round_->number() : 0; }
+  /// A snapshot that has become complete since the last call.
+  [[nodiscard]] std::optional<SnapshotManifest> take_snapshot();
+
   [[nodiscard]] const std::vector<ShardRecord>& shards() const noexcept { return shards_; }
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
   /// Whether every shard has all its replicas, each with everything that was acknowledged.
   [[nodiscard]] bool is_healthy() const;
   [[nodiscard]] std::vector<NodeId> live_servers() const;
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
+  /// Iterations completed by the slowest worker of a table, if it is known.
+  [[nodiscard]] std::optional<ClockCount> slowest(TableId table) const {
+    return clocks_.at(static_cast<std::size_t>(table)).slowest();
+  }
   /// The clock from which a worker counts in a table, if it is registered there.
   [[nodiscard]] std::optional<ClockCount> joined_at(TableId table, NodeId worker) const;
 
@@ -122,6 +138,10 @@ class Coordinator {
   [[nodiscard]] std::vector<NodeId> target(ShardId shard, const ShardRecord& record) const;
   void announce(ShardId shard, const View& before, Outbox& out);
 
+  void advance_snapshot(Micros now, Outbox& out);
+  void begin_snapshot(Micros now);
+  void request_parts(Outbox& out) const;
+
   [[nodiscard]] bool is_alive(const Member& member) const;
   [[nodiscard]] const ShardStatus* status_of(const Member& member, ShardId shard) const;
   [[nodiscard]] bool may_learn(NodeId server, const ShardRecord& record) const;
@@ -144,6 +164,12 @@ class Coordinator {
   std::vector<ClockTable> clocks_;  ///< by table
   std::vector<std::optional<ClockCount>> announced_;
   Micros last_tick_;
+  std::uint64_t origin_;
+  std::optional<SnapshotRound> round_;  ///< the last one
+  bool is_round_taken_ = true;          ///< by take_snapshot()
+  std::uint64_t next_snapshot_;
+  Micros round_begin_;
+  Micros parts_requested_ = 0;
 };
 
 }  // namespace trireme::ps

@@ -1,5 +1,7 @@
 #include "ps/protocol/ids.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace trireme::ps {
@@ -13,6 +15,10 @@ std::string to_text(NodeId node) {
     return fmt::format("worker {:x}", value & ~kFirstWorker);
   }
   return fmt::format("server {}", value - 1);
+}
+
+bool View::has_member(NodeId server) const {
+  return std::ranges::find(chain, server, &Member::server) != chain.end();
 }
 
 }  // namespace trireme::ps

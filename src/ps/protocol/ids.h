@@ -63,6 +63,9 @@ struct View {
   std::optional<Member> learner;
   friend bool operator==(const View&, const View&) = default;
 
+  /// Whether it is in the chain; the learner is not.
+  [[nodiscard]] bool has_member(NodeId server) const;
+
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.epoch, self.chain, self.learner);

@@ -11,6 +11,7 @@
 
 #include "ps/protocol/ids.h"
 #include "ps/protocol/values.h"
+#include "trireme/ps_metrics.h"
 #include "trireme/ps_table.h"
 
 namespace trireme::ps {
@@ -278,10 +279,12 @@ struct ClusterState {
   std::vector<ShardView> views;
   std::vector<TableEntry> tables;
   std::vector<ServerAddress> servers;
+  /// Identifies the snapshot with whose state shards start; 0: they start empty.
+  std::uint64_t origin = 0;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.shard_count, self.is_healthy, self.views, self.tables, self.servers);
+    io(self.shard_count, self.is_healthy, self.views, self.tables, self.servers, self.origin);
   }
 };
 
@@ -371,10 +374,70 @@ struct MoveShard {
   }
 };
 
+/// Coordinator to server: store the state of these shards, of which it is the tail, in this snapshot.
+struct TakeSnapshot {
+  std::uint64_t number = 0;
+  std::vector<ShardId> shards;
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.number, self.shards);
+  }
+};
+
+/// A shard in a snapshot on disk.
+struct SnapshotPart {
+  ShardId shard{};
+  Index applied = 0;  ///< contains the pushes up to this one
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;
+  friend bool operator==(const SnapshotPart&, const SnapshotPart&) = default;
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.shard, self.applied, self.bytes, self.checksum);
+  }
+};
+
+/// Server to coordinator: the shard is on disk.
+struct SnapshotWritten {
+  std::uint64_t number = 0;
+  SnapshotPart part;
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.number, self.part);
+  }
+};
+
+/// Anyone to the coordinator or a server: what have you counted?
+struct GetMetrics {
+  template <class Io, class Self>
+  static void fields(Io& /*io*/, Self& /*self*/) {}
+};
+
+struct Metrics {
+  struct Sample {
+    MetricSample sample;
+
+    template <class Io, class Self>
+    static void fields(Io& io, Self& self) {
+      io(self.sample.family, self.sample.label, self.sample.value);
+    }
+  };
+  std::vector<Sample> samples;
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.samples);
+  }
+};
+
 using Message =
     std::variant<Push, PushDone, Pull, PullDone, WrongView, Forward, Commit, Resume, SyncPoint,
                  SnapshotOffer, FetchChunk, Chunk, ServerBeat, ServerBeatDone, ClusterState,
-                 GetState, CreateTable, Refusal, WorkerBeat, SlowestClocks, MoveShard>;
+                 GetState, CreateTable, Refusal, WorkerBeat, SlowestClocks, MoveShard, TakeSnapshot,
+                 SnapshotWritten, GetMetrics, Metrics>;
 
 struct Envelope {
   NodeId from{};

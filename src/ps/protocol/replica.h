@@ -40,6 +40,8 @@ class Replica {
   /// Replaces the state. Throws Error(Input) if the bytes are no state of this shard.
   void restore(std::string_view bytes);
   [[nodiscard]] std::string snapshot() const { return state_.encode(); }
+  /// Whether a snapshot has exactly the committed pushes: everything that was acknowledged, and nothing that may vanish.
+  [[nodiscard]] bool is_committed() const { return is_tail() && synced_; }
 
   [[nodiscard]] const View& view() const noexcept { return view_; }
   [[nodiscard]] Progress progress() const;

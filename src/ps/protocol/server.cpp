@@ -60,6 +60,10 @@ void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
           if (is_coordinator) {
             take(message, now, out);
           }
+        } else if constexpr (std::is_same_v<M, TakeSnapshot>) {
+          if (is_coordinator) {
+            take(message, out);
+          }
         }
       },
       envelope.message);
@@ -73,6 +77,7 @@ void Server::take(const ClusterState& state, Micros now, Outbox& out) {
     addresses_[server.server] = server.address;
   }
   shard_count_ = state.shard_count;
+  origin_ = state.origin;
   for (const ShardView& view : state.views) {
     adopt(view.shard, view.view, now, out);
   }
@@ -117,13 +122,46 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
                                                     .retry = options_.timing.retry,
                                                     .chunk_bytes = options_.chunk_bytes},
                                      tables_);
-    if (options_.initial_state) {
-      if (const std::string bytes = options_.initial_state(shard); !bytes.empty()) {
-        held->restore(bytes);
-      }
+    if (origin_ != 0 && view.has_member(options_.id)) {  // the shard's first view
+      held->restore(initial_state(shard));
     }
   }
   held->adopt(view, now, out);
+}
+
+std::string Server::initial_state(ShardId shard) const {
+  if (!options_.initial_state) {
+    throw Error(ErrorKind::Usage,
+                "the cluster was restored from a snapshot that this server does not have: start it "
+                "with the same snapshot");
+  }
+  return options_.initial_state(shard, origin_);
+}
+
+void Server::take(const TakeSnapshot& request, Outbox& out) {
+  for (const SnapshotPart& part : snapshot_.take(request)) {
+    out.push_back({options_.id, NodeId::Coordinator, SnapshotWritten{request.number, part}});
+  }
+}
+
+std::optional<SnapshotJob> Server::next_snapshot() {
+  const auto shard = snapshot_.next([&](ShardId wanted) {
+    const Replica* const held = replica(wanted);
+    return held != nullptr && held->is_committed();
+  });
+  if (!shard) {
+    return std::nullopt;
+  }
+  snapshot_.started(*shard);
+  const Replica& held = *replica(*shard);
+  return SnapshotJob{snapshot_.number(), *shard, held.applied(), held.snapshot()};
+}
+
+void Server::snapshot_written(const SnapshotWritten& written, Outbox& out) {
+  if (written.number == snapshot_.number()) {
+    snapshot_.written(written.part);
+    out.push_back({options_.id, NodeId::Coordinator, written});
+  }
 }
 
 void Server::tick(Micros now, Outbox& out) {

@@ -14,6 +14,7 @@
 
 #include "ps/protocol/message.h"
 #include "ps/protocol/replica.h"
+#include "ps/protocol/snapshot.h"
 #include "trireme/ps_update.h"
 
 namespace trireme::ps {
@@ -24,8 +25,9 @@ struct ServerOptions {
   std::string address{};        ///< where workers and servers connect
   Timing timing{};
   std::size_t chunk_bytes = std::size_t{256} << 10;
-  /// The state with which a shard starts in a new cluster; empty: no keys were pushed.
-  std::function<std::string(ShardId)> initial_state{};
+  /// The state with which a shard starts in a cluster that was restored from the snapshot `origin`. Throws if this
+  /// server cannot read it; it must not start empty then.
+  std::function<std::string(ShardId, std::uint64_t origin)> initial_state{};
 };
 
 class Server {
@@ -37,6 +39,11 @@ class Server {
   void handle(const Envelope& envelope, Micros now, Outbox& out);
   /// To be called every few milliseconds.
   void tick(Micros now, Outbox& out);
+
+  /// The next shard that the coordinator wants stored; to be called when the last one is.
+  [[nodiscard]] std::optional<SnapshotJob> next_snapshot();
+  /// A job is done.
+  void snapshot_written(const SnapshotWritten& written, Outbox& out);
 
   [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
   [[nodiscard]] bool has_lease(Micros now) const noexcept { return now < lease_end_; }
@@ -51,6 +58,8 @@ class Server {
   void take(const ClusterState& state, Micros now, Outbox& out);
   void add_table(const TableEntry& entry);
   void adopt(ShardId shard, const View& view, Micros now, Outbox& out);
+  void take(const TakeSnapshot& request, Outbox& out);
+  [[nodiscard]] std::string initial_state(ShardId shard) const;
   void beat(Micros now, Outbox& out);
   [[nodiscard]] Replica* replica(ShardId shard) const;
   void refuse(ShardId shard, NodeId worker, Outbox& out);
@@ -60,6 +69,8 @@ class Server {
   const UpdateRegistry& updates_;
   KnownTables tables_;
   std::uint32_t shard_count_ = 0;
+  std::uint64_t origin_ = 0;  ///< of the cluster's state
+  SnapshotShare snapshot_;
   std::map<ShardId, std::unique_ptr<Replica>> replicas_;
   std::map<ShardId, Epoch> epochs_;  ///< the highest that this server has seen
   std::map<NodeId, std::string> addresses_;

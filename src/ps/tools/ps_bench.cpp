@@ -1,105 +1,98 @@
 #include "trireme/ps_bench.h"
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
+#include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
-#include <thread>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "comm/net/deadline.h"
 #include "comm/net/secret.h"
-#include "comm/net/socket.h"
-#include "ps/protocol/values.h"
+#include "ps/tools/bench_contender.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
-#include "trireme/parameter_server.h"
 
 namespace trireme::ps {
 namespace {
 
 using comm::Clock;
-constexpr Seconds kPatience{30};
 
-/// The floor: receives vectors on a blocking loop, adds each to an array, and sends the sum back.
-class EchoServer {
- public:
-  explicit EchoServer(std::size_t floats)
-      : listener_(comm::listen_on()), floats_(floats), thread_([this] { run(); }) {}
-  ~EchoServer() { thread_.join(); }
-  EchoServer(const EchoServer&) = delete;
-  EchoServer& operator=(const EchoServer&) = delete;
-  [[nodiscard]] const comm::Address& address() const { return listener_.address; }
+constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
+constexpr Seconds kLease{5};
 
- private:
-  void run() {
-    const comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in(kPatience));
-    FloatBuffer received(floats_);
-    FloatBuffer sum(floats_);
-    std::ranges::fill(sum.view(), 0.0F);
-    try {
-      for (;;) {
-        comm::receive_all(socket, std::as_writable_bytes(received.view()),
-                          comm::deadline_in(kPatience));
-        for (std::size_t i = 0; i < floats_; ++i) {
-          sum.view()[i] += received.view()[i];
-        }
-        comm::send_all(socket, std::as_bytes(sum.view()), comm::deadline_in(kPatience));
-      }
-    } catch (const Error&) {
-      // the client has closed
-    }
-  }
-
-  comm::Listener listener_;
-  std::size_t floats_;
-  std::thread thread_;
-};
-
-/// Operations per second of `step`, which does one.
-template <class Step>
-double rate_of(Seconds time, const Step& step) {
-  for (int i = 0; i < 3; ++i) {
-    step();
-  }
-  const Clock::time_point begin = Clock::now();
-  std::int64_t count = 0;
-  do {
-    step();
-    ++count;
-  } while (comm::since(begin).count < time.count);
-  return static_cast<double>(count) / comm::since(begin).count;
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
-/// Sends and receives at the same time where several are in flight, or large vectors would block both sides.
-double floor_rate(std::size_t floats, std::size_t depth, Seconds time) {
-  EchoServer server(floats);
-  const comm::Fd socket = comm::connect_to(server.address(), comm::deadline_in(kPatience));
-  FloatBuffer sent(floats);
-  FloatBuffer received(floats);
-  std::ranges::fill(sent.view(), 1.0F);
-  const std::span<const std::byte> out = std::as_bytes(std::as_const(sent).view());
-  const std::span<std::byte> in = std::as_writable_bytes(received.view());
-  std::size_t to_send = out.size() * (depth - 1);  // bytes that are allowed to be sent
-  std::size_t out_at = 0;
-  return rate_of(time, [&] {
-    to_send += out.size();
-    for (std::size_t in_at = 0; in_at < in.size();) {
-      if (to_send > 0) {
-        const std::size_t part = std::min(to_send, out.size() - out_at);
-        const comm::Transfer transfer = comm::send_some(socket, out.subspan(out_at, part));
-        to_send -= transfer.bytes;
-        out_at = (out_at + transfer.bytes) % out.size();
-      }
-      const comm::Transfer transfer = comm::receive_some(socket, in.subspan(in_at));
-      in_at += transfer.bytes;
-      if (transfer.bytes == 0 && to_send == 0) {
-        (void)comm::wait_for(socket, comm::Ready::Read, comm::deadline_in(kPatience));
-      }
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  constexpr double kMicro = 1e-6;
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         kMicro * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/// What one contender did in all its slices. Rates are medians over batches of a few operations: most batches run
+/// undisturbed even where other processes interrupt most slices.
+struct Record {
+  std::vector<double> seconds;  ///< per operation, of each batch
+  std::uint64_t operations = 0;
+  double cpu = 0;  ///< of this process
+
+  [[nodiscard]] double p50() const { return median(seconds); }
+  [[nodiscard]] double rate() const { return 1 / p50(); }
+};
+
+/// Ends with nothing in flight, so that the next one is undisturbed.
+void run_slice(Contender& contender, std::size_t depth, Seconds time, Record& record) {
+  const std::size_t batch = depth;
+  const double cpu_before = cpu_seconds();
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < depth; ++i) {
+    contender.step(depth);  // fill the pipe
+  }
+  Clock::time_point last = Clock::now();
+  do {
+    for (std::size_t i = 0; i < batch; ++i) {
+      contender.step(depth);
     }
-  });
+    record.operations += batch;
+    const Clock::time_point now = Clock::now();
+    record.seconds.push_back(std::chrono::duration<double>(now - last).count() /
+                             static_cast<double>(batch));
+    last = now;
+  } while (last - begin < comm::duration(time));
+  record.operations += depth;
+  while (contender.drain_one()) {
+    ++record.operations;
+  }
+  record.cpu += cpu_seconds() - cpu_before;
+}
+
+/// In turn, forwards and backwards, until each had `time`; one round to warm up.
+std::vector<Record> compete(const std::vector<Contender*>& contenders, std::size_t depth,
+                            const PsBenchOptions& options) {
+  constexpr int kMinRounds = 3;
+  const double time = options.time.count * static_cast<double>(contenders.size());
+  std::vector<Record> records(contenders.size());
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), 0);
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round <= kMinRounds || comm::since(begin).count < time; ++round) {
+    for (const std::size_t i : order) {
+      if (round == 1) {
+        records[i] = {};
+      }
+      run_slice(*contenders[i], depth, options.slice, records[i]);
+    }
+    std::ranges::reverse(order);
+  }
+  return records;
 }
 
 /// Servers and a client in this process, over TCP.
@@ -108,16 +101,16 @@ class BenchCluster {
   explicit BenchCluster(std::size_t replicas)
       : secret_(comm::Secret::random().hex()),
         coordinator_({.secret = secret_,
-                      .lease = {5},
+                      .lease = kLease,
                       .shards = 1,
                       .replicas = replicas,
                       .min_servers = replicas}) {
     for (std::size_t i = 0; i < replicas; ++i) {
       servers_.push_back(std::make_unique<ParameterServer>(ParameterServerOptions{
-          .number = i, .coordinator = coordinator_.address(), .secret = secret_, .lease = {5}}));
+          .number = i, .coordinator = coordinator_.address(), .secret = secret_, .lease = kLease}));
     }
     client_.emplace(ParameterClientOptions{
-        .coordinator = coordinator_.address(), .secret = secret_, .lease = {5}});
+        .coordinator = coordinator_.address(), .secret = secret_, .lease = kLease});
   }
   [[nodiscard]] ParameterClient& client() { return *client_; }
 
@@ -128,75 +121,89 @@ class BenchCluster {
   std::optional<ParameterClient> client_;
 };
 
-void check_values(ParameterClient& client, TableHandle table, std::size_t floats) {
-  const std::vector<float> twos(floats, 2.0F);
-  std::vector<float> values(floats);
-  client.push_pull(table, Keys::range(0, 1), twos, values).wait();
-  client.push_pull(table, Keys::range(0, 1), twos, values).wait();
-  if (static_cast<std::size_t>(std::ranges::count(values, 4.0F)) != floats) {
-    throw Bug("the parameter server returns wrong sums");
-  }
-}
-
-double push_pull_rate(ParameterClient& client, TableHandle table, std::size_t depth, Seconds time) {
-  const std::size_t floats = table.width;
-  const std::vector<float> gradient(floats, 1.0F);
-  std::vector<std::vector<float>> values(depth, std::vector<float>(floats));
-  std::deque<PendingOperation> pending;
-  std::size_t next = 0;
-  const double rate = rate_of(time, [&] {
-    while (pending.size() < depth) {
-      pending.push_back(
-          client.push_pull(table, Keys::range(0, 1), gradient, values[next++ % depth]));
+double memcpy_rate(std::size_t bytes) {
+  std::vector<char> from(bytes, '\1');
+  std::vector<char> to(bytes, '\0');
+  std::vector<double> rates;
+  for (int round = 0; round < 9; ++round) {
+    const std::size_t times = std::max<std::size_t>(1, (std::size_t{4} << 20) / bytes);
+    const Clock::time_point begin = Clock::now();
+    for (std::size_t i = 0; i < times; ++i) {
+      std::memcpy(to.data(), from.data(), bytes);
+      from[i % bytes] = to[bytes - 1];  // the copies depend on each other
     }
-    pending.front().wait();
-    pending.pop_front();
-  });
-  for (PendingOperation& operation : pending) {
-    operation.wait();
+    rates.push_back(static_cast<double>(bytes * times) / comm::since(begin).count);
   }
-  return rate;
+  return median(rates);
 }
 
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
-PsBenchRow bench_size(BenchCluster& cluster, const PsBenchOptions& options, Bytes size) {
-  const auto floats = static_cast<std::size_t>(size.count) / sizeof(float);
-  ParameterClient& client = cluster.client();
-  const TableHandle table =
-      client.create_table({.name = fmt::format("vectors of {}", to_text(size)),
-                           .keys = 1,
-                           .width = static_cast<std::uint32_t>(floats)});
-  check_values(client, table, floats);
-  std::vector<double> floor;
-  std::vector<double> own;
-  std::vector<double> deep_floor;
-  std::vector<double> deep;
-  for (int i = 0; i < options.repetitions; ++i) {
-    floor.push_back(floor_rate(floats, 1, options.time));
-    own.push_back(push_pull_rate(client, table, 1, options.time));
-    deep_floor.push_back(floor_rate(floats, options.depth, options.time));
-    deep.push_back(push_pull_rate(client, table, options.depth, options.time));
+class Bench {
+ public:
+  explicit Bench(const PsBenchOptions& options) : options_(options) {
+    if (!options.redis.empty()) {
+      redis_.emplace(options.redis);
+    }
   }
-  return {size, median(floor), median(own), median(deep_floor), median(deep)};
-}
+
+  void run_size(Bytes size, std::vector<PsBenchRow>& rows) {
+    const auto bytes = static_cast<std::size_t>(size.count);
+    const std::size_t floats = bytes / sizeof(float);
+    const EchoServer echo(floats);
+    const std::unique_ptr<StreamContender> floor = echo.connect();
+    PushPullContender one(one_.client(), floats);
+    PushPullContender chain(chain_.client(), floats);
+    const std::unique_ptr<StreamContender> redis = redis_ ? redis_->connect(bytes) : nullptr;
+    std::vector<Contender*> contenders{floor.get(), &one, &chain};
+    if (redis) {
+      contenders.push_back(redis.get());
+    }
+    for (const std::size_t depth : {std::size_t{1}, options_.depth}) {
+      PsBenchRow row = row_of(compete(contenders, depth, options_), size);
+      row.depth = depth;
+      row.memcpy_bytes_per_second = memcpy_rate(bytes);
+      rows.push_back(row);
+    }
+  }
+
+ private:
+  [[nodiscard]] static PsBenchRow row_of(const std::vector<Record>& records, Bytes size) {
+    const Record& floor = records[0];
+    const Record& one = records[1];
+    constexpr double kGiga = 1e9;
+    PsBenchRow row{.size = size,
+                   .floor_per_second = floor.rate(),
+                   .per_second = one.rate(),
+                   .floor_share = one.rate() / floor.rate(),
+                   .chain_share = records[2].rate() / one.rate(),
+                   .cpu_seconds_per_gb = one.cpu / (2 * static_cast<double>(size.count) *
+                                                    static_cast<double>(one.operations) / kGiga)};
+    if (records.size() > 3) {
+      row.redis_per_second = records[3].rate();
+      row.redis_ratio = 2 * one.rate() / records[3].rate();
+    }
+    return row;
+  }
+
+  PsBenchOptions options_;
+  BenchCluster one_{1};
+  BenchCluster chain_{2};
+  std::optional<RedisServer> redis_;
+};
 
 }  // namespace
 
 std::vector<PsBenchRow> run_ps_bench(const PsBenchOptions& options) {
   for (const Bytes size : options.sizes) {
-    require(size.count >= 4 && size.count % 4 == 0 && size.count <= (std::int64_t{64} << 20),
+    require(size.count >= 4 && size.count % 4 == 0 && size.count <= kMaxBytes,
             fmt::format("a vector of {} is out of range: use multiples of 4 B up to 64 MiB",
                         to_text(size)));
   }
   require(options.depth >= 1 && options.depth <= 1024, "the depth must be 1 to 1024");
-  BenchCluster cluster(options.replicas);
+  require(options.slice.count > 0, "the slice must be longer than 0 s");
+  Bench bench(options);
   std::vector<PsBenchRow> rows;
   for (const Bytes size : options.sizes) {
-    rows.push_back(bench_size(cluster, options, size));
+    bench.run_size(size, rows);
   }
   return rows;
 }

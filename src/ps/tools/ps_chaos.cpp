@@ -1,20 +1,21 @@
 #include "trireme/ps_chaos.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <filesystem>
 #include <memory>
-#include <optional>
+#include <numeric>
 #include <random>
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "base/mutex.h"
 #include "comm/net/deadline.h"
 #include "comm/net/secret.h"
 #include "comm/net/socket.h"
+#include "ps/host/event_loop.h"
+#include "ps/tools/chaos_ledger.h"
+#include "ps/tools/chaos_tables.h"
+#include "ps/tools/chaos_tally.h"
 #include "ps/tools/child_process.h"
 #include "trireme/error.h"
 #include "trireme/parameter_server.h"
@@ -23,39 +24,13 @@
 namespace trireme::ps {
 namespace {
 
-using comm::Clock;
-
-constexpr Key kKeys = 64;
-constexpr Seconds kRecovery{60};
-
-/// A push and how long it took.
-struct Timed {
-  Clock::time_point begin;
-  Clock::time_point end;
-};
-
-/// What a worker has pushed, by key.
-struct Ledger {
-  std::vector<std::uint64_t> begun = std::vector<std::uint64_t>(kKeys);
-  std::vector<std::uint64_t> acknowledged = std::vector<std::uint64_t>(kKeys);
-  std::vector<Timed> pushes;
-  std::string problem;
-};
+constexpr Seconds kRecovery{180};
 
 void sleep_for(Seconds time) {
   std::this_thread::sleep_for(comm::duration(time));
 }
 
-Seconds quantile(std::vector<double> values, double q) {
-  if (values.empty()) {
-    return {0};
-  }
-  std::ranges::sort(values);
-  return {
-      values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))]};
-}
-
-/// The processes of a cluster, and workers in threads of this one.
+/// The processes of a cluster.
 class Chaos {
  public:
   explicit Chaos(const ChaosOptions& options)
@@ -64,38 +39,51 @@ class Chaos {
         secret_(comm::Secret::random().hex()),
         address_(comm::to_text(comm::listen_on().address)),
         servers_(options.servers),
-        ledgers_(options.workers) {}
+        workers_(options.workers),
+        roster_(roster_file(options.folder)) {}
 
   [[nodiscard]] ChaosResult run();
 
  private:
-  [[nodiscard]] TableSpec table() const {
-    return {.name = "counters",
-            .keys = kKeys,
-            .width = static_cast<std::uint32_t>(options_.workers),
-            .layout = TableLayout::Dense};
-  }
-  [[nodiscard]] ParameterClientOptions client_options() const {
-    return {
-        .coordinator = address_, .secret = secret_, .lease = options_.lease, .patience = kRecovery};
-  }
-  [[nodiscard]] std::unique_ptr<ChildProcess> start(
-      const std::vector<std::string>& arguments) const;
+  struct Worker {
+    std::unique_ptr<ChildProcess> process;
+    std::size_t life = 0;
+  };
+
+  [[nodiscard]] std::unique_ptr<ChildProcess> start(std::vector<std::string> arguments) const;
   void start_coordinator();
   void start_server(std::size_t i);
-  void work(std::size_t worker);
-  void inject(ChaosResult& result);
-  void strike_server(ChaosResult& result);
-  void strike_coordinator(ChaosResult& result);
+  void start_worker(std::size_t i);
+
+  void strike();
+  void kill_server(std::size_t i);
+  void kill_rejoining(std::size_t i);
+  void pause_server(std::size_t i);
+  void kill_coordinator();
+  void pause_coordinator();
+  void kill_worker(std::size_t i);
+  void pause_worker(std::size_t i);
+  void move_shard();
+
+  void begin_strike(Strike::Kind kind) { strikes_.push_back({kind, micros_now()}); }
   void wait_until_healthy();
-  void tally(ChaosResult& result);
+  void wait_for_learner(std::size_t server);
+  void check_workers();
+  [[noreturn]] void fail(const std::string& what);
+  void stop_workers();
+  [[nodiscard]] std::uint64_t acknowledged() const;
+
   void note(const std::string& event) const {
     if (options_.on_event) {
       options_.on_event(event);
     }
   }
-  [[nodiscard]] std::int64_t between(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  [[nodiscard]] std::size_t below(std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_);
+  }
+  /// A pause of up to this many milliseconds.
+  void wait_up_to(std::size_t milliseconds) {
+    sleep_for({static_cast<double>(below(milliseconds)) / 1000});
   }
 
   ChaosOptions options_;
@@ -104,14 +92,16 @@ class Chaos {
   std::string address_;
   std::unique_ptr<ChildProcess> coordinator_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
-  std::vector<Ledger> ledgers_;
+  std::vector<Worker> workers_;
+  SharedRecord<Roster> roster_;
+  Ledgers ledgers_;  ///< by life - 1
   std::unique_ptr<ParameterClient> observer_;
-  std::vector<Clock::time_point> strikes_;  ///< at servers
-  std::atomic<bool> stop_ = false;
+  std::vector<Strike> strikes_;
+  ChaosResult result_;
 };
 
-std::unique_ptr<ChildProcess> Chaos::start(const std::vector<std::string>& arguments) const {
-  std::vector<std::string> command = options_.serve_command;
+std::unique_ptr<ChildProcess> Chaos::start(std::vector<std::string> arguments) const {
+  std::vector<std::string> command{options_.program, "ps"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--lease", fmt::format("{}s", options_.lease.count)});
   return std::make_unique<ChildProcess>(command, fmt::format("{}={}", kSecretVariable, secret_));
@@ -119,163 +109,243 @@ std::unique_ptr<ChildProcess> Chaos::start(const std::vector<std::string>& argum
 
 void Chaos::start_coordinator() {
   coordinator_ =
-      start({"--role", "coordinator", "--listen", address_, "--replicas",
+      start({"serve", "--role", "coordinator", "--listen", address_, "--replicas",
              fmt::format("{}", options_.replicas), "--shards", fmt::format("{}", options_.shards),
              "--min-servers", fmt::format("{}", options_.servers), "--state",
              options_.folder + "/coordinator.state"});
 }
 
 void Chaos::start_server(std::size_t i) {
-  servers_[i] =
-      start({"--role", "server", "--number", fmt::format("{}", i), "--coordinator", address_});
+  servers_[i] = start({"serve", "--number", fmt::format("{}", i), "--coordinator", address_});
 }
 
-void Chaos::work(std::size_t worker) {
-  Ledger& ledger = ledgers_[worker];
-  try {
-    ParameterClient client(client_options());
-    const TableHandle counters = client.create_table(table());
-    std::mt19937_64 random(options_.seed * 1000 + worker);
-    std::vector<float> one(options_.workers);
-    one[worker] = 1;
-    while (!stop_) {
-      const Key key = random() % kKeys;
-      const Clock::time_point begin = Clock::now();
-      ++ledger.begun[key];
-      client.push(counters, Keys::range(key, key + 1), one).wait();
-      ++ledger.acknowledged[key];
-      ledger.pushes.push_back({begin, Clock::now()});
-    }
-  } catch (const std::exception& error) {
-    ledger.problem = error.what();
+void Chaos::start_worker(std::size_t i) {
+  const std::size_t life = ledgers_.size() + 1;
+  if (life >= kMaxChaosLives) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} lives of workers are too many: use fewer kills", kMaxChaosLives));
   }
+  ledgers_.push_back(
+      std::make_unique<SharedRecord<LifeLedger>>(ledger_file(options_.folder, life)));
+  workers_[i] = {
+      start({"chaos-worker", "--coordinator", address_, "--folder", options_.folder, "--life",
+             fmt::format("{}", life), "--seed", fmt::format("{}", options_.seed)}),
+      life};
+  roster_->life.at(i) = life;
 }
+
+// --- Waiting.
 
 /// Not before a failure would have been noticed: until then the coordinator believes that all is well.
 void Chaos::wait_until_healthy() {
   sleep_for({1.3 * options_.lease.count});
   const comm::Deadline deadline = comm::deadline_in(kRecovery);
   while (!observer_->status().is_healthy) {
+    check_workers();
     if (comm::passed(deadline)) {
-      throw Error(ErrorKind::Peer,
-                  fmt::format("the cluster has not recovered within {}", to_text(kRecovery)));
+      fail(fmt::format("the cluster has not recovered within {}", to_text(kRecovery)));
     }
     sleep_for({0.01});
   }
 }
 
-void Chaos::strike_server(ChaosResult& result) {
-  const auto i =
-      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
-  const bool is_kill = between(0, 2) > 0;
-  strikes_.push_back(Clock::now());
-  if (is_kill) {
-    note(fmt::format("kill server {}", i));
-    servers_[i]->kill();
-    ++result.kills;
-    sleep_for({static_cast<double>(between(0, 300)) / 1000});
-    start_server(i);
-  } else {
-    const double pause = static_cast<double>(between(20, 600)) / 1000;
-    note(fmt::format("pause server {} for {:.0f} ms", i, pause * 1000));
-    servers_[i]->pause();
-    ++result.pauses;
-    sleep_for({pause});
-    servers_[i]->resume();
+/// Until the server receives the state of a shard, or has.
+void Chaos::wait_for_learner(std::size_t server) {
+  const comm::Deadline deadline = comm::deadline_in({4 * options_.lease.count});
+  const auto is_learning = [&](const ShardPlace& place) {
+    return std::ranges::find(place.learners, server) != place.learners.end();
+  };
+  while (!comm::passed(deadline) && std::ranges::none_of(observer_->status().shards, is_learning)) {
+    sleep_for({0.002});
   }
 }
 
-void Chaos::strike_coordinator(ChaosResult& result) {
-  const double pause = static_cast<double>(between(0, 300)) / 1000;
-  if (between(0, 1) == 0) {
-    note("kill the coordinator");
-    coordinator_->kill();
-    ++result.kills;
-    sleep_for({pause});
-    start_coordinator();
-  } else {
-    note(fmt::format("pause the coordinator for {:.0f} ms", pause * 1000));
-    coordinator_->pause();
-    ++result.pauses;
-    sleep_for({pause});
-    coordinator_->resume();
-  }
-}
-
-void Chaos::inject(ChaosResult& result) {
-  if (between(0, 4) == 0) {
-    strike_coordinator(result);
-  } else {
-    strike_server(result);
-  }
-}
-
-void Chaos::tally(ChaosResult& result) {
-  const TableHandle counters = observer_->create_table(table());
-  std::vector<float> counts(kKeys * options_.workers);
-  observer_->pull(counters, Keys::range(0, kKeys), counts).wait();
-  std::vector<double> latencies;
-  std::vector<double> stalls(strikes_.size(), 0);
-  for (std::size_t w = 0; w < ledgers_.size(); ++w) {
-    for (Key key = 0; key < kKeys; ++key) {
-      const auto count = static_cast<std::uint64_t>(counts[key * options_.workers + w]);
-      const std::uint64_t acknowledged = ledgers_[w].acknowledged[key];
-      result.acknowledged += acknowledged;
-      result.lost += acknowledged > count ? acknowledged - count : 0;
-      result.doubled += count > ledgers_[w].begun[key] ? count - ledgers_[w].begun[key] : 0;
+void Chaos::check_workers() {
+  for (const auto& ledger : ledgers_) {
+    if (const std::string problem = (*ledger)->problem.data(); !problem.empty()) {
+      fail("a worker failed: " + problem);
     }
-    for (const Timed& push : ledgers_[w].pushes) {
-      const double seconds = std::chrono::duration<double>(push.end - push.begin).count();
-      latencies.push_back(seconds);
-      for (std::size_t i = 0; i < strikes_.size(); ++i) {
-        const bool concerns = push.end >= strikes_[i] &&
-                              push.begin < strikes_[i] + comm::duration({2 * options_.lease.count});
-        stalls[i] = concerns ? std::max(stalls[i], seconds) : stalls[i];
+  }
+}
+
+/// Says where the shards are, so that it shows which one waits for whom.
+void Chaos::fail(const std::string& what) {
+  std::string places;
+  const ClusterStatus status = observer_->status();
+  for (std::size_t i = 0; i < status.shards.size(); ++i) {
+    const ShardPlace& place = status.shards[i];
+    places += fmt::format("; shard {} in epoch {} on servers {}", i, place.epoch,
+                          fmt::join(place.chain, " > "));
+    places += place.learners.empty() ? "" : fmt::format(" + {}", fmt::join(place.learners, " "));
+  }
+  throw Error(ErrorKind::Peer, fmt::format("after {} kills: {}{}", result_.kills, what, places));
+}
+
+std::uint64_t Chaos::acknowledged() const {
+  std::uint64_t sum = 0;
+  for (const auto& ledger : ledgers_) {
+    sum += (*ledger)->pushes;
+  }
+  return sum;
+}
+
+// --- Faults.
+
+void Chaos::kill_server(std::size_t i) {
+  note(fmt::format("kill server {}", i));
+  begin_strike(Strike::Kind::KillServer);
+  servers_[i]->kill();
+  ++result_.kills;
+  wait_up_to(200);
+  start_server(i);
+}
+
+/// Kills it again while it gets the state of its shards back.
+void Chaos::kill_rejoining(std::size_t i) {
+  kill_server(i);
+  wait_for_learner(i);
+  kill_server(i);
+}
+
+void Chaos::pause_server(std::size_t i) {
+  note(fmt::format("pause server {}", i));
+  begin_strike(Strike::Kind::Other);
+  servers_[i]->pause();
+  ++result_.pauses;
+  wait_up_to(600);
+  servers_[i]->resume();
+}
+
+void Chaos::kill_coordinator() {
+  note("kill the coordinator");
+  begin_strike(Strike::Kind::Other);
+  coordinator_->kill();
+  ++result_.kills;
+  wait_up_to(200);
+  start_coordinator();
+}
+
+void Chaos::pause_coordinator() {
+  note("pause the coordinator");
+  begin_strike(Strike::Kind::Other);
+  coordinator_->pause();
+  ++result_.pauses;
+  wait_up_to(300);
+  coordinator_->resume();
+}
+
+void Chaos::kill_worker(std::size_t i) {
+  note(fmt::format("kill worker {}", i));
+  (*ledgers_.at(workers_[i].life - 1))->has_left_clock = true;
+  workers_[i].process->kill();  // no strike of its own: it happens while the cluster recovers
+  ++result_.kills;
+  start_worker(i);
+}
+
+void Chaos::pause_worker(std::size_t i) {
+  note(fmt::format("pause worker {}", i));
+  (*ledgers_.at(workers_[i].life - 1))->has_left_clock = true;
+  begin_strike(Strike::Kind::Other);
+  workers_[i].process->pause();
+  ++result_.pauses;
+  wait_up_to(600);
+  workers_[i].process->resume();
+}
+
+/// To random servers; sometimes somebody dies meanwhile.
+void Chaos::move_shard() {
+  std::vector<std::uint64_t> to(servers_.size());
+  std::iota(to.begin(), to.end(), 0);
+  std::ranges::shuffle(to, random_);
+  to.resize(options_.replicas);
+  const std::size_t shard = below(options_.shards);
+  note(fmt::format("move shard {} to servers {}", shard, fmt::join(to, " ")));
+  ++result_.moves;
+  begin_strike(Strike::Kind::MoveShard);
+  observer_->move_shard(shard, to);
+  switch (below(3)) {
+    case 0:
+      wait_up_to(30);
+      return kill_server(below(servers_.size()));
+    case 1:
+      wait_up_to(30);
+      return kill_coordinator();
+    default:
+      return;
+  }
+}
+
+void Chaos::strike() {
+  constexpr std::size_t kSides = 20;
+  const std::size_t dice = below(kSides);
+  const std::size_t server = below(servers_.size());
+  const std::size_t worker = below(workers_.size());
+  if (dice < 7) {
+    kill_server(server);
+  } else if (dice < 9) {
+    kill_rejoining(server);
+  } else if (dice < 11) {
+    pause_server(server);
+  } else if (dice < 14) {
+    kill_coordinator();
+  } else if (dice < 15) {
+    pause_coordinator();
+  } else if (dice < 19) {
+    move_shard();
+  } else {
+    pause_worker(worker);
+  }
+  if (below(2) == 0) {
+    kill_worker(worker);  // while the cluster recovers
+  }
+}
+
+// --- The run.
+
+/// A worker whose push is not acknowledged would leave it open whether it was applied.
+void Chaos::stop_workers() {
+  const comm::Deadline deadline = comm::deadline_in(kRecovery);
+  for (const Worker& worker : workers_) {
+    (*ledgers_.at(worker.life - 1))->stop = true;
+  }
+  for (const Worker& worker : workers_) {
+    while (!(*ledgers_.at(worker.life - 1))->is_finished) {
+      if (comm::passed(deadline)) {
+        fail("a worker has not finished its pushes");
       }
+      sleep_for({0.01});
     }
   }
-  result.failover_p50 = quantile(stalls, 0.5);
-  result.failover_p99 = quantile(stalls, 0.99);
-  result.push_p50 = quantile(latencies, 0.5);
+  check_workers();
 }
 
 ChaosResult Chaos::run() {
-  const Clock::time_point begin = Clock::now();
-  ChaosResult result;
-  std::filesystem::remove(options_.folder + "/coordinator.state");
+  const comm::Clock::time_point begin = comm::Clock::now();
   start_coordinator();
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     start_server(i);
   }
-  observer_ = std::make_unique<ParameterClient>(client_options());
-  (void)observer_->create_table(table());
-  std::vector<std::thread> workers;
-  for (std::size_t w = 0; w < options_.workers; ++w) {
-    workers.emplace_back([this, w] { work(w); });
+  observer_ = std::make_unique<ParameterClient>(ParameterClientOptions{
+      .coordinator = address_, .secret = secret_, .lease = options_.lease, .patience = kRecovery});
+  const TableHandle counters = observer_->create_table(chaos_counters());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    start_worker(i);
   }
-  std::string problem;
-  try {
+  wait_until_healthy();
+  while (result_.kills < options_.kills || acknowledged() < options_.pushes) {
+    strike();
     wait_until_healthy();
-    while (result.kills + result.pauses < options_.faults) {
-      inject(result);
-      wait_until_healthy();
-    }
-  } catch (const Error& error) {
-    problem = error.what();
   }
-  stop_ = true;
-  for (std::thread& worker : workers) {
-    worker.join();
+  stop_workers();
+  std::vector<float> counts(kChaosKeys * kMaxChaosLives);
+  observer_->pull(counters, Keys::range(0, counts.size()), counts).wait();
+  for (std::size_t i = 0; i < ledgers_.size(); ++i) {
+    tally_counts(*ledgers_[i], i + 1, counts, result_);
   }
-  for (const Ledger& ledger : ledgers_) {
-    problem = problem.empty() ? ledger.problem : problem;
-  }
-  if (!problem.empty()) {
-    throw Error(ErrorKind::Peer, problem);
-  }
-  tally(result);
-  result.elapsed = comm::since(begin);
-  return result;
+  tally_staleness(ledgers_, result_);
+  tally_times(ledgers_, strikes_, options_.lease, result_);
+  result_.elapsed = comm::since(begin);
+  return result_;
 }
 
 }  // namespace
@@ -288,8 +358,9 @@ std::vector<std::string> problems(const ChaosOptions& options) {
                     "more replicas and more servers than replicas",
                     options.servers, options.replicas));
   }
-  if (options.workers == 0) {
-    found.emplace_back("needs at least one worker");
+  if (options.workers == 0 || options.workers > std::tuple_size_v<decltype(Roster::life)>) {
+    found.push_back(fmt::format("{} workers are out of range: use 1 to {}", options.workers,
+                                std::tuple_size_v<decltype(Roster::life)>));
   }
   return found;
 }

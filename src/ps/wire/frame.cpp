@@ -89,6 +89,23 @@ Encoded encode(const Message& message) {
   return encoded;
 }
 
+AnswerHead peek_answer(std::string_view fields) {
+  AnswerHead head;
+  ByteReader reader(fields);
+  reader(head);
+  return head;
+}
+
+bool is_push_done(std::uint8_t kind) {
+  static const auto own = static_cast<std::uint8_t>(Message(PushDone{}).index());
+  return kind == own;
+}
+
+bool is_pull_done(std::uint8_t kind) {
+  static const auto own = static_cast<std::uint8_t>(Message(PullDone{}).index());
+  return kind == own;
+}
+
 Message decode(std::uint8_t kind, std::string_view fields, Values floats) {
   require_frame(kind < std::variant_size_v<Message>, fmt::format("unknown kind {}", kind));
   return decode_any(kind, fields, std::move(floats),

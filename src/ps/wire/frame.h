@@ -59,6 +59,21 @@ struct Encoded {
   Values floats;
 };
 [[nodiscard]] Encoded encode(const Message& message);
+/// What PushDone and PullDone begin with; to be read before their floats have arrived.
+struct AnswerHead {
+  ShardId shard{};
+  Epoch epoch = 0;
+  std::uint64_t number = 0;  ///< the sequence or the request
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.shard, self.epoch, self.number);
+  }
+};
+/// Throws Error(Input).
+[[nodiscard]] AnswerHead peek_answer(std::string_view fields);
+[[nodiscard]] bool is_push_done(std::uint8_t kind);
+[[nodiscard]] bool is_pull_done(std::uint8_t kind);
 /// Throws Error(Input) if the fields are not those of such a message.
 [[nodiscard]] Message decode(std::uint8_t kind, std::string_view fields, Values floats);
 

@@ -1,0 +1,175 @@
+#include "ps/tools/bench_contender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "comm/net/deadline.h"
+#include "trireme/error.h"
+
+namespace trireme::ps {
+namespace {
+
+constexpr Seconds kPatience{30};
+
+}  // namespace
+
+StreamContender::StreamContender(comm::Fd socket, std::vector<Exchange> exchanges)
+    : socket_(std::move(socket)), exchanges_(std::move(exchanges)) {
+  for (const Exchange& exchange : exchanges_) {
+    answer_.resize(std::max(answer_.size(), exchange.answer_bytes));
+  }
+}
+
+bool StreamContender::send_more() {
+  if (sent_ == begun_) {
+    return false;
+  }
+  const std::string& request = exchanges_[sent_ % exchanges_.size()].request;
+  const auto rest = std::as_bytes(std::span(request)).subspan(sent_bytes_);
+  const std::size_t moved = comm::send_some(socket_, rest).bytes;
+  sent_bytes_ += moved;
+  if (sent_bytes_ == request.size()) {
+    sent_bytes_ = 0;
+    ++sent_;
+  }
+  return moved > 0;
+}
+
+bool StreamContender::receive_more() {
+  const std::size_t size = exchanges_[done_ % exchanges_.size()].answer_bytes;
+  const auto rest = std::span(answer_).first(size).subspan(received_bytes_);
+  const std::size_t moved = comm::receive_some(socket_, rest).bytes;
+  received_bytes_ += moved;
+  if (received_bytes_ == size) {
+    received_bytes_ = 0;
+    ++done_;
+  }
+  return moved > 0;
+}
+
+/// Sends and receives in turn: with several in flight, blocking in either would block both sides.
+bool StreamContender::drain_one() {
+  if (done_ == begun_) {
+    return false;
+  }
+  const comm::Deadline deadline = comm::deadline_in(kPatience);
+  for (const std::size_t before = done_; done_ == before;) {
+    const bool has_sent = send_more();
+    const bool has_received = receive_more();
+    if (!has_sent && !has_received) {
+      const int events = POLLIN | (sent_ < begun_ ? POLLOUT : 0);
+      pollfd waiting{.fd = socket_.get(), .events = static_cast<short>(events), .revents = 0};
+      (void)::poll(&waiting, 1, comm::poll_timeout(deadline));
+      if (comm::passed(deadline) || (waiting.revents & (POLLERR | POLLHUP)) != 0) {
+        throw Error(ErrorKind::Peer, "the other side of the benchmark does not answer");
+      }
+    }
+  }
+  return true;
+}
+
+void StreamContender::step(std::size_t depth) {
+  begun_ = std::max(begun_, done_ + depth);
+  (void)drain_one();
+}
+
+EchoServer::EchoServer(std::size_t floats)
+    : listener_(comm::listen_on()), floats_(floats), thread_([this] { run(); }) {}
+
+EchoServer::~EchoServer() {
+  thread_.join();
+}
+
+void EchoServer::run() const {
+  FloatBuffer received(floats_);
+  FloatBuffer sum(floats_);
+  std::ranges::fill(sum.view(), 0.0F);
+  try {
+    const comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in(kPatience));
+    for (;;) {
+      comm::receive_all(socket, std::as_writable_bytes(received.view()), comm::deadline_in({3600}));
+      for (std::size_t i = 0; i < floats_; ++i) {
+        sum.view()[i] += received.view()[i];
+      }
+      comm::send_all(socket, std::as_bytes(sum.view()), comm::deadline_in(kPatience));
+    }
+  } catch (const Error&) {
+    // the client has closed
+  }
+}
+
+std::unique_ptr<StreamContender> EchoServer::connect() const {
+  const std::vector<float> ones(floats_, 1.0F);
+  const auto bytes = std::as_bytes(std::span(ones));
+  std::string request(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return std::make_unique<StreamContender>(
+      comm::connect_to(listener_.address, comm::deadline_in(kPatience)),
+      std::vector<StreamContender::Exchange>{{std::move(request), bytes.size()}});
+}
+
+RedisServer::RedisServer(const std::string& program)
+    : address_(comm::listen_on().address),
+      process_(std::make_unique<ChildProcess>(
+          std::vector<std::string>{program, "--port", fmt::format("{}", address_.port), "--bind",
+                                   "127.0.0.1", "--save", "", "--appendonly", "no"},
+          "LC_ALL=C")) {}
+
+std::unique_ptr<StreamContender> RedisServer::connect(std::size_t bytes) const {
+  const std::string size = fmt::format("${}\r\n", bytes);
+  const std::string value(bytes, '\1');
+  auto contender = std::make_unique<StreamContender>(
+      comm::connect_to(address_, comm::deadline_in(kPatience)),
+      std::vector<StreamContender::Exchange>{
+          {"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + size + value + "\r\n", 5},  // +OK
+          {"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", size.size() + bytes + 2}});
+  contender->step(1);
+  contender->step(1);
+  const std::string expected = size + value + "\r\n";
+  if (!std::ranges::equal(contender->last_answer(), std::as_bytes(std::span(expected)))) {
+    throw Error(ErrorKind::Peer, "Redis does not return what was set");
+  }
+  return contender;
+}
+
+PushPullContender::PushPullContender(ParameterClient& client, std::size_t floats)
+    : client_(client),
+      table_(client.create_table({.name = fmt::format("vectors of {} floats", floats),
+                                  .keys = 1,
+                                  .width = static_cast<std::uint32_t>(floats)})),
+      gradient_(floats, 1.0F) {
+  check();
+}
+
+void PushPullContender::check() {
+  std::vector<float> values(gradient_.size());
+  client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
+  client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
+  if (static_cast<std::size_t>(std::ranges::count(values, 2.0F)) != values.size()) {
+    throw Bug("the parameter server returns wrong sums");
+  }
+}
+
+void PushPullContender::step(std::size_t depth) {
+  while (values_.size() < depth) {
+    values_.emplace_back(gradient_.size());
+  }
+  while (pending_.size() < depth) {
+    pending_.push_back(
+        client_.push_pull(table_, Keys::range(0, 1), gradient_, values_[next_++ % values_.size()]));
+  }
+  (void)drain_one();
+}
+
+bool PushPullContender::drain_one() {
+  if (pending_.empty()) {
+    return false;
+  }
+  pending_.front().wait();
+  pending_.pop_front();
+  return true;
+}
+
+}  // namespace trireme::ps

@@ -1,0 +1,107 @@
+// What a benchmark of parameter servers compares: things that do an operation at a time, several of them in flight. One
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/net/socket.h"
+#include "ps/protocol/values.h"
+#include "ps/tools/child_process.h"
+#include "trireme/parameter_server.h"
+
+namespace trireme::ps {
+
+class Contender {
+ public:
+  Contender() = default;
+  virtual ~Contender() = default;
+  Contender(const Contender&) = delete;
+  Contender& operator=(const Contender&) = delete;
+
+  /// Starts operations until `depth` are in flight, then waits until the oldest is done.
+  virtual void step(std::size_t depth) = 0;
+  /// Waits for one in flight; false if there is none.
+  virtual bool drain_one() = 0;
+};
+
+/// Requests over TCP whose answers have known sizes, round robin.
+class StreamContender : public Contender {
+ public:
+  struct Exchange {
+    std::string request;
+    std::size_t answer_bytes = 0;
+  };
+  StreamContender(comm::Fd socket, std::vector<Exchange> exchanges);
+  void step(std::size_t depth) override;
+  bool drain_one() override;
+  [[nodiscard]] std::span<const std::byte> last_answer() const { return answer_; }
+
+ private:
+  [[nodiscard]] bool send_more();
+  [[nodiscard]] bool receive_more();
+
+  comm::Fd socket_;
+  std::vector<Exchange> exchanges_;
+  std::vector<std::byte> answer_;
+  std::size_t begun_ = 0;  ///< exchanges that may be sent
+  std::size_t sent_ = 0;
+  std::size_t done_ = 0;
+  std::size_t sent_bytes_ = 0;  ///< of the next one
+  std::size_t received_bytes_ = 0;
+};
+
+/// The floor: a thread receives vectors, adds each to an array, and sends the sum back.
+class EchoServer {
+ public:
+  explicit EchoServer(std::size_t floats);
+  ~EchoServer();
+  EchoServer(const EchoServer&) = delete;
+  EchoServer& operator=(const EchoServer&) = delete;
+  [[nodiscard]] std::unique_ptr<StreamContender> connect() const;
+
+ private:
+  void run() const;
+
+  comm::Listener listener_;
+  std::size_t floats_;
+  std::thread thread_;
+};
+
+/// A Redis server of this benchmark's own.
+class RedisServer {
+ public:
+  explicit RedisServer(const std::string& program);
+  /// SET and GET of a value of this size, in turn.
+  [[nodiscard]] std::unique_ptr<StreamContender> connect(std::size_t bytes) const;
+
+ private:
+  comm::Address address_;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+/// push_pull of one vector.
+class PushPullContender : public Contender {
+ public:
+  /// `client` must outlive it. Checks that values add up.
+  PushPullContender(ParameterClient& client, std::size_t floats);
+  void step(std::size_t depth) override;
+  bool drain_one() override;
+
+ private:
+  void check();
+
+  ParameterClient& client_;
+  TableHandle table_;
+  std::vector<float> gradient_;
+  std::vector<std::vector<float>> values_;
+  std::deque<PendingOperation> pending_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace trireme::ps

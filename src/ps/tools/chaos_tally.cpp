@@ -1,0 +1,106 @@
+#include "ps/tools/chaos_tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ps/tools/chaos_tables.h"
+
+namespace trireme::ps {
+namespace {
+
+constexpr double kMicro = 1e-6;
+
+Seconds quantile(std::vector<double> values, double q) {
+  if (values.empty()) {
+    return {0};
+  }
+  std::ranges::sort(values);
+  return {
+      values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))]};
+}
+
+/// The longest push that each strike delayed, in seconds: a push counts for the last strike before it ended.
+std::vector<double> delays(const Ledgers& ledgers, std::span<const Strike> strikes, Micros lease) {
+  std::vector<double> longest(strikes.size());
+  for (const auto& ledger : ledgers) {
+    for (std::uint64_t i = 0; i < (*ledger)->slow_count; ++i) {
+      const SlowPush& push = (*ledger)->slow.at(i);
+      const auto after = std::ranges::upper_bound(strikes, push.end, {}, &Strike::time);
+      if (after == strikes.begin() || push.begin > (after - 1)->time + 2 * lease) {
+        continue;
+      }
+      double& delay = longest[static_cast<std::size_t>(after - 1 - strikes.begin())];
+      delay = std::max(delay, static_cast<double>(push.end - push.begin) * kMicro);
+    }
+  }
+  return longest;
+}
+
+double median_latency(const Ledgers& ledgers) {
+  std::array<std::uint64_t, std::tuple_size_v<decltype(LifeLedger::latencies)>> sums{};
+  std::uint64_t total = 0;
+  for (const auto& ledger : ledgers) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums.at(i) += (*ledger)->latencies.at(i);
+      total += (*ledger)->latencies.at(i);
+    }
+  }
+  std::size_t bucket = 0;
+  for (std::uint64_t seen = sums[0]; seen < total / 2 && bucket + 1 < sums.size();) {
+    seen += sums.at(++bucket);
+  }
+  return bucket_micros(bucket) * kMicro;
+}
+
+}  // namespace
+
+void tally_counts(const SharedRecord<LifeLedger>& ledger, std::size_t life,
+                  std::span<const float> counts, ChaosResult& result) {
+  for (Key key = 0; key < kChaosKeys; ++key) {
+    const auto count = static_cast<std::uint64_t>(counts[chaos_key(key, life)]);
+    const std::uint64_t begun = ledger->begun.at(key);
+    const std::uint64_t acknowledged = ledger->acknowledged.at(key);
+    result.acknowledged += acknowledged;
+    result.lost += acknowledged > count ? acknowledged - count : 0;
+    result.doubled += count > begun ? count - begun : 0;
+  }
+  result.reads += ledger->reads;
+  result.violations += ledger->missed_writes;
+}
+
+void tally_staleness(const Ledgers& ledgers, ChaosResult& result) {
+  for (const auto& reader : ledgers) {
+    for (std::size_t i = 0; i < ledgers.size(); ++i) {
+      const bool is_demanded = !(*ledgers[i])->has_left_clock;
+      result.violations += is_demanded && (*reader)->saw_stale.at(i + 1) ? 1 : 0;
+    }
+  }
+}
+
+void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Seconds lease,
+                 ChaosResult& result) {
+  const auto lease_micros = static_cast<Micros>(lease.count / kMicro);
+  const std::vector<double> longest = delays(ledgers, strikes, lease_micros);
+  std::vector<double> failovers;
+  std::vector<double> moves;
+  for (std::size_t i = 0; i < strikes.size(); ++i) {
+    if (strikes[i].kind == Strike::Kind::KillServer) {
+      failovers.push_back(longest[i]);
+    } else if (strikes[i].kind == Strike::Kind::MoveShard) {
+      moves.push_back(longest[i]);
+    }
+  }
+  std::vector<double> joins;
+  for (const auto& ledger : ledgers) {
+    if (const std::uint64_t micros = (*ledger)->join_micros; micros != 0) {
+      joins.push_back(static_cast<double>(micros) * kMicro);
+    }
+  }
+  result.failover_p50 = quantile(failovers, 0.5);
+  result.failover_p99 = quantile(failovers, 0.99);
+  result.move_p99 = quantile(moves, 0.99);
+  result.join_p99 = quantile(joins, 0.99);
+  result.push_p50 = {median_latency(ledgers)};
+}
+
+}  // namespace trireme::ps

@@ -1,0 +1,31 @@
+// What a chaos run has shown: the ledgers of its workers beside the values on the servers. Pure; one thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ps/protocol/ids.h"
+#include "ps/tools/chaos_ledger.h"
+#include "trireme/ps_chaos.h"
+
+namespace trireme::ps {
+
+/// A fault. Delays of kills and moves are measured.
+struct Strike {
+  enum class Kind : std::uint8_t { KillServer, MoveShard, Other };
+  Kind kind{};
+  Micros time = 0;
+};
+
+using Ledgers = std::vector<std::unique_ptr<SharedRecord<LifeLedger>>>;
+
+/// Adds what one life pushed and what is there: `counts` are the values of chaos_counters().
+void tally_counts(const SharedRecord<LifeLedger>& ledger, std::size_t life,
+                  std::span<const float> counts, ChaosResult& result);
+/// Reads that were staler than allowed. Of a life that the others may have gone on without, nothing is demanded.
+void tally_staleness(const Ledgers& ledgers, ChaosResult& result);
+void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Seconds lease,
+                 ChaosResult& result);
+
+}  // namespace trireme::ps

@@ -1,0 +1,163 @@
+// Peers that send what they should not, to servers that others use meanwhile: they are refused and reported with their
+// address, and nobody else notices.
+#include <algorithm>
+#include <array>
+#include <random>
+#include <variant>
+
+#include <gtest/gtest.h>
+
+#include "comm/net/channel.h"
+#include "comm/net/deadline.h"
+#include "ps/cluster.h"
+#include "ps/wire/frame.h"
+#include "trireme/error.h"
+
+namespace trireme::ps {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+comm::Channel connect(const std::string& address, std::string_view secret) {
+  return comm::connect_channel(comm::parse_address(address),
+                               {.purpose = comm::Purpose::ParameterServer,
+                                .secret = comm::Secret::from_text(secret),
+                                .peer = {}},
+                               comm::deadline_in({60}));
+}
+
+void append(Bytes& bytes, std::string_view text) {
+  std::ranges::transform(text, std::back_inserter(bytes),
+                         [](char c) { return static_cast<std::byte>(c); });
+}
+
+Bytes frame(const FrameHeader& header, std::string_view fields) {
+  const HeaderBytes head = to_bytes(header);
+  Bytes bytes(head.begin(), head.end());
+  append(bytes, fields);
+  return bytes;
+}
+
+/// The first frame of worker 1.
+Bytes hello() {
+  std::string worker(8, '\0');
+  worker[0] = '\1';
+  worker[7] = '\x80';
+  return frame({.kind = kHelloKind, .field_bytes = 8, .floats = 0, .number = 0}, worker);
+}
+
+Bytes after_hello(const Bytes& bytes) {
+  Bytes all = hello();
+  all.insert(all.end(), bytes.begin(), bytes.end());
+  return all;
+}
+
+/// Speaks the handshake, then sends these bytes.
+void expect_refused(const std::string& address, const Bytes& bytes) {
+  comm::Channel channel = connect(address, kTestSecret);
+  comm::send_all(channel, bytes, comm::deadline_in({60}));
+  std::array<std::byte, 64> answer{};
+  EXPECT_THROW((void)comm::receive_some(channel, answer, comm::deadline_in({60})), Error)
+      << "the server must close the connection";
+}
+
+/// A server that a client pushes ones to, before and after it was attacked.
+class HostilePeer : public testing::Test {
+ protected:
+  void push_once() { client_.push(table_, Keys::range(0, 1), one_).wait(); }
+  [[nodiscard]] std::string address() const { return cluster_.server_address(0); }
+
+  /// Pushes once more: all are there, and the server has reported these reasons, in order, each with the peer.
+  void expect_unharmed(float pushes, const std::vector<std::string>& reasons) {
+    std::vector<float> value(1);
+    client_.push_pull(table_, Keys::range(0, 1), one_, value).wait();
+    EXPECT_EQ(value[0], pushes + 1);
+    cluster_.stop(0);
+    ASSERT_EQ(cluster_.refusals.size(), reasons.size());
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+      EXPECT_NE(cluster_.refusals[i].find("127.0.0.1:"), std::string::npos);
+      EXPECT_NE(cluster_.refusals[i].find(reasons[i]), std::string::npos) << cluster_.refusals[i];
+    }
+  }
+
+ private:
+  TestCluster cluster_{{.servers = 1}};
+  ParameterClient client_{cluster_.client_options()};
+  TableHandle table_ = client_.create_table({.name = "w", .keys = 1, .width = 1});
+  std::vector<float> one_{1};
+};
+
+TEST_F(HostilePeer, WithoutTheSecretIsRefused) {
+  push_once();
+  EXPECT_THROW((void)connect(address(), "another secret of someone"), Error);
+  expect_unharmed(1, {""});
+}
+
+TEST_F(HostilePeer, WithGarbageIsRefused) {
+  push_once();
+  std::mt19937 random(1);
+  std::vector<std::string> reasons;
+  for (int i = 0; i < 20; ++i) {
+    Bytes garbage(200);
+    std::ranges::generate(garbage, [&] { return static_cast<std::byte>(random()); });
+    expect_refused(address(), i % 2 == 0 ? garbage : after_hello(garbage));
+    reasons.emplace_back("malformed frame");
+  }
+  expect_unharmed(1, reasons);
+}
+
+TEST_F(HostilePeer, WithADamagedOrReplayedFrameIsRefused) {
+  push_once();
+  Bytes damaged = frame({.kind = 0, .field_bytes = 0, .floats = 0, .number = 1}, "");
+  damaged[12] ^= std::byte{1};
+  expect_refused(address(), after_hello(damaged));
+  expect_refused(address(), after_hello(hello()));
+  const FrameHeader too_large{
+      .kind = 0, .field_bytes = kMaxFieldBytes + 1, .floats = 0, .number = 1};
+  expect_refused(address(), after_hello(frame(too_large, "")));
+  expect_refused(address(), frame({.kind = 0, .field_bytes = 0, .floats = 0, .number = 0}, ""));
+  expect_unharmed(1, {"damaged", "replayed", "too many", "not a hello"});
+}
+
+TEST_F(HostilePeer, WithFieldsOfNoMessageIsRefused) {
+  push_once();
+  std::mt19937 random(2);
+  std::vector<std::string> reasons;
+  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+    std::string fields(5, '\0');  // shorter or longer than those of any message
+    std::ranges::generate(fields, [&] { return static_cast<char>(random()); });
+    const FrameHeader header{.kind = static_cast<std::uint8_t>(kind),
+                             .field_bytes = static_cast<std::uint32_t>(fields.size()),
+                             .floats = 0,
+                             .number = 1};
+    expect_refused(address(), after_hello(frame(header, fields)));
+    reasons.emplace_back("malformed message");
+  }
+  expect_unharmed(1, reasons);
+}
+
+// A worker that dies in the middle of a frame is no attacker; nothing of the frame is applied.
+TEST_F(HostilePeer, ThatStopsInTheMiddleOfAFrameChangesNothing) {
+  push_once();
+  const Encoded push = encode(Push{.shard = {},
+                                   .epoch = 1,
+                                   .worker = worker_node(1),
+                                   .sequence = 1,
+                                   .table = {},
+                                   .keys = {.begin = 0, .end = 1},
+                                   .values = {}});
+  const Bytes whole =
+      after_hello(frame({.kind = push.kind,
+                         .field_bytes = static_cast<std::uint32_t>(push.fields.size()),
+                         .floats = 1 << 20,
+                         .number = 1},
+                        push.fields));
+  for (std::size_t size = 0; size <= whole.size(); size += 7) {
+    comm::Channel channel = connect(address(), kTestSecret);
+    comm::send_all(channel, std::span(whole).first(size), comm::deadline_in({60}));
+  }
+  expect_unharmed(1, {});
+}
+
+}  // namespace
+}  // namespace trireme::ps
