@@ -37,4 +37,11 @@ struct AlgorithmComparison {
 /// The sizes first, first * factor, … up to last, both included.
 [[nodiscard]] std::vector<Bytes> size_range(Bytes first, Bytes last, double factor);
 
+/// "8:1GiB". Throws Error(Usage).
+struct SizeRange {
+  Bytes first;
+  Bytes last;
+};
+[[nodiscard]] SizeRange parse_size_range(const std::string& text);
+
 }  // namespace trireme::simulate

@@ -154,6 +154,8 @@ struct Cluster {
 
 /// "h100", … in any case. Throws Error(Usage) listing the names.
 [[nodiscard]] DeviceSpec device_preset(std::string_view name);
+/// The preset of a product, such as "NVIDIA H200" or "NVIDIA A100-SXM4-80GB"; nothing if there is none.
+[[nodiscard]] std::optional<DeviceSpec> find_device_preset(std::string_view product);
 
 /// "dgx-h100", or "dgx-h100:4" or "4xdgx-h100" for four such nodes, or "2xdgx-a100+1xdgx-h100" for different ones. Throws Error(Usage) naming the nearest match,
 /// or listing all.

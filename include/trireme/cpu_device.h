@@ -17,6 +17,9 @@ struct CpuOptions {
   int threads = 0;     ///< 0: one per core that the process may use
   bool pinned = true;  ///< each thread to its own core
   Instructions instructions = Instructions::Widest;
+  /// The bits of a row of a matrix product depend on that row alone, not on how many others there are, and a product with
+  /// one row runs at the speed of memory. For generating text token by token; products with many rows are slower.
+  bool row_invariant = false;
 };
 
 /// Whether this processor supports them and this build has loops for them.
@@ -28,5 +31,8 @@ struct CpuOptions {
 
 /// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.
 [[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads = 0);
+/// The same for other options; ranks that share a machine are not pinned.
+[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(
+    const CpuOptions& options);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Execution: a Program on a Device. Memory is allocated and kernels are prepared once; a step then runs them in order
-// and allocates nothing.
+// Execution: a Program on a Device. Memory is allocated and kernels are prepared once; a step then enqueues them in
+// order, waits once, and allocates nothing.
 //
 // One thread at a time.
 #pragma once
@@ -22,8 +22,11 @@
 namespace trireme {
 
 namespace runtime {
-class Exchange;
-}
+class FetchedNumbers;
+class StagedInputs;
+class StagingQueue;
+class StepRecorder;
+}  // namespace runtime
 
 /// An element that is infinite or NaN.
 struct NonFinite {
@@ -36,7 +39,8 @@ struct NonFinite {
 /// "einsum(%x, %h.3.mlp.c_fc.weight) in forward, block 3 gave %y f32[4,32,256], whose [0,5,17] is inf".
 [[nodiscard]] std::string to_text(const NonFinite& found, const Program& program);
 
-/// The scratch memory that the program's kernels need on this device, in addition to the arena. Does not allocate it.
+/// The scratch memory that the program's kernels and exchanges need on this device, in addition to the arena. Does not
+/// allocate it.
 [[nodiscard]] Bytes workspace_of(const Program& program, Device& device);
 
 class Execution {
@@ -53,8 +57,11 @@ class Execution {
   [[nodiscard]] Bytes memory() const noexcept;
 
   /// An input, parameter, state or output by name; the span must have exactly its size. Throws Error(Usage) otherwise.
+  /// An input is copied while the caller continues, from host memory of this object.
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
+  /// A scalar output of the last step, which has copied it to the host. Throws Error(Usage) if there is no such output.
+  [[nodiscard]] double number(std::string_view output) const;
 
   /// Runs one step. Communication overlaps with later instructions until one needs its result. With a trace: a span for
   /// each instruction, with its FLOPs and bytes, one for each communication op from its start until its result was
@@ -74,22 +81,47 @@ class Execution {
   [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();
 
  private:
-  void run_traced(Trace& trace);
+  /// Instructions [begin, end) with nothing to wait for in between: kernels, or one exchange.
+  struct Segment {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::unique_ptr<Recording> recording{};  ///< of its kernels, if the device records
+  };
+
+  void bind_instructions(Communicator* communicator);
+  void bind_exchanges(Communicator* communicator);
+  void make_segments();
+  void record_segments();
+  [[nodiscard]] BufferId checked_buffer(std::string_view name, std::size_t size) const;
+  [[nodiscard]] std::byte* address_of(BufferId id) const;
+
+  void enqueue_step(runtime::StepRecorder* recorder);
+  void enqueue_kernels(const Segment& segment, runtime::StepRecorder* recorder);
+  void finish_exchange(std::size_t exchange, runtime::StepRecorder* recorder);
   [[nodiscard]] std::optional<NonFinite> first_non_finite(BufferId id);
 
   Program program_;
   Device& device_;
   int rank_ = 0;
   bool overlap_ = true;
+  std::int64_t untraced_steps_ = 0;
   std::unique_ptr<DeviceMemory> arena_;
-  std::unique_ptr<DeviceMemory> workspace_;
-  Bytes workspace_bytes_{};
+  std::unique_ptr<DeviceMemory> workspace_;           ///< of kernels
+  std::unique_ptr<DeviceMemory> exchange_workspace_;  ///< of exchanges, which run beside kernels
+  Bytes workspace_bytes_{};                           ///< of both
+  std::unique_ptr<runtime::StagedInputs> inputs_;
+  std::unique_ptr<runtime::FetchedNumbers> numbers_;
+  std::unique_ptr<runtime::StagingQueue> staging_;
   std::vector<std::unique_ptr<Kernel>>
       kernels_;  ///< by instruction; none for a view or a communication op
-  std::vector<std::unique_ptr<runtime::Exchange>> exchanges_;  ///< by instruction
+  std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
       waits_;  ///< by instruction, and for the end: communication ops to finish first
+  std::vector<Segment> segments_;
   std::vector<std::byte> checked_;  ///< scratch of run_checked
+  // Last, so that their work ends before what it uses.
+  std::unique_ptr<Stream> exchange_stream_;
+  std::unique_ptr<Stream> compute_;
 };
 
 }  // namespace trireme

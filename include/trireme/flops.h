@@ -22,11 +22,14 @@ struct FlopCount {
   /// Products in the phases above that repeat forward work inside an op: the backward of attention recomputes the
   /// scores.
   Flops repeated{};
+  /// Products in the forward and backward pass on slots of experts that no token can have: with more slots than choices,
+  /// some stay empty however the router chooses.
+  Flops empty{};
 
   [[nodiscard]] const Flops& of(Phase phase) const {
     return phases.at(static_cast<std::size_t>(phase));
   }
-  /// Forward and backward, each once, no recomputation: what MFU counts.
+  /// Forward and backward, each once, no recomputation, no empty slots: what MFU counts.
   [[nodiscard]] Flops model() const;
   /// Everything executed: what HFU counts.
   [[nodiscard]] Flops hardware() const;

@@ -99,6 +99,6 @@ struct Correction {
                              const FitOptions& options);
 
 /// The predicted time of a step of this run.
-[[nodiscard]] StepCost predict(const MeasuredRun& run, const Correction& correction);
+[[nodiscard]] StepCost predicted_cost(const MeasuredRun& run, const Correction& correction);
 
 }  // namespace trireme

@@ -18,6 +18,10 @@ namespace trireme {
 [[nodiscard]] std::string unknown_name(std::string_view kind, std::string_view name,
                                        const std::vector<std::string>& known);
 
+/// "; did you mean --steps?", or "" if no known name is close.
+[[nodiscard]] std::string did_you_mean(std::string_view name,
+                                       const std::vector<std::string>& known);
+
 /// Parses the value of an option; an error message starts with the option's name.
 template <class Parse>
 auto parsed(std::string_view option, const std::string& value, const Parse& parse) {

@@ -14,12 +14,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/ps_metrics.h"
 #include "trireme/ps_table.h"
 #include "trireme/ps_update.h"
 #include "trireme/units.h"
@@ -32,6 +34,15 @@ inline constexpr Seconds kDefaultLease{0.15};
 
 enum class Encrypt : std::uint8_t { No, Yes };
 
+/// Folders that the coordinator and all servers see under these names.
+struct SnapshotOptions {
+  std::string folder{};  ///< to which snapshots are written; must exist; empty: none are
+  Seconds every{60};     ///< between the begin of two; only the coordinator's counts
+  /// A folder of snapshots, whose last complete one counts, or one snapshot: what a new cluster starts with. It may have
+  /// another number of servers and replicas; tables and the number of shards are those of the snapshot. Empty: nothing.
+  std::string restore{};
+};
+
 struct ParameterCoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string secret{};  ///< of the job, at least 16 characters
@@ -43,13 +54,16 @@ struct ParameterCoordinatorOptions {
   std::shared_ptr<const UpdateRegistry>
       updates{};             ///< that tables may have; nothing: the built-in ones
   std::string state_file{};  ///< keeps its state over a restart; empty: nowhere
+  SnapshotOptions snapshots{};
   std::function<void(const std::string&)> on_refused{};  ///< called with the peer and the reason
+  std::function<void(const std::string&)> on_stopped{};  ///< called if it cannot continue
 };
 
 /// Keeps the membership and the epochs. Never sees values.
 class ParameterCoordinator {
  public:
-  /// Is listening when it returns. Throws Error(Usage), Error(System), or Error(Input) if the state file is damaged.
+  /// Is listening when it returns. Throws Error(Usage), Error(System), or Error(Input) if the state file or the snapshot
+  /// is damaged.
   explicit ParameterCoordinator(ParameterCoordinatorOptions options);
   ~ParameterCoordinator();
   ParameterCoordinator(const ParameterCoordinator&) = delete;
@@ -71,13 +85,15 @@ struct ParameterServerOptions {
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
   std::shared_ptr<const UpdateRegistry> updates{};  ///< nothing: the built-in ones
+  SnapshotOptions snapshots{};
   std::function<void(const std::string&)> on_refused{};
+  std::function<void(const std::string&)> on_stopped{};
 };
 
 /// Holds replicas of shards.
 class ParameterServer {
  public:
-  /// Is listening when it returns. Throws Error(Usage) or Error(System).
+  /// Is listening when it returns. Throws Error(Usage), Error(System), or Error(Input) if the snapshot is damaged.
   explicit ParameterServer(ParameterServerOptions options);
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;
@@ -139,6 +155,12 @@ struct ClusterStatus {
   std::vector<ShardPlace> shards{};
 };
 
+/// Bytes of values that a client has exchanged with a server, repetitions included.
+struct ServerTraffic {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+};
+
 class ClientCore;
 struct Operation;
 
@@ -193,13 +215,28 @@ class ParameterClient {
   /// Waits until this worker may start its next iteration, by the table's consistency model. The first call joins the
   /// worker to the table's clocks. Throws Error(Peer) at the deadline.
   void start_iteration(TableHandle table);
+  /// The same with a deadline of its own. Returns whether the worker may start.
+  [[nodiscard]] bool wait_to_start(TableHandle table, Seconds patience);
   /// The iteration is done. Others are told once its pushes are acknowledged.
   void complete_iteration(TableHandle table);
+  /// This worker will not work on iterations before this one any more: where work comes from a pool, a worker does not
+  /// take part in every iteration.
+  void advance_clock(TableHandle table, ClockCount to);
   /// Iterations that this worker has completed.
   [[nodiscard]] ClockCount clock(TableHandle table) const;
+  /// Iterations that the slowest worker has completed, as far as this one knows. Requires start_iteration().
+  [[nodiscard]] ClockCount slowest_clock(TableHandle table) const;
+
+  /// Asks the coordinator to put a shard on these servers, head first, as soon as it can; an empty list returns it to the
+  /// consistent-hash ring. Does not wait; status() shows where the shard is.
+  void move_shard(std::size_t shard, std::span<const std::uint64_t> servers);
 
   /// As of the coordinator's last message; waits for a fresh one. Throws Error(Peer) at the deadline.
   [[nodiscard]] ClusterStatus status();
+  /// Asks the coordinator and all servers what they have counted; those that do not answer in time are not up.
+  [[nodiscard]] std::vector<NodeMetrics> metrics(Seconds patience = {2});
+  /// By the server's number.
+  [[nodiscard]] std::map<std::uint64_t, ServerTraffic> traffic() const;
 
  private:
   std::shared_ptr<ClientCore> core_;

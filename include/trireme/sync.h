@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,15 @@ struct SyncSpec {
   int global_every = 0;  ///< Group: average over all workers every so many steps; 0: never
   int steps = 1;         ///< Local: steps from one average to the next
   int staleness = 3;     ///< ServerSsp and ServerEssp
+  /// Server*: whether each worker has its own part of every batch, or parts go to whichever worker asks.
+  enum class Samples : std::uint8_t { Shares, Pool } samples = Samples::Shares;
+  /// ServerAsync: whether a worker reads the model before it computes, or meanwhile, mixed with updates of others.
+  enum class Reads : std::uint8_t { Snapshot, Inconsistent } reads = Reads::Snapshot;
   friend bool operator==(const SyncSpec&, const SyncSpec&) = default;
 };
 
 /// "allreduce", "tree", "gossip", "group=4", "group=4,global=10", "local=8", "hogwild", "ps:bsp", "ps:ssp=3",
-/// "ps:essp=3", "ps:async".
+/// "ps:essp=3", "ps:async", "ps:async,inconsistent"; "ps:ssp=3,pool".
 [[nodiscard]] std::string to_text(const SyncSpec& spec);
 /// Reads that back. Throws Error(Usage) that lists the strategies.
 [[nodiscard]] SyncSpec parse_sync(std::string_view text);
@@ -49,5 +54,13 @@ struct SyncSpec {
 [[nodiscard]] bool has_replicas(const SyncSpec& spec);
 /// Whether workers must be threads of one process.
 [[nodiscard]] bool needs_threads(const SyncSpec& spec);
+/// Whether a parameter server has the model.
+[[nodiscard]] bool uses_server(const SyncSpec& spec);
+/// Copies of the model in f32 that a worker keeps to synchronize, besides the model that it trains: at most.
+[[nodiscard]] int model_copies(const SyncSpec& spec);
+/// Whether gradients are applied elsewhere than on the worker that computed them.
+[[nodiscard]] bool updates_elsewhere(const SyncSpec& spec);
+/// How far ahead of the slowest worker one may start a step, on a parameter server; nothing if there is no bound.
+[[nodiscard]] std::optional<int> staleness_bound(const SyncSpec& spec);
 
 }  // namespace trireme

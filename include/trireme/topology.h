@@ -15,8 +15,9 @@ enum class Switching {
   Wormhole,  ///< cut through: one alpha whatever the distance, all links of the route held at once
   StoreAndForward,  ///< whole at each hop: alpha + bytes * beta for every link of the route
 };
-/// "wormhole", "store-and-forward".
+/// "wormhole", "store-and-forward"; parse_switching throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(Switching switching);
+[[nodiscard]] Switching parse_switching(std::string_view text);
 
 enum class Duplex {
   Full,  ///< the two directions of a cable are two links

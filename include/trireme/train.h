@@ -67,14 +67,24 @@ struct RunFacts {
   std::int64_t units_per_step = 0;
   double model_flops = 0;     ///< per step: matrix products of the forward and backward pass
   double hardware_flops = 0;  ///< including recomputation
-  double peak_flops = 0;      ///< measured FLOP/s of a large matrix product, all ranks together
-  Bytes memory{};             ///< peak on rank 0
+  /// FLOP/s of all ranks together that MFU and HFU are shares of: the specified dense peak of a known accelerator, else
+  /// what a large matrix product reaches.
+  double peak_flops = 0;
+  double measured_flops = 0;  ///< of a large matrix product
+  Bytes memory{};             ///< on rank 0: the peak of a step, and what evaluation needs
   std::vector<MemoryPart> memory_parts{};
   std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
   std::optional<GradientTraffic> gradient_traffic{};  ///< only if gradients are compressed
   std::optional<LossBounds> bounds{};
   std::optional<StepPrediction> predicted{};
   std::string not_predicted{};  ///< why there is no prediction, and what to do; "" if there is one
+  std::vector<std::string> notes{};  ///< options without effect, ranks that will idle
+};
+
+/// Steps that the slowest worker and the fastest had done when they started a step.
+struct SyncClocks {
+  std::int64_t slowest = 0;
+  std::int64_t fastest = 0;
 };
 
 /// How far workers with models of their own (--sync) were apart in a step.
@@ -84,6 +94,19 @@ struct SyncState {
   /// How far synchronization moved the models, relative to their length. Where it averages over all workers, this is
   /// their root mean square distance from the average.
   double spread = 0;
+  std::optional<SyncClocks> clocks{};  ///< on a parameter server
+};
+
+/// How a step's tokens were distributed over the experts of a block.
+struct ExpertLoad {
+  std::int64_t block = 0;      ///< counts from 0
+  std::vector<double> load{};  ///< choices of each expert
+  double drops = 0;            ///< choices that were dropped because their expert was full
+
+  /// The largest load relative to the mean: 1 if all are equal.
+  [[nodiscard]] double imbalance() const;
+  /// As a share of all choices.
+  [[nodiscard]] double dropped() const;
 };
 
 struct StepReport {
@@ -95,6 +118,8 @@ struct StepReport {
   std::optional<double> loss_scale{};  ///< after the step, if the loss is scaled
   std::optional<double> validation{};  ///< if measured after this step
   std::optional<SyncState> sync{};     ///< if workers have models of their own
+  std::vector<ExpertLoad>
+      experts{};  ///< of each block with experts, unless workers have models of their own
 };
 
 struct RunSummary {
@@ -133,6 +158,15 @@ struct RunObserver {
 /// Creates the device of a rank; `ranks` ranks share this machine. See cpu_devices().
 using DeviceFactory = std::function<std::unique_ptr<Device>(int ranks)>;
 
+/// The parameter servers of a run with --sync ps:….
+struct RunServers {
+  std::string address{};  ///< of a coordinator that is running; "": start servers on this machine
+  std::string secret{};   ///< of the servers at that address
+  Seconds lease{2};       ///< the same as theirs
+  int count = 0;          ///< servers to start; 0: one for each worker
+  int replicas = 1;       ///< servers that hold each part of the model
+};
+
 /// What runs the ranks of a plan on one machine. Hogwild needs threads.
 enum class RankKind : std::uint8_t { Processes, Threads };
 
@@ -144,14 +178,15 @@ struct RunOptions {
   std::function<TrainData(const TrainSettings&, const AnyModelConfig&)> open_data{};
   Plan plan{};  ///< its `recompute` overrides the one in the settings
   DeviceFactory make_device{};
-  std::string run_folder{};         ///< for a new run; "": runs/MODEL-NUMBER
-  std::string resume{};             ///< folder of the run to resume; start with its load_settings()
-  std::string export_folder{};      ///< train() exports the model into it; one device only
-  std::int64_t save_every = 0;      ///< steps between checkpoints; 0: one at the end
-  std::int64_t validate_every = 0;  ///< steps between validations; 0: one at the end
-  bool tensorboard = false;         ///< also write event files for TensorBoard
+  std::string run_folder{};  ///< for a new run; "": runs/MODEL-NUMBER
+  /// Folder of the run to resume; start with its load_settings(). A run without a checkpoint starts over.
+  std::string resume{};
+  std::string export_folder{};          ///< train() exports the model into it
   std::optional<Bytes> memory_limit{};  ///< per rank; if absent, the machine's available memory
+  /// Space left on the disk of a folder; if empty, the file system is asked.
+  std::function<Bytes(const std::string& folder)> free_disk_space{};
   RankKind rank_kind = RankKind::Processes;
+  RunServers servers{};
   /// How long a data-parallel worker waits before a step of its own, both counted from 0; see straggler.h.
   std::function<Seconds(int worker, std::int64_t step)> delay{};
   /// As `trireme probe` measured them; with them, the run predicts its step.
@@ -160,6 +195,9 @@ struct RunOptions {
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.
   std::function<bool()> should_stop{};
 };
+
+/// The plan of the run in a folder; one device if it has none. Throws Error(Input) if it is not a plan.
+[[nodiscard]] Plan load_plan(const std::string& run_folder);
 
 /// Everything wrong with the options, each with a fix. Opens neither data nor model.
 [[nodiscard]] std::vector<std::string> problems(const RunOptions& options);
@@ -214,7 +252,7 @@ class TrainingRun {
   /// intact. Throws as train() if a parameter is not finite.
   std::string save();
   /// Writes config.json and safetensors for Hugging Face. Throws Error(Usage) if the model has no such format or the
-  /// folder is not empty. One device only.
+  /// folder is not empty. Collective; rank 0 writes.
   void export_model(const std::string& folder);
 
  private:

@@ -40,6 +40,8 @@ class Batches {
   virtual void fill(DataPosition at, const BatchMemory& to) const = 0;
   /// The position `examples` later.
   [[nodiscard]] virtual DataPosition advance(DataPosition at, std::int64_t examples) const = 0;
+  /// Number of examples; 0 if there is no end to them.
+  [[nodiscard]] virtual std::int64_t epoch_size() const { return 0; }
 };
 
 /// Losses known before training.
@@ -62,8 +64,22 @@ struct TrainData {
 /// The text of tokens. Tokens outside the data's vocabulary become U+FFFD.
 [[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
 
-/// Opens the data that the settings name, or generates data for the model. Throws Error(Usage) that names the option
-/// and the file, or reports that the model takes no files.
-[[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model);
+/// Where data comes from, besides the settings.
+struct DataInput {
+  /// What a program has read for "-": libraries never read standard input themselves.
+  std::shared_ptr<const std::string> standard_input{};
+  std::string run_folder{};  ///< of a resumed run; may have a tokenizer.json
+};
+
+/// Opens the data that the settings name, or generates data for the model. Files are joined in the order given; a folder
+/// stands for its *.bin files, or else its *.txt files, or else all its files, by name. Throws Error(Usage) that names the
+/// option and the file, also if a file is compressed or binary, or reports that the model takes no files.
+[[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model,
+                                        const DataInput& input = {});
+
+/// The tokenizer.json for the settings' text: their own, that in the model's folder, or that in the run's folder, if it
+/// exists; else "".
+[[nodiscard]] std::string find_tokenizer(const TrainSettings& settings,
+                                         const std::string& run_folder = {});
 
 }  // namespace trireme

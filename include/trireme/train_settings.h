@@ -10,16 +10,31 @@
 #include "trireme/model_kinds.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
 #include "trireme/training.h"
+#include "trireme/units.h"
 #include "trireme/valid.h"
 
 namespace trireme {
+
+/// When a run saves a checkpoint, besides at its end. If both are given, whichever comes first counts.
+struct SaveInterval {
+  std::int64_t steps = 0;  ///< every so many steps; 0: not by steps
+  Seconds time{};          ///< so long after the last one; 0: not by time
+};
+/// Reads "200" (steps), "15min", "200,15min", or "0" (only at the end). Throws Error(Usage).
+[[nodiscard]] SaveInterval parse_save_interval(std::string_view text);
 
 /// Messages refer to a setting by its `trireme train` option: --batch, --rate.
 struct TrainSettings {
   std::string model = "gpt-mini";  ///< a preset, or the path of a config.json or its folder
   std::string weights{};  ///< initial weights: safetensors; "": random, or those next to the model
-  std::string data{};     ///< a file; "": generated data
-  std::string tokenizer{};  ///< a tokenizer.json; "": one byte per token, two in *.bin files
+  /// Files, folders, or "-" for standard input; none: generated data
+  std::vector<std::string> data{};
+  /// The same for validation; none: the fraction `validation` of the data
+  std::vector<std::string> validation_data{};
+  std::string
+      tokenizer{};  ///< a tokenizer.json; "": the one in the model's folder, or one byte per token
+  /// Number of tokens; 0: the model's, the tokenizer's, or for a preset on token files GPT-2's or Llama 3's
+  std::int64_t vocabulary = 0;
   std::int64_t batch = 16;
   std::int64_t length = 128;
   std::int64_t steps = 750;  ///< of the whole run
@@ -28,14 +43,18 @@ struct TrainSettings {
   double decay = 0.1;
   double dropout = 0.0;
   std::string experts{};     ///< see parse_experts; "": as in the model
-  double validation = 0.05;  ///< fraction of the data
+  double validation = 0.05;  ///< fraction of the data, without validation_data
   std::string dtype = "f32";
   std::string master =
       "f32";  ///< for bf16 and f16: the optimizer updates f32 master weights; or "none"
   double loss_scale = LossScaling{}.initial;  ///< for f16: the initial loss scale
   std::string recompute = "none";             ///< see parse_recompute; a plan overrides it
   std::uint64_t seed = 1;
-  std::string sync = "allreduce";  ///< how data-parallel workers synchronize: see parse_sync
+  std::string sync = "allreduce";    ///< how data-parallel workers synchronize: see parse_sync
+  std::string save_every = "15min";  ///< see parse_save_interval
+  std::int64_t keep = 3;             ///< number of checkpoints to keep
+  std::int64_t validate_every = 0;   ///< steps between validations; 0: one at the end
+  bool tensorboard = false;          ///< also write event files for TensorBoard
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };

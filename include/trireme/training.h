@@ -65,6 +65,10 @@ struct TrainingOptions {
   std::vector<std::string> no_decay{};
 };
 
+/// The weight decay of a parameter with this name and as many dimensions.
+[[nodiscard]] double weight_decay(const TrainingOptions& options, std::string_view parameter,
+                                  int dimensions);
+
 /// The training step of a graph with a scalar output "loss". It adds
 ///
 ///   inputs   learning_rate [] and step i64[] (counts from 1); one that the forward already has, with the same

@@ -3,6 +3,7 @@
 // Pure; all functions may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -65,5 +66,17 @@ struct Validation {
 /// The runs must outlive the result.
 [[nodiscard]] Validation validate(const std::vector<MeasuredRun>& runs,
                                   const ValidationOptions& options);
+
+/// A cluster's efficiency, fitted to measured runs.
+struct Calibration {
+  Efficiency efficiency{};
+  std::size_t runs = 0;     ///< that it is fitted to: those on the cluster's device
+  double error_before = 0;  ///< mean absolute error of their predicted times, in percent
+  double error_after = 0;
+};
+
+/// `source` names the runs, for the efficiency's own source. Throws Error(Usage) if none is on the cluster's device.
+[[nodiscard]] Calibration calibrate(const Cluster& cluster, const std::vector<MeasuredRun>& runs,
+                                    const std::string& source);
 
 }  // namespace trireme

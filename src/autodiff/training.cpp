@@ -69,8 +69,12 @@ DType scalar_type(const Graph& graph, const std::vector<ValueId>& parameters) {
   return all ? DType::F64 : DType::F32;
 }
 
-/// The graph with this output only: outputs are kept to the end of the step.
-Graph with_loss_alone(const Graph& graph) {
+/// Outputs that a training step keeps.
+constexpr std::string_view kStatistics = "statistics/";
+
+/// The graph with this output only: outputs are kept to the end of the step. Adds the statistics, as values of the new
+/// graph, to `statistics`.
+Graph with_loss_alone(const Graph& graph, std::vector<Output>& statistics) {
   Rebuild rebuild(graph);
   for (const Node& node : graph.nodes()) {
     rebuild.copy(node);
@@ -79,6 +83,11 @@ Graph with_loss_alone(const Graph& graph) {
     rebuild.builder().update(rebuild.now(update.target), rebuild.now(update.value));
   }
   rebuild.builder().output("loss", rebuild.now(graph.output("loss")));
+  for (const Output& output : graph.outputs()) {
+    if (output.name.starts_with(kStatistics)) {
+      statistics.push_back({output.name, rebuild.now(output.value)});
+    }
+  }
   return rebuild.builder().finish();
 }
 
@@ -87,13 +96,14 @@ class Training {
   Training(const Graph& forward, const TrainingOptions& options)
       : options_(options),
         recipe_(std::visit([](const auto& o) { return recipe_of(o); }, options.optimizer)),
-        builder_(with_loss_alone(forward)) {}
+        builder_(with_loss_alone(forward, statistics_)) {}
 
   Graph run() {
     find_parameters();
     add_inputs();
     add_backward();
     add_update();
+    add_statistics();
     return builder_.finish();
   }
 
@@ -142,6 +152,13 @@ class Training {
     scales.resize(trained_.size(), of_all);
     for (std::size_t k = 0; k < trained_.size(); ++k) {
       add_step(trained_[k], scales[k]);
+    }
+  }
+
+  /// In the last phase: the sums over all micro-batches are complete then.
+  void add_statistics() {
+    for (const Output& statistic : statistics_) {
+      builder_.output(statistic.name, builder_.add1("scale", {statistic.value}, {{"factor", 1.0}}));
     }
   }
 
@@ -297,17 +314,14 @@ class Training {
 
   [[nodiscard]] Attributes attributes_for(const Value& parameter) const {
     Attributes attributes = recipe_.attributes;
-    const bool excepted = std::ranges::any_of(options_.no_decay, [&](const std::string& ending) {
-      return parameter.name.ends_with(ending);
-    });
-    if (excepted || parameter.type.shape.rank() < options_.decay_from_rank) {
-      attributes["decay"] = 0.0;
-    }
+    attributes["decay"] =
+        weight_decay(options_, parameter.name, static_cast<int>(parameter.type.shape.rank()));
     return attributes;
   }
 
   const TrainingOptions& options_;  // owned by the caller for the duration of the call
   Recipe recipe_;
+  std::vector<Output> statistics_;
   GraphBuilder builder_;
   ValueId loss_{};
   std::vector<ValueId> parameters_{};
@@ -321,6 +335,14 @@ class Training {
 };
 
 }  // namespace
+
+double weight_decay(const TrainingOptions& options, std::string_view parameter, int dimensions) {
+  const bool excepted = std::ranges::any_of(
+      options.no_decay, [&](const std::string& ending) { return parameter.ends_with(ending); });
+  return excepted || dimensions < options.decay_from_rank
+             ? 0.0
+             : std::visit([](const auto& optimizer) { return optimizer.decay; }, options.optimizer);
+}
 
 SplitTraining make_split_training(const Graph& forward, const TrainingOptions& options) {
   return Training(forward, options).run_split();

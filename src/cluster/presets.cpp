@@ -4,7 +4,9 @@
 // are powers of 1000. A vendor's "with sparsity" figure goes into the sparse column; the dense one
 // is half of it. NVLink figures are the sum of both directions, so one direction is half.
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -473,6 +475,22 @@ std::vector<std::string> cluster_preset_names() {
     names.emplace_back(row.name);
   }
   return names;
+}
+
+std::optional<DeviceSpec> find_device_preset(std::string_view product) {
+  std::string text;
+  std::ranges::transform(product, std::back_inserter(text),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string best;
+  for (const std::string& name : device_preset_names()) {
+    const std::size_t at = text.find(name);
+    const bool is_word = at != std::string::npos &&
+                         (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
+    if (is_word && name.size() > best.size()) {
+      best = name;
+    }
+  }
+  return best.empty() ? std::nullopt : std::optional(device_preset(best));
 }
 
 DeviceSpec device_preset(std::string_view name) {

@@ -274,6 +274,17 @@ std::string_view to_text(Switching switching) {
   return switching == Switching::Wormhole ? "wormhole" : "store-and-forward";
 }
 
+Switching parse_switching(std::string_view text) {
+  if (text == "wormhole") {
+    return Switching::Wormhole;
+  }
+  if (text == "store-and-forward") {
+    return Switching::StoreAndForward;
+  }
+  throw Error(ErrorKind::Usage,
+              fmt::format("unknown switching '{}'; use wormhole or store-and-forward", text));
+}
+
 Topology parse_topology(std::string_view text, Rank ranks) {
   if (ranks > kMaxRoutedRanks) {
     refuse(fmt::format(

@@ -14,7 +14,7 @@ using Vector = std::array<double, kParts>;
 using Matrix = std::array<Vector, kParts>;
 
 double residual(const MeasuredRun& run, const Correction& correction) {
-  return std::log(predict(run, correction).seconds / run.seconds);
+  return std::log(predicted_cost(run, correction).seconds / run.seconds);
 }
 
 /// Solves a x = b for a symmetric positive definite a.
@@ -83,7 +83,7 @@ Efficiency Correction::apply(const Efficiency& efficiency) const {
   return e;
 }
 
-StepCost predict(const MeasuredRun& run, const Correction& correction) {
+StepCost predicted_cost(const MeasuredRun& run, const Correction& correction) {
   const Efficiency efficiency = correction.apply(efficiency_of(run.cluster));
   return TransformerCost(run.model, run.work, run.cluster, efficiency).step(run.layout);
 }

@@ -308,7 +308,7 @@ struct Parser {
     }
     add_features(run);
     if (run.seconds <= 0) {
-      const StepCost cost = predict(run, {});
+      const StepCost cost = predicted_cost(run, {});
       run.seconds = cost.model_flops / (cost.peak * run.published_mfu / 100);
     }
     result.runs.push_back(std::move(run));

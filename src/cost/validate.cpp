@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "trireme/error.h"
 #include "trireme/validation.h"
 
 namespace trireme {
@@ -68,7 +69,8 @@ class Validator {
     const Correction correction = fit(choose(runs, count, random), options_.fit);
     std::vector<double> absolute;
     for (std::size_t i = count; i < runs.size(); ++i) {
-      const double error = 100 * (predict(*runs[i], correction).seconds / runs[i]->seconds - 1);
+      const double error =
+          100 * (predicted_cost(*runs[i], correction).seconds / runs[i]->seconds - 1);
       errors_[runs[i]].push_back(error);
     }
   }
@@ -167,6 +169,34 @@ class Validator {
 
 Validation validate(const std::vector<MeasuredRun>& runs, const ValidationOptions& options) {
   return Validator(runs, options).run();
+}
+
+Calibration calibrate(const Cluster& cluster, const std::vector<MeasuredRun>& runs,
+                      const std::string& source) {
+  std::vector<const MeasuredRun*> own;
+  for (const MeasuredRun& run : runs) {
+    if (run.cluster.device.name == cluster.device.name) {
+      own.push_back(&run);
+    }
+  }
+  if (own.empty()) {
+    throw Error(ErrorKind::Usage, fmt::format("{} has no runs on {}, the device of {}", source,
+                                              cluster.device.name, cluster.name));
+  }
+  const auto mean_error = [&](const Correction& correction) {
+    double sum = 0;
+    for (const MeasuredRun* run : own) {
+      sum += std::abs(predicted_cost(*run, correction).seconds / run->seconds - 1);
+    }
+    return 100 * sum / static_cast<double>(own.size());
+  };
+  const Correction correction = fit(own, {});
+  Calibration result{.efficiency = correction.apply(efficiency_of(cluster)),
+                     .runs = own.size(),
+                     .error_before = mean_error({}),
+                     .error_after = mean_error(correction)};
+  result.efficiency.source = fmt::format("fitted to {} runs of {}", own.size(), source);
+  return result;
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/model.h"
 
 namespace trireme {
@@ -165,8 +166,7 @@ ModelConfig preset_model(std::string_view name) {
       return config;
     }
   }
-  throw Error(ErrorKind::Usage, fmt::format("unknown model '{}'; known are {}", name,
-                                            list_words(preset_model_names(), "and")));
+  throw Error(ErrorKind::Usage, unknown_name("model", name, preset_model_names()));
 }
 
 std::vector<std::string> preset_model_names() {

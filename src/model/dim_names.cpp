@@ -30,6 +30,9 @@ constexpr std::array kRows{
     Row{".mlp.c_fc.weight", "width hidden"},
     Row{".mlp.c_fc.bias", "hidden"},
     Row{".mlp.c_proj.weight", "hidden width"},
+    // Keys and values of earlier tokens, while decoding.
+    Row{".k.cache", "batch positions heads head"},
+    Row{".v.cache", "batch positions heads head"},
     // Llama.
     Row{"embed_tokens.weight", "vocabulary width"},
     Row{"lm_head.weight", "vocabulary width"},
@@ -121,7 +124,8 @@ std::vector<std::string> names_of(const Value& value) {
 DimNames dim_names(const Graph& graph) {
   DimNames names;
   for (const Value& value : graph.values()) {
-    if (value.origin == Origin::Input || value.origin == Origin::Parameter) {
+    const bool is_cache = value.origin == Origin::State && value.name.ends_with(".cache");
+    if (value.origin == Origin::Input || value.origin == Origin::Parameter || is_cache) {
       std::vector<std::string> found = names_of(value);
       if (!found.empty()) {
         names[value.name] = std::move(found);

@@ -34,15 +34,23 @@ class Mixture {
     route();
     const std::int64_t places = capacity();
     const Attributes sizes{{"experts", c_.experts}, {"capacity", places}};
-    const ValueId slots = b_.add("expert_slots", {indices_}, sizes)[0];
+    const std::vector<ValueId> placed = b_.add("expert_slots", {indices_}, sizes);
+    const ValueId slots = placed[0];
     const ValueId sent = b_.add1("expert_dispatch", {x_, slots}, sizes);
     const ValueId done = c_.family == Family::Gpt2 ? gelu_experts(sent) : swiglu_experts(sent);
     ValueId combined = b_.add1("expert_combine", {done, slots, gates_});
     if (c_.shared_experts > 0) {
       combined = b_.add1("add", {combined, shared()});
     }
-    const ValueId loss = balance();
-    return {.y = combined, .balance = loss};
+    counts_ = b_.add1("expert_load", {indices_}, {{"experts", c_.experts}});
+    MixtureResult result;
+    result.y = combined;
+    result.load = layers_.cast(counts_, DType::F32);
+    result.drops = drops(placed[1], places);
+    if (c_.balance_loss > 0) {
+      result.balance = balance();
+    }
+    return result;
   }
 
  private:
@@ -125,12 +133,22 @@ class Mixture {
     return einsum("egpf,ecf->egpc", h, down);
   }
 
+  /// What load[g,e] has beyond the capacity, over all groups g.
+  ValueId drops(ValueId load, std::int64_t places) {
+    const ValueId loads = layers_.cast(load, DType::F32);
+    const auto constant = [&](double value) {
+      return b_.add1("fill", {}, {{"value", value}, {"shape", b_.shape(loads).dims()}});
+    };
+    const ValueId over = b_.add1("subtract", {loads, constant(static_cast<double>(places))});
+    return b_.add1("reduce_sum", {b_.add1("maximum", {over, constant(0)})},
+                   {{"axes", std::vector<std::int64_t>{0}}});
+  }
+
   /// Of the whole batch: both factors are sums over all tokens. At least f32, like the loss.
   ValueId balance() {
     const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
     const auto tokens = static_cast<double>(sequences_ * length_);
-    const ValueId counts =
-        layers_.cast(b_.add1("expert_load", {indices_}, {{"experts", c_.experts}}), wide);
+    const ValueId counts = layers_.cast(counts_, wide);
     const double choices = tokens * static_cast<double>(c_.experts_per_token);
     const ValueId share = b_.add1("scale", {counts}, {{"factor", 1 / choices}});
     const ValueId sum = b_.add1("reduce_sum", {layers_.cast(probabilities_, wide)},
@@ -150,6 +168,7 @@ class Mixture {
   ValueId probabilities_{};
   ValueId gates_{};
   ValueId indices_{};
+  ValueId counts_{};
 };
 
 }  // namespace

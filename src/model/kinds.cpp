@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/model_kinds.h"
 
 namespace trireme {
@@ -55,8 +56,7 @@ AnyModelConfig preset_any_model(std::string_view name) {
   }
   const auto found = std::ranges::find(presets(), name, name_of);
   if (found == presets().end()) {
-    throw Error(ErrorKind::Usage, fmt::format("unknown model '{}'; known are {}", name,
-                                              list_words(preset_any_model_names(), "and")));
+    throw Error(ErrorKind::Usage, unknown_name("model", name, preset_any_model_names()));
   }
   return *found;
 }

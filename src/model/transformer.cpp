@@ -7,6 +7,7 @@
 #include "model/depths.h"
 #include "model/experts.h"
 #include "model/layers.h"
+#include "trireme/decode_model.h"
 #include "trireme/model.h"
 
 namespace trireme {
@@ -19,6 +20,23 @@ class Transformer {
   Transformer(const ModelConfig& config, const BatchShape& batch)
       : c_(config), batch_(batch), layers_(config) {}
 
+  /// A step of decoding: `batch` has its tokens, which attend to `capacity` positions.
+  Transformer(const ModelConfig& config, const BatchShape& batch, std::int64_t capacity)
+      : Transformer(config, batch) {
+    capacity_ = capacity;
+  }
+
+  Model run_decoding() {
+    GraphBuilder& b = layers_.builder();
+    const TensorType ids{DType::I32, {batch_.sequences, batch_.length}};
+    const ValueId tokens = b.input("tokens", ids);
+    positions_ = b.input("positions", ids);
+    const ValueId last = b.input("last", {DType::I32, {batch_.sequences, 1}});
+    const ValueId x = b.add1("gather_rows", {blocks(tokens), last});
+    b.output("logits", logits(x));
+    return layers_.finish("tokens");
+  }
+
   Model run() {
     GraphBuilder& b = layers_.builder();
     const TensorType ids{DType::I32, {batch_.sequences, batch_.length}};
@@ -27,21 +45,33 @@ class Transformer {
     if (c_.dropout > 0 || c_.noisy_router) {
       layers_.set_step(b.input("step", {DType::I64, {}}));
     }
-    ValueId x = embed(tokens);
-    for (std::int64_t layer = 0; layer < c_.layers; ++layer) {
-      b.set_block(static_cast<std::int32_t>(layer));
-      x = block(x, layer);
+    const ValueId scores = logits(blocks(tokens));
+    b.output("loss", loss(scores, targets));
+    b.output("logits", scores);
+    for (const Output& statistic : statistics_) {
+      b.output(statistic.name, statistic.value);
     }
-    b.set_block(-1);
-    x = norm(x, final_norm());
-    const ValueId logits = layers_.einsum("btc,vc->btv", x, output_weight());
-    b.output("loss", loss(logits, targets));
-    b.output("logits", logits);
     return layers_.finish("tokens");
   }
 
  private:
   [[nodiscard]] bool is_gpt() const { return c_.family == Family::Gpt2; }
+  [[nodiscard]] bool decodes() const { return capacity_ > 0; }
+
+  ValueId blocks(ValueId tokens) {
+    ValueId x = embed(tokens);
+    for (std::int64_t layer = 0; layer < c_.layers; ++layer) {
+      layers_.builder().set_block(static_cast<std::int32_t>(layer));
+      x = block(x, layer);
+    }
+    layers_.builder().set_block(-1);
+    return x;
+  }
+
+  ValueId logits(ValueId x) {
+    return layers_.einsum("btc,vc->btv", norm(x, final_norm()), output_weight());
+  }
+
   [[nodiscard]] std::string final_norm() const { return is_gpt() ? "ln_f" : "model.norm"; }
 
   ValueId embed(ValueId tokens) {
@@ -51,7 +81,9 @@ class Transformer {
     ValueId x = b.add1("embedding", {embedding_, tokens});
     if (is_gpt()) {
       ValueId positions = layers_.weight("wpe.weight", {c_.context, c_.width}, kDeviation / 2);
-      if (batch_.length < c_.context) {
+      if (decodes()) {
+        positions = b.add1("embedding", {positions, positions_});
+      } else if (batch_.length < c_.context) {
         positions = b.add1("slice", {positions},
                            {{"begin", std::vector<std::int64_t>{0, 0}},
                             {"end", std::vector<std::int64_t>{batch_.length, c_.width}}});
@@ -115,10 +147,12 @@ class Transformer {
     ValueId k = project(x, part, "k", c_.key_heads);
     const ValueId v = project(x, part, "v", c_.key_heads);
     if (!is_gpt()) {
-      q = b.add1("rope", {q}, {{"base", c_.rope_base}});
-      k = b.add1("rope", {k}, {{"base", c_.rope_base}});
+      q = rotated(q);
+      k = rotated(k);
     }
-    const ValueId y = b.add("attention", {q, k, v})[0];
+    const ValueId y = decodes() ? b.add1("attention_at", {q, cached(k, part + ".k.cache"),
+                                                          cached(v, part + ".v.cache"), positions_})
+                                : b.add("attention", {q, k, v})[0];
     if (is_gpt()) {
       const ValueId w = layers_.weight(part + ".c_proj.weight", {c_.heads, c_.head_width, c_.width},
                                        residual_deviation());
@@ -128,6 +162,23 @@ class Transformer {
     const ValueId w = layers_.weight(part + ".o_proj.weight", {c_.width, c_.heads, c_.head_width},
                                      residual_deviation());
     return layers_.einsum("bthd,chd->btc", y, w);
+  }
+
+  ValueId rotated(ValueId x) {
+    GraphBuilder& b = layers_.builder();
+    return decodes()
+               ? b.add1("rope_at", {x, positions_}, {{"base", c_.rope_base}, {"limit", capacity_}})
+               : b.add1("rope", {x}, {{"base", c_.rope_base}});
+  }
+
+  /// Keys or values [B,T,G,D] added to those of earlier steps, [B,capacity,G,D].
+  ValueId cached(ValueId x, const std::string& name) {
+    GraphBuilder& b = layers_.builder();
+    const ValueId cache =
+        b.state(name, {c_.dtype, {batch_.sequences, capacity_, c_.key_heads, c_.head_width}});
+    const ValueId all = b.add1("cache_write", {cache, x, positions_});
+    b.update(cache, all);
+    return all;
   }
 
   /// [B,T,C] to heads [B,T,H,D]. GPT-2 stores its weights as [in, out], Llama as [out, in].
@@ -148,7 +199,11 @@ class Transformer {
     const std::string at = name_of(layer);
     if (c_.has_experts(layer)) {
       const MixtureResult mixture = mixture_of_experts(layers_, x, at, residual_deviation());
-      balance_losses_.push_back(mixture.balance);
+      statistics_.push_back({fmt::format("{}{}", kExpertLoad, layer), mixture.load});
+      statistics_.push_back({fmt::format("{}{}", kExpertDrops, layer), mixture.drops});
+      if (mixture.balance) {
+        balance_losses_.push_back(*mixture.balance);
+      }
       return mixture.y;
     }
     return is_gpt() ? gelu_part(x, at + ".mlp") : swiglu_part(x, at + ".mlp");
@@ -194,8 +249,11 @@ class Transformer {
   ModelConfig c_;
   BatchShape batch_;
   Layers layers_;
+  std::int64_t capacity_ = 0;  ///< of the cache; 0: not decoding
+  ValueId positions_{};        ///< an input, if decoding
   ValueId embedding_{};
   std::vector<ValueId> balance_losses_;
+  std::vector<Output> statistics_;
 };
 
 }  // namespace
@@ -209,6 +267,30 @@ Model make_model(const ModelConfig& config, const BatchShape& batch) {
                             batch.sequences, batch.length, config.name, config.context));
   }
   return Transformer(config, batch).run();
+}
+
+Model make_decode_model(const ModelConfig& config, const DecodeShape& shape) {
+  require_valid(config);
+  const bool fits = shape.sequences >= 1 && shape.tokens >= 1 && shape.capacity >= shape.tokens &&
+                    shape.capacity <= config.context;
+  if (!fits) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("{} tokens at a time of a sequence of {} do not go with model {}, whose "
+                    "context is {}",
+                    shape.tokens, shape.capacity, config.name, config.context));
+  }
+  if (config.depth_capacity > 0) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("model {} picks tokens among all of a sequence (mixture of depths), so "
+                            "it cannot generate one token after the other",
+                            config.name));
+  }
+  ModelConfig own = config;
+  own.capacity_factor = 0;
+  own.dropout = 0;
+  own.noisy_router = false;
+  return Transformer(own, {shape.sequences, shape.tokens}, shape.capacity).run_decoding();
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include "train/data/bpe.h"
 
+#include <array>
 #include <map>
 #include <random>
 
@@ -195,9 +196,10 @@ TEST(BpeTokenizer, RefusesWhatIsNotGpt2s) {
   refuses("/model/merges/0", "l z", "merge 0 needs the token 'lz'");
   refuses("/model/merges/1", "l o", "merge 1 of 'l' and 'o' is given twice");
   refuses("/normalizer", {{"type", "NFC"}}, "its 'normalizer' is set");
-  refuses("/pre_tokenizer/type", "Sequence", "its pre-tokenizer is 'Sequence'; only GPT-2's");
+  refuses("/pre_tokenizer/type", "Whitespace", "its pre-tokenizer 'Whitespace' is not supported");
   refuses("/pre_tokenizer/add_prefix_space", true, "pre-tokenizer: 'add_prefix_space' is set");
-  refuses("/pre_tokenizer/use_regex", false, "pre-tokenizer: 'use_regex' is not true");
+  refuses("/pre_tokenizer/use_regex", false,
+          "pre-tokenizer: only ByteLevel with 'use_regex', or Split");
   refuses("/added_tokens/0/id", 1e9, "token '<|endoftext|>' has no number");
   refuses("/added_tokens", {1}, "'content' is missing or not a text");
   json no_byte = document(kMerges);
@@ -208,6 +210,183 @@ TEST(BpeTokenizer, RefusesWhatIsNotGpt2s) {
   expect_error(ErrorKind::Input, "'model' is missing", [] { BpeTokenizer("[]", "t.json"); });
   expect_error(ErrorKind::Usage, "unknown token 265",
                [] { (void)example().decode(std::vector<std::int32_t>{265}); });
+}
+
+constexpr const char* kLlama3Pattern =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+/// As Llama 3's: words by another pattern, and a word that is a token is that token.
+json llama3_document() {
+  json file = document(kMerges);
+  file["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"},
+         {"pattern", {{"Regex", kLlama3Pattern}}},
+         {"behavior", "Isolated"},
+         {"invert", false}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  file["model"]["ignore_merges"] = true;
+  file["model"]["vocab"][spelled(" wool")] = 265;  // no merges lead to it
+  file["post_processor"] = {
+      {"type", "Sequence"},
+      {"processors",
+       {{{"type", "ByteLevel"}},
+        {{"type", "TemplateProcessing"},
+         {"single",
+          {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+           {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+         {"special_tokens",
+          {{"<|endoftext|>",
+            {{"id", "<|endoftext|>"}, {"ids", {264}}, {"tokens", {"<|endoftext|>"}}}}}}}}}};
+  return file;
+}
+
+TEST(BpeTokenizer, ReadsThatOfLlama3) {
+  const BpeTokenizer tokenizer(llama3_document().dump(), "t.json");
+  using Tokens = std::vector<std::int32_t>;
+  EXPECT_EQ(tokenizer.encode("low wool wool."), (Tokens{257, 265, 265, '.'}));
+  EXPECT_EQ(tokenizer.encode(" woolx"), (Tokens{' ', 'w', 'o', 'o', 'l', 'x'}));
+  // "aaa" is a token, but would take two merges of which the first is "aa".
+  EXPECT_EQ(tokenizer.encode("aaa"), (Tokens{263}));
+  EXPECT_EQ(tokenizer.encode("1234"), (Tokens{'1', '2', '3', '4'}));
+  EXPECT_EQ(tokenizer.beginning(), (Tokens{264}));
+  EXPECT_EQ(tokenizer.vocabulary(), 266);
+  json other = llama3_document();
+  other["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+";
+  expect_error(ErrorKind::Input, "the pattern '\\w+' is not supported",
+               [&] { BpeTokenizer(other.dump(), "t.json"); });
+}
+
+/// As Llama 2's: characters with U+2581 for spaces, bytes as <0x..>, and no words.
+class SentencePieces {
+ public:
+  explicit SentencePieces(std::vector<std::pair<std::string, std::string>> merges)
+      : merges_(std::move(merges)) {
+    for (const char* name : {"<unk>", "<s>", "</s>"}) {
+      add(name);
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      add(fmt::format("<0x{:02X}>", byte));
+    }
+    for (const char* character : {"▁", "a", "b", "c", "é"}) {
+      add(character);
+    }
+    for (const auto& [left, right] : merges_) {
+      add(left + right);
+    }
+  }
+
+  [[nodiscard]] json document() const {
+    json list = json::array();
+    for (const auto& [left, right] : merges_) {
+      list.push_back(fmt::format("{} {}", left, right));
+    }
+    return {{"normalizer",
+             {{"type", "Sequence"},
+              {"normalizers",
+               {{{"type", "Prepend"}, {"prepend", "▁"}},
+                {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}}},
+            {"pre_tokenizer", nullptr},
+            {"added_tokens", {{{"id", 1}, {"content", "<s>"}}, {{"id", 2}, {"content", "</s>"}}}},
+            {"model",
+             {{"type", "BPE"},
+              {"byte_fallback", true},
+              {"fuse_unk", true},
+              {"unk_token", "<unk>"},
+              {"vocab", tokens_},
+              {"merges", list}}}};
+  }
+
+  /// The tokens of a text without added tokens: all merges, in order of priority, over the whole text.
+  [[nodiscard]] std::vector<std::int32_t> encode(const std::string& text) const {
+    std::vector<std::string> parts{"▁"};
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t size = text.compare(i, 2, "é") == 0 ? 2 : 1;
+      const std::string character = text.substr(i, size);
+      if (character == " ") {
+        parts.emplace_back("▁");
+      } else if (tokens_.contains(character)) {
+        parts.push_back(character);
+      } else {
+        parts.push_back(fmt::format("<0x{:02X}>", static_cast<unsigned char>(text[i])));
+      }
+      i += size;
+    }
+    for (const auto& [left, right] : merges_) {
+      for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        if (parts[i] == left && parts[i + 1] == right) {
+          parts[i] += right;
+          parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        }
+      }
+    }
+    std::vector<std::int32_t> out;
+    for (const std::string& part : parts) {
+      out.push_back(tokens_.at(part));
+    }
+    return out;
+  }
+
+ private:
+  void add(const std::string& name) { tokens_.emplace(name, static_cast<int>(tokens_.size())); }
+
+  std::vector<std::pair<std::string, std::string>> merges_;
+  std::map<std::string, int> tokens_;
+};
+
+const std::vector<std::pair<std::string, std::string>> kPieceMerges{
+    {"▁", "a"}, {"▁", "▁"}, {"a", "b"}, {"▁a", "b"}, {"▁▁", "▁▁"}, {"c", "é"}};
+
+TEST(BpeTokenizer, ReadsThatOfLlama2) {
+  const SentencePieces pieces(kPieceMerges);
+  const BpeTokenizer tokenizer(pieces.document().dump(), "t.json");
+  using Tokens = std::vector<std::int32_t>;
+  // <unk> <s> </s>, 256 bytes, 5 characters from 259 on, then the merges from 264 on.
+  EXPECT_EQ(tokenizer.encode("ab cé"), (Tokens{267, 259, 269}));
+  EXPECT_EQ(tokenizer.encode("z\n"), (Tokens{259, 3 + 'z', 3 + '\n'}));
+  EXPECT_EQ(tokenizer.encode("<s>a"), (Tokens{1, 264}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("  ab  cé\n日")), "  ab  cé\n日");
+  EXPECT_EQ(tokenizer.bytes_of(264), " a");
+  EXPECT_EQ(tokenizer.bytes_of(3 + '\n'), "\n");
+}
+
+/// Also with merges across spaces, for which the text cannot be split into words.
+TEST(BpeTokenizer, OfLlama2EqualsTheSlowWay) {
+  std::mt19937 random(5);
+  for (const bool across : {false, true}) {
+    std::vector<std::pair<std::string, std::string>> merges = kPieceMerges;
+    if (across) {
+      merges.insert(merges.begin() + 2, {"b", "▁a"});
+    }
+    const SentencePieces pieces(merges);
+    const BpeTokenizer tokenizer(pieces.document().dump(), "t.json");
+    for (int i = 0; i < 1000; ++i) {
+      std::string text;
+      for (unsigned n = 1 + random() % 20; n > 0; --n) {
+        text += std::array{"a", "b", "c", "é", " ", "  ", "z", "\xff"}.at(random() % 8);
+      }
+      ASSERT_EQ(tokenizer.encode(text), pieces.encode(text)) << text;
+      ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+    }
+  }
+}
+
+TEST(BpeTokenizer, ReadsMetaspace) {
+  const SentencePieces pieces(kPieceMerges);
+  json file = pieces.document();
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}, {"split", false}};
+  const BpeTokenizer first(file.dump(), "t.json");
+  using Tokens = std::vector<std::int32_t>;
+  EXPECT_EQ(first.encode("a<s>a"), (Tokens{264, 1, 260}));
+  EXPECT_EQ(first.encode(" a"), (Tokens{264}));  // the space is there already
+  file["pre_tokenizer"]["split"] = true;
+  EXPECT_EQ(BpeTokenizer(file.dump(), "t.json").encode("a  a"), (Tokens{264, 259, 264}));
+  file["pre_tokenizer"]["prepend_scheme"] = "never";
+  EXPECT_EQ(BpeTokenizer(file.dump(), "t.json").encode("a a"), (Tokens{260, 264}));
 }
 
 TEST(BpeTokenizer, SurvivesDamage) {

@@ -63,8 +63,8 @@ inline std::unique_ptr<Batches> curve_data(const ConvNetConfig& config) {
   return make_batches(PatternTask({.size = config.size, .classes = config.classes}), 1);
 }
 
-/// The losses of the first steps, in this dtype.
-inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, const CpuOptions& cpu,
+/// The losses of the first steps, in this dtype, on this device.
+inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, Device& device,
                                       int steps = kCurveSteps) {
   TrainerOptions options;
   std::visit([&](auto& config) { config.dtype = dtype; }, model);
@@ -75,8 +75,7 @@ inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, const C
   }
   options.rate.peak = 3e-3;
   options.training.clip_limit = 1.0;
-  const std::unique_ptr<Device> device = make_cpu_device(cpu);
-  Trainer trainer(options, *device);
+  Trainer trainer(options, device);
   const std::unique_ptr<Batches> data =
       std::visit([](const auto& config) { return curve_data(config); }, model);
   std::vector<std::byte> inputs(static_cast<std::size_t>(trainer.input_bytes().count));
@@ -93,6 +92,11 @@ inline std::vector<double> loss_curve(AnyModelConfig model, DType dtype, const C
     losses.push_back(result.loss);
   }
   return losses;
+}
+inline std::vector<double> loss_curve(const AnyModelConfig& model, DType dtype,
+                                      const CpuOptions& cpu, int steps = kCurveSteps) {
+  const std::unique_ptr<Device> device = make_cpu_device(cpu);
+  return loss_curve(model, dtype, *device, steps);
 }
 
 }  // namespace trireme::train

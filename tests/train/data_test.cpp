@@ -23,7 +23,8 @@ std::string raw(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-std::string llm_c_file(std::vector<std::int32_t> head, const std::vector<std::uint16_t>& tokens) {
+template <class T = std::uint16_t>
+std::string llm_c_file(std::vector<std::int32_t> head, const std::vector<T>& tokens) {
   head.resize(256);
   return raw(head) + raw(tokens);
 }
@@ -111,7 +112,7 @@ TEST(TokenSource, SaysWhatIsWrong) {
   const TokenSource source(counting(9), {.length = 4});
   expect_error(ErrorKind::Usage, "window 2 of epoch 0 is out of range; an epoch has 2",
                [&] { (void)source.batch({.epoch = 0, .index = 2}, 1); });
-  expect_error(ErrorKind::Usage, "token number 1 is 5, beyond the vocabulary of 5", [] {
+  expect_error(ErrorKind::Usage, "token 5 at position 1 is beyond the vocabulary of 5", [] {
     Tokens({0, 5}, 5, "x");
   });
 }
@@ -126,35 +127,58 @@ TEST(OpenBytes, GivesTheBytesOfAnyFile) {
 
 TEST(OpenTokenFile, ReadsThatOfNanoGpt) {
   const TemporaryFolder folder;
-  const Tokens tokens = open_token_file(folder.file("a.bin", raw<std::uint16_t>({0, 1, 50256})));
+  const Tokens tokens =
+      open_token_file(folder.file("a.bin", raw<std::uint16_t>({0, 1, 50256})), 50257);
   EXPECT_EQ(all_tokens(tokens), (std::vector<std::int32_t>{0, 1, 50256}));
   EXPECT_EQ(tokens.vocabulary(), 50257);
 }
 
 TEST(OpenTokenFile, ReadsThatOfLlmC) {
   const TemporaryFolder folder;
-  const Tokens tokens = open_token_file(folder.file("a.bin", llm_c_file({20240520, 1, 2}, {7, 8})));
+  const Tokens tokens =
+      open_token_file(folder.file("a.bin", llm_c_file({20240520, 1, 2}, {7, 8})), 9);
   EXPECT_EQ(all_tokens(tokens), (std::vector<std::int32_t>{7, 8}));
+  EXPECT_EQ(token_width(folder / "a.bin"), 2);
+}
+
+TEST(OpenTokenFile, ReadsThatOfLlmCForLlama3) {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.file("a.bin", llm_c_file<std::uint32_t>({20240801, 7, 3}, {128000, 65536, 128255}));
+  const Tokens tokens = open_token_file(path, 128256);
+  EXPECT_EQ(all_tokens(tokens), (std::vector<std::int32_t>{128000, 65536, 128255}));
+  EXPECT_EQ(token_width(path), 4);
+  expect_error(ErrorKind::Input,
+               "a.bin: token 128255 at position 2 is beyond the vocabulary of 128255",
+               [&] { (void)open_token_file(path, 128255); });
+  const std::string huge =
+      folder.file("b.bin", llm_c_file<std::uint32_t>({20240801, 7, 1}, {0xffffffffU}));
+  expect_error(ErrorKind::Input, "b.bin: token 4294967295 at position 0 is beyond",
+               [&] { (void)open_token_file(huge, 128256); });
 }
 
 TEST(OpenTokenFile, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& content, const char* words) {
     expect_error(ErrorKind::Input, words,
-                 [&] { (void)open_token_file(folder.file("a.bin", content)); });
+                 [&] { (void)open_token_file(folder.file("a.bin", content), 50257); });
   };
   refuses("", "a.bin: holds no tokens");
   refuses("abc", "a.bin: has 3 bytes, an odd number; a token takes 2");
   refuses(raw<std::uint16_t>({1, 2, 50257}),
-          "a.bin: token number 2 is 50257, beyond the vocabulary of 50257");
+          "a.bin: token 50257 at position 2 is beyond the vocabulary of 50257");
   refuses(llm_c_file({20240520, 1, 3}, {7, 8}),
           "a.bin: has 4 bytes of tokens, but its header says 3 tokens of 2 bytes");
   refuses(llm_c_file({20240520, 1, -1}, {7, 8}), "its header says -1 tokens");
   refuses(llm_c_file({20240520, 2, 2}, {7, 8}), "of version 2; only 1 can be read");
-  refuses(llm_c_file({20240520, 1, 0}, {}), "a.bin: holds no tokens");
-  refuses(llm_c_file({20240801, 7, 2}, {7, 8}), "tokens of four bytes");
-  refuses(llm_c_file({20240520, 1, 2}, {}).substr(0, 100), "is truncated: 100 bytes");
-  expect_error(ErrorKind::System, "No such file", [&] { (void)open_token_file(folder / "none"); });
+  refuses(llm_c_file({20240520, 1, 0}, std::vector<std::uint16_t>()), "a.bin: holds no tokens");
+  refuses(llm_c_file({20240801, 7, 2}, {7, 8}),
+          "a.bin: has 4 bytes of tokens, but its header says 2 tokens of 4 bytes");
+  refuses(llm_c_file({20240801, 1, 2}, {7, 8}), "of version 1; only 7 can be read");
+  refuses(llm_c_file({20240520, 1, 2}, std::vector<std::uint16_t>()).substr(0, 100),
+          "is truncated: 100 bytes");
+  expect_error(ErrorKind::System, "No such file",
+               [&] { (void)open_token_file(folder / "none", 9); });
 }
 
 }  // namespace

@@ -39,6 +39,19 @@ TEST(MemoryPlan, IsWhatTheTrainerTakes) {
   }
 }
 
+TEST(MemoryPlan, CountsWhatSynchronizationKeeps) {
+  const std::unique_ptr<Device> device = one_thread();
+  TrainerOptions options = small_run();
+  const MemoryNeed alone = plan_memory(options, *device);
+  EXPECT_EQ(alone.synchronization.count, 0);
+  const std::int64_t model = 4 * Trainer(options, *device).parameter_count();
+  options.model_copies = 3;
+  EXPECT_EQ(plan_memory(options, *device).total().count, alone.total().count + 3 * model);
+  options.split_update = true;  // with the optimizer's state and gradients
+  const MemoryNeed split = plan_memory(options, *device);
+  EXPECT_GT(split.update.count + split.synchronization.count, 6 * model);
+}
+
 /// Nothing reads the logits of a training step, so their gradient reuses their memory. As an output, as in the forward
 /// graph, they would need separate memory.
 TEST(MemoryPlan, KeepsNoLogits) {
@@ -119,6 +132,21 @@ TEST(MemoryPlan, KnowsWhatFixesCost) {
     EXPECT_EQ(fix.extra_flops > 1e-9, fix.options.plan.recompute.any()) << fix.extra_flops;
     EXPECT_LT(fix.extra_flops, 1.0 / 3 + 0.05) << "more than a full forward pass";
   }
+}
+
+TEST(MemoryPlan, FixesIncludeMicrobatchesAndNoMasterWeights) {
+  const std::unique_ptr<Device> device = one_thread();
+  TrainerOptions options = small_run();
+  ModelConfig config = preset_model("gpt-nano");
+  config.dtype = DType::BF16;
+  options.model = config;
+  const MemoryNeed need = plan_memory(options, *device);
+  const std::vector<MemoryFix> fixes =
+      find_memory_fixes(options, {need.total().count - 1}, *device);
+  EXPECT_TRUE(std::ranges::any_of(
+      fixes, [](const MemoryFix& fix) { return fix.options.plan.microbatches == 2; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      fixes, [](const MemoryFix& fix) { return !fix.options.training.master_weights; }));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(SyncRun, EveryStrategyReachesTheLossOfAllReduce) {
     EXPECT_TRUE(ran.steps.at(60).sync.has_value());
     EXPECT_LT(ran.steps.at(60).sync->spread, 0.2);
     for (const auto& [step, report] : together.steps) {
-      EXPECT_EQ(ran.steps.at(step).rate, report.rate);
+      EXPECT_FLOAT_EQ(static_cast<float>(ran.steps.at(step).rate), static_cast<float>(report.rate));
       if (sync == std::string("tree")) {
         EXPECT_NEAR(ran.steps.at(step).loss, report.loss, 1e-3 * report.loss) << step;
       }
@@ -75,11 +75,11 @@ TEST_F(SyncRun, EveryStrategyReachesTheLossOfAllReduce) {
 }
 
 TEST_F(SyncRun, ResumesBitForBit) {
-  for (const char* sync : {"tree", "gossip", "local=2"}) {
+  for (const char* sync : {"tree", "gossip", "local=2", "ps:bsp", "ps:ssp=0"}) {
     SCOPED_TRACE(sync);
     RunOptions whole = small_run(sync, new_run());
     whole.settings.steps = 6;
-    whole.save_every = 3;
+    whole.settings.save_every = "3";
     const Ran all = run_all(whole);
 
     RunOptions half = small_run(sync, new_run());
@@ -102,7 +102,7 @@ TEST_F(SyncRun, ResumesUnderAnotherStrategy) {
   first.settings.steps = 20;
   const Ran before = run_all(first);
   std::int64_t steps = 20;
-  for (const char* sync : {"hogwild", "allreduce", "gossip"}) {
+  for (const char* sync : {"hogwild", "allreduce", "gossip", "ps:essp=2", "tree"}) {
     RunOptions next = small_run(sync, "");
     next.settings.steps = ++steps;
     next.resume = first.run_folder;
@@ -116,7 +116,7 @@ TEST_F(SyncRun, ValidatesTheAverageWithoutChangingTheRun) {
   options.settings.steps = 8;
   const Ran without = run_all(options);
   options.run_folder = new_run();
-  options.validate_every = 3;  // not a step at which models are averaged
+  options.settings.validate_every = 3;  // not a step at which models are averaged
   const Ran with = run_all(options);
   EXPECT_TRUE(with.steps.at(3).validation.has_value());
   EXPECT_FALSE(with.steps.at(4).validation.has_value());
@@ -126,7 +126,7 @@ TEST_F(SyncRun, ValidatesTheAverageWithoutChangingTheRun) {
 }
 
 TEST_F(SyncRun, AllWorkersStopAtTheSameStep) {
-  for (const char* sync : {"tree", "local=4", "hogwild"}) {
+  for (const char* sync : {"tree", "local=4", "hogwild", "ps:bsp", "ps:ssp=3,pool"}) {
     SCOPED_TRACE(sync);
     RunOptions options = small_run(sync, new_run());
     options.settings.steps = 100'000;
@@ -195,6 +195,7 @@ TrainerOptions sgd_options(const ModelConfig& config) {
 std::vector<double> losses_of(const std::string& sync, int steps) {
   const ModelConfig config = small_language_model("gpt-nano");
   const SyncSpec spec = parse_sync(sync);
+  const RunServers servers;
   std::vector<double> losses(static_cast<std::size_t>(steps));
   run_threads(kShareWorkers, [&](World& world) {
     const auto device = make_cpu_device({.threads = 1, .pinned = false});
@@ -210,7 +211,8 @@ std::vector<double> losses_of(const std::string& sync, int steps) {
     std::unique_ptr<SyncStrategy> strategy;
     if (has_replicas(spec)) {
       strategy = make_sync_strategy(
-          spec, {.trainer = trainer, .workers = world.all(), .all = world.all()});
+          spec,
+          {.trainer = trainer, .workers = world.all(), .all = world.all(), .servers = servers});
     }
     const std::unique_ptr<Batches> data = curve_data(config);
     std::vector<std::byte> inputs(static_cast<std::size_t>(trainer.input_bytes().count));

@@ -9,20 +9,27 @@ namespace trireme {
 namespace {
 
 TEST(SyncSpec, TextReadsBack) {
-  for (const char* text : {"allreduce", "tree", "gossip", "group=4", "group=4,global=10", "local=8",
-                           "hogwild", "ps:bsp", "ps:ssp=3", "ps:essp=0", "ps:async"}) {
+  for (const char* text :
+       {"allreduce", "tree", "gossip", "group=4", "group=4,global=10", "local=8", "hogwild",
+        "ps:bsp", "ps:ssp=3", "ps:essp=0", "ps:async", "ps:async,inconsistent", "ps:ssp=3,pool",
+        "ps:async,inconsistent,pool"}) {
     EXPECT_EQ(to_text(parse_sync(text)), text);
   }
 }
 
 TEST(SyncSpec, RefusesWhatIsWrong) {
-  for (const char* text : {"", "all-reduce", "group", "group=", "group=x", "group=4,global=",
-                           "group=4,global=0", "local=4,global=2", "gossip=2", "ps:ssp"}) {
+  for (const char* text :
+       {"", "all-reduce", "group", "group=", "group=x", "group=4,global=", "group=4,global=0",
+        "local=4,global=2", "gossip=2", "ps:ssp", "gossip,pool", "ps:async,pool,inconsistent"}) {
     expect_error(ErrorKind::Usage, "unknown strategy", [&] { (void)parse_sync(text); });
   }
   expect_error(ErrorKind::Usage, "2 workers or more", [] { (void)parse_sync("group=1"); });
   expect_error(ErrorKind::Usage, "1 step or more", [] { (void)parse_sync("local=0"); });
   expect_error(ErrorKind::Usage, "0 or more", [] { (void)parse_sync("ps:ssp=-1"); });
+  expect_error(ErrorKind::Usage, "nothing to hand out", [] { (void)parse_sync("ps:bsp,pool"); });
+  expect_error(ErrorKind::Usage, "nothing to hand out", [] { (void)parse_sync("ps:ssp=0,pool"); });
+  expect_error(ErrorKind::Usage, "only ps:async",
+               [] { (void)parse_sync("ps:ssp=3,inconsistent"); });
 }
 
 std::string problem_of(const std::string& sync, const std::string& mesh,
@@ -51,7 +58,11 @@ TEST(SyncSpec, FitsAPlanOrSaysWhyNot) {
   contains(problem_of("tree", "data=2,tensor=2"), "one device");
   contains(problem_of("hogwild", "data=2,tensor=2"), "one thread");
   contains(problem_of("group=8", "data=4"), "only 4 workers");
-  contains(problem_of("ps:ssp=3", "data=4"), "the parameter server is not connected");
+  EXPECT_EQ(problem_of("ps:ssp=3", "data=4"), "");
+  contains(problem_of("ps:bsp", "data=2,tensor=2"), "one device");
+  contains(problem_of("ps:bsp", "data=2", [](Plan& plan) { plan.microbatches = 2; }),
+           "--microbatches");
+  contains(problem_of("ps:async", "data=2", [](Plan& plan) { plan.zero = 1; }), "--zero 1");
 }
 
 }  // namespace

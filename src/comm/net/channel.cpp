@@ -103,6 +103,16 @@ Transfer Channel::read(std::span<std::byte> into) {
   return transfer;
 }
 
+Transfer Channel::read_pieces(std::span<iovec> pieces) {
+  if (tls_ != nullptr) {
+    return read({static_cast<std::byte*>(pieces.front().iov_base), pieces.front().iov_len});
+  }
+  TRIREME_CHECK(is_open(), "read before the handshake is done");
+  const Transfer transfer = receive_pieces(socket_, pieces);
+  reader_waits_to_write_ = transfer.outcome == Outcome::WaitWrite;
+  return transfer;
+}
+
 Transfer Channel::write(std::span<const std::byte> data) {
   TRIREME_CHECK(is_open(), "write before the handshake is done");
   const Transfer transfer = tls_ != nullptr ? tls_->write(data) : send_some(socket_, data);

@@ -56,6 +56,17 @@ void move_all(const Fd& socket, std::size_t total, Deadline deadline, std::strin
   }
 }
 
+/// What a call to receive returned; nothing if it was interrupted.
+std::optional<Transfer> received_transfer(ssize_t received) {
+  if (received > 0) {
+    return Transfer{.bytes = static_cast<std::size_t>(received)};
+  }
+  if (received == 0) {
+    return Transfer{.outcome = Outcome::Closed};
+  }
+  return failed_transfer(errno, Outcome::WaitRead, "cannot receive");
+}
+
 }  // namespace
 
 Transfer send_some(const Fd& socket, std::span<const std::byte> data) {
@@ -91,14 +102,19 @@ Transfer receive_some(const Fd& socket, std::span<std::byte> into) {
   }
   for (;;) {
     const ssize_t received = ::recv(socket.get(), into.data(), into.size(), 0);
-    if (received > 0) {
-      return {.bytes = static_cast<std::size_t>(received)};
+    if (const auto done = received_transfer(received)) {
+      return *done;
     }
-    if (received == 0) {
-      return {.outcome = Outcome::Closed};
-    }
-    if (const auto failed = failed_transfer(errno, Outcome::WaitRead, "cannot receive")) {
-      return *failed;
+  }
+}
+
+Transfer receive_pieces(const Fd& socket, std::span<iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  for (;;) {
+    if (const auto done = received_transfer(::recvmsg(socket.get(), &message, 0))) {
+      return *done;
     }
   }
 }

@@ -20,6 +20,7 @@ class TokenBatches : public Batches {
   [[nodiscard]] DataPosition advance(DataPosition at, std::int64_t examples) const override {
     return source_.advance(at, examples);
   }
+  [[nodiscard]] std::int64_t epoch_size() const override { return source_.windows(); }
 
  private:
   TokenSource source_;

@@ -41,13 +41,33 @@ std::array<std::string, 256> byte_spelling() {
   return spelling;
 }
 
+/// The UTF-8 character, or the invalid byte, at the start.
+std::string_view first_character_of(std::string_view text) {
+  return text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
+}
+
+constexpr std::string_view kSpace = "\u2581";
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (std::size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    out.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return out.append(text);
+}
+
+/// "<0x0A>"
+std::string byte_name(std::size_t byte) {
+  return fmt::format("<0x{:02X}>", byte);
+}
+
 /// The bytes that a token stands for. A character that does not spell a byte stands for itself.
 std::string unspelled(std::string_view token,
                       const std::unordered_map<std::string_view, char>& bytes) {
   std::string out;
   while (!token.empty()) {
-    const std::string_view character =
-        token.substr(0, std::max<std::size_t>(utf8_length(token), 1));
+    const std::string_view character = first_character_of(token);
     const auto at = bytes.find(character);
     out += at == bytes.end() ? std::string(character) : std::string(1, at->second);
     token.remove_prefix(character.size());
@@ -64,7 +84,10 @@ class BpeTokenizer::WordEncoder {
   explicit WordEncoder(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   void append(std::string_view word, std::vector<std::int32_t>& out) {
-    const auto [at, fresh] = known_.try_emplace(word);
+    if (known_.size() >= kMostKnown) {
+      known_.clear();
+    }
+    const auto [at, fresh] = known_.try_emplace(std::string(word));
     if (fresh) {
       at->second = encode(word);
     }
@@ -73,6 +96,7 @@ class BpeTokenizer::WordEncoder {
 
  private:
   static constexpr std::size_t kNone = SIZE_MAX;
+  static constexpr std::size_t kMostKnown = 1'000'000;
 
   struct Symbol {
     std::int32_t token = 0;
@@ -90,6 +114,12 @@ class BpeTokenizer::WordEncoder {
   };
 
   std::vector<std::int32_t> encode(std::string_view word) {
+    if (tokenizer_.ignore_merges_) {
+      if (const auto whole = tokenizer_.whole_.find(std::string(word));
+          whole != tokenizer_.whole_.end()) {
+        return {whole->second};
+      }
+    }
     start(word);
     while (!queue_.empty()) {
       const Candidate next = queue_.top();
@@ -108,14 +138,38 @@ class BpeTokenizer::WordEncoder {
   }
 
   void start(std::string_view word) {
-    symbols_.assign(word.size(), {});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      symbols_[i] = {.token = tokenizer_.byte_tokens_.at(static_cast<unsigned char>(word[i])),
-                     .before = i == 0 ? kNone : i - 1,
-                     .after = i + 1 == word.size() ? kNone : i + 1};
+    symbols_.clear();
+    if (tokenizer_.pattern_) {
+      add_bytes(word);
+    } else {
+      add_characters(word);
     }
-    for (std::size_t i = 0; i + 1 < word.size(); ++i) {
+    for (std::size_t i = 0; i < symbols_.size(); ++i) {
+      symbols_[i].before = i == 0 ? kNone : i - 1;
+      symbols_[i].after = i + 1 == symbols_.size() ? kNone : i + 1;
+    }
+    for (std::size_t i = 0; i + 1 < symbols_.size(); ++i) {
       propose(i);
+    }
+  }
+
+  void add_bytes(std::string_view bytes) {
+    for (const char byte : bytes) {
+      symbols_.push_back({.token = tokenizer_.byte_tokens_.at(static_cast<unsigned char>(byte))});
+    }
+  }
+
+  /// A character without a token is spelled as its bytes.
+  void add_characters(std::string_view word) {
+    while (!word.empty()) {
+      const std::string_view character = first_character_of(word);
+      const auto at = tokenizer_.whole_.find(std::string(character));
+      if (at == tokenizer_.whole_.end()) {
+        add_bytes(character);
+      } else {
+        symbols_.push_back({.token = at->second});
+      }
+      word.remove_prefix(character.size());
     }
   }
 
@@ -155,7 +209,7 @@ class BpeTokenizer::WordEncoder {
   }
 
   const BpeTokenizer& tokenizer_;
-  std::unordered_map<std::string_view, std::vector<std::int32_t>> known_;
+  std::unordered_map<std::string, std::vector<std::int32_t>> known_;
   std::vector<Symbol> symbols_;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
 };
@@ -203,41 +257,80 @@ class BpeTokenizer::AddedFinder {
   std::vector<Search> searches_;
 };
 
+namespace {
+
+[[noreturn]] void fail(std::string_view what, const std::string& problem) {
+  throw Error(ErrorKind::Input, fmt::format("{}: {}", what, problem));
+}
+
+std::int32_t token_of(const TokenizerFile& file, const std::string& name, std::string_view user,
+                      std::string_view what) {
+  const auto at = file.vocabulary.find(name);
+  if (at == file.vocabulary.end()) {
+    fail(what, fmt::format("{} needs the token {}, which the vocabulary does not have", user,
+                           in_quotes(name)));
+  }
+  return at->second;
+}
+
+/// Whether a space follows another character.
+bool has_inner_space(std::string_view name) {
+  while (name.starts_with(kSpace)) {
+    name.remove_prefix(kSpace.size());
+  }
+  return name.find(kSpace) != std::string_view::npos;
+}
+
+}  // namespace
+
 BpeTokenizer::BpeTokenizer(std::string_view json, std::string_view what) {
-  const auto fail = [&](const std::string& problem) -> void {
-    throw Error(ErrorKind::Input, fmt::format("{}: {}", what, problem));
-  };
   TokenizerFile file = parse_tokenizer_file(json, what);
-  const auto token_of = [&](const std::string& name, std::string_view user) {
-    const auto at = file.vocabulary.find(name);
-    if (at == file.vocabulary.end()) {
-      fail(fmt::format("{} needs the token {}, which the vocabulary does not have", user,
-                       in_quotes(name)));
-    }
-    return at->second;
-  };
-  const std::array<std::string, 256> spelling = byte_spelling();
-  std::unordered_map<std::string_view, char> bytes;
-  for (std::size_t byte = 0; byte < spelling.size(); ++byte) {
-    bytes.emplace(spelling.at(byte), static_cast<char>(byte));
-    byte_tokens_.at(byte) = token_of(spelling.at(byte), fmt::format("byte {}", byte));
-  }
-  for (const auto& [name, token] : file.vocabulary) {
-    keep_bytes(token, unspelled(name, bytes));
-  }
-  for (const auto& [left, right] : file.merges) {
-    const std::string user = fmt::format("merge {}", merges_.size());
-    const Merge merge{.rank = static_cast<std::int32_t>(merges_.size()),
-                      .result = token_of(left + right, user)};
-    if (!merges_.emplace(pair_key(token_of(left, user), token_of(right, user)), merge).second) {
-      fail(fmt::format("{} of {} and {} is given twice", user, in_quotes(left), in_quotes(right)));
-    }
-  }
+  pattern_ = file.pattern;
+  sentence_piece_ = file.sentence_piece;
+  ignore_merges_ = file.ignore_merges;
+  beginning_ = file.beginning;
+  keep_tokens(file, what);
+  keep_merges(file, what);
   for (auto& [name, token] : file.added) {
     keep_bytes(token, name);
     if (!name.empty()) {
       added_.emplace_back(std::move(name), token);
     }
+  }
+}
+
+void BpeTokenizer::keep_tokens(const TokenizerFile& file, std::string_view what) {
+  const std::array<std::string, 256> spelling = byte_spelling();
+  std::unordered_map<std::string_view, char> bytes;
+  for (std::size_t byte = 0; byte < spelling.size(); ++byte) {
+    bytes.emplace(spelling.at(byte), static_cast<char>(byte));
+    byte_tokens_.at(byte) = token_of(file, pattern_ ? spelling.at(byte) : byte_name(byte),
+                                     fmt::format("byte {}", byte), what);
+  }
+  for (const auto& [name, token] : file.vocabulary) {
+    keep_bytes(token, pattern_ ? unspelled(name, bytes) : replaced(name, kSpace, " "));
+    if (ignore_merges_ || (!pattern_ && first_character_of(name).size() == name.size())) {
+      whole_.emplace(pattern_ ? unspelled(name, bytes) : name, token);
+    }
+  }
+  for (std::size_t byte = 0; !pattern_ && byte < byte_tokens_.size(); ++byte) {
+    keep_bytes(byte_tokens_.at(byte), std::string(1, static_cast<char>(byte)));
+  }
+}
+
+void BpeTokenizer::keep_merges(const TokenizerFile& file, std::string_view what) {
+  words_begin_with_space_ = true;
+  for (const auto& [left, right] : file.merges) {
+    const std::string user = fmt::format("merge {}", merges_.size());
+    const Merge merge{.rank = static_cast<std::int32_t>(merges_.size()),
+                      .result = token_of(file, left + right, user, what)};
+    const std::uint64_t pair =
+        pair_key(token_of(file, left, user, what), token_of(file, right, user, what));
+    if (!merges_.emplace(pair, merge).second) {
+      fail(what,
+           fmt::format("{} of {} and {} is given twice", user, in_quotes(left), in_quotes(right)));
+    }
+    words_begin_with_space_ = words_begin_with_space_ && !has_inner_space(left + right);
   }
 }
 
@@ -247,32 +340,85 @@ void BpeTokenizer::keep_bytes(std::int32_t token, std::string bytes) {
   bytes_of_[index] = std::move(bytes);
 }
 
-std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text) const {
+std::string BpeTokenizer::spelled(std::string_view text, bool is_first) const {
+  std::string out = replaced(text, " ", kSpace);
+  const AddedSpace added = sentence_piece_.added_space;
+  const bool adds = added == AddedSpace::Always || (added == AddedSpace::First && is_first);
+  if (adds && (sentence_piece_.space_may_repeat || !out.starts_with(kSpace))) {
+    out.insert(0, kSpace);
+  }
+  return out;
+}
+
+/// No merge joins what is left of a word's first space with what is right of it, so words are encoded one by one.
+std::size_t BpeTokenizer::first_word_of(std::string_view text) const {
+  if (pattern_) {
+    return first_word(text, *pattern_);
+  }
+  std::size_t at = 0;
+  if (sentence_piece_.splits_words) {
+    at = text.starts_with(kSpace) ? kSpace.size() : 0;
+  } else if (!words_begin_with_space_) {
+    return text.size();
+  } else {
+    while (text.substr(at).starts_with(kSpace)) {
+      at += kSpace.size();
+    }
+  }
+  return std::min(text.find(kSpace, at), text.size());
+}
+
+void BpeTokenizer::encode(std::string_view text, const Sink& sink) const {
+  constexpr std::size_t kAtOnce = 1 << 16U;
   std::vector<std::int32_t> out;
   WordEncoder words(*this);
   AddedFinder finder(added_, text);
   for (std::size_t at = 0; at < text.size();) {
     const AddedFinder::Found found = finder.next(at);
-    for (const std::string_view word : split_gpt2_words(text.substr(at, found.place - at))) {
+    const std::string_view part = text.substr(at, found.place - at);
+    const std::string piece = pattern_ || part.empty() ? std::string() : spelled(part, at == 0);
+    std::string_view rest = pattern_ ? part : std::string_view{piece};
+    while (!rest.empty()) {
+      const std::string_view word = rest.substr(0, first_word_of(rest));
       words.append(word, out);
+      rest.remove_prefix(word.size());
+      if (out.size() >= kAtOnce) {
+        // Spaces grow from one byte to three, so a share of the piece stands for a share of the text.
+        sink(out, pattern_ ? found.place - rest.size()
+                           : found.place - part.size() * rest.size() / piece.size());
+        out.clear();
+      }
     }
     if (found.token) {
       out.push_back(*found.token);
     }
     at = found.place + found.bytes;
   }
-  return out;
+  sink(out, text.size());
+}
+
+std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text) const {
+  std::vector<std::int32_t> all;
+  encode(text, [&](std::span<const std::int32_t> tokens, std::size_t /*bytes*/) {
+    all.insert(all.end(), tokens.begin(), tokens.end());
+  });
+  return all;
+}
+
+const std::string& BpeTokenizer::bytes_of(std::int32_t token) const {
+  if (token < 0 || token >= vocabulary() || bytes_of_[static_cast<std::size_t>(token)].empty()) {
+    throw Error(ErrorKind::Usage, fmt::format("tokenizer: unknown token {}", token));
+  }
+  return bytes_of_[static_cast<std::size_t>(token)];
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> tokens) const {
   std::string out;
   for (const std::int32_t token : tokens) {
-    if (token < 0 || token >= vocabulary() || bytes_of_[static_cast<std::size_t>(token)].empty()) {
-      throw Error(ErrorKind::Usage, fmt::format("tokenizer: unknown token {}", token));
-    }
-    out += bytes_of_[static_cast<std::size_t>(token)];
+    out += bytes_of(token);
   }
-  return out;
+  const bool adds_space = !pattern_ && sentence_piece_.added_space != AddedSpace::Never;
+  return adds_space && out.starts_with(' ') ? out.substr(1) : out;
 }
 
 BpeTokenizer load_tokenizer(const std::string& path) {

@@ -49,9 +49,13 @@ double entropy(std::span<const double> distribution) {
                          [](double sum, double p) { return sum + surprise(p); });
 }
 
+double sum_of(std::span<const double> weights) {
+  return std::accumulate(weights.begin(), weights.end(), 0.0);
+}
+
 /// The index at which the cumulative weights reach the fraction `u` in [0, 1) of their sum.
-int pick(std::span<const double> weights, double u) {
-  double rest = u * std::accumulate(weights.begin(), weights.end(), 0.0);
+int pick(std::span<const double> weights, double sum, double u) {
+  double rest = u * sum;
   int last = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] > 0) {
@@ -92,11 +96,11 @@ void Language::make_row(int group, int last, const LanguageOptions& options) {
   const std::uint64_t stream = random_bits(options.seed, context);
   for (int k = 0; k < options.successors; ++k) {
     const auto symbol = static_cast<std::size_t>(
-        pick(popularity, random_unit(stream, static_cast<std::uint64_t>(k))));
+        pick(popularity, sum_of(popularity), random_unit(stream, static_cast<std::uint64_t>(k))));
     row[symbol] = 1.0 / ((k + 1) * (k + 1));
     popularity[symbol] = 0;
   }
-  const double sum = std::accumulate(row.begin(), row.end(), 0.0);
+  const double sum = sum_of(row);
   for (double& p : row) {
     p = (1 - options.smoothing) * p / sum + options.smoothing / symbols_;
   }
@@ -178,12 +182,23 @@ double Language::bigram_entropy() const {
 std::vector<std::int32_t> Language::sample(std::int64_t count, std::uint64_t seed) const {
   std::vector<std::int32_t> out;
   out.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  const int first = pick(pairs_, random_unit(seed, 0));
+  // A sample takes millions of picks, and most of the time of each would go into the sum of its row.
+  std::vector<double> sums;
+  for (int group = 0; group < groups_; ++group) {
+    for (int symbol = 0; symbol < symbols_; ++symbol) {
+      sums.push_back(sum_of(row(group, symbol)));
+    }
+  }
+  const int first = pick(pairs_, sum_of(pairs_), random_unit(seed, 0));
   int before = first / symbols_;
   int last = first % symbols_;
   for (std::int64_t i = 0; i < count; ++i) {
     out.push_back(before);
-    const int next = pick(row(before, last), random_unit(seed, static_cast<std::uint64_t>(i) + 1));
+    const double sum =
+        sums[static_cast<std::size_t>(before % groups_) * static_cast<std::size_t>(symbols_) +
+             static_cast<std::size_t>(last)];
+    const int next =
+        pick(row(before, last), sum, random_unit(seed, static_cast<std::uint64_t>(i) + 1));
     before = last;
     last = next;
   }

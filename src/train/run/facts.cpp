@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +23,17 @@ Json memory_json(const std::vector<MemoryPart>& parts) {
   Json json;
   for (const MemoryPart& part : parts) {
     json[part.what + "_bytes"] = part.bytes.count;
+  }
+  return json;
+}
+
+Json experts_json(const std::vector<ExpertLoad>& experts) {
+  Json json = Json::array();
+  for (const ExpertLoad& one : experts) {
+    json.push_back({{"block", one.block},
+                    {"load", one.load},
+                    {"imbalance", one.imbalance()},
+                    {"dropped", one.dropped()}});
   }
   return json;
 }
@@ -56,6 +68,16 @@ void add_prediction(Json& json, const RunFacts& facts, const RunSummary& summary
 
 }  // namespace
 
+double ExpertLoad::imbalance() const {
+  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
+  return sum > 0 ? std::ranges::max(load) * static_cast<double>(load.size()) / sum : 1;
+}
+
+double ExpertLoad::dropped() const {
+  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
+  return sum > 0 ? drops / sum : 0;
+}
+
 double mfu(const RunFacts& facts, Seconds step_time) {
   return facts.model_flops / step_time.count / facts.peak_flops;
 }
@@ -82,9 +104,16 @@ std::string to_json(const RunFacts& facts, const StepReport& r) {
   if (r.sync) {
     json["staleness"] = r.sync->staleness;
     json["spread"] = r.sync->spread;
+    if (r.sync->clocks) {
+      json["slowest_clock"] = r.sync->clocks->slowest;
+      json["fastest_clock"] = r.sync->clocks->fastest;
+    }
   }
   if (r.validation) {
     json["validation_loss"] = *r.validation;
+  }
+  if (!r.experts.empty()) {
+    json["experts"] = experts_json(r.experts);
   }
   return json.dump();
 }
@@ -103,6 +132,7 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   add_prediction(json, facts, summary);
   json[facts.unit + "_per_second"] = summary.units_per_second;
   json["peak_flops_per_second"] = facts.peak_flops;
+  json["measured_flops_per_second"] = facts.measured_flops;
   json["peak_memory_bytes"] = facts.memory.count;
   json["memory"] = memory_json(facts.memory_parts);
   add_gradient_traffic(json, facts);

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "trireme/message.h"
+#include "trireme/shell_word.h"
+
 namespace trireme::train {
 namespace {
 
@@ -34,9 +37,10 @@ std::string what_is_saved(const TrainFailure& f) {
 }
 
 std::string what_to_try(const TrainFailure& f) {
-  const std::string go_on = f.checkpoint.empty() || f.at_once
-                                ? "start over"
-                                : fmt::format("--resume {}, or start over,", f.run_folder);
+  const std::string go_on =
+      f.checkpoint.empty() || f.at_once
+          ? "start over"
+          : fmt::format("--resume {}, or start over,", shell_word(f.run_folder));
   return fmt::format("the rate was {:.2g}: {} with --rate {} or a smaller --clip", f.result.rate,
                      go_on, f.rate);
 }

@@ -12,12 +12,6 @@
 namespace trireme::train {
 namespace {
 
-std::string need_text(const MemoryNeed& need) {
-  std::vector<MemoryPart> parts = memory_parts(need.use, need.arena, need.workspace);
-  parts.push_back({"validation and samples", need.evaluation});
-  return to_text(std::move(parts));
-}
-
 std::string largest_text(const MemoryNeed& need) {
   std::vector<std::string> texts;
   for (const LargeTensor& tensor : need.largest) {
@@ -45,6 +39,9 @@ std::string consequence_text(const TrainerOptions& from, const TrainerOptions& t
   }
   if (dtype_of(to.model) != dtype_of(from.model)) {
     texts.emplace_back("lower precision");
+  }
+  if (to.training.master_weights != from.training.master_weights) {
+    texts.emplace_back("updates in lower precision");
   }
   if (to.plan.zero == 3 && from.plan.zero != 3) {
     texts.emplace_back("50 % more bytes between ranks");
@@ -108,6 +105,12 @@ AvailableMemory memory_for_training(std::optional<Bytes> limit) {
   return limit ? AvailableMemory{*limit, "allowed by --memory-limit"} : available_memory();
 }
 
+AvailableMemory memory_for_training(std::optional<Bytes> limit, const Device& device) {
+  const std::optional<Bytes> free = device.free_memory();
+  return free && !limit ? AvailableMemory{*free, fmt::format("free on {}", device.name())}
+                        : memory_for_training(limit);
+}
+
 void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                     const AvailableMemory& available, Device& device, int rank) {
   if (need.total() <= available.bytes) {
@@ -119,15 +122,16 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                           "the largest tensors at that point: {}{}",
                           to_text(need.total()),
                           options.plan.mesh.devices() > 1 ? fmt::format(" on rank {}", rank) : "",
-                          to_text(available.bytes), available.reason, need.moment, need_text(need),
-                          largest_text(need), fixes_text(options, available, device, rank)));
+                          to_text(available.bytes), available.reason, need.moment,
+                          to_text(memory_parts(need)), largest_text(need),
+                          fixes_text(options, available, device, rank)));
 }
 
 bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::optional<Bytes> limit,
                 Device& device, Ranks& ranks) {
   World& world = *ranks.world();
-  AvailableMemory available = memory_for_training(limit);
-  if (!limit) {
+  AvailableMemory available = memory_for_training(limit, device);
+  if (!limit && !device.free_memory()) {
     available = share_of(available, need.total(), world);
   }
   const std::vector<std::int64_t> lacking =
@@ -139,14 +143,21 @@ bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::opti
   return *worst == 0;
 }
 
-std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena, Bytes workspace) {
+std::vector<MemoryPart> memory_parts(const MemoryNeed& need) {
   std::vector<MemoryPart> parts;
   for (std::size_t c = 0; c < kCategories; ++c) {
     const auto category = static_cast<Category>(c);
     parts.push_back({std::string(to_text(category)),
-                     category == Category::Workspace ? workspace : use.at_peak.at(c)});
+                     category == Category::Workspace ? need.workspace : need.use.at_peak.at(c)});
   }
-  parts.push_back({"gaps", {arena.count - use.peak.count}});
+  parts.push_back({"gaps", {need.arena.count - need.use.peak.count}});
+  if (need.update.count > 0) {
+    parts.push_back({"update", need.update});
+  }
+  parts.push_back({"evaluation", need.evaluation});
+  if (need.synchronization.count > 0) {
+    parts.push_back({"synchronization", need.synchronization});
+  }
   return parts;
 }
 
@@ -154,6 +165,9 @@ std::string options_text(const TrainerOptions& from, const TrainerOptions& to) {
   std::vector<std::string> texts;
   if (to.batch.sequences != from.batch.sequences) {
     texts.push_back(fmt::format("--batch {}", to.batch.sequences * to.workers));
+  }
+  if (to.plan.microbatches != from.plan.microbatches) {
+    texts.push_back(fmt::format("--microbatches {}", to.plan.microbatches));
   }
   if (to.plan.zero != from.plan.zero) {
     texts.push_back(fmt::format("--zero {}", to.plan.zero));
@@ -163,6 +177,9 @@ std::string options_text(const TrainerOptions& from, const TrainerOptions& to) {
   }
   if (dtype_of(to.model) != dtype_of(from.model)) {
     texts.push_back(fmt::format("--dtype {}", to_text(dtype_of(to.model))));
+  }
+  if (to.training.master_weights != from.training.master_weights) {
+    texts.emplace_back("--master none");
   }
   return fmt::format("{}", fmt::join(texts, " "));
 }

@@ -15,6 +15,8 @@ namespace trireme::train {
 
 /// Memory available to a run: `limit` if given, else what the host has left.
 [[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
+/// The same on a device, which may have memory of its own.
+[[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit, const Device& device);
 
 /// Throws Error(System) if the rank needs more: how much and for what, the largest tensors, and options that fit, each
 /// verified, cheapest first.
@@ -26,9 +28,9 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
 [[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
                               std::optional<Bytes> limit, Device& device, Ranks& ranks);
 
-/// All categories at the peak of a step, and the gaps in the arena at that point.
-[[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryUse& use, Bytes arena,
-                                                   Bytes workspace);
+/// Everything that a run needs, as far as it is not empty: all categories at the peak of a step, the gaps in the arena
+/// at that point, the update if it is split from the step, and evaluation.
+[[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryNeed& need);
 /// The options that turn `from` into `to`: "--batch 8 --recompute full".
 [[nodiscard]] std::string options_text(const TrainerOptions& from, const TrainerOptions& to);
 

@@ -81,6 +81,14 @@ int Ranks::first_with(bool here) {
   return world_ == nullptr ? (here ? 0 : 1) : first_rank_with(*world_, here);
 }
 
+void Ranks::take_maximum(std::span<std::int32_t> numbers) {
+  if (world_ != nullptr) {
+    CallOptions options;
+    options.reduction = Reduction::Max;
+    world_->all().run(allreduce<std::int32_t>(numbers, options));
+  }
+}
+
 void Ranks::require_reported_by(int reporter) const {
   if (rank() != reporter) {
     throw ReportedElsewhere();

@@ -1,8 +1,10 @@
 // The ranks of a training run. One thread at a time; all ranks make the same calls.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "trireme/comm.h"
@@ -47,6 +49,8 @@ class Ranks {
 
   /// See first_rank_with().
   [[nodiscard]] int first_with(bool here);
+  /// Replaces each number by its maximum over all ranks. Collective.
+  void take_maximum(std::span<std::int32_t> numbers);
   [[nodiscard]] bool any(bool here) { return first_with(here) < count_; }
   /// Throws ReportedElsewhere unless this rank is `reporter`, which throws the actual reason.
   void require_reported_by(int reporter) const;

@@ -7,12 +7,22 @@
 
 #include "base/cores.h"
 #include "train/run/memory_check.h"
+#include "train/run/run_notes.h"
 #include "train/run/run_setup.h"
+#include "trireme/cluster.h"
 #include "trireme/error.h"
 #include "trireme/step_prediction.h"
 
 namespace trireme::train {
 namespace {
+
+/// In FLOP/s; 0 if nothing is specified for the device and the type.
+double specified_peak(const Device& device, const std::string& dtype) {
+  const std::optional<DeviceSpec> spec =
+      device.free_memory() ? find_device_preset(device.name()) : std::nullopt;
+  const std::optional<FlopRate> peak = spec ? spec->peak(dtype) : std::nullopt;
+  return peak ? peak->count : 0.0;
+}
 
 /// How many ranks compute at the same time on separate hardware, assuming all machines are like this one.
 double concurrent_ranks(const Ranks& ranks, const Device& device) {
@@ -107,15 +117,16 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.units_per_step = parts.settings.batch * (is_text ? parts.settings.length : 1);
   facts.model_flops = ranks.workers() * trainer.flops().model().products;
   facts.hardware_flops = ranks.workers() * trainer.flops().hardware().products;
-  facts.peak_flops = measure_peak_flops(device, parse_dtype(parts.settings.dtype)) *
-                     concurrent_ranks(ranks, device);
-  facts.memory = trainer.memory();
-  const Bytes arena = trainer.program().arena;
-  facts.memory_parts =
-      memory_parts(memory_use(trainer.program()), arena, {trainer.memory().count - arena.count});
+  const double concurrent = concurrent_ranks(ranks, device);
+  facts.measured_flops = measure_peak_flops(device, parse_dtype(parts.settings.dtype)) * concurrent;
+  facts.peak_flops = specified_peak(device, parts.settings.dtype) * concurrent;
+  facts.peak_flops = facts.peak_flops > 0 ? facts.peak_flops : facts.measured_flops;
+  facts.memory = parts.memory.total();
+  facts.memory_parts = memory_parts(parts.memory);
   facts.ranks = ranks_text(parts.plan, parts.settings.sync);
   facts.gradient_traffic = gradient_traffic(parts, compiled);
   facts.bounds = parts.data.bounds;
+  facts.notes = run_notes(parts.settings, parts.plan, parts.model.config);
   predict_step(parts, ranks, compiled, device, facts);
   return facts;
 }

@@ -3,6 +3,7 @@
 
 #include "train/run/ranks.h"
 #include "train/run/run_model.h"
+#include "train/step/memory_plan.h"
 #include "train/step/trainer.h"
 #include "trireme/train.h"
 
@@ -15,6 +16,7 @@ struct RunParts {
   const TrainData& data;
   const RunModel& model;
   const std::optional<HostCosts>& host;
+  const MemoryNeed& memory;
 };
 
 /// Measures the device's peak; on rank 0 predicts the step. Collective.

@@ -30,20 +30,7 @@ std::string free_event_file(const std::string& folder, Seconds now) {
   }
 }
 
-}  // namespace
-
-std::string free_run_folder(const std::string& model) {
-  for (int number = 1;; ++number) {
-    std::string folder = fmt::format("runs/{}-{:03}", model, number);
-    if (!fs::exists(folder)) {
-      return folder;
-    }
-  }
-}
-
-void make_run_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
+void require_created(const std::string& folder, const std::error_code& error) {
   if (error) {
     throw Error(ErrorKind::Usage,
                 fmt::format("cannot create the folder '{}': {}; choose another with --run-folder",
@@ -51,11 +38,28 @@ void make_run_folder(const std::string& folder) {
   }
 }
 
-StepRecord::StepRecord(const std::string& folder, bool tensorboard)
-    : metrics_(folder + "/metrics.jsonl", std::ios::app) {
-  if (!metrics_) {
-    throw Error(ErrorKind::System, fmt::format("cannot write {}/metrics.jsonl", folder));
+}  // namespace
+
+std::string new_run_folder(const std::string& model) {
+  make_run_folder("runs");
+  for (int number = 1;; ++number) {
+    std::string folder = fmt::format("runs/{}-{:03}", model, number);
+    std::error_code error;
+    if (fs::create_directory(folder, error)) {
+      return folder;
+    }
+    require_created(folder, error);
   }
+}
+
+void make_run_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require_created(folder, error);
+}
+
+StepRecord::StepRecord(const std::string& folder, std::int64_t step, bool tensorboard)
+    : metrics_(folder + "/metrics.jsonl", step) {
   if (tensorboard) {
     const Seconds now = wall_time();
     events_.emplace(free_event_file(folder, now), now);
@@ -63,7 +67,7 @@ StepRecord::StepRecord(const std::string& folder, bool tensorboard)
 }
 
 void StepRecord::add(const RunFacts& facts, const StepReport& report) {
-  metrics_ << to_json(facts, report) << "\n";
+  metrics_.add(to_json(facts, report));
   if (events_) {
     add_event(facts, report);
   }
@@ -86,6 +90,10 @@ void StepRecord::add_event(const RunFacts& facts, const StepReport& m) {
   if (m.sync) {
     scalars.push_back({"sync/staleness", static_cast<double>(m.sync->staleness)});
     scalars.push_back({"sync/spread", m.sync->spread});
+    if (m.sync->clocks) {
+      scalars.push_back({"sync/slowest_clock", static_cast<double>(m.sync->clocks->slowest)});
+      scalars.push_back({"sync/fastest_clock", static_cast<double>(m.sync->clocks->fastest)});
+    }
   }
   if (m.validation) {
     scalars.push_back({"loss/validation", *m.validation});

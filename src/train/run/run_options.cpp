@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include "trireme/error.h"
+#include "trireme/files.h"
 #include "trireme/load_model.h"
+#include "trireme/message.h"
+#include "trireme/shell_word.h"
 #include "trireme/sync.h"
 #include "trireme/train.h"
 
@@ -37,8 +40,18 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
                     "and --batch is {}; use a multiple of {}",
                     s.sync, workers, s.batch, workers));
   }
-  if (sync.kind == SyncSpec::Kind::Tree && s.dtype != "f32") {
-    found.push_back("--sync tree exchanges f32 gradients; use --dtype f32");
+  if (updates_elsewhere(sync) && s.dtype != "f32") {
+    found.push_back(fmt::format("--sync {} exchanges f32 gradients; use --dtype f32", s.sync));
+  }
+  if (uses_server(sync) && options.servers.address.empty()) {
+    const int servers = options.servers.count > 0 ? options.servers.count : workers;
+    if (options.servers.count < 0 || options.servers.replicas < 1 ||
+        options.servers.replicas > servers) {
+      found.push_back(
+          fmt::format("--ps-replicas is {} and --ps-servers {}; use 1 replica or more, "
+                      "and at most as many as servers",
+                      options.servers.replicas, servers));
+    }
   }
   const bool has_f32 = s.dtype == "f32" || (s.dtype != "f64" && s.master == "f32");
   if (!has_f32) {
@@ -51,6 +64,11 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
 }
 
 }  // namespace
+
+Plan load_plan(const std::string& run_folder) {
+  const std::string path = run_folder + "/plan.json";
+  return std::filesystem::exists(path) ? parsed(path, read_file(path), parse_plan) : Plan{};
+}
 
 std::vector<std::string> problems(const RunOptions& o) {
   namespace fs = std::filesystem;
@@ -67,19 +85,12 @@ std::vector<std::string> problems(const RunOptions& o) {
   require(o.settings.steps > 0 || !o.resume.empty() || !o.export_folder.empty() ||
               !o.settings.weights.empty() || is_model_path(o.settings.model),
           "--steps is 0; it must be 1 or more, unless a model is exported or comes from a file");
-  require(o.save_every >= 0,
-          fmt::format("--save-every is {}; it must be 0 (at the end only) or more", o.save_every));
-  require(o.validate_every >= 0,
-          fmt::format("--validate-every is {}; it must be 0 (at the end only) or more",
-                      o.validate_every));
   require(o.run_folder.empty() || !fs::exists(o.run_folder + "/settings.json"),
-          fmt::format("--run-folder: '{0}' already holds a run; resume it with --resume {0}, or "
+          fmt::format("--run-folder: '{}' already holds a run; resume it with --resume {}, or "
                       "choose another folder",
-                      o.run_folder));
+                      o.run_folder, shell_word(o.run_folder)));
   require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
           fmt::format("--run-folder: '{}' is not a folder", o.run_folder));
-  require(o.plan.mesh.devices() == 1 || o.export_folder.empty(),
-          "--export needs one device: let this run finish, then --resume it with --export alone");
   if (!o.resume.empty()) {
     const std::string problem = find_resume_problem(o);
     require(problem.empty(), problem);

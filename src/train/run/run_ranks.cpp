@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -7,8 +8,10 @@
 #include "train/run/run_folder.h"
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
+#include "trireme/local_servers.h"
 #include "trireme/message.h"
 #include "trireme/shared_number.h"
+#include "trireme/shell_word.h"
 #include "trireme/sync.h"
 #include "trireme/train.h"
 
@@ -20,26 +23,27 @@ using train::CompiledTraining;
 /// The options and their compiled form.
 struct Prepared {
   RunOptions options;
+  std::string model;  ///< its name
   std::shared_ptr<const CompiledTraining> compiled;
 };
 
-/// Detects errors common to all ranks before any rank starts, and compiles once for all. Chooses the run folder, which
-/// the ranks could not agree on later.
+/// Detects errors common to all ranks before any rank starts, and compiles once for all.
 Prepared prepare(RunOptions options) {
   require_valid(options);
   const NamedModel named = train::find_model(options);
   const TrainData data = train::open_data(options, named.config);
+  const bool resumes = train::has_checkpoint(options);
   const train::RunModel model =
-      train::open_run_model(options.settings, named, data.vocabulary, !options.resume.empty());
-  if (!options.resume.empty()) {
+      train::open_run_model(options.settings, named, data.vocabulary, resumes);
+  if (resumes) {
     (void)train::open_checkpoint(options);
-  } else if (options.run_folder.empty()) {
-    options.run_folder = train::free_run_folder(name_of(model.config));
   }
   auto compiled = std::make_shared<const CompiledTraining>(train::compile_training(
       train::trainer_options(options.settings, model.config, options.plan)));
   train::check_programs(*compiled);
-  return {.options = std::move(options), .compiled = std::move(compiled)};
+  return {.options = std::move(options),
+          .model = name_of(model.config),
+          .compiled = std::move(compiled)};
 }
 
 void run_prepared(const Prepared& prepared, World* world,
@@ -58,7 +62,45 @@ WorldOptions world_options() {
   return options;
 }
 
-void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
+const std::string& folder_of(const RunOptions& options) {
+  return options.resume.empty() ? options.run_folder : options.resume;
+}
+
+/// Refers to what a rank has reported. If the run has begun, and nothing is wrong with its options, it can be resumed.
+/// Removes the folder if it is still empty.
+Error rank_failure(bool refused, const std::string& folder) {
+  std::error_code ignored;
+  std::filesystem::remove(folder, ignored);  // not if it has files
+  const std::string text = "a rank failed; see its message above";
+  if (refused) {
+    return {ErrorKind::Input, text};
+  }
+  const bool begun = std::filesystem::exists(folder + "/settings.json");
+  return {ErrorKind::Peer, begun ? fmt::format("{}; the run can be resumed with --resume {}", text,
+                                               shell_word(folder))
+                                 : text};
+}
+
+/// Parameter servers for a run that needs them and names none; nothing otherwise.
+std::unique_ptr<ps::LocalServers> start_servers(RunOptions& options,
+                                                ps::LocalServersOptions::Run run) {
+  if (!uses_server(parse_sync(options.settings.sync)) || !options.servers.address.empty()) {
+    return nullptr;
+  }
+  const int workers = options.plan.mesh.size("data");
+  const int count = options.servers.count > 0 ? options.servers.count : workers;
+  auto servers = std::make_unique<ps::LocalServers>(
+      ps::LocalServersOptions{.servers = static_cast<std::size_t>(count),
+                              .replicas = static_cast<std::size_t>(options.servers.replicas),
+                              .lease = options.servers.lease,
+                              .run = run});
+  options.servers.address = servers->coordinator();
+  options.servers.secret = servers->secret();
+  return servers;
+}
+
+void run_forked(Prepared prepared, const std::function<void(TrainingRun& run)>& body) {
+  const auto servers = start_servers(prepared.options, ps::LocalServersOptions::Run::Processes);
   SharedNumber refused;  // 1: a rank reported a usage or input error
   const auto rank_body = [&](World& world) {
     try {
@@ -71,12 +113,12 @@ void run_forked(const Prepared& prepared, const std::function<void(TrainingRun& 
     }
   };
   if (launch(prepared.options.plan.mesh.devices(), rank_body, world_options()) != 0) {
-    throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
-                "a rank failed; see its message above");
+    throw rank_failure(refused.get() != 0, folder_of(prepared.options));
   }
 }
 
-void run_in_threads(const Prepared& prepared, const std::function<void(TrainingRun& run)>& body) {
+void run_in_threads(Prepared prepared, const std::function<void(TrainingRun& run)>& body) {
+  const auto servers = start_servers(prepared.options, ps::LocalServersOptions::Run::Threads);
   run_threads(
       prepared.options.plan.mesh.devices(),
       [&](World& world) { run_prepared(prepared, &world, body); }, world_options());
@@ -93,12 +135,17 @@ void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& 
   if (mesh.devices() == 1) {
     TrainingRun run(std::move(options));
     body(run);
-  } else if (const Prepared prepared = prepare(std::move(options));
-             prepared.options.rank_kind == RankKind::Threads ||
-             needs_threads(parse_sync(prepared.options.settings.sync))) {
-    run_in_threads(prepared, body);
+    return;
+  }
+  Prepared prepared = prepare(std::move(options));
+  if (folder_of(prepared.options).empty()) {
+    prepared.options.run_folder = train::new_run_folder(prepared.model);
+  }
+  if (prepared.options.rank_kind == RankKind::Threads ||
+      needs_threads(parse_sync(prepared.options.settings.sync))) {
+    run_in_threads(std::move(prepared), body);
   } else {
-    run_forked(prepared, body);
+    run_forked(std::move(prepared), body);
   }
 }
 
@@ -107,6 +154,10 @@ void run_rank(const RunOptions& options, World& world,
   std::optional<Error> problem;
   Prepared prepared;
   try {
+    require(!uses_server(parse_sync(options.settings.sync)) || !options.servers.address.empty(),
+            fmt::format("--sync {}: ranks that another program starts need servers that are "
+                        "running; start them with trireme ps serve and give --ps HOST:PORT",
+                        options.settings.sync));
     prepared = prepare(options);
   } catch (const Error& error) {
     problem = error;

@@ -1,10 +1,12 @@
 #include "train/run/run_setup.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/ranks.h"
 #include "train/run/run_model.h"
 #include "trireme/error.h"
@@ -38,8 +40,16 @@ NamedModel find_model(const RunOptions& options) {
 }
 
 TrainData open_data(const RunOptions& options, const AnyModelConfig& model) {
-  return options.open_data ? options.open_data(options.settings, model)
-                           : open_train_data(options.settings, model);
+  if (options.open_data) {
+    return options.open_data(options.settings, model);
+  }
+  for (const std::string& data : options.settings.data) {
+    require(options.resume.empty() || data == "-" || std::filesystem::exists(data),
+            fmt::format("--data: '{}', which this run was trained on, is not there; if it has "
+                        "moved, give its new place with --data",
+                        data));
+  }
+  return open_train_data(options.settings, model, {.run_folder = options.resume});
 }
 
 LearningRate default_learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {
@@ -88,9 +98,14 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
     options.training.loss_scaling.emplace().initial = settings.loss_scale;
   }
   options.plan = plan_of_worker(plan, sync);
-  options.split_update = sync.kind == SyncSpec::Kind::Tree;
+  options.split_update = updates_elsewhere(sync);
+  options.model_copies = model_copies(sync);
   options.seed = settings.seed;
   return options;
+}
+
+bool has_checkpoint(const RunOptions& options) {
+  return !options.resume.empty() && !list_steps(options.resume + "/checkpoints").empty();
 }
 
 LoadedCheckpoint open_checkpoint(const RunOptions& options) {

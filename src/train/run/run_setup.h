@@ -28,7 +28,10 @@ namespace trireme::train {
 [[nodiscard]] std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model,
                                        double rate);
 
-/// The checkpoint to resume from. Throws Error(Usage) if the run has already taken all its steps.
+/// Whether the run resumes, and has a checkpoint to resume from. Without one it starts over.
+[[nodiscard]] bool has_checkpoint(const RunOptions& options);
+
+/// The checkpoint to resume from, which there must be. Throws Error(Usage) if the run has already taken all its steps.
 [[nodiscard]] LoadedCheckpoint open_checkpoint(const RunOptions& options);
 
 }  // namespace trireme::train

@@ -17,14 +17,20 @@ namespace trireme {
 namespace {
 
 /// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
-constexpr std::array<std::string_view, 8> kMayChange{"batch", "clip",      "decay", "dropout",
-                                                     "rate",  "recompute", "steps", "sync"};
+constexpr std::array<std::string_view, 12> kMayChange{
+    "batch",     "clip",       "decay", "dropout", "keep",        "rate",
+    "recompute", "save-every", "steps", "sync",    "tensorboard", "validate-every"};
+
+/// Settings that name files, which may have moved. The run checks that their contents are the same.
+constexpr std::array<std::string_view, 3> kMayMove{"data", "tokenizer", "validation-data"};
 
 /// Generous limits that keep products of sizes from overflowing.
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
+constexpr std::int64_t kMaxKeep = 1'000'000;
 constexpr std::uint64_t kMaxSeed = 1'000'000'000'000'000;
 constexpr std::int64_t kMaxLength = 1 << 20U;
 constexpr std::int64_t kMaxTokens = 1 << 28U;
+constexpr std::int64_t kMaxVocabulary = 10'000'000;
 
 /// Collects error messages.
 class Problems {
@@ -65,6 +71,7 @@ void check_sizes(const TrainSettings& s, Problems& problems) {
   problems.require_between("--steps", s.steps, 0, kMaxSteps);
   problems.require(s.seed <= kMaxSeed,
                    fmt::format("--seed is {}; it must be 0 to {}", s.seed, kMaxSeed));
+  problems.require_between("--vocabulary", s.vocabulary, 0, kMaxVocabulary);
   problems.require_between("--batch", s.batch, 1, kMaxTokens);
   problems.require_between("--length", s.length, 1, kMaxLength);
   const bool counts = s.batch <= kMaxTokens && s.length <= kMaxLength;
@@ -96,6 +103,16 @@ void check_dtype(const TrainSettings& s, Problems& problems) {
   check_loss_scale(s.loss_scale, type, problems);
 }
 
+/// Runs saved before these existed have none.
+void read_saving(const JsonObject& object, TrainSettings& settings) {
+  if (object.find("save-every") != nullptr) {
+    settings.save_every = object.text("save-every");
+    settings.keep = object.integer("keep");
+    settings.validate_every = object.integer("validate-every");
+    settings.tensorboard = object.require("tensorboard").get<bool>();
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const TrainSettings& s) {
@@ -107,6 +124,9 @@ std::vector<std::string> problems(const TrainSettings& s) {
                    fmt::format("--decay is {}; it must be 0 or more", s.decay));
   problems.require_share("--dropout", s.dropout);
   problems.require_share("--validation", s.validation);
+  problems.require_parses("--save-every", s.save_every, parse_save_interval);
+  problems.require_between("--keep", s.keep, 1, kMaxKeep);
+  problems.require_between("--validate-every", s.validate_every, 0, kMaxSteps);
   check_dtype(s, problems);
   problems.require_parses("--recompute", s.recompute, parse_recompute);
   problems.require_parses("--sync", s.sync, parse_sync);
@@ -115,6 +135,8 @@ std::vector<std::string> problems(const TrainSettings& s) {
   }
   problems.require(s.tokenizer.empty() || !s.data.empty(),
                    "--tokenizer is for the text of --data; give that too");
+  problems.require(s.validation_data.empty() || !s.data.empty(),
+                   "--validation-data goes with --data; give that too");
   return std::move(problems).found();
 }
 
@@ -122,7 +144,9 @@ std::string to_text(const TrainSettings& s) {
   const Json json{{"model", s.model},
                   {"weights", s.weights},
                   {"data", s.data},
+                  {"validation-data", s.validation_data},
                   {"tokenizer", s.tokenizer},
+                  {"vocabulary", s.vocabulary},
                   {"batch", s.batch},
                   {"length", s.length},
                   {"steps", s.steps},
@@ -137,22 +161,48 @@ std::string to_text(const TrainSettings& s) {
                   {"loss-scale", s.loss_scale},
                   {"recompute", s.recompute},
                   {"seed", s.seed},
-                  {"sync", s.sync}};
+                  {"sync", s.sync},
+                  {"save-every", s.save_every},
+                  {"keep", s.keep},
+                  {"validate-every", s.validate_every},
+                  {"tensorboard", s.tensorboard}};
   return json.dump(2) + "\n";
 }
 
+namespace {
+
+/// A list of texts. Runs saved before there could be several have one text; "": none.
+std::vector<std::string> texts(const Json* value) {
+  std::vector<std::string> all;
+  if (value != nullptr && value->is_string() && *value != "") {
+    all.push_back(value->get<std::string>());
+  }
+  for (std::size_t i = 0; value != nullptr && value->is_array() && i < value->size(); ++i) {
+    all.push_back(value->at(i).get<std::string>());
+  }
+  return all;
+}
+
+}  // namespace
+
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(json, what, "",
-                          {"model", "weights", "data", "tokenizer", "batch", "length", "steps",
-                           "rate", "clip", "decay", "dropout", "experts", "validation", "dtype",
-                           "master", "loss-scale", "recompute", "seed", "sync"});
+  const JsonObject object(
+      json, what, "", {"model",      "weights",    "data",       "validation-data", "tokenizer",
+                       "vocabulary", "batch",      "length",     "steps",           "rate",
+                       "clip",       "decay",      "dropout",    "experts",         "validation",
+                       "dtype",      "master",     "loss-scale", "recompute",       "seed",
+                       "sync",       "save-every", "keep",       "validate-every",  "tensorboard"});
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
   settings.weights = object.optional_text("weights");
-  settings.data = object.text("data");
+  settings.data = texts(object.find("data"));
+  settings.validation_data = texts(object.find("validation-data"));
   settings.tokenizer = object.text("tokenizer");
+  if (object.find("vocabulary") != nullptr) {  // runs saved before it existed have none
+    settings.vocabulary = object.integer("vocabulary");
+  }
   settings.batch = object.integer("batch");
   settings.length = object.integer("length");
   settings.steps = object.integer("steps");
@@ -171,6 +221,7 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   if (object.find("sync") != nullptr) {  // runs saved before it existed have none
     settings.sync = object.text("sync");
   }
+  read_saving(object, settings);
   return settings;
 }
 
@@ -198,16 +249,27 @@ bool is_setting(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+namespace {
+
+std::string value_text(const Json& value) {
+  const std::string text = value.dump();
+  return text == "[]" || text == "\"\"" ? "none" : text;
+}
+
+}  // namespace
+
 TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& given,
                                const std::vector<std::string>& names) {
   Json merged = parse_json(to_text(own), "settings");
   const Json anew = parse_json(to_text(given), "settings");
   for (const std::string& name : names) {
-    if (std::ranges::find(kMayChange, name) == kMayChange.end() && merged[name] != anew[name]) {
+    const bool may_change = std::ranges::find(kMayChange, name) != kMayChange.end();
+    const bool may_move = std::ranges::find(kMayMove, name) != kMayMove.end() && !own.data.empty();
+    if (!may_change && !may_move && merged[name] != anew[name]) {
       throw Error(ErrorKind::Usage,
                   fmt::format("--{0}: this run started with {1}, which cannot change later; leave "
                               "out --{0}, or start a new run",
-                              name, merged[name].dump()));
+                              name, value_text(merged[name])));
     }
     merged[name] = anew[name];
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "tensor/half.h"
 #include "train/step/step_graph.h"
 #include "trireme/error.h"
 #include "trireme/recompute.h"
@@ -39,7 +40,11 @@ class Search {
 
   std::vector<MemoryFix> run() {
     try_zero();
+    try_microbatches(options_);
     try_recomputation();
+    if (has_master(options_)) {
+      consider(without_master(options_));
+    }
     consider(with_bf16(options_));
     try_batch(options_);
     if (std::ranges::none_of(fixes_, [&](const MemoryFix& fix) {
@@ -52,7 +57,7 @@ class Search {
   }
 
   [[nodiscard]] MemoryFix least() const {
-    return compiled(with_bf16(with_batch(smallest(), least_batch(options_))));
+    return compiled(without_master(with_bf16(with_batch(smallest(), least_batch(options_)))));
   }
 
  private:
@@ -67,6 +72,18 @@ class Search {
   static TrainerOptions with_bf16(TrainerOptions options) {
     set_dtype(options.model, DType::BF16);
     options.training.loss_scaling.reset();
+    return options;
+  }
+  /// Whether the optimizer updates f32 copies of half-precision weights.
+  static bool has_master(const TrainerOptions& options) {
+    return options.training.master_weights && is_half(dtype_of(options.model));
+  }
+  static TrainerOptions without_master(TrainerOptions options) {
+    options.training.master_weights = false;
+    return options;
+  }
+  static TrainerOptions with_microbatches(TrainerOptions options, int count) {
+    options.plan.microbatches = count;
     return options;
   }
   static TrainerOptions with_batch(TrainerOptions options, std::int64_t sequences) {
@@ -122,16 +139,19 @@ class Search {
 
   /// Checks whether a higher ZeRO level is compatible with the rest of the plan.
   void find_whether_to_shard() {
-    if (options_.plan.mesh.size("data") == 1 || options_.plan.zero == kMaxZero) {
-      return;
-    }
+    may_shard_ = options_.plan.mesh.size("data") > 1 && options_.plan.zero < kMaxZero &&
+                 is_possible(with_zero(options_, kMaxZero));
+  }
+  /// Whether the model and the plan allow these options.
+  [[nodiscard]] bool is_possible(const TrainerOptions& options) const {
     try {
-      (void)predicted(with_zero(options_, kMaxZero));
-      may_shard_ = true;
+      (void)predicted(options);
+      return true;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::Usage) {
         throw;
       }
+      return false;
     }
   }
   /// Tries to find the lowest ZeRO level that fits.
@@ -146,6 +166,27 @@ class Search {
   /// Everything that saves memory without changing the batch or the dtype.
   [[nodiscard]] TrainerOptions smallest() const {
     return with_mode(may_shard_ ? with_zero(options_, kMaxZero) : options_, RecomputeMode::Full);
+  }
+
+  // Micro-batches.
+
+  /// Tries to find the fewest micro-batches, doubling their number, that fit. A table has a fixed number of them.
+  bool try_microbatches(const TrainerOptions& options) {
+    if (options.plan.table) {
+      return false;
+    }
+    const std::int64_t ranks = least_batch(options) / options.plan.microbatches;
+    for (int count = 2 * options.plan.microbatches; count * ranks <= options.batch.sequences;
+         count *= 2) {
+      const TrainerOptions more = with_microbatches(options, count);
+      if (options.batch.sequences % (count * ranks) != 0 || !is_possible(more)) {
+        return false;
+      }
+      if (consider(more)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Recomputation.
@@ -264,12 +305,12 @@ class Search {
 
   void try_together() {
     const TrainerOptions full = smallest();
-    if (may_shard_ && consider(full)) {
+    if ((may_shard_ && consider(full)) || try_microbatches(full)) {
       return;
     }
     try_batch(full);
-    if (!consider(with_bf16(full))) {
-      try_batch(with_bf16(full));
+    if (!consider(with_bf16(full)) && !consider(without_master(with_bf16(full)))) {
+      try_batch(without_master(with_bf16(full)));
     }
   }
 

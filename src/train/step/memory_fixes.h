@@ -14,13 +14,14 @@ struct MemoryFix {
   double extra_flops = 0;  ///< per token, as a fraction of the current FLOPs
 };
 
-/// Options that keep a rank within the limit: ZeRO; full, selective or minimal recomputation; bf16; the largest batch
-/// that fits; and combinations where none suffices alone. Fewest extra FLOPs first. Empty if nothing helps. Candidates
+/// Options that keep a rank within the limit: ZeRO; micro-batches; full, selective or minimal recomputation; no master
+/// weights; bf16; the largest batch that fits; and combinations where none suffices alone. Fewest extra FLOPs first. Empty if nothing helps. Candidates
 /// are tried by predict_memory(); what is returned was compiled.
 [[nodiscard]] std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
                                                        Device& device, int rank = 0);
 
-/// The minimum: the smallest batch, full recomputation, bf16, and ZeRO 3 if there is a `data` axis.
+/// The minimum: the smallest batch, full recomputation, bf16 without master weights, and ZeRO 3 if there is a `data`
+/// axis.
 [[nodiscard]] MemoryFix least_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
 }  // namespace trireme::train

@@ -11,6 +11,7 @@
 #include "trireme/memory_prediction.h"
 #include "trireme/model_dims.h"
 #include "trireme/op.h"
+#include "trireme/program_layout.h"
 
 namespace trireme::train {
 namespace {
@@ -63,16 +64,37 @@ std::string moment_text(const Program& program, std::int32_t moment) {
 }  // namespace
 
 Bytes MemoryNeed::total() const {
-  return {arena.count + workspace.count + evaluation.count};
+  return {arena.count + workspace.count + update.count + evaluation.count + synchronization.count};
 }
 
+namespace {
+
+/// Copies of the model that synchronization keeps.
+Bytes synchronization_memory(const CompiledTraining& compiled, int rank) {
+  std::int64_t elements = 0;
+  for (const Buffer& buffer : compiled.step.program(rank).buffers) {
+    elements += buffer.origin == Origin::Parameter ? buffer.type.shape.element_count() : 0;
+  }
+  return {compiled.model_copies * elements * static_cast<std::int64_t>(sizeof(float))};
+}
+
+}  // namespace
+
 MemoryNeed plan_memory(const CompiledTraining& compiled, Device& device, int rank) {
-  const Program& program = compiled.step.program(rank);
-  const Program& evaluation = compiled.evaluation.program(rank);
+  const auto placed = [&](const Program& program) {
+    return aligned_to(program, device.alignment());
+  };
+  const auto all_of = [&](const Program& unplaced) {
+    const Program program = placed(unplaced);
+    return Bytes{program.arena.count + workspace_of(program, device).count};
+  };
+  const Program program = placed(compiled.step.program(rank));
   MemoryNeed need;
   need.arena = program.arena;
   need.workspace = workspace_of(program, device);
-  need.evaluation = {evaluation.arena.count + workspace_of(evaluation, device).count};
+  need.update = compiled.update ? all_of(compiled.update->program(rank)) : Bytes{};
+  need.evaluation = all_of(compiled.evaluation.program(rank));
+  need.synchronization = synchronization_memory(compiled, rank);
   need.use = memory_use(program);
   need.moment = moment_text(program, need.use.moment);
   need.largest = largest_at(program, need.use.moment);

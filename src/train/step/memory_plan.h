@@ -20,11 +20,13 @@ struct LargeTensor {
 };
 
 struct MemoryNeed {
-  Bytes arena{};         ///< of a training step
-  Bytes workspace{};     ///< of its kernels
-  Bytes evaluation{};    ///< of the forward pass alone, with its own copy of the parameters
-  MemoryUse use{};       ///< of the arena at its fullest
-  std::string moment{};  ///< where the peak occurs: "einsum in backward, block 3"
+  Bytes arena{};            ///< of a training step
+  Bytes workspace{};        ///< of its kernels
+  Bytes update{};           ///< of the optimizer's update, if it is split from the step
+  Bytes evaluation{};       ///< of the forward pass alone, with its own copy of the parameters
+  Bytes synchronization{};  ///< copies of the model, see TrainerOptions
+  MemoryUse use{};          ///< of the arena at its fullest
+  std::string moment{};     ///< where the peak occurs: "einsum in backward, block 3"
   std::vector<LargeTensor> largest{};  ///< the largest few tensors at the peak, largest first
   double flops = 0;                    ///< per step, as executed
 

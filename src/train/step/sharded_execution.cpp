@@ -112,16 +112,4 @@ void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {
   }
 }
 
-double ShardedExecution::number(std::string_view output) const {
-  const Buffer& buffer = program().buffer(program().find(output));
-  if (buffer.type.dtype == DType::F64) {
-    double value = 0;
-    execution_->read(output, std::as_writable_bytes(std::span(&value, 1)));
-    return value;
-  }
-  float value = 0;
-  execution_->read(output, std::as_writable_bytes(std::span(&value, 1)));
-  return value;
-}
-
 }  // namespace trireme::train

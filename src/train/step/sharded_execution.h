@@ -38,8 +38,8 @@ class ShardedExecution {
   /// Reads a whole parameter, state or output on rank 0. The other ranks send their shards; their `whole` is not
   /// written.
   void read(std::string_view name, std::span<std::byte> whole);
-  /// A scalar output, available on all ranks.
-  [[nodiscard]] double number(std::string_view output) const;
+  /// A scalar output of the last step, available on all ranks.
+  [[nodiscard]] double number(std::string_view output) const { return execution_->number(output); }
 
   /// With a trace, ranks start together so that their times are comparable.
   void run(Trace* trace = nullptr);

@@ -1,4 +1,6 @@
 // Steps whose update is split from the gradients.
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "train/step/trainer.h"
 
@@ -95,12 +97,49 @@ void Trainer::read_trained(std::span<float> parameters) const {
   }
 }
 
-void Trainer::adopt_step(std::span<const float> parameters) {
+void Trainer::write_trained(std::span<const float> parameters) {
   for (const Value& value : trained()) {
     execution_->write(value.name, std::as_bytes(take_front(parameters, value)));
   }
   forward_is_current_ = false;
+}
+
+void Trainer::adopt_step(std::span<const float> parameters) {
+  write_trained(parameters);
   ++step_;
+}
+
+std::vector<TrainedParameter> Trainer::trained_parameters() const {
+  std::vector<TrainedParameter> parameters;
+  for (const Value& value : trained()) {
+    const Shape& shape = value.type.shape;
+    parameters.push_back(
+        {.name = value.name,
+         .elements = static_cast<std::size_t>(shape.element_count()),
+         .decay = weight_decay(options_.training, value.name, static_cast<int>(shape.rank()))});
+  }
+  return parameters;
+}
+
+namespace {
+
+std::string state_name(std::string_view prefix, const Value& parameter) {
+  return fmt::format("{}/{}", prefix, parameter.name);
+}
+
+}  // namespace
+
+void Trainer::read_state(std::string_view prefix, std::span<float> state) const {
+  for (const Value& value : trained()) {
+    update_->execution().read(state_name(prefix, value),
+                              std::as_writable_bytes(take_front(state, value)));
+  }
+}
+
+void Trainer::write_state(std::string_view prefix, std::span<const float> state) {
+  for (const Value& value : trained()) {
+    update_->write(state_name(prefix, value), std::as_bytes(take_front(state, value)));
+  }
 }
 
 }  // namespace trireme::train

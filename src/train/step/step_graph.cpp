@@ -37,7 +37,8 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
           .step = compile(std::move(step.graph), options.plan),
           .update = std::move(update),
           .evaluation_parameters = std::move(evaluation.parameters),
-          .evaluation = compile(std::move(evaluated), evaluation_plan)};
+          .evaluation = compile(std::move(evaluated), evaluation_plan),
+          .model_copies = options.model_copies};
 }
 
 double bytes_along_data(const Program& program) {

@@ -28,6 +28,8 @@ struct TrainerOptions {
   bool split_update = false;
   /// How many workers train like this, each on its share of the batch; all else here is about one of them.
   int workers = 1;
+  /// Copies of this rank's f32 parameters that synchronization keeps besides the trainer's.
+  int model_copies = 0;
 };
 
 /// `options.training` with defaults applied: f16 always uses loss scaling.
@@ -65,6 +67,7 @@ struct CompiledTraining {
   std::optional<CompiledPlan> update;  ///< if it is split from the step
   std::vector<ModelParameter> evaluation_parameters;
   CompiledPlan evaluation;
+  int model_copies = 0;  ///< as in the options
 };
 
 /// Compiles the programs of all ranks. Throws as make_step_graph(), and Error(Usage) if the plan does not suit the

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include "model/experts.h"
 #include "tensor/half.h"
 #include "train/checkpoint/carried.h"
 #include "train/step/step_graph.h"
@@ -110,6 +112,26 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
     forward_is_current_ = false;
   }
   return result;
+}
+
+std::vector<ExpertLoad> Trainer::expert_loads() {
+  const auto read_numbers = [&](const std::string& name) {
+    const Shape& shape = graph().value(graph().output(name)).type.shape;
+    std::vector<float> numbers(static_cast<std::size_t>(shape.element_count()));
+    execution_->read(name, std::as_writable_bytes(std::span(numbers)));
+    return std::vector<double>(numbers.begin(), numbers.end());
+  };
+  std::vector<ExpertLoad> loads;
+  for (const Output& output : graph().outputs()) {
+    if (output.name.starts_with(kExpertLoad)) {
+      const std::string block = output.name.substr(kExpertLoad.size());
+      const std::vector<double> drops = read_numbers(std::string(kExpertDrops) + block);
+      loads.push_back({.block = std::stoll(block),
+                       .load = read_numbers(output.name),
+                       .drops = std::accumulate(drops.begin(), drops.end(), 0.0)});
+    }
+  }
+  return loads;
 }
 
 /// The forward pass alone, with a copy of the current parameters. Deterministic.
@@ -236,9 +258,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 }
 
 double measure_peak_flops(Device& device, DType dtype) {
-  constexpr std::int64_t kSize = 1024;
+  const std::int64_t size = device.free_memory() ? 8192 : 1024;  // enough for all of a GPU
   GraphBuilder builder("peak");
-  const TensorType type{dtype, {kSize, kSize}};
+  const TensorType type{dtype, {size, size}};
   const ValueId a = builder.parameter("a", type);
   const ValueId b = builder.parameter("b", type);
   builder.output("c", builder.add1("einsum", {a, b}, {{"equation", std::string("ik,kj->ij")}}));
@@ -252,7 +274,7 @@ double measure_peak_flops(Device& device, DType dtype) {
     execution.run();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+    best = std::max(best, 2.0 * std::pow(size, 3) / seconds);
   }
   return best;
 }

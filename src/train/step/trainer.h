@@ -15,6 +15,7 @@
 #include "train/step/step_graph.h"
 #include "trireme/device.h"
 #include "trireme/execution.h"
+#include "trireme/train.h"
 
 namespace trireme::train {
 
@@ -27,6 +28,13 @@ struct StepResult {
   /// Gradients overflowed under the loss scale, which has been halved: the step may be retried.
   bool overflowed = false;
   std::optional<double> loss_scale{};  ///< for the next step; none if the loss is not scaled
+};
+
+/// A parameter that the loss depends on.
+struct TrainedParameter {
+  std::string name{};
+  std::size_t elements = 0;
+  double decay = 0;
 };
 
 class Trainer {
@@ -72,6 +80,9 @@ class Trainer {
     return run_step(std::as_bytes(tokens), std::as_bytes(targets), trace);
   }
 
+  /// How the last step's tokens were distributed, for each block with experts. Complete on rank 0 only. Collective.
+  [[nodiscard]] std::vector<ExpertLoad> expert_loads();
+
   // With TrainerOptions::split_update a step has two halves, between which workers may reduce their gradients. Requires
   // f32 parameters on one device.
 
@@ -86,6 +97,13 @@ class Trainer {
   void adopt_step(std::span<const float> parameters);
   /// The current parameters, in the same order.
   void read_trained(std::span<float> parameters) const;
+  void write_trained(std::span<const float> parameters);
+  /// What those parameters are, in that order.
+  [[nodiscard]] std::vector<TrainedParameter> trained_parameters() const;
+  [[nodiscard]] const TrainingOptions& training() const noexcept { return options_.training; }
+  /// The optimizer's state of all of them with this prefix, such as "m", in the same order.
+  void read_state(std::string_view prefix, std::span<float> state) const;
+  void write_state(std::string_view prefix, std::span<const float> state);
 
   /// After a non-finite step: repeats it, checking every value, and reports where the first non-finite one appeared.
   /// Returns nothing if all values were finite this time; the step then took effect but is not counted.

@@ -4,6 +4,7 @@
 
 #include "train/sync/local_model.h"
 #include "train/sync/mixer.h"
+#include "train/sync/server_steps.h"
 #include "train/sync/tree_steps.h"
 
 namespace trireme::train {
@@ -91,6 +92,9 @@ class MixedSteps : public SyncStrategy {
 std::unique_ptr<SyncStrategy> make_sync_strategy(const SyncSpec& spec, const WorkerPlace& place) {
   if (spec.kind == SyncSpec::Kind::Tree) {
     return make_tree_steps(place);
+  }
+  if (uses_server(spec)) {
+    return make_server_steps(spec, place);
   }
   return std::make_unique<MixedSteps>(spec, place);
 }

@@ -44,6 +44,8 @@ class ExchangedBoard : public StepBoard {
         allgather<std::uint8_t>(bytes_of(std::span(&round.own, 1)), bytes_of(round.all)));
   }
 
+  void check() override { collect(); }
+
   std::vector<StepReport> completed() override {
     collect();
     return std::exchange(ready_, {});
@@ -98,6 +100,21 @@ class ExchangedBoard : public StepBoard {
 
 }  // namespace
 
+namespace {
+
+void add_clocks(SyncState& state, const ShareResult& result) {
+  if (result.clock < 0) {
+    return;
+  }
+  const auto own = static_cast<std::int64_t>(result.clock);
+  const auto slowest = static_cast<std::int64_t>(result.slowest_clock);
+  const SyncClocks before = state.clocks.value_or(SyncClocks{slowest, own});
+  state.clocks = {std::min(before.slowest, slowest), std::max(before.fastest, own)};
+  state.staleness = state.clocks->fastest - state.clocks->slowest;
+}
+
+}  // namespace
+
 StepReport summarize(std::int64_t step, std::span<const ShareResult> results) {
   const auto count = static_cast<double>(results.size());
   StepReport report{.step = step};
@@ -115,6 +132,7 @@ StepReport summarize(std::int64_t step, std::span<const ShareResult> results) {
     state.staleness = std::max(state.staleness, static_cast<std::int64_t>(result.staleness));
     moved += result.moved;
     length += result.length;
+    add_clocks(state, result);
   }
   state.spread = length > 0 ? std::sqrt(moved / length) : 0;
   report.sync = state;

@@ -29,6 +29,9 @@ struct ShareResult {
   double length = 0;  ///< their squared length
   double failed = 0;  ///< 1: the loss or a gradient was not finite
   double stop = 0;    ///< 1: this rank asks all to stop
+  /// On a parameter server: the steps that this worker, and the slowest one, had done when it started.
+  double clock = -1;
+  double slowest_clock = -1;
 };
 
 /// The report of a step from what its ranks did, without its time.
@@ -52,6 +55,8 @@ class StepBoard {
   /// The share taken last is done; fills in its staleness. If it failed or asks to stop, the stretch ends a few steps
   /// later, at the same step for all.
   virtual void post(ShareResult result) = 0;
+  /// For a worker that waits for others: throws CommError if one of them is known to have failed.
+  virtual void check() {}
   /// The steps that all workers have done since the last call, in order. Does not wait.
   [[nodiscard]] virtual std::vector<StepReport> completed() = 0;
   /// The remaining ones, at the end of the stretch. Collective.

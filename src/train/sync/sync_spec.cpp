@@ -31,6 +31,8 @@ constexpr std::array<Row, 10> kRows{{{Kind::Allreduce, "allreduce"},
                                      {Kind::ServerEssp, "ps:essp", &SyncSpec::staleness},
                                      {Kind::ServerAsync, "ps:async"}}};
 constexpr std::string_view kGlobal = ",global=";
+constexpr std::string_view kPool = ",pool";
+constexpr std::string_view kInconsistent = ",inconsistent";
 
 const Row& row_of(Kind kind) {
   return *std::ranges::find(kRows, kind, &Row::kind);
@@ -47,12 +49,16 @@ std::optional<int> parse_count(std::string_view text) {
   throw Error(ErrorKind::Usage,
               fmt::format("unknown strategy '{}'; use allreduce, tree, gossip, group=WORKERS, "
                           "group=WORKERS,global=STEPS, local=STEPS, hogwild, ps:bsp, "
-                          "ps:ssp=STALENESS, ps:essp=STALENESS or ps:async",
+                          "ps:ssp=STALENESS, ps:essp=STALENESS, ps:async or "
+                          "ps:async,inconsistent; the last four may end in ,pool",
                           text));
 }
 
-bool uses_server(Kind kind) {
-  return kind >= Kind::ServerBsp;
+/// Removes an ending. Returns whether it was there.
+bool take_ending(std::string_view& text, std::string_view ending) {
+  const bool has_it = text.starts_with("ps:") && text.ends_with(ending);
+  text.remove_suffix(has_it ? ending.size() : 0);
+  return has_it;
 }
 
 /// Collects what is wrong.
@@ -87,11 +93,13 @@ void check_plan(const SyncSpec& spec, const Plan& plan, Checks& checks) {
                              "or use --sync allreduce",
                              name));
   const bool on_data_alone = plan.mesh.devices() == workers;
-  checks.require(spec.kind != Kind::Tree || on_data_alone,
-                 "--sync tree: worker 0 updates the whole model, so a worker is one device; use a "
-                 "mesh with data alone");
-  checks.require(spec.kind != Kind::Tree || plan.microbatches == 1,
-                 "--sync tree does not accumulate gradients; leave out --microbatches");
+  checks.require(!updates_elsewhere(spec) || on_data_alone,
+                 fmt::format("--sync {}: {} updates the whole model, so a worker is one device; "
+                             "use a mesh with data alone",
+                             name, uses_server(spec) ? "the parameter server" : "worker 0"));
+  checks.require(
+      !updates_elsewhere(spec) || plan.microbatches == 1,
+      fmt::format("--sync {} does not accumulate gradients; leave out --microbatches", name));
   checks.require(spec.kind != Kind::Hogwild || on_data_alone,
                  "--sync hogwild: a worker is one thread; use a mesh with data alone");
   checks.require(spec.kind != Kind::Group || spec.group <= workers,
@@ -109,12 +117,17 @@ std::string to_text(const SyncSpec& spec) {
   if (spec.kind == Kind::Group && spec.global_every > 0) {
     text += fmt::format("{}{}", kGlobal, spec.global_every);
   }
+  text += spec.reads == SyncSpec::Reads::Inconsistent ? kInconsistent : "";
+  text += spec.samples == SyncSpec::Samples::Pool ? kPool : "";
   return text;
 }
 
 SyncSpec parse_sync(std::string_view text) {
   SyncSpec spec;
   std::string_view head = text;
+  spec.samples = take_ending(head, kPool) ? SyncSpec::Samples::Pool : SyncSpec::Samples::Shares;
+  spec.reads =
+      take_ending(head, kInconsistent) ? SyncSpec::Reads::Inconsistent : SyncSpec::Reads::Snapshot;
   if (const std::size_t at = text.find(kGlobal);
       at != std::string_view::npos && text.starts_with("group=")) {
     const std::optional<int> every = parse_count(text.substr(at + kGlobal.size()));
@@ -149,6 +162,12 @@ std::vector<std::string> problems(const SyncSpec& spec) {
                  fmt::format("local={}: it must be 1 step or more", spec.steps));
   checks.require(spec.staleness >= 0,
                  fmt::format("the staleness is {}; it must be 0 or more", spec.staleness));
+  checks.require(spec.samples == SyncSpec::Samples::Shares || staleness_bound(spec) != 0,
+                 fmt::format("{}: without staleness every worker does a part of every step, so "
+                             "there is nothing to hand out; use ps:ssp=3,pool",
+                             to_text(spec)));
+  checks.require(spec.reads == SyncSpec::Reads::Snapshot || spec.kind == Kind::ServerAsync,
+                 fmt::format("{}: only ps:async has inconsistent reads", to_text(spec)));
   return std::move(checks).found();
 }
 
@@ -157,12 +176,7 @@ std::vector<std::string> problems(const SyncSpec& spec, const Plan& plan) {
     return own;
   }
   Checks checks;
-  if (uses_server(spec.kind)) {
-    checks.require(false, fmt::format("--sync {}: the parameter server is not connected to "
-                                      "training yet; use allreduce, tree, gossip, group=K, local=K "
-                                      "or hogwild",
-                                      to_text(spec)));
-  } else if (has_replicas(spec)) {
+  if (has_replicas(spec)) {
     check_plan(spec, plan, checks);
   }
   return std::move(checks).found();
@@ -174,6 +188,48 @@ bool has_replicas(const SyncSpec& spec) {
 
 bool needs_threads(const SyncSpec& spec) {
   return spec.kind == Kind::Hogwild;
+}
+
+bool uses_server(const SyncSpec& spec) {
+  return spec.kind >= Kind::ServerBsp;
+}
+
+bool updates_elsewhere(const SyncSpec& spec) {
+  return spec.kind == Kind::Tree || uses_server(spec);
+}
+
+int model_copies(const SyncSpec& spec) {
+  switch (spec.kind) {
+    case Kind::Allreduce:
+      return 0;
+    case Kind::Tree:  // gradients, model
+    case Kind::Local:
+    case Kind::Group:  // before and after
+      return 2;
+    case Kind::Hogwild:  // also the snapshot and, on worker 0, the shared vector
+      return 4;
+    case Kind::Gossip:
+      return 5;
+    case Kind::ServerSsp:  // also the optimizer's state of own pushes
+      return 7;
+    case Kind::ServerBsp:
+    case Kind::ServerEssp:
+    case Kind::ServerAsync:  // elements, rows, copy, pushed gradient, refresh
+      return 5;
+  }
+  return 0;
+}
+
+std::optional<int> staleness_bound(const SyncSpec& spec) {
+  switch (spec.kind) {
+    case Kind::ServerSsp:
+    case Kind::ServerEssp:
+      return spec.staleness;
+    case Kind::ServerAsync:
+      return std::nullopt;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace trireme

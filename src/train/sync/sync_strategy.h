@@ -14,13 +14,17 @@
 #include "train/sync/step_board.h"
 #include "trireme/comm.h"
 #include "trireme/trace.h"
+#include "trireme/train.h"
 
 namespace trireme::train {
 
-/// How far an exchange moved this rank's shards, as squared lengths.
+/// What an exchange did to this rank's shards, and when.
 struct Moved {
-  double distance = 0;
-  double length = 0;  ///< of the shards
+  double distance = 0;  ///< squared
+  double length = 0;    ///< of the shards, squared
+  /// On a parameter server: see ShareResult.
+  double clock = -1;
+  double slowest_clock = -1;
 };
 
 class SyncStrategy {
@@ -30,6 +34,8 @@ class SyncStrategy {
   SyncStrategy(const SyncStrategy&) = delete;
   SyncStrategy& operator=(const SyncStrategy&) = delete;
 
+  /// Before each step: waits for what it needs from other workers.
+  virtual void begin_step() {}
   /// The trainer's next step on this worker's share of the batch, with what workers exchange in it. Throws CommError.
   virtual StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                               Trace* trace) = 0;
@@ -52,6 +58,7 @@ struct WorkerPlace {
   Trainer& trainer;
   Group& workers;  ///< the ranks with the same shards, one of each worker
   Group& all;      ///< all ranks
+  const RunServers& servers;
 };
 
 }  // namespace trireme::train

@@ -1,0 +1,43 @@
+// Other sizes for a known model. Pure; callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trireme/estimate.h"
+
+namespace trireme {
+
+/// Sizes in place of a model's; 0: the model's own.
+struct ModelSizes {
+  std::optional<Family> family{};
+  std::int64_t layers = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t head_width = 0;
+  std::int64_t hidden = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 0;
+  std::int64_t least_context = 0;  ///< the context is at least this long
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_hidden = 0;
+  std::int64_t shared_experts = 0;
+  std::int64_t mixture_every = 0;
+  bool untied = false;  ///< the output layer has its own weights
+};
+
+/// Derives sizes that are not given from those that are: heads split the width, and the feed-forward layer keeps its ratio
+/// to the width. The name gets "-resized" unless only the context differs. Throws Error(Usage) if the sizes do not go
+/// together.
+[[nodiscard]] Architecture resized(Architecture architecture, const ModelSizes& sizes);
+
+/// "gpt2" or "llama". Throws Error(Usage).
+[[nodiscard]] Family parse_family(const std::string& text);
+
+/// "adamw", "sgd", "momentum" or "adagrad", with their usual settings. Throws Error(Usage).
+[[nodiscard]] Optimizer parse_optimizer(const std::string& text);
+
+}  // namespace trireme

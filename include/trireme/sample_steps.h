@@ -1,0 +1,17 @@
+// Training steps whose kernels cover what plans run: what a probe of a machine times. Callable from any thread.
+#pragma once
+
+#include <vector>
+
+#include "trireme/program.h"
+
+namespace trireme {
+
+struct SampleStepOptions {
+  bool quick = false;  ///< fewer and smaller steps, which take about a second to time
+};
+
+/// Small models of every kind, at several sizes and sharded in several ways.
+[[nodiscard]] std::vector<Program> sample_steps(const SampleStepOptions& options);
+
+}  // namespace trireme

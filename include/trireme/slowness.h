@@ -1,0 +1,27 @@
+// Slow workers and strategies of a comparison under stragglers, from their text forms. Callable from any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/sync.h"
+#include "trireme/time_variation.h"
+
+namespace trireme {
+
+/// Which workers are slow, and when.
+struct Slowness {
+  std::string name;     ///< "permanent" or "transient"
+  std::string meaning;  ///< "1 of 4 workers takes 5 times as long"
+  simulate::TimeVariation variation{};
+};
+
+/// So many of the workers are permanently slow. Throws Error(Usage) if that is not a number of workers.
+[[nodiscard]] Slowness slow_workers(const simulate::CountAndFactor& slow, int workers);
+/// Every step of every worker is slow with this probability.
+[[nodiscard]] Slowness slow_steps(const simulate::CountAndFactor& chance);
+
+/// "allreduce,group=2,global=8,local=8": "global=" belongs to the group before it. Throws Error(Usage).
+[[nodiscard]] std::vector<SyncSpec> parse_sync_list(const std::string& text);
+
+}  // namespace trireme

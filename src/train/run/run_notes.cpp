@@ -1,0 +1,100 @@
+#include "train/run/run_notes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tensor/half.h"
+#include "trireme/tensor.h"
+
+namespace trireme::train {
+namespace {
+
+class Notes {
+ public:
+  Notes(const TrainSettings& settings, const Plan& plan, const AnyModelConfig& model)
+      : settings_(settings), plan_(plan), model_(model) {}
+
+  std::vector<std::string> find() && {
+    find_plan_options();
+    find_settings();
+    find_idle_stages();
+    find_idle_ranks("data", "sequences in the batch", settings_.batch, "--batch");
+    if (const auto* language = std::get_if<ModelConfig>(&model_)) {
+      find_idle_ranks("tensor", "attention heads", language->heads, "the model");
+      find_idle_ranks("context", "tokens in a sequence", settings_.length, "--length");
+      find_idle_ranks("expert", "experts", language->experts, "--experts");
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  void no_effect(bool given, const std::string& option, const std::string& why) {
+    if (given) {
+      notes_.push_back(fmt::format("{} has no effect: {}", option, why));
+    }
+  }
+
+  [[nodiscard]] bool lacks(std::string_view axis) const { return plan_.mesh.size(axis) == 1; }
+
+  void find_plan_options() {
+    const Plan defaults;
+    no_effect(plan_.zero > 0 && lacks("data"), fmt::format("--zero {}", plan_.zero),
+              "it shards along data, which the mesh does not have");
+    no_effect(plan_.sequence && lacks("tensor"), "--sequence",
+              "it shards along tensor, which the mesh does not have");
+    no_effect(plan_.context != defaults.context && lacks("context"),
+              fmt::format("--context {}", to_text(plan_.context)), "the mesh has no context axis");
+    const auto rows = pipeline_schedules();
+    const auto row = std::ranges::find(rows, plan_.schedule, &PipelineSchedule::name);
+    const bool has_chunks = row != rows.end() && row->has_chunks;
+    no_effect(plan_.chunks > 1 && !plan_.table && (lacks("pipe") || !has_chunks),
+              fmt::format("--chunks {}", plan_.chunks),
+              lacks("pipe")
+                  ? "the mesh has no pipe axis"
+                  : fmt::format("the schedule {} has one stage per rank", plan_.schedule));
+    no_effect(plan_.schedule != defaults.schedule && !plan_.table && lacks("pipe"),
+              fmt::format("--schedule {}", plan_.schedule), "the mesh has no pipe axis");
+  }
+
+  void find_settings() {
+    no_effect(settings_.validate_every > 0 && settings_.validation == 0,
+              fmt::format("--validate-every {}", settings_.validate_every),
+              "--validation 0 sets no data aside");
+    no_effect(settings_.master == "none" && !is_half(parse_dtype(settings_.dtype)), "--master none",
+              fmt::format("{} weights have no master copies", settings_.dtype));
+  }
+
+  void find_idle_stages() {
+    const int stages = plan_.mesh.size("pipe");
+    if (stages > 1 && plan_.microbatches == 1 && !plan_.table) {
+      notes_.push_back(
+          fmt::format("with one micro-batch only one of {} pipeline stages computes at a time; use "
+                      "--microbatches {} or more",
+                      stages, 2 * stages));
+    }
+  }
+
+  void find_idle_ranks(std::string_view axis, std::string_view what, std::int64_t count,
+                       std::string_view source) {
+    const int ranks = plan_.mesh.size(axis);
+    if (ranks > count) {
+      notes_.push_back(fmt::format("{} of {} ranks along {} will idle: there are only {} {} ({})",
+                                   ranks - count, ranks, axis, count, what, source));
+    }
+  }
+
+  const TrainSettings& settings_;
+  const Plan& plan_;
+  const AnyModelConfig& model_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> run_notes(const TrainSettings& settings, const Plan& plan,
+                                   const AnyModelConfig& model) {
+  return Notes(settings, plan, model).find();
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,17 @@
+// What a user should know about the options of a run: those without effect, and ranks that will idle. Callable from any
+// thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/plan.h"
+#include "trireme/train_settings.h"
+
+namespace trireme::train {
+
+/// One sentence each, naming the option: "--zero 3 has no effect: it shards along data, which the mesh does not have".
+[[nodiscard]] std::vector<std::string> run_notes(const TrainSettings& settings, const Plan& plan,
+                                                 const AnyModelConfig& model);
+
+}  // namespace trireme::train

@@ -1,0 +1,129 @@
+// What a training run measures and reports: validation, samples, metrics, its summary.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "train/run/gather_traces.h"
+#include "train/run/training_run_impl.h"
+#include "trireme/compiled_plan.h"
+#include "trireme/files.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kValidationBatches = 8;
+
+}  // namespace
+
+std::optional<double> TrainingRun::Impl::evaluate() {
+  if (!data_.validation) {
+    return std::nullopt;
+  }
+  double loss = 0;
+  if (sync_) {
+    sync_->with_average([&] { loss = validation_loss(); });
+    ranks_.counterparts().run(allreduce<double>(std::span(&loss, 1)));
+    loss /= ranks_.workers();
+  } else {
+    loss = validation_loss();
+  }
+  return ranks_.any(data_error_.has_value()) ? std::nullopt : std::optional(loss);
+}
+
+/// A rank that cannot read a batch takes part with an earlier one: the others wait for it.
+void TrainingRun::Impl::read_batch(const Batches& from, DataPosition at) {
+  try {
+    from.fill(at, {inputs_, targets_});
+  } catch (const Error& error) {
+    data_error_ = error;
+  }
+}
+
+double TrainingRun::Impl::validation_loss() {
+  const std::int64_t size = settings_.batch / ranks_.workers();
+  DataPosition at = data_.validation->advance({}, (sync_ ? ranks_.worker() : 0) * size);
+  double sum = 0;
+  for (std::int64_t i = 0; i < kValidationBatches; ++i) {
+    read_batch(*data_.validation, at);
+    at = data_.validation->advance(at, settings_.batch);
+    sum += trainer_.evaluate(inputs_, targets_);
+  }
+  return sum / static_cast<double>(kValidationBatches);
+}
+
+std::vector<std::int32_t> TrainingRun::Impl::sample(std::vector<std::int32_t> prompt,
+                                                    std::int64_t count, double temperature) {
+  std::vector<std::int32_t> tokens;
+  const auto draw = [&] {
+    tokens = trainer_.sample(std::move(prompt), count, temperature, settings_.seed);
+  };
+  sync_ ? sync_->with_average(draw) : draw();
+  return tokens;
+}
+
+void TrainingRun::Impl::write_trace(Trace trace) {
+  if (ranks_.world() != nullptr && !sync_) {
+    trace = train::gather_traces(*ranks_.world(), std::move(trace));
+  }
+  if (ranks_.leads()) {
+    trace.title = fmt::format("{}, step {}", name_of(model_.config), last_result_.step);
+    write_file(folder_ + "/trace.json", to_chrome_json(trace));
+  }
+}
+
+StepReport TrainingRun::Impl::record(StepReport report) {
+  if (settings_.validate_every > 0 && report.step % settings_.validate_every == 0) {
+    report.validation = evaluate();
+  }
+  losses_.add(report.loss);
+  step_times_.push_back(report.step_time.count);
+  if (record_) {
+    record_->add(facts_, report);
+  }
+  return report;
+}
+
+std::string TrainingRun::Impl::sample_text() {
+  if (settings_.dtype != "f32" || !data_.text) {
+    return {};
+  }
+  constexpr std::int64_t kShown = 60;
+  std::int32_t first = 0;
+  std::memcpy(&first, inputs_.data(), sizeof(first));
+  return trireme::text_of(data_, sample({first}, kShown, 0.8));
+}
+
+Seconds TrainingRun::Impl::median_step_time() {
+  if (step_times_.empty()) {
+    return {};
+  }
+  const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
+  std::ranges::nth_element(step_times_, middle);
+  return {*middle};
+}
+
+RunSummary TrainingRun::Impl::summarize(double seconds) {
+  const std::int64_t steps = trainer_.step() - facts_.first_step;
+  RunSummary summary;
+  summary.step = trainer_.step();
+  summary.first_loss = losses_.first();
+  summary.loss = losses_.mean_of_last();
+  summary.validation = evaluate();
+  summary.time = {seconds};
+  summary.step_time = median_step_time();
+  summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
+  summary.run_folder = folder_;
+  summary.exported = options_.export_folder;
+  summary.sample = sample_text();
+  summary.tensorboard = settings_.tensorboard;
+  summary.traced = std::filesystem::exists(folder_ + "/trace.json");
+  summary.interrupted = trainer_.step() < settings_.steps;
+  summary.overflows = overflows_;
+  summary.compilations = compilation_count();
+  return summary;
+}
+
+}  // namespace trireme

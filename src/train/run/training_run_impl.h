@@ -1,0 +1,166 @@
+// What a TrainingRun consists of. Defined in several files: training_run.cpp (the step loop), training_workers.cpp
+// (workers with models of their own), training_files.cpp (the run's folder, checkpoints, failures) and
+// training_results.cpp (validation, samples, reports). One thread at a time; all ranks make the same calls.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/loss_history.h"
+#include "train/run/ranks.h"
+#include "train/run/run_folder.h"
+#include "train/run/run_lock.h"
+#include "train/run/run_model.h"
+#include "train/run/save_timer.h"
+#include "train/step/memory_plan.h"
+#include "train/step/trainer.h"
+#include "train/sync/make_strategy.h"
+#include "train/sync/stretch.h"
+#include "trireme/trace.h"
+#include "trireme/train.h"
+
+namespace trireme {
+
+class TrainingRun::Impl {
+ public:
+  Impl(RunOptions&& options, World* world, std::shared_ptr<const train::CompiledTraining> compiled);
+
+  [[nodiscard]] int rank() const { return ranks_.rank(); }
+  [[nodiscard]] const RunFacts& facts() const { return facts_; }
+  [[nodiscard]] std::int64_t step() const { return trainer_.step(); }
+  [[nodiscard]] const std::string& run_folder() const { return folder_; }
+  [[nodiscard]] const TrainData& data() const { return data_; }
+
+  RunSummary train();
+  StepReport run_step();
+  std::optional<double> evaluate();
+  std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count,
+                                   double temperature);
+  std::string save();
+  /// Rank 0 writes; the others send it their shards, all of them first, because the files have another order.
+  void export_model(const std::string& folder);
+
+ private:
+  /// A step whose loss or gradients were not finite.
+  struct Failure {
+    train::StepResult result{};
+    std::optional<NonFinite> found{};
+
+    /// The model itself is not finite, or that is not known.
+    [[nodiscard]] bool spoils_model() const { return !found || found->instruction < 0; }
+  };
+
+  /// What all ranks do before the next step.
+  struct Agreed {
+    bool stop = false;
+    bool save = false;
+    int without_data = 0;  ///< the first rank that cannot read its data; count() if all can
+  };
+
+  template <class Callback, class... Arguments>
+  void notify(const Callback& callback, const Arguments&... arguments) {
+    if (callback && ranks_.leads()) {
+      callback(arguments...);
+    }
+  }
+
+  // Construction.
+
+  [[nodiscard]] std::shared_ptr<const train::CompiledTraining> compile() const;
+  [[nodiscard]] train::TrainerOptions options_that_fit();
+
+  // The step loop.
+
+  [[nodiscard]] bool should_stop();
+  /// Collective.
+  [[nodiscard]] Agreed agree();
+  /// Keeps the error if the batch cannot be read.
+  void read_batch(const Batches& from, DataPosition at);
+  /// Trains on the batch that was read.
+  StepReport train_on_batch();
+  void wait_as_slow_worker(std::int64_t step) const;
+  /// Repeats the step with half the loss scale while that may help.
+  train::StepResult take_step(Trace* trace);
+
+  // Workers with models of their own.
+
+  /// Lets the workers take these steps, each at its own pace as far as the strategy allows. Collective.
+  train::StretchEnd run_workers(const train::Stretch& stretch);
+  /// Takes this worker's step on its share of a batch. `first` is the step that position_ belongs to.
+  train::ShareResult run_share(const train::BatchShare& share, std::int64_t first);
+
+  // The run's folder.
+
+  /// The run only exports a model, and leaves its folder as it is.
+  [[nodiscard]] bool is_read_only() const;
+  [[nodiscard]] std::string choose_folder() const;
+  /// Takes possession of the folder, restores the checkpoint, writes what describes the run. Collective.
+  void open_folder();
+  /// Calls it on rank 0; if it throws there, this throws on all ranks. Collective.
+  void lead(const std::function<void()>& call);
+  void own_folder();
+  void describe_run();
+  void restore();
+  [[nodiscard]] train::CheckpointState state();
+  void check_disk();
+  [[nodiscard]] HuggingFaceExport export_to(const std::string& folder) const;
+  /// Rank 0 reports what is wrong.
+  void check_export();
+  /// Copies the tokenizer of the data, if it has one, so that the folder is complete without the original.
+  void keep_tokenizer(const std::string& folder) const;
+
+  // Failures.
+
+  /// Training cannot recover from a non-finite loss. Saves the steps before it, if they are finite. Collective;
+  /// `failure` is this rank's, if any.
+  [[noreturn]] void give_up(const std::optional<Failure>& failure);
+  /// Saves and throws the error of rank `reporter`, which cannot read its data. Collective.
+  [[noreturn]] void give_up_on_data(int reporter);
+  [[nodiscard]] std::string newest_checkpoint() const;
+
+  // Results.
+
+  [[nodiscard]] double validation_loss();
+  void write_trace(Trace trace);
+  /// Records a step in the run folder, and validates if that is due. Collective then.
+  StepReport record(StepReport report);
+  [[nodiscard]] std::string sample_text();
+  [[nodiscard]] Seconds median_step_time();
+  [[nodiscard]] RunSummary summarize(double seconds);
+
+  RunOptions options_;
+  TrainSettings settings_;
+  train::Ranks ranks_;
+  bool has_checkpoint_;  ///< to resume from
+  NamedModel named_;
+  TrainData data_;
+  train::RunModel model_;
+  std::unique_ptr<Device> device_;
+  std::shared_ptr<const train::CompiledTraining> compiled_;
+  train::MemoryNeed memory_{};
+  train::Trainer trainer_;
+  std::string folder_;
+  std::optional<train::RunLock> lock_;  ///< rank 0 only
+  RunFacts facts_{};
+  DataPosition position_{};
+  std::vector<std::byte> inputs_;
+  std::vector<std::byte> targets_;
+  std::optional<Error> data_error_;  ///< why the batch could not be read
+  train::LossHistory losses_;
+  std::vector<double> step_times_;
+  std::int64_t overflows_ = 0;
+  train::StepResult last_result_{};
+  std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
+  std::optional<Failure> failure_;             ///< this worker's first
+  std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
+  bool stopping_ = false;                      ///< should_stop() has returned true
+  std::optional<train::StepRecord> record_;    ///< rank 0 only
+  std::optional<train::SaveTimer> save_timer_;
+};
+
+}  // namespace trireme
