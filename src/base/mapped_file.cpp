@@ -33,7 +33,7 @@ off_t size_of_regular(int fd, const std::string& path) {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) {
+MappedFile::MappedFile(const std::string& path) : path_(path) {
   const auto why = [] { return std::generic_category().message(errno); };
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -45,10 +45,11 @@ MappedFile::MappedFile(const std::string& path) {
                    ? ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0)
                    : nullptr;
   const std::string problem = size < 0 || data == MAP_FAILED ? why() : "";
-  ::close(fd);
   if (!problem.empty()) {
+    ::close(fd);
     fail(path, problem);
   }
+  fd_ = fd;
   data_ = static_cast<const std::byte*>(data);
   size_ = static_cast<std::size_t>(size);
 }
@@ -57,6 +58,27 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): munmap takes no const.
     ::munmap(const_cast<std::byte*>(data_), size_);
+  }
+  ::close(fd_);
+}
+
+void MappedFile::copy(std::span<const std::byte> from, std::byte* to) const {
+  auto at = static_cast<std::size_t>(from.data() - data_);
+  const std::size_t end = at + from.size();
+  while (at < end) {
+    const ssize_t read = ::pread(fd_, to, end - at, static_cast<off_t>(at));
+    if (read < 0 && errno != EINTR) {
+      fail(path_, std::generic_category().message(errno));
+    }
+    if (read == 0) {
+      struct stat status {};
+      (void)::fstat(fd_, &status);
+      throw Error(ErrorKind::Input,
+                  fmt::format("'{}' was truncated while in use: it had {} bytes and has {} now",
+                              path_, size_, status.st_size));
+    }
+    at += static_cast<std::size_t>(read > 0 ? read : 0);
+    to += read > 0 ? read : 0;
   }
 }
 

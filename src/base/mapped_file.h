@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// The bytes of a regular file, read from disk on access. The file must not be truncated meanwhile: accessing bytes
-/// past its end kills the process (SIGBUS). Replacing the file (rename) is fine.
+/// The bytes of a regular file, read from disk on access. Replacing the file (rename) is fine. If it is truncated
+/// meanwhile, accessing bytes past its end kills the process (SIGBUS); copy() reports it instead.
 class MappedFile {
  public:
   /// Throws Error(System) naming the file and the reason.
@@ -23,8 +23,13 @@ class MappedFile {
   [[nodiscard]] std::string_view text() const noexcept {
     return {reinterpret_cast<const char*>(data_), size_};
   }
+  /// Copies `from`, a part of bytes(), to `to`, which is as large. Throws Error(Input) if the file has been truncated,
+  /// Error(System) if it cannot be read.
+  void copy(std::span<const std::byte> from, std::byte* to) const;
 
  private:
+  std::string path_;
+  int fd_ = -1;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -23,12 +23,16 @@ std::string in_quotes(std::string_view text) {
   return out + (text.empty() ? "'" : "…'");
 }
 
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known) {
+  const std::optional<std::string> nearest = nearest_word(name, known);
+  return nearest ? fmt::format("; did you mean {}?", *nearest) : "";
+}
+
 std::string unknown_name(std::string_view kind, std::string_view name,
                          const std::vector<std::string>& known) {
-  const std::optional<std::string> nearest = nearest_word(name, known);
-  return fmt::format(
-      "unknown {} '{}'; {}", kind, name,
-      nearest ? fmt::format("did you mean {}?", *nearest) : "use " + list_words(known, "or"));
+  const std::string meant = did_you_mean(name, known);
+  return fmt::format("unknown {} '{}'{}", kind, name,
+                     meant.empty() ? "; use " + list_words(known, "or") : meant);
 }
 
 }  // namespace trireme

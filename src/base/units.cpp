@@ -35,13 +35,20 @@ constexpr std::array<Unit, 14> kByteUnits{{{"", 1},
                                            {"GB", 1e9},
                                            {"TB", 1e12}}};
 
-/// A time unit is a power of ten, so that "0.1ns" is parsed as the decimal 0.1e-9, rounded once.
+/// Below a second, a time unit is a power of ten, so that "0.1ns" is parsed as the decimal 0.1e-9, rounded once.
 struct TimeUnit {
   std::string_view name;
   int exponent;
+  double factor = 1;
 };
-constexpr std::array<TimeUnit, 6> kTimeUnits{
-    {{"", 0}, {"s", 0}, {"ms", -3}, {"us", -6}, {"µs", -6}, {"ns", -9}}};
+constexpr std::array<TimeUnit, 8> kTimeUnits{{{"", 0},
+                                              {"s", 0},
+                                              {"ms", -3},
+                                              {"us", -6},
+                                              {"µs", -6},
+                                              {"ns", -9},
+                                              {"min", 0, 60},
+                                              {"h", 0, 3600}}};
 
 /// Longer than any wait; keeps products with sizes finite.
 constexpr double kLongestTime = 1e9;
@@ -123,8 +130,8 @@ Seconds parse_seconds(std::string_view text) {
     } else if (!quantity.number.empty()) {
       seconds = parse_number(fmt::format("{}e{}", quantity.number, unit.exponent));
     }
-    if (seconds && *seconds >= 0 && *seconds <= kLongestTime) {
-      return {*seconds};
+    if (seconds && *seconds >= 0 && *seconds * unit.factor <= kLongestTime) {
+      return {*seconds * unit.factor};
     }
   }
   throw Error(

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/host_file.h"
@@ -21,7 +20,7 @@
 #include "report/bench_json.h"
 #include "report/bench_text.h"
 #include "report/draw/bench_drawing.h"
-#include "trireme/bench.h"
+#include "trireme/bench_lists.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
@@ -46,7 +45,9 @@ constexpr const char* kExamples =
     "'trireme probe' once.";
 
 struct Options {
-  BenchLists lists{.operations = {}, .sizes = "8..16M", .algorithms = "automatic"};
+  std::string operations;
+  std::string sizes = "8..16M";
+  std::string algorithms = "automatic";
   Rank ranks = 0;
   std::string transport = "shm";
   bool encrypt = false;
@@ -90,6 +91,24 @@ BufferKind parse_buffers(const std::string& text) {
   throw Error(ErrorKind::Usage, fmt::format("unknown buffer kind '{}'; use own or shared", text));
 }
 
+/// Adds the cases that the lists name to the plan.
+void add_cases(measure::BenchPlan& plan, const Options& o) {
+  measure::BenchSelection selection{.operations = measure::parse_operation_list(o.operations),
+                                    .sizes = parsed("--sizes", o.sizes, measure::parse_size_list)};
+  if (o.algorithms != "all") {
+    selection.methods = parsed("--algorithm", o.algorithms, measure::parse_method_list);
+    require(measure::sees_memory(plan) ||
+                std::ranges::find(*selection.methods, Method::Kind::Direct, &Method::kind) ==
+                    selection.methods->end(),
+            "--algorithm: direct needs ranks that share memory; use --transport shm or in-process");
+  }
+  parsed("--sizes", o.sizes, [&](const std::string&) { measure::add_cases(plan, selection); });
+  require(
+      !plan.cases.empty(),
+      fmt::format("--algorithm: {} does not do {}; 'trireme schedule --help' lists the algorithms",
+                  o.algorithms, o.operations));
+}
+
 measure::BenchPlan make_plan(const Options& options) {
   measure::BenchPlan plan{
       .ranks = options.ranks == 0 ? std::max(2, measure::allowed_cores()) : options.ranks,
@@ -114,7 +133,7 @@ measure::BenchPlan make_plan(const Options& options) {
                             plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
                             to_text(plan.transport)));
   }
-  add_cases(plan, options.lists);
+  add_cases(plan, options);
   return plan;
 }
 
@@ -205,34 +224,32 @@ void run(const Options& options, Outcome& outcome) {
   outcome.exit_code = correct ? 0 : 1;
 }
 
-void add_options(CLI::App& command, Options& o) {
+void add_options(Command& command, Options& o) {
   command
-      .add_option("operations", o.lists.operations,
+      .add_option("operations", o.operations,
                   "comma-separated; one of: all " + names_of(all_operations()))
       ->required();
   command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)")
-      ->check(CLI::Range(1, measure::kMaxBenchRanks));
+      ->check(integer_in(1, measure::kMaxBenchRanks));
   command
       .add_option(
-          "--sizes", o.lists.sizes,
+          "--sizes", o.sizes,
           "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
           "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
-      ->capture_default_str();
+      ->show_default();
   command
-      .add_option("-a,--algorithm", o.lists.algorithms,
+      .add_option("-a,--algorithm", o.algorithms,
                   "comma-separated; one of: all automatic direct " + names_of(all_algorithms()))
-      ->capture_default_str();
-  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")
-      ->capture_default_str();
+      ->show_default();
+  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")->show_default();
   command.add_flag("--encrypt", o.encrypt, "with --transport tcp: encrypt connections (TLS 1.3)");
-  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")
-      ->capture_default_str();
+  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")->show_default();
   command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("--repeats", o.repeats,
                   "timed calls per case (default: chosen by the time of a call)")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(integer_in(1, 1'000'000));
   command.add_option(
       "--cluster", o.cluster,
       "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
@@ -246,9 +263,9 @@ void add_options(CLI::App& command, Options& o) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Outcome& outcome) {
+void add_bench_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "bench", "Time collectives between ranks of this host, and check their results");
   add_options(*command, *options);
   command->footer(kExamples);

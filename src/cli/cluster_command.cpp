@@ -34,9 +34,9 @@ std::string output(const Options& options) {
 
 }  // namespace
 
-void add_cluster_command(CLI::App& app) {
+void add_cluster_command(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("cluster", "Show what a cluster is made of, or list the known ones");
   command->add_option("cluster", options->cluster,
                       "a preset such as dgx-h100 or dgx-h100:4, or a .cluster.json file");

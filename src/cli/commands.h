@@ -1,8 +1,7 @@
-// The subcommands of `trireme`. Each function adds one to the application; CLI11 invokes it when the command line names
-// it.
+// The subcommands of `trireme`. Each function adds one to the application; it runs when the command line names it.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command_line/command_line.h"
 
 namespace trireme::cli {
 
@@ -12,21 +11,27 @@ struct Outcome {
   int exit_code = 0;
 };
 
-void add_bench_command(CLI::App& app, Outcome& outcome);
-void add_calibrate_command(CLI::App& app);
-void add_cluster_command(CLI::App& app);
-void add_estimate_command(CLI::App& app);
-void add_pipeline_command(CLI::App& app, Outcome& outcome);
-void add_plan_command(CLI::App& app, Outcome& outcome);
+void add_bench_command(Command& app, Outcome& outcome);
+void add_calibrate_command(Command& app);
+void add_cluster_command(Command& app);
+void add_devices_command(Command& app);
+void add_estimate_command(Command& app);
+void add_evaluate_command(Command& app);
+void add_generate_command(Command& app, Outcome& outcome);
+void add_pipeline_command(Command& app, Outcome& outcome);
+/// `trireme help [COMMAND…]`.
+void add_help_command(Command& app);
+void add_plan_command(Command& app, Outcome& outcome);
 /// A subcommand of `plan`.
-void add_plan_show_command(CLI::App& plan);
-void add_probe_command(CLI::App& app);
-void add_ps_command(CLI::App& app, Outcome& outcome);
-void add_schedule_command(CLI::App& app, Outcome& outcome);
-void add_simulate_command(CLI::App& app);
-void add_straggler_command(CLI::App& app);
-void add_tour_command(CLI::App& app);
-void add_train_command(CLI::App& app, Outcome& outcome);
-void add_validate_command(CLI::App& app);
+void add_plan_show_command(Command& plan);
+void add_probe_command(Command& app);
+void add_ps_command(Command& app, Outcome& outcome);
+void add_schedule_command(Command& app, Outcome& outcome);
+void add_simulate_command(Command& app);
+void add_straggler_command(Command& app);
+void add_tokenize_command(Command& app);
+void add_tour_command(Command& app);
+void add_train_command(Command& app, Outcome& outcome);
+void add_validate_command(Command& app);
 
 }  // namespace trireme::cli

@@ -1,6 +1,5 @@
 // `trireme estimate`: parameters, FLOPs, memory, roofline and utilization of a model on a device.
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "report/estimate_json.h"
 #include "report/estimate_text.h"
@@ -18,6 +16,8 @@
 #include "trireme/error.h"
 #include "trireme/estimate_report.h"
 #include "trireme/message.h"
+#include "trireme/model_sizes.h"
+#include "trireme/named_architecture.h"
 
 namespace trireme::cli {
 namespace {
@@ -59,41 +59,11 @@ struct Options {
   std::string example;
   std::vector<std::string> set;
   bool json = false;
-  bool untied = false;
-  // Sizes; 0: the model's own.
-  std::int64_t layers = 0;
-  std::int64_t width = 0;
-  std::int64_t heads = 0;
-  std::int64_t key_heads = 0;
-  std::int64_t head_width = 0;
-  std::int64_t hidden = 0;
-  std::int64_t vocabulary = 0;
-  std::int64_t context = 0;
-  std::int64_t experts = 0;
-  std::int64_t experts_per_token = 0;
-  std::int64_t expert_hidden = 0;
-  std::int64_t shared_experts = 0;
-  std::int64_t mixture_every = 0;
+  ModelSizes sizes;
 };
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorKind::Usage, message);
-}
-
-Optimizer parse_optimizer(const std::string& text) {
-  if (text == "adamw") {
-    return AdamW{};
-  }
-  if (text == "sgd") {
-    return Sgd{};
-  }
-  if (text == "momentum") {
-    return Momentum{};
-  }
-  if (text == "adagrad") {
-    return Adagrad{};
-  }
-  refuse(fmt::format("unknown optimizer '{}'; use adamw, sgd, momentum or adagrad", text));
 }
 
 /// The dtype of the graph; tf32 only changes how f32 is multiplied.
@@ -108,68 +78,20 @@ DType parse_graph_type(const std::string& text) {
   return dtype;
 }
 
-Family parse_family(const std::string& text) {
-  if (text == "gpt2") {
-    return Family::Gpt2;
-  }
-  if (text == "llama") {
-    return Family::Llama;
-  }
-  refuse(fmt::format("unknown model family '{}'; use gpt2 or llama", text));
-}
-
 /// The value of an option if given, else the default.
 std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
   return option > 0 ? option : otherwise;
 }
 
-/// Derives sizes that were not given from those that were: heads split the width, and the feed-forward layer keeps its
-/// ratio to the width.
-void set_sizes(const Options& o, ModelConfig& c) {
-  const ModelConfig before = c;
-  c.layers = given_or(o.layers, c.layers);
-  c.width = given_or(o.width, c.width);
-  c.heads = given_or(o.heads, c.heads);
-  c.key_heads =
-      given_or(o.key_heads, before.key_heads == before.heads ? c.heads : before.key_heads);
-  const bool resized = o.width > 0 || o.heads > 0;
-  if (resized && o.head_width == 0 && c.width % c.heads != 0) {
-    refuse(fmt::format("--heads: {} heads cannot share a width of {}; give --head-width", c.heads,
-                       c.width));
-  }
-  c.head_width = given_or(o.head_width, resized ? c.width / c.heads : c.head_width);
-  c.hidden = given_or(o.hidden, std::max<std::int64_t>(1, before.hidden * c.width / before.width));
-  c.vocabulary = given_or(o.vocabulary, c.vocabulary);
-  c.context = std::max(given_or(o.context, c.context), o.context > 0 ? 0 : o.length);
-}
-
-/// Whether the options change the named model.
-bool is_resized(const Options& o) {
-  return o.untied || !o.family.empty() ||
-         std::ranges::any_of(std::array{o.layers, o.width, o.heads, o.key_heads, o.head_width,
-                                        o.hidden, o.vocabulary, o.experts, o.experts_per_token,
-                                        o.expert_hidden, o.shared_experts, o.mixture_every},
-                             [](std::int64_t size) { return size > 0; });
-}
-
 Architecture make_architecture(const Options& o) {
-  Architecture a = parsed("--model", o.model, named_architecture);
-  ModelConfig& c = a.model;
+  ModelSizes sizes = o.sizes;
   if (!o.family.empty()) {
-    c.family = parsed("--family", o.family, parse_family);
+    sizes.family = parsed("--family", o.family, parse_family);
   }
-  set_sizes(o, c);
-  c.tied = c.tied && !o.untied;
-  c.experts = given_or(o.experts, c.experts);
-  c.experts_per_token =
-      given_or(o.experts_per_token,
-               c.experts > 1 ? std::min(c.experts_per_token, c.experts) : c.experts_per_token);
-  a.expert_hidden = given_or(o.expert_hidden, a.expert_hidden);
-  c.shared_experts = given_or(o.shared_experts, c.shared_experts);
-  c.mixture_every = given_or(o.mixture_every, c.mixture_every);
-  c.name += is_resized(o) ? "-resized" : "";
-  require_valid(a);
-  return a;
+  if (o.length > 0 && sizes.context == 0) {
+    sizes.least_context = o.length;
+  }
+  return resized(parsed("--model", o.model, named_architecture), sizes);
 }
 
 EstimateRequest make_request(const Options& o) {
@@ -256,85 +178,82 @@ std::string words(const std::vector<std::string>& names) {
   return out;
 }
 
-void add_what_options(CLI::App& command, Options& o) {
+void add_what_options(Command& command, Options& o) {
   command
       .add_option("-m,--model", o.model,
                   "a config.json, its folder, or one of: " + words(architecture_names()))
-      ->capture_default_str();
+      ->show_default();
   command.add_option("-b,--batch", o.batch, "sequences of a step on each device")
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, kMax));
+      ->show_default()
+      ->check(integer_in(std::int64_t{1}, kMax));
   command
       .add_option("-t,--length", o.length,
                   "tokens of a sequence (default: the model's context, at most 8192)")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
+      ->check(integer_in(std::int64_t{1}, kMax));
   command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()))
-      ->capture_default_str();
+      ->show_default();
   command.add_option("--devices", o.devices, "number of devices, each with its own batch")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 24));
-  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->capture_default_str();
-  command.add_option("--recompute", o.recompute, "one of: none selective full")
-      ->capture_default_str();
+      ->show_default()
+      ->check(integer_in(1, 1 << 24));
+  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->show_default();
+  command.add_option("--recompute", o.recompute, "one of: none selective full")->show_default();
   command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad")
-      ->capture_default_str();
+      ->show_default();
   command.add_option("--step-time", o.step_time,
                      "measured time of a step, such as 350ms: gives MFU and HFU");
   command
       .add_option("--tokens", o.tokens,
                   "tokens of a whole run, such as 300e9: gives FLOPs and days")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command.add_option("--mfu", o.mfu, "of the run, such as 0.4 (default: from --step-time)")
-      ->check(CLI::Range(1e-6, 1.0));
+      ->check(number_in(1e-6, 1.0));
 }
 
-void add_size_options(CLI::App& command, Options& o) {
+void add_size_options(Command& command, Options& o) {
+  command.section("Sizes, in place of the model's");
   const auto size = [&](const char* name, std::int64_t& value, const char* what) {
-    command.add_option(name, value, what)
-        ->check(CLI::Range(std::int64_t{1}, kMax))
-        ->group("Sizes, in place of the model's");
+    command.add_option(name, value, what)->check(integer_in(std::int64_t{1}, kMax));
   };
-  command.add_option("--family", o.family, "one of: gpt2 llama")
-      ->group("Sizes, in place of the model's");
-  size("--layers", o.layers, "blocks of the model");
-  size("--width", o.width, "of the residual stream; heads and feed-forward follow");
-  size("--heads", o.heads, "of attention");
-  size("--key-heads", o.key_heads, "heads of keys and values, for grouped queries");
-  size("--head-width", o.head_width, "of one head (default: width / heads)");
-  size("--hidden", o.hidden, "width of the feed-forward part");
-  size("--vocabulary", o.vocabulary, "words");
-  size("--context", o.context, "longest sequence");
-  size("--experts", o.experts, "of a mixture, in each block that has them");
-  size("--experts-per-token", o.experts_per_token, "that each token is routed to");
-  size("--expert-hidden", o.expert_hidden, "width of one expert (default: as --hidden)");
-  size("--shared-experts", o.shared_experts, "that every token passes as well");
-  size("--mixture-every", o.mixture_every, "experts only in every n-th block");
-  command.add_flag("--untied", o.untied, "the output layer has its own weights")
-      ->group("Sizes, in place of the model's");
+  command.add_option("--family", o.family, "one of: gpt2 llama");
+  size("--layers", o.sizes.layers, "blocks of the model");
+  size("--width", o.sizes.width, "of the residual stream; heads and feed-forward follow");
+  size("--heads", o.sizes.heads, "of attention");
+  size("--key-heads", o.sizes.key_heads, "heads of keys and values, for grouped queries");
+  size("--head-width", o.sizes.head_width, "of one head (default: width / heads)");
+  size("--hidden", o.sizes.hidden, "width of the feed-forward part");
+  size("--vocabulary", o.sizes.vocabulary, "words");
+  size("--context", o.sizes.context, "longest sequence");
+  size("--experts", o.sizes.experts, "of a mixture, in each block that has them");
+  size("--experts-per-token", o.sizes.experts_per_token, "that each token is routed to");
+  size("--expert-hidden", o.sizes.expert_hidden, "width of one expert (default: as --hidden)");
+  size("--shared-experts", o.sizes.shared_experts, "that every token passes as well");
+  size("--mixture-every", o.sizes.mixture_every, "experts only in every n-th block");
+  command.add_flag("--untied", o.sizes.untied, "the output layer has its own weights");
 }
 
 }  // namespace
 
-void add_estimate_command(CLI::App& app) {
+void add_estimate_command(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "estimate", "Parameters, FLOPs, memory, roofline and MFU of a model on a device");
   add_what_options(*command, *options);
   add_size_options(*command, *options);
+  command->section("Output");
   command->add_option("--ops", options->ops, "rows in the table of ops")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000));
+      ->show_default()
+      ->check(integer_in(0, 1000));
   std::vector<std::string> names{"list"};
   for (const Example& shown : all_examples()) {
     names.push_back(shown.name);
   }
-  CLI::Option* shown = command->add_option("--example", options->example,
-                                           "show a worked example; one of: " + words(names));
+  Option* shown = command->add_option("--example", options->example,
+                                      "show a worked example; one of: " + words(names));
   command
       ->add_option("--set", options->set,
                    "NAME=NUMBER: replace a given number of the example; repeat for several")
       ->needs(shown)
-      ->allow_extra_args(false);
+      ->one_value_each();
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(kExamples);
   command->callback([options] { run(*options); });

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/cluster_file.h"
+#include "trireme/cluster_file.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
 

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_file.h"
 #include "cli/host_file.h"
+#include "trireme/cluster_file.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "cli/host_file.h"
-#include "cli/probe_samples.h"
+#include "trireme/compute_probe.h"
+#include "trireme/cpu_device.h"
 #include "trireme/error.h"
+#include "trireme/sample_steps.h"
 
 namespace trireme::cli {
 
@@ -23,7 +25,11 @@ measure::HostProbe measure_host(const measure::ProbeOptions& options) {
   };
   // Kernels first: the rest ends with threads, after which this process must not fork.
   const ComputeCosts compute = measure::probe_compute(
-      compute_probe_options(options.ranks, {.quick = options.quick}), progress);
+      {.cores = options.ranks,
+       .programs = sample_steps({.quick = options.quick}),
+       .make_device = [](int ranks, int threads) { return cpu_devices(threads)(ranks); },
+       .repeats = options.quick ? 5 : 9},
+      progress);
   measure::HostProbe probe = measure::probe_host(options, progress);
   probe.compute = compute;
   if (show_progress) {

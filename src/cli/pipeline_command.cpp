@@ -109,28 +109,27 @@ void run_comparison(const Options& options) {
                     : report::pipeline_comparison_text(comparison, standard_output().color));
 }
 
-void add_what_options(CLI::App& command, Options& o) {
+void add_what_options(Command& command, Options& o) {
   auto* file = command.add_option("--file", o.file, "show the table in this file instead");
   command.add_option("-s,--schedule", o.schedule, "one of: " + schedule_names())
-      ->capture_default_str()
+      ->show_default()
       ->excludes(file);
   command
-      .add_option("-d,--stages", o.size.ranks, "number of ranks that the model is partitioned over")
-      ->capture_default_str()
-      ->check(CLI::Range(1, kMaxPipelineRanks))
+      .add_option("-n,--stages", o.size.ranks, "number of ranks that the model is partitioned over")
+      ->show_default()
+      ->check(integer_in(1, kMaxPipelineRanks))
       ->excludes(file);
-  command
-      .add_option("-n,--microbatches", o.size.microbatches, "number of micro-batches of the batch")
-      ->capture_default_str()
-      ->check(CLI::Range(1, kMaxMicrobatches))
+  command.add_option("--microbatches", o.size.microbatches, "number of micro-batches of the batch")
+      ->show_default()
+      ->check(integer_in(1, kMaxMicrobatches))
       ->excludes(file);
   command.add_option("-k,--chunks", o.size.chunks, "stages on each rank, for interleaved")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64))
+      ->show_default()
+      ->check(integer_in(1, 64))
       ->excludes(file);
 }
 
-void add_duration_options(CLI::App& command, Options& o) {
+void add_duration_options(Command& command, Options& o) {
   for (const auto& [option, value, what] :
        {std::tuple{"--forward", &o.durations.forward, "time of a rank's forward"},
         std::tuple{"--backward-input", &o.durations.backward_input,
@@ -139,11 +138,11 @@ void add_duration_options(CLI::App& command, Options& o) {
                    "time of the gradient of the weights"},
         std::tuple{"--update", &o.durations.update, "time of an update of the weights"},
         std::tuple{"--message", &o.durations.message, "time of a message between ranks"}}) {
-    command.add_option(option, *value, what)->capture_default_str()->check(CLI::Range(0.0, 1e9));
+    command.add_option(option, *value, what)->show_default()->check(number_in(0.0, 1e9));
   }
 }
 
-void add_output_options(CLI::App& command, Options& o) {
+void add_output_options(Command& command, Options& o) {
   auto* json = command.add_flag("--json", o.json, "one JSON object: facts, cost, and all tasks");
   command.add_flag("--text", o.text, "the .pipeline text, which --file reads back")->excludes(json);
   command.add_option("--svg", o.svg, "write a picture to this file");
@@ -156,16 +155,16 @@ void add_output_options(CLI::App& command, Options& o) {
 
 }  // namespace
 
-void add_pipeline_command(CLI::App& app, Outcome& outcome) {
+void add_pipeline_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "pipeline", "Show a pipeline schedule as a timeline, or compare the schedules");
   add_what_options(*command, *options);
   add_duration_options(*command, *options);
   add_output_options(*command, *options);
   command->footer(kExamples);
   command->callback([options, command, &outcome] {
-    options->chunks_given = command->count("--chunks") > 0;
+    options->chunks_given = command->is_given("--chunks");
     options->compare ? run_comparison(*options) : run_pipeline(*options, outcome);
   });
 }

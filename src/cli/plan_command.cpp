@@ -1,6 +1,4 @@
 // `trireme plan`: the fastest way to train a model on a cluster that fits into memory.
-#include <array>
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,14 +8,15 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/load_cluster.h"
-#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_text.h"
 #include "trireme/error.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
+#include "trireme/named_architecture.h"
 #include "trireme/planner.h"
+#include "trireme/search_text.h"
 #include "trireme/train_step.h"
 
 namespace trireme::cli {
@@ -68,46 +67,6 @@ struct Options {
   bool json = false;
 };
 
-/// A number and what follows it: "16Mtokens".
-std::pair<double, std::string> split_number(const std::string& text) {
-  try {
-    std::size_t used = 0;
-    const double number = std::stod(text, &used);
-    return {number, text.substr(used)};
-  } catch (const std::logic_error&) {
-    return {-1, text};
-  }
-}
-
-/// "512" sequences, or "16Mtokens" rounded to whole sequences.
-std::int64_t parse_batch(const std::string& text, std::int64_t length) {
-  const auto [number, unit] = split_number(text);
-  const double tokens = unit == "Mtokens"                        ? 1 << 20
-                        : unit == "ktokens" || unit == "Ktokens" ? 1 << 10
-                        : unit == "tokens"                       ? 1
-                                                                 : 0;
-  const double sequences =
-      unit.empty() ? number : std::round(number * tokens / static_cast<double>(length));
-  require(sequences >= 1 && sequences < 1e12 && sequences == std::floor(sequences),
-          fmt::format("{} is not a number of sequences, such as 512, or of tokens, such as "
-                      "16Mtokens or 512ktokens",
-                      in_quotes(text)));
-  return static_cast<std::int64_t>(sequences);
-}
-
-/// "15T", "300B", "20M", "1e9".
-double parse_tokens(const std::string& text) {
-  const auto [number, unit] = split_number(text);
-  const double factor = unit.empty()  ? 1
-                        : unit == "T" ? 1e12
-                        : unit == "B" ? 1e9
-                        : unit == "M" ? 1e6
-                                      : 0;
-  require(number * factor >= 1 && std::isfinite(number),
-          fmt::format("{} is not a number of tokens, such as 15T, 300B or 1e9", in_quotes(text)));
-  return number * factor;
-}
-
 /// The power and the price of a device, as given on the command line.
 void set_running_costs(Cluster& cluster, const Options& o) {
   const auto set = [&](DeviceSpec& device) {
@@ -120,23 +79,6 @@ void set_running_costs(Cluster& cluster, const Options& o) {
   if (!cluster.is_mixed()) {
     set(cluster.device);
   }
-}
-
-void fix_axis(SearchSpace& space, const MeshAxis& axis) {
-  const std::array<std::pair<std::string_view, std::vector<int>*>, 5> axes{
-      {{"data", &space.data},
-       {"tensor", &space.tensor},
-       {"pipe", &space.pipe},
-       {"context", &space.context},
-       {"expert", &space.expert}}};
-  for (const auto& [name, values] : axes) {
-    if (name == axis.name) {
-      *values = {axis.size};
-      return;
-    }
-  }
-  throw Error(ErrorKind::Usage,
-              unknown_name("axis", axis.name, {"data", "tensor", "pipe", "context", "expert"}));
 }
 
 SearchOptions make_search(const Options& o) {
@@ -217,7 +159,7 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
 
 void run(const Options& o, Outcome& outcome) {
   const TransformerCost cost = make_cost(o);
-  const double tokens = o.tokens.empty() ? 0 : parsed("--tokens", o.tokens, parse_tokens);
+  const double tokens = o.tokens.empty() ? 0 : parsed("--tokens", o.tokens, parse_token_count);
   const PlanSearch search = search_plans(cost, make_search(o));
   std::cout << (o.json
                     ? report::plan_search_json(cost, search, tokens)
@@ -235,28 +177,28 @@ void run(const Options& o, Outcome& outcome) {
   }
 }
 
-void add_options(CLI::App& command, Options& o) {
+void add_options(Command& command, Options& o) {
   command
       .add_option("-m,--model", o.model,
                   "a config.json, its folder, or a name (see estimate --help)")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("-c,--cluster", o.cluster,
                   "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
                   ".cluster.json file")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("-b,--batch", o.batch,
                   "sequences of a step over all devices, or tokens: 16Mtokens")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)")
-      ->check(CLI::Range(1, 1 << 30));
-  command.add_option("--dtype", o.dtype, "of matrix products: bf16 f16 f8 f4 f32")
-      ->capture_default_str();
-  command.add_option("--attention", o.attention, "fused, or unfused: scores go through memory")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fused", "unfused"}));
+      ->check(integer_in(1, 1 << 30));
+  command.add_option("--dtype", o.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32")
+      ->show_default();
+  command.add_option("--attention", o.attention, "unfused: scores go through memory")
+      ->show_default()
+      ->choices({"fused", "unfused"});
   command.add_flag("--overlap-tensor", o.overlap_tensor,
                    "tensor-parallel communication overlaps with computation");
   command.add_option("--memory-limit", o.memory_limit,
@@ -265,79 +207,66 @@ void add_options(CLI::App& command, Options& o) {
       "--tokens", o.tokens,
       "to train on, such as 15T: also print the time, energy and money of all steps");
   command.add_option("--watts", o.watts, "that a device draws (default: the cluster's, if known)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command
       .add_option("--price", o.price,
                   "of a device, in dollars per hour (default: the cluster's, if known)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
 }
 
-void add_search_options(CLI::App& command, Options& o) {
-  constexpr const char* kGroup = "Restrict the search";
-  command.add_option("--mesh", o.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16")
-      ->group(kGroup);
-  command.add_option("--schedule", o.schedule, "naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v")
-      ->group(kGroup);
-  command.add_option("--recompute", o.recompute, "none selective full")->group(kGroup);
-  command.add_option("--zero", o.zero, "0 1 2 3")->group(kGroup)->check(CLI::Range(0, 3));
+void add_search_options(Command& command, Options& o) {
+  command.section("Restrict the search");
+  command.add_option("--mesh", o.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16");
+  command.add_option("--schedule", o.schedule,
+                     "one of: naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v");
+  command.add_option("--recompute", o.recompute, "one of: none selective full");
+  command.add_option("--zero", o.zero, "one of: 0 1 2 3")->check(integer_in(0, 3));
   command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
-      ->group(kGroup)
-      ->check(CLI::Range(1, 1 << 20));
-  command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB")
-      ->group(kGroup);
-  command.add_option("--context", o.context, "gather all-to-all ring")->group(kGroup);
-  command
-      .add_flag("--wide", o.wide,
-                "also sizes that are not powers of two, tensor groups across nodes, unequal "
-                "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
-                "kinds of context parallelism")
-      ->group(kGroup);
+      ->check(integer_in(1, 1 << 20));
+  command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB");
+  command.add_option("--context", o.context, "one of: gather all-to-all ring");
+  command.add_flag("--wide", o.wide,
+                   "also sizes that are not powers of two, tensor groups across nodes, unequal "
+                   "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
+                   "kinds of context parallelism");
 }
 
-void add_method_options(CLI::App& command, Options& o) {
-  constexpr const char* kGroup = "How to search";
-  command.add_option("--search", o.search, "exhaustive, or mcmc: a random walk, as a baseline")
-      ->group(kGroup)
-      ->capture_default_str()
-      ->check(CLI::IsMember({"exhaustive", "mcmc"}));
+void add_method_options(Command& command, Options& o) {
+  command.section("How to search");
+  command.add_option("--search", o.search, "mcmc: a random walk, as a baseline")
+      ->show_default()
+      ->choices({"exhaustive", "mcmc"});
   command.add_option("--moves", o.mcmc.moves, "of the random walk")
-      ->group(kGroup)
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+      ->show_default()
+      ->check(integer_in(std::int64_t{1}, std::int64_t{1} << 32));
   command
       .add_option("--temperature", o.mcmc.temperature,
                   "of the random walk: the slowdown that it takes readily")
-      ->group(kGroup)
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command.add_option("--seed", o.mcmc.seed, "of the random walk")
-      ->group(kGroup)
-      ->capture_default_str();
+      ->show_default()
+      ->check(above_zero());
+  command.add_option("--seed", o.mcmc.seed, "of the random walk")->show_default();
 }
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Outcome& outcome) {
+void add_plan_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "plan", "Find the fastest way to train a model on a cluster, within memory");
   add_options(*command, *options);
   add_search_options(*command, *options);
   add_method_options(*command, *options);
+  command->section("Output");
   command->add_option("--keep", options->keep, "how many plans to show")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+      ->show_default()
+      ->check(integer_in(1, 1000));
   command->add_option("-o,--output", options->output,
                       "write the best one as a .plan.json for trireme train --plan");
   command->add_flag("--explain", options->explain, "also print the assumptions behind the times");
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(kExamples);
   add_plan_show_command(*command);
-  command->callback([command, options, &outcome] {
-    if (command->get_subcommands().empty()) {
-      run(*options, outcome);
-    }
-  });
+  command->callback([options, &outcome] { run(*options, outcome); });
 }
 
 }  // namespace trireme::cli

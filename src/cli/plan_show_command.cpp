@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/named_model.h"
 #include "cli/terminal.h"
 #include "cli/train_plan.h"
 #include "report/compiled_plan_text.h"
@@ -15,6 +14,7 @@
 #include "trireme/load_model.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
+#include "trireme/named_architecture.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
 
@@ -107,38 +107,39 @@ void run(Options o) {
 
 }  // namespace
 
-void add_plan_show_command(CLI::App& plan) {
+void add_plan_show_command(Command& plan) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = plan.add_subcommand(
+  Command* command = plan.add_subcommand(
       "show", "Print what a plan means: communication, memory and idle time of each rank");
   command->add_option("file", options->file, "a .plan.json (default: the options below)");
   command
       ->add_option("-m,--model", options->settings.model,
                    "a config.json, its folder, or a name (see estimate --help)")
-      ->capture_default_str();
+      ->show_default();
   command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
+      ->show_default()
+      ->check(integer_in(1, 1 << 30));
   command->add_option("-t,--length", options->settings.length, "tokens per sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
-  command->add_option("--dtype", options->settings.dtype, "f32, bf16, f16 or f64")
-      ->capture_default_str();
+      ->show_default()
+      ->check(integer_in(1, 1 << 30));
+  command->add_option("--dtype", options->settings.dtype, "one of: f32 bf16 f16 f64")
+      ->show_default();
   command
       ->add_option("--recompute", options->settings.recompute,
-                   "activations to recompute: none, selective, full, or a memory budget")
-      ->capture_default_str();
+                   "activations to recompute: a memory budget, or one of: none selective full")
+      ->show_default();
   add_plan_options(command, options->plan);
+  command->section("Output");
   command->add_option("--rank", options->rank, "whose communication to list")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
+      ->show_default()
+      ->check(integer_in(0, 1 << 20));
   command->add_flag(
       "--ops", options->ops,
       "list the ops instead: names, stages and placements, as a plan's ops name them");
   command
       ->add_flag("--values", options->values,
                  "list the values instead, as a plan's values name them")
-      ->excludes("--ops");
+      ->excludes(command->get_option("--ops"));
   command->add_flag("--json", options->json, "one JSON object, with all ranks");
   command->footer(kExamples);
   command->callback([options] { run(*options); });

@@ -46,13 +46,13 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_probe_command(CLI::App& app) {
+void add_probe_command(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "probe", "Measure messages, waiting, memory and kernels of this host, for predictions");
   command
       ->add_option("-n,--ranks", options->ranks, "ranks that work together (default: one per core)")
-      ->check(CLI::Range(1, measure::kMaxBenchRanks));
+      ->check(integer_in(1, measure::kMaxBenchRanks));
   command->add_option(
       "-o,--output", options->output,
       "write the cluster file here (default: in the user's cache folder, where the other "

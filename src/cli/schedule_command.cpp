@@ -2,6 +2,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/names.h"
+#include "cli/patience.h"
 #include "cli/terminal.h"
 #include "report/comparison_json.h"
 #include "report/comparison_text.h"
@@ -101,40 +103,6 @@ Payload make_payload(const Options& options) {
                             bytes.count, options.dtype, element.count));
   }
   return {bytes.count / element.count, element.count};
-}
-
-Switching parse_switching(const std::string& text) {
-  if (text == "wormhole") {
-    return Switching::Wormhole;
-  }
-  if (text == "store-and-forward") {
-    return Switching::StoreAndForward;
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown switching '{}'; use wormhole or store-and-forward", text));
-}
-
-struct SizeRange {
-  Bytes first;
-  Bytes last;
-};
-
-SizeRange parse_sizes(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string::npos || text.find(':', colon + 1) != std::string::npos) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("invalid range of sizes '{}': expected FIRST:LAST, such as 8:1GiB", text));
-  }
-  const Bytes first = parse_bytes(text.substr(0, colon));
-  const Bytes last = parse_bytes(text.substr(colon + 1));
-  if (first.count < 1 || last < first) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("invalid range of sizes '{}': expected ascending sizes of at least 1 byte",
-                    text));
-  }
-  return {first, last};
 }
 
 Operation required_operation(const Options& options) {
@@ -235,7 +203,7 @@ void run_comparison(Options options) {
   const CostModel costs = make_costs(options);
   const Operation operation = required_operation(options);
   check_numbers(options, operation);
-  const SizeRange range = parsed("--sizes", options.sizes, parse_sizes);
+  const simulate::SizeRange range = parsed("--sizes", options.sizes, simulate::parse_size_range);
   Selector selector(costs);
   const auto compare_by = [&](double factor) {
     const Selector::Query query{
@@ -255,6 +223,11 @@ void run_comparison(Options options) {
 
 void run_schedule(Options options, Outcome& outcome) {
   const CostModel costs = make_costs(options);
+  constexpr Rank kQuick = 4096;
+  std::optional<Patience> patience;
+  if (options.ranks > kQuick) {
+    patience.emplace(fmt::format("{} ranks", options.ranks));
+  }
   const Payload payload = make_payload(options);
   simulate::ScheduleReport report = options.file.empty()
                                         ? report_from_catalog(options, payload, costs)
@@ -279,37 +252,35 @@ void run_schedule(Options options, Outcome& outcome) {
   outcome.exit_code = report.problems && !report.problems->empty() ? 1 : 0;
 }
 
-void add_what_options(CLI::App& command, Options& o) {
+void add_what_options(Command& command, Options& o) {
   command.add_option("operation", o.operation, "one of: " + names_of(all_operations()));
   auto* file = command.add_option("--file", o.file, "show the schedule in this file instead");
   command
       .add_option("-a,--algorithm", o.algorithm,
                   "one of: auto (the fastest) " + names_of(all_algorithms()))
-      ->capture_default_str()
+      ->show_default()
       ->excludes(file);
-  command.add_option("-p,--ranks", o.ranks, "number of ranks")
-      ->capture_default_str()
-      ->excludes(file);
+  command.add_option("-n,--ranks", o.ranks, "number of ranks")->show_default()->excludes(file);
   command.add_option("--root", o.root, "the root of broadcast, reduce, scatter, gather")
-      ->capture_default_str()
+      ->show_default()
       ->excludes(file);
   command
-      .add_option("-n,--size", o.size,
+      .add_option("-s,--size", o.size,
                   "bytes of the whole vector (alltoall: of one rank's send buffer)")
-      ->capture_default_str();
+      ->show_default();
   command.add_option("--dtype", o.dtype, "element type; blocks hold whole elements")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("--segments", o.segments, "segments of chain and double-tree (default: the best)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(integer_in(1, 1 << 20));
   command
       .add_option(
           "--per-node", o.per_node,
           "ranks on a node, for two-level (default: of the cluster, or near the square root)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(integer_in(1, 1 << 20));
 }
 
-void add_model_options(CLI::App& command, Options& o) {
+void add_model_options(Command& command, Options& o) {
   auto* cluster = command.add_option(
       "--cluster", o.cluster,
       "take alpha, beta, gamma and the nodes from a preset or a .cluster.json file");
@@ -317,30 +288,30 @@ void add_model_options(CLI::App& command, Options& o) {
        {std::tuple{"--alpha", &o.alpha, "latency of a message"},
         std::tuple{"--beta", &o.beta, "time per byte moved"},
         std::tuple{"--gamma", &o.gamma, "time per byte combined"}}) {
-    command.add_option(option, *value, what)->capture_default_str()->excludes(cluster);
+    command.add_option(option, *value, what)->show_default()->excludes(cluster);
   }
   auto* topology = command.add_option("--topology", o.topology,
                                       "also time it link by link on linear, ring, linear:half "
                                       "(half duplex), mesh:2x4, torus:4x4, fat-tree:4x2 "
                                       "(leaf x spines) or "
                                       "nodes:4x8 (nodes x devices)");
-  command.add_option("--switching", o.switching, "wormhole or store-and-forward")
-      ->capture_default_str()
+  command.add_option("--switching", o.switching, "one of: wormhole store-and-forward")
+      ->show_default()
       ->needs(topology);
 }
 
-void add_output_options(CLI::App& command, Options& o) {
+void add_output_options(Command& command, Options& o) {
   auto* json = command.add_flag("--json", o.json, "one JSON object: facts, costs, and all steps");
   command.add_flag("--text", o.text, "the .schedule text, which --file reads back")->excludes(json);
   command.add_option("--svg", o.svg, "write a picture to this file");
   command.add_option("--trace", o.trace, "write the predicted timeline to this file, for Perfetto");
 }
 
-void add_compare_options(CLI::App& command, Options& o) {
+void add_compare_options(Command& command, Options& o) {
   auto* compare =
       command.add_flag("--compare", o.compare, "all algorithms over a range of sizes instead");
   command.add_option("--sizes", o.sizes, "the range for --compare, FIRST:LAST")
-      ->capture_default_str()
+      ->show_default()
       ->needs(compare);
   for (const char* other : {"--file", "--algorithm", "--size", "--dtype", "--segments",
                             "--per-node", "--topology", "--text", "--trace"}) {
@@ -350,9 +321,9 @@ void add_compare_options(CLI::App& command, Options& o) {
 
 }  // namespace
 
-void add_schedule_command(CLI::App& app, Outcome& outcome) {
+void add_schedule_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "schedule", "Show a collective step by step, or compare the algorithms for it");
   add_what_options(*command, *options);
   add_model_options(*command, *options);
@@ -360,7 +331,7 @@ void add_schedule_command(CLI::App& app, Outcome& outcome) {
   add_compare_options(*command, *options);
   command->footer(kExamples);
   command->callback([options, command, &outcome] {
-    options->ranks_given = command->count("--ranks") > 0;
+    options->ranks_given = command->is_given("--ranks");
     options->compare ? run_comparison(*options) : run_schedule(*options, outcome);
   });
 }

@@ -210,86 +210,86 @@ void run(const Options& o) {
   }
 }
 
-void add_step_options(CLI::App& command, Options& o) {
+void add_step_options(Command& command, Options& o) {
   command.add_option("-m,--model", o.settings.model, "a preset, a config.json or its folder")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("-c,--cluster", o.cluster,
                   "a preset such as 2xdgx-h100, this (the probed host), or a file")
-      ->capture_default_str();
+      ->show_default();
   command.add_option("-b,--batch", o.settings.batch, "sequences (or examples) per step")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
+      ->show_default()
+      ->check(integer_in(1, 1 << 30));
   command.add_option("-t,--length", o.settings.length, "tokens per sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
-  command.add_option("--dtype", o.settings.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+      ->show_default()
+      ->check(integer_in(1, 1 << 30));
+  command.add_option("--dtype", o.settings.dtype, "one of: f32 bf16 f16 f64")->show_default();
   command
       .add_option("--clip", o.settings.clip, "maximum global gradient norm; 0 disables clipping")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("--recompute", o.settings.recompute,
-                  "activations to recompute: none, selective, full, or a memory budget")
-      ->capture_default_str();
+                  "activations to recompute: a memory budget, or one of: none selective full")
+      ->show_default();
   command.add_option("--flops", o.flops, "FLOP/s of a device (default: its dense peak)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command
       .add_option("--memory-bandwidth", o.bandwidth,
                   "bytes/s of a device's memory (default: its own; with --flops: not limited)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command.add_option("--efficiency", o.efficiency, "share of the FLOP/s that kernels reach")
-      ->capture_default_str()
-      ->check(CLI::Range(1e-6, 1.0));
-  command.add_option("--launch", o.launch, "time to start a kernel")->capture_default_str();
+      ->show_default()
+      ->check(number_in(1e-6, 1.0));
+  command.add_option("--launch", o.launch, "time to start a kernel")->show_default();
   command.add_flag("--no-overlap", o.no_overlap, "wait for each communication op at once");
   command.add_flag("--shared-port", o.shared_port, "ranks of a node share one network port");
   command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
   add_plan_options(&command, o.plan);
 }
 
-void add_strategy_options(CLI::App& command, Options& o) {
-  CLI::Option* strategies =
+void add_strategy_options(Command& command, Options& o) {
+  Option* strategies =
       command
           .add_flag("--strategies", o.strategies,
                     "compare synchronization strategies instead of simulating a plan")
           ->excludes(command.get_option("--tasks"));
-  const auto add = [&](CLI::Option* option) {
-    option->needs(strategies)->group("With --strategies")->capture_default_str();
-  };
+  command.section("With --strategies");
+  const auto add = [&](Option* option) { option->needs(strategies)->show_default(); };
   add(command.add_option("--workers", o.workers.workers, "number of workers")
-          ->check(CLI::Range(1, 1 << 16)));
+          ->check(integer_in(1, 1 << 16)));
   add(command.add_option("--steps", o.workers.steps, "iterations of a worker, on average")
-          ->check(CLI::Range(1, 1 << 24)));
+          ->check(integer_in(1, 1 << 24)));
   add(command.add_option("--staleness", o.workers.staleness, "s of SSP")
-          ->check(CLI::Range(0, 1 << 24)));
+          ->check(integer_in(0, 1 << 24)));
   add(command
           .add_option("--group", o.workers.group,
                       "workers of a group (0: the root of the number of workers)")
-          ->check(CLI::Range(0, 1 << 16)));
+          ->check(integer_in(0, 1 << 16)));
   add(command.add_option("--compute", o.compute, "time of an iteration's computation"));
   add(command.add_option("--alpha", o.alpha, "latency of a message"));
   add(command.add_option("--transfer", o.transfer, "time of the whole model over a link"));
 }
 
-void add_common_options(CLI::App& command, Options& o) {
+void add_common_options(Command& command, Options& o) {
+  command.section("Variation and output");
   command
       .add_option("--jitter", o.jitter, "of computation times; one of: none uniform exponential")
-      ->capture_default_str();
+      ->show_default();
   command.add_option("--slow", o.slow, "permanently slow ranks or workers, such as 1x2")
-      ->capture_default_str();
+      ->show_default();
   command
       .add_option("--transient", o.transient,
                   "chance that a time is longer, and how many times, such as 0.05x10")
-      ->capture_default_str();
-  command.add_option("--seed", o.seed, "of the random times")->capture_default_str();
+      ->show_default();
+  command.add_option("--seed", o.seed, "of the random times")->show_default();
   command.add_flag("--json", o.json, "one JSON object");
 }
 
 }  // namespace
 
-void add_simulate_command(CLI::App& app) {
+void add_simulate_command(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "simulate", "Predict a training step of a plan on a cluster, or compare how workers wait");
   add_step_options(*command, *options);
   add_task_options(*command, options->tasks);

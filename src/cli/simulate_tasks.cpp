@@ -36,25 +36,24 @@ std::vector<simulate::StageWork> TaskOptions::stages(const PipelineTable& table)
   return std::vector<simulate::StageWork>(static_cast<std::size_t>(table.stages), work);
 }
 
-void add_task_options(CLI::App& command, TaskOptions& o) {
-  CLI::Option* tasks = command.add_flag(
+void add_task_options(Command& command, TaskOptions& o) {
+  Option* tasks = command.add_flag(
       "--tasks", o.tasks,
       "simulate the tasks of the pipeline schedule, with these times, instead of a model");
-  const auto add = [&](CLI::Option* option) {
-    option->needs(tasks)->group("With --tasks, of a rank's layers")->capture_default_str();
-  };
+  command.section("With --tasks, of a rank's layers");
+  const auto add = [&](Option* option) { option->needs(tasks)->show_default(); };
   add(command.add_option("--forward", o.forward, "time of a micro-batch's forward"));
   add(command.add_option("--backward", o.backward, "time of its backward"));
   add(command.add_option("--update", o.update, "time of an update of the weights"));
   add(command.add_option("--message-bytes", o.message_bytes, "from stage to stage"));
   add(command.add_option("--gradient-bytes", o.gradient_bytes, "reduced along data"));
   add(command.add_option("--buckets", o.buckets, "in which gradients are reduced")
-          ->check(CLI::Range(1, 1 << 16)));
+          ->check(integer_in(1, 1 << 16)));
   add(command.add_option("--tensor-bytes", o.tensor_bytes, "of an all-reduce along tensor"));
   add(command
           .add_option("--tensor-calls", o.tensor_calls,
                       "all-reduces along tensor in a forward, and as many in a backward")
-          ->check(CLI::Range(0, 1 << 16)));
+          ->check(integer_in(0, 1 << 16)));
 }
 
 }  // namespace trireme::cli

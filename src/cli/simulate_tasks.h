@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "command_line/command_line.h"
 #include "trireme/pipeline.h"
 #include "trireme/pipeline_simulation.h"
 
@@ -27,6 +26,6 @@ struct TaskOptions {
   [[nodiscard]] std::vector<simulate::StageWork> stages(const PipelineTable& table) const;
 };
 
-void add_task_options(CLI::App& command, TaskOptions& options);
+void add_task_options(Command& command, TaskOptions& options);
 
 }  // namespace trireme::cli

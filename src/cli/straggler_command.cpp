@@ -3,7 +3,6 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "report/straggler_text.h"
 #include "trireme/cpu_device.h"
 #include "trireme/message.h"
+#include "trireme/slowness.h"
 #include "trireme/straggler.h"
 #include "trireme/time_variation.h"
 
@@ -35,7 +35,9 @@ constexpr const char* kExamples =
 struct Options {
   TrainSettings settings;
   int workers = 4;
-  std::string strategies = "allreduce,tree,gossip,group=2,local=8,hogwild";
+  std::string strategies =
+      "allreduce,tree,gossip,group=2,local=8,hogwild,ps:bsp,ps:ssp=3,ps:ssp=3,pool,ps:essp=3,"
+      "ps:async,ps:async,pool";
   std::string compute = "20ms";
   std::string slow;
   std::string transient;
@@ -45,52 +47,14 @@ struct Options {
   bool json = false;
 };
 
-/// "allreduce,group=2,global=8,local=8": a name with "global=" belongs to the group before it.
-std::vector<SyncSpec> parse_strategies(const std::string& text) {
-  std::vector<std::string> names{""};
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == ',' && !std::string_view(text).substr(at).starts_with(",global=")) {
-      names.emplace_back();
-    } else {
-      names.back().push_back(text[at]);
-    }
-  }
-  std::vector<SyncSpec> strategies;
-  for (const std::string& name : names) {
-    strategies.push_back(parsed("--strategies", name, parse_sync));
-  }
-  return strategies;
-}
-
-/// Slow workers, with their words.
-struct Slowness {
-  std::string name;
-  std::string meaning;
-  simulate::TimeVariation variation{};
-};
-
 Slowness permanent(const Options& o, const std::string& text) {
-  const auto slow = parsed("--slow", text, simulate::parse_count_and_factor);
-  Slowness slowness{.name = "permanent",
-                    .meaning = fmt::format("{:g} of {} workers takes {:g} times as long",
-                                           slow.count, o.workers, slow.factor)};
-  slowness.variation.slow_workers = static_cast<int>(slow.count);
-  slowness.variation.slow_factor = slow.factor;
-  require(
-      slow.count == slowness.variation.slow_workers && slow.count <= o.workers,
-      fmt::format("--slow: {:g} is not a number of workers from 0 to {}", slow.count, o.workers));
-  return slowness;
+  return parsed("--slow", text, [&](const std::string& given) {
+    return slow_workers(simulate::parse_count_and_factor(given), o.workers);
+  });
 }
 
 Slowness transient(const std::string& text) {
-  const auto chance = parsed("--transient", text, simulate::parse_count_and_factor);
-  Slowness slowness{.name = "transient",
-                    .meaning = fmt::format("each step of each worker takes {:g} times as long with "
-                                           "probability {:g} %",
-                                           chance.factor, 100 * chance.count)};
-  slowness.variation.transient_chance = chance.count;
-  slowness.variation.transient_factor = chance.factor;
-  return slowness;
+  return slow_steps(parsed("--transient", text, simulate::parse_count_and_factor));
 }
 
 std::vector<Slowness> scenarios_of(const Options& o) {
@@ -116,7 +80,7 @@ StragglerOptions options_of(const Options& o, const Slowness& scenario) {
   options.run.plan.mesh = Mesh({{"data", o.workers}});
   options.run.make_device = cpu_devices(1);
   options.run.run_folder = fmt::format("{}/{}", o.run_folder, scenario.name);
-  options.strategies = parse_strategies(o.strategies);
+  options.strategies = parsed("--strategies", o.strategies, parse_sync_list);
   options.compute = parsed("--compute", o.compute, parse_seconds);
   options.slowdown = [variation = scenario.variation, workers = o.workers](int worker,
                                                                            std::int64_t step) {
@@ -167,35 +131,34 @@ void run(Options o) {
 
 }  // namespace
 
-void add_straggler_command(CLI::App& app) {
+void add_straggler_command(Command& app) {
   auto o = std::make_shared<Options>();
   o->settings.model = "gpt-nano";
   o->settings.length = 32;
   o->settings.steps = 80;
-  o->settings.rate = "constant:0.003";
-  CLI::App* command =
+  o->settings.rate = "constant:0.0005";  // stale gradients bear smaller rates than fresh ones
+  Command* command =
       app.add_subcommand("straggler", "Compare synchronization strategies under slow workers");
   command->add_option("--strategies", o->strategies, "what to compare, as in train --sync")
-      ->capture_default_str();
-  command->add_option("--workers", o->workers, "data-parallel workers, threads of this process")
-      ->capture_default_str();
+      ->show_default();
+  command->add_option("-n,--workers", o->workers, "data-parallel workers, threads of this process")
+      ->show_default();
   command->add_option("--slow", o->slow, "permanently slow workers, NUMBERxFACTOR");
   command->add_option("--transient", o->transient, "slow steps, PROBABILITYxFACTOR");
   command
       ->add_option("--compute", o->compute,
                    "time that a worker waits before a step, to represent computation")
-      ->capture_default_str();
+      ->show_default();
   command->add_option("--model", o->settings.model, "the model to train, as in train")
-      ->capture_default_str();
+      ->show_default();
   command->add_option("--data", o->settings.data, "a text file (default: a generated language)");
-  command->add_option("--steps", o->settings.steps, "total number of steps")->capture_default_str();
+  command->add_option("--steps", o->settings.steps, "total number of steps")->show_default();
   command->add_option("--batch", o->settings.batch, "sequences (or examples) per step")
-      ->capture_default_str();
-  command->add_option("--length", o->settings.length, "tokens per sequence")->capture_default_str();
-  command->add_option("--rate", o->settings.rate, "learning rate, as in train")
-      ->capture_default_str();
+      ->show_default();
+  command->add_option("--length", o->settings.length, "tokens per sequence")->show_default();
+  command->add_option("--rate", o->settings.rate, "learning rate, as in train")->show_default();
   command->add_option("--seed", o->seed, "seed for weights, data order and slow steps")
-      ->capture_default_str();
+      ->show_default();
   command->add_option("--run-folder", o->run_folder,
                       "where the runs' files go (default: runs/straggler-NUMBER)");
   command->add_option("--svg", o->svg, "write a plot of loss over time to this file");

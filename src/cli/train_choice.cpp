@@ -4,6 +4,7 @@
 
 #include "cli/host_file.h"
 #include "cli/measure_host.h"
+#include "report/plan_choice_text.h"
 #include "trireme/host_probe.h"
 #include "trireme/message.h"
 #include "trireme/plan_choice.h"
@@ -25,29 +26,6 @@ std::vector<int> rank_counts(const TrainOptions& options) {
     }
   }
   return counts;
-}
-
-/// "pipe=2, 75.1 ms (+12.1 %)"
-std::string runner_up_text(const PlanCandidate& best, const PlanCandidate& next) {
-  const std::string plan = summary_of(next.plan);
-  return next.fits ? fmt::format("{}, {} (+{:.1f} %)", plan, to_text(next.step),
-                                 100 * (next.step.count / best.step.count - 1))
-                   : fmt::format("{}, which does not fit: {}", plan, to_text(next.memory));
-}
-
-std::string choice_text(const PlanChoice& choice) {
-  const PlanCandidate& best = choice.best();
-  std::string text =
-      fmt::format("{}, predicted {} a step", summary_of(best.plan), to_text(best.step));
-  if (choice.candidates.size() > 1) {
-    text += "; next " + runner_up_text(best, choice.candidates[1]);
-  }
-  text += fmt::format("\nfastest of {} plans simulated in {}", choice.candidates.size(),
-                      to_text(choice.time));
-  if (choice.unsuitable > 0) {
-    text += fmt::format("; {} unsuitable for the model or the batch", choice.unsuitable);
-  }
-  return text + (choice.skipped > 0 ? fmt::format("; {} not tried", choice.skipped) : "");
 }
 
 }  // namespace
@@ -85,7 +63,7 @@ Plan choose_plan_here(const TrainOptions& options, TrainDisplay& display) {
   choose.search_zero = !options.plan.zero;
   choose.search_microbatches = !options.plan.microbatches;
   const PlanChoice choice = choose_plan(options.run, choose);
-  display.note(choice_text(choice));
+  display.note(report::plan_choice_text(choice));
   return choice.best().plan;
 }
 

@@ -1,17 +1,21 @@
 // `trireme train`: trains a model from scratch or from a checkpoint.
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/devices_named.h"
+#include "cli/inference_options.h"
 #include "cli/interrupt.h"
 #include "cli/train_choice.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
-#include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/ps_chaos.h"
 #include "trireme/sync.h"
 
 namespace trireme::cli {
@@ -21,7 +25,8 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  trireme train                                  a small GPT on a generated language, a "
     "minute\n"
-    "  trireme train --data book.txt --steps 2000     any file, one token per byte\n"
+    "  trireme train --data book.txt --steps 2000     any text, one token per byte\n"
+    "  zcat book.gz | trireme train --data -          text from standard input\n"
     "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
     "  trireme train --model conv-mini --batch 64     a classifier of generated images\n"
     "  trireme train --experts 8,per-token=2,shared=1 a mixture of experts\n"
@@ -31,6 +36,7 @@ constexpr const char* kExamples =
     "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
     "  trireme train -n 4 --mesh auto                 the plan chosen by prediction\n"
     "  trireme train -n 4 --sync local=8              four workers, averaged every 8 steps\n"
+    "  trireme train -n 4 --sync ps:ssp=3             four workers and parameter servers\n"
     "\n"
     "Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The "
     "exit\n"
@@ -43,13 +49,26 @@ std::optional<std::string> variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+/// The plan that a resumed run had, unless the options or the launcher ask for another. A model is exported on one
+/// device.
+std::optional<Plan> find_own_plan(const TrainOptions& options, const LaunchedRank& launched) {
+  const RunOptions& run = options.run;
+  if (run.resume.empty() || !run.export_folder.empty() || options.plan != PlanOptions{}) {
+    return std::nullopt;
+  }
+  Plan plan = load_plan(run.resume);
+  return launched.size == 1 || plan.mesh.devices() == launched.size ? std::optional(std::move(plan))
+                                                                    : std::nullopt;
+}
+
 /// The plan, checked against the options and this process's launcher.
 Plan plan_of(const TrainOptions& options, const LaunchedRank& launched) {
-  Plan plan = options.plan.plan();
+  const std::optional<Plan> own = find_own_plan(options, launched);
+  Plan plan = own ? *own : options.plan.plan();
   if (options.plan.file.empty()) {
     plan.recompute = parsed("--recompute", options.run.settings.recompute, parse_recompute);
   }
-  if (launched.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
+  if (!own && launched.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
     plan.mesh = Mesh({{"data", launched.size}});
   }
   require(launched.size == 1 || plan.mesh.devices() == launched.size,
@@ -87,7 +106,12 @@ std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launc
                                    TrainDisplay& display) {
   try {
     complete_settings(given);
-    given.run.make_device = cpu_devices(given.threads);
+    if (!given.run.servers.address.empty()) {
+      given.run.servers.secret = variable(ps::kSecretVariable).value_or("");
+      require(!given.run.servers.secret.empty(),
+              fmt::format("--ps: set {} to the secret of the servers", ps::kSecretVariable));
+    }
+    given.run.make_device = devices_named(given.device, given.threads);
     given.run.host = find_host_costs();
     if (launched.size == 1 && chooses_plan(given)) {
       given.run.host = measured_host_costs(given.run.host, display);
@@ -113,6 +137,19 @@ RunObserver observer_of(TrainDisplay& display) {
       .warning = [](const std::string& text) { fmt::print(stderr, "trireme: {}\n", text); }};
 }
 
+/// Reads it once, for all ranks that are forked from this process.
+void read_data_from_standard_input(RunOptions& options) {
+  std::vector<std::string> names = options.settings.data;
+  names.insert(names.end(), options.settings.validation_data.begin(),
+               options.settings.validation_data.end());
+  if (const std::shared_ptr<const std::string> text = read_standard_input(names)) {
+    options.open_data = [text, resume = options.resume](const TrainSettings& settings,
+                                                        const AnyModelConfig& model) {
+      return open_train_data(settings, model, {.standard_input = text, .run_folder = resume});
+    };
+  }
+}
+
 void run(const TrainOptions& given, Outcome& outcome) {
   const LaunchedRank launched = find_launched_rank(variable);
   const std::unique_ptr<TrainDisplay> display = make_train_display(
@@ -122,6 +159,7 @@ void run(const TrainOptions& given, Outcome& outcome) {
     return;
   }
   SharedNumber interrupted;
+  read_data_from_standard_input(*options);
   options->observer = observer_of(*display);
   options->should_stop = [&] { return interrupted.get() != 0; };
   const InterruptGuard guard(interrupted);
@@ -139,16 +177,15 @@ void run(const TrainOptions& given, Outcome& outcome) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, Outcome& outcome) {
+void add_train_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = app.add_subcommand("train", "Train a model and show where the time went");
+  Command* command = app.add_subcommand("train", "Train a model and show where the time went");
   add_train_options(command, *options);
-  add_plan_options(command, options->plan);
   command->footer(kExamples);
   command->callback([options, command, &outcome] {
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->count() > 0 && is_setting(option->get_single_name())) {
-        options->given.push_back(option->get_single_name());
+    for (const std::string& name : command->given()) {
+      if (is_setting(name)) {
+        options->given.push_back(name);
       }
     }
     run(*options, outcome);

@@ -1,7 +1,8 @@
 #include "cli/train_display.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -42,7 +43,10 @@ class LiveDisplay : public TrainDisplay {
     const double newest = m.step_time.count;
     smooth_ = smooth_ == 0 ? newest : 0.9 * smooth_ + 0.1 * newest;
     const int width = standard_output().width - 1;
-    print("\r\x1b[K" + report::progress_line(facts, m, {smooth_}, width));
+    validation_ = m.validation ? m.validation : validation_;
+    StepReport shown = m;
+    shown.validation = validation_;
+    print("\r\x1b[K" + report::progress_line(facts, shown, {smooth_}, width));
     open_ = true;
   }
   void end(const RunFacts& facts, const RunSummary& end) override {
@@ -53,20 +57,25 @@ class LiveDisplay : public TrainDisplay {
  private:
   std::string program_;
   double smooth_ = 0;
+  std::optional<double> validation_;  ///< the last one, shown until the next
   bool open_ = false;
 };
 
-/// About twenty lines in total.
+Seconds now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return {std::chrono::duration<double>(since).count()};
+}
+
+/// A line now and then.
 class PlainDisplay : public TrainDisplay {
  public:
   explicit PlainDisplay(std::string program) : program_(std::move(program)) {}
   void note(const std::string& text) override { print(report::plan_note_text(text)); }
   void begin(const RunFacts& facts) override { print(report::run_facts_text(facts)); }
   void step(const RunFacts& facts, const StepReport& m) override {
-    const std::int64_t each = std::max<std::int64_t>(1, (facts.steps - facts.first_step) / 20);
     time_ += m.step_time.count;
     ++count_;
-    if (m.step % each == 0 || m.step == facts.steps || m.step == facts.first_step + 1) {
+    if (pace_.is_due(facts, m, now())) {
       const std::vector<std::string> parts =
           report::progress_parts(facts, m, {time_ / static_cast<double>(count_)});
       print(fmt::format("step {:>6}/{} · {}\n", m.step, facts.steps, fmt::join(parts, " · ")));
@@ -80,6 +89,7 @@ class PlainDisplay : public TrainDisplay {
 
  private:
   std::string program_;
+  report::ProgressPace pace_;
   double time_ = 0;
   std::int64_t count_ = 0;
 };

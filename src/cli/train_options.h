@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/train_plan.h"
+#include "command_line/command_line.h"
 #include "trireme/train.h"
 
 namespace trireme::cli {
@@ -20,11 +19,12 @@ struct TrainOptions {
   std::optional<std::string> bind{};  ///< WorldOptions::bind
   bool encrypt = false;
   int threads = 0;
+  std::string device = "auto";
   bool json = false;
 };
 
-/// Adds all options except those of the plan. `options` must outlive the command.
-void add_train_options(CLI::App* command, TrainOptions& options);
+/// `options` must outlive the command.
+void add_train_options(Command* command, TrainOptions& options);
 
 /// For a resumed run, loads its settings and applies those given. Throws Error(Usage) if there is no such run, or a
 /// given setting cannot change.

@@ -93,16 +93,17 @@ Plan PlanOptions::plan() const {
   return result;
 }
 
-void add_plan_options(CLI::App* command, PlanOptions& o) {
+void add_plan_options(Command* command, PlanOptions& o) {
+  command->section("Parallelism");
   std::vector<std::string> names;
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     names.emplace_back(schedule.name);
   }
   command->add_option("-n,--ranks", o.ranks,
                       "processes on this machine (default: the size of the mesh)");
-  CLI::Option* file = command->add_option(
-      "--plan", o.file, "a .plan.json that replaces --recompute and the options below");
-  const auto add = [&](CLI::Option* option) { option->excludes(file); };
+  Option* file = command->add_option(
+      "--plan", o.file, "a .plan.json that replaces --recompute and --mesh to --compress");
+  const auto add = [&](Option* option) { option->excludes(file); };
   add(command->get_option("--recompute"));
   add(command->add_option(
       "--mesh", o.mesh,
@@ -112,27 +113,28 @@ void add_plan_options(CLI::App* command, PlanOptions& o) {
   add(command->add_option("--microbatches", o.microbatches,
                           "micro-batches per batch (default: 1)"));
   add(command
-          ->add_option("--schedule", o.schedule,
-                       fmt::format("pipeline schedule: {}, or a .pipeline file with a table",
-                                   fmt::join(names, ", ")))
-          ->capture_default_str());
-  add(command->add_option("--chunks", o.chunks, "pipeline stages per rank")->capture_default_str());
+          ->add_option(
+              "--schedule", o.schedule,
+              fmt::format("pipeline schedule: a .pipeline file with a table, or one of: {}",
+                          fmt::join(names, " ")))
+          ->show_default());
+  add(command->add_option("--chunks", o.chunks, "pipeline stages per rank")->show_default());
   add(command->add_option("--zero", o.zero,
                           "ZeRO stage, sharded along data: 1 optimizer state, 2 also gradients, 3 "
-                          "also parameters (default: 0)"));
+                          "also parameters (default: 0); one of: 0 1 2 3"));
   add(command->add_flag("--sequence", o.sequence,
                         "sequence parallelism: shard activations between blocks along the sequence "
                         "over the tensor axis"));
   add(command
           ->add_option("--context", o.context,
                        "attention with the sequence sharded along context: gather keys and values, "
-                       "all-to-all over heads, or ring")
-          ->capture_default_str());
+                       "all-to-all over heads, or ring; one of: gather all-to-all ring")
+          ->show_default());
   add(command
           ->add_option("--compress", o.compression,
-                       "gradient compression along data: top-k:SHARE, sign, ternary, int8, fp16, "
-                       "power:RANK, or none; the residual is carried to the next step")
-          ->capture_default_str());
+                       "gradient compression along data; the residual is carried to the next step; "
+                       "one of: none top-k:SHARE sign ternary int8 fp16 power:RANK")
+          ->show_default());
 }
 
 }  // namespace trireme::cli

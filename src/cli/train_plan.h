@@ -4,8 +4,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "command_line/command_line.h"
 #include "trireme/plan.h"
 
 namespace trireme::cli {
@@ -38,6 +37,6 @@ struct PlanOptions {
 };
 
 /// Requires that the command already has --recompute, which a plan file excludes as well.
-void add_plan_options(CLI::App* command, PlanOptions& options);
+void add_plan_options(Command* command, PlanOptions& options);
 
 }  // namespace trireme::cli

@@ -1,5 +1,4 @@
 // `trireme validate` and `trireme calibrate`: the cost model beside measured runs.
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -77,62 +76,45 @@ struct CalibrateOptions {
 void run_calibrate(const CalibrateOptions& o) {
   const MeasuredRuns measured = load_runs(o.runs);
   Cluster cluster = load_cluster(o.cluster);
-  std::vector<const MeasuredRun*> runs;
-  for (const MeasuredRun& run : measured.runs) {
-    if (run.cluster.device.name == cluster.device.name) {
-      runs.push_back(&run);
-    }
-  }
-  if (runs.empty()) {
-    throw Error(ErrorKind::Usage, fmt::format("{} has no runs on {}, the device of {}", o.runs,
-                                              cluster.device.name, cluster.name));
-  }
-  const Correction correction = fit(runs, {});
-  cluster.efficiency = correction.apply(efficiency_of(cluster));
-  cluster.efficiency->source = fmt::format("fitted to {} runs of {}", runs.size(), o.runs);
-  const auto error = [&](const Correction& with) {
-    double sum = 0;
-    for (const MeasuredRun* run : runs) {
-      sum += std::abs(predict(*run, with).seconds / run->seconds - 1);
-    }
-    return 100 * sum / static_cast<double>(runs.size());
-  };
+  const Calibration calibration = calibrate(cluster, measured.runs, o.runs);
+  cluster.efficiency = calibration.efficiency;
   if (o.output.empty()) {
     std::cout << to_text(cluster);
   } else {
     write_and_report(o.output, to_text(cluster));
   }
-  fmt::print(stderr, "{} runs on {}: mean error {:.1f} % before, {:.1f} % after\n", runs.size(),
-             cluster.device.name, error({}), error(correction));
+  fmt::print(stderr, "{} runs on {}: mean error {:.1f} % before, {:.1f} % after\n",
+             calibration.runs, cluster.device.name, calibration.error_before,
+             calibration.error_after);
 }
 
 }  // namespace
 
-void add_validate_command(CLI::App& app) {
+void add_validate_command(Command& app) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("validate", "Compare predicted step times with measured training runs");
   command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
   command
       ->add_option("--calibrate-on", options->how.share,
                    "share of each source's runs to calibrate on; the rest is predicted")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9));
+      ->show_default()
+      ->check(number_in(0.0, 0.9));
   command->add_option("--draws", options->how.draws, "random choices of these runs")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
-  command->add_option("--seed", options->how.seed, "of the random choices")->capture_default_str();
+      ->show_default()
+      ->check(integer_in(1, 10000));
+  command->add_option("--seed", options->how.seed, "of the random choices")->show_default();
   command->add_option("--worst", options->worst, "how many of the worst predictions to list")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100000));
+      ->show_default()
+      ->check(integer_in(0, 100000));
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(kValidateExamples);
   command->callback([options] { run_validate(*options); });
 }
 
-void add_calibrate_command(CLI::App& app) {
+void add_calibrate_command(Command& app) {
   auto options = std::make_shared<CalibrateOptions>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("calibrate", "Fit a cluster's efficiency to measured training runs");
   command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
   command->add_option("-c,--cluster", options->cluster, "a preset or a .cluster.json file")

@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/bench_options.h"
 #include "cli/program.h"
+#include "trireme/bench_lists.h"
 #include "trireme/comm.h"
 #include "trireme/comm_call.h"
 #include "trireme/tuning.h"
@@ -220,7 +220,7 @@ TEST_F(BenchCommand, RefusesInOneLine) {
 TEST(BenchPlan, ReadsListsAndRanges) {
   const auto sizes = [](const std::string& text) {
     std::vector<std::int64_t> counts;
-    for (const Bytes bytes : cli::parse_size_list(text)) {
+    for (const Bytes bytes : measure::parse_size_list(text)) {
       counts.push_back(bytes.count);
     }
     return counts;

@@ -173,5 +173,10 @@ TEST(EstimateCommand, RefusesWithTheFix) {
                  "unknown example 'speed-of-light'; use intensity, mfu");
 }
 
+TEST(EstimateCommand, LongSequencesTakeNoLonger) {
+  const Ran ran = run_program("estimate --model gpt2-small --length 1000000000");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+}
+
 }  // namespace
 }  // namespace trireme

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "cli/program.h"
 #include "cli/program_says.h"
+#include "cli/program_under_way.h"
+#include "temporary_folder.h"
 #include "trireme/collective_cost.h"
 #include "trireme/trace.h"
 
@@ -48,7 +50,6 @@ TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("shedule",
                  {"unknown command 'shedule'", "did you mean schedule", "trireme --help"});
   expect_refused("nonsense", {"unknown command 'nonsense'", "cluster"});
-  expect_refused("", {"trireme --help"});
 }
 
 TEST(ScheduleCommand, RefusesACorruptScheduleFile) {
@@ -247,6 +248,25 @@ TEST(Program, HelpVersionAndTour) {
   EXPECT_EQ(tour.exit_code, 0);
   EXPECT_NE(tour.out.find("A [22 51 | 15 36 | 57 12]"), std::string::npos) << tour.out;
   EXPECT_EQ(json_of("tour --json")["ring_allreduce_of_three"].size(), 5U);
+}
+
+TEST(ScheduleCommand, DrawsTheClusterOfTheReadme) {
+  const std::string svg = scratch_folder() + "/cluster.svg";
+  const Ran ran = run_program("schedule allreduce --cluster dgx-h100:4 --size 256MiB --svg " + svg);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(read_text(svg).find("</svg>"), std::string::npos);
+}
+
+/// A request that takes minutes says so at once.
+TEST(ScheduleCommand, AsksForPatience) {
+  const TemporaryFolder folder;
+  const Started started("schedule allreduce -n 100000", folder.path());
+  EXPECT_TRUE(becomes_true(
+      [&] {
+        return read_text(folder / "err").find("100000 ranks: this may take minutes") !=
+               std::string::npos;
+      },
+      kAMinute));
 }
 
 }  // namespace

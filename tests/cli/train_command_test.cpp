@@ -240,7 +240,7 @@ TEST_F(TrainCommand, WritesForTensorBoard) {
   const std::vector<std::string> both = event_files(run_folder());
   ASSERT_EQ(both.size(), 2U);
   EXPECT_EQ(count_of(both[0], "loss/training") + count_of(both[1], "loss/training"), 5U);
-  (void)train_more("--steps 6");
+  (void)train_more("--steps 6 --tensorboard=false");
   EXPECT_EQ(event_files(run_folder()).size(), 2U) << "written only with --tensorboard";
 }
 

@@ -83,7 +83,7 @@ TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
            {"--seed -1", "--seed is"},
            {"--threads -1", "--threads is -1"},
            {"--threads 100000", "--threads is 100000"},
-           {"--save-every -1", "--save-every is -1"},
+           {"--save-every -1", "'-1' is not an interval"},
            {"--validate-every -1", "--validate-every is -1"},
            {"--recompute most", "--recompute: unknown recomputation 'most'; use none"},
            {"--recompute 5x", "--recompute: '5x' is not a size"},
@@ -130,14 +130,16 @@ TEST_F(TrainErrors, NameTheDataFile) {
           "has 2000 bytes of tokens, but its header says -5");
   refused("newer.bin", token_file(kMagic, 9, 1000, 2000),
           "is a token file of llm.c, of version 9; only 1 can");
-  refused("wide.bin", token_file(20240801, 1, 500, 2000), "holds tokens of four bytes");
+  refused("wide.bin", token_file(20240801, 1, 500, 2000),
+          "is a token file of llm.c, of version 1; only 7 can");
   refused("beyond.bin", std::string(200, '\0') + "\xFF\xFF" + std::string(200, '\0'),
-          "token number 100 is 65535, beyond the vocabulary of 50257; it was made with another");
+          "token 65535 at position 100 is beyond the vocabulary of 50257");
 }
 
 TEST_F(TrainErrors, NameADataFileThatCannotBeRead) {
   expect_one_line("--data /no/such/file/with/a/long/name", "--data: cannot read '/no/such/file");
-  expect_one_line("--data " + folder_.path(), "it is not a regular file");
+  const TemporaryFolder empty;
+  expect_one_line("--data " + empty.path(), "is a folder without files");
   expect_one_line("--data /dev/zero", "it is not a regular file");
   expect_one_line("--data ''", "--data: expected a path");
 }
@@ -297,8 +299,9 @@ TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
         "options that fit, cheapest first:", "--batch ", "--dtype bf16"}) {
     EXPECT_NE(ran.err.find(words), std::string::npos) << words << ": " << ran.err;
   }
-  (void)expect_refused("--memory-limit 1KiB",
-                       "no options fit: even --batch 1 --recompute full --dtype bf16 needs", 1);
+  (void)expect_refused(
+      "--memory-limit 1KiB",
+      "no options fit: even --batch 1 --recompute full --dtype bf16 --master none needs", 1);
 }
 
 TEST_F(TrainErrors, WhatIsSaidToFitDoes) {

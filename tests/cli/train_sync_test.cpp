@@ -40,27 +40,52 @@ TEST_F(TrainSync, RefusesInOneLineWhatCannotBe) {
            {"--mesh data=2,tensor=2 --sync hogwild", "a worker is one thread"},
            {"-n 2 --sync gossip --dtype f64", "exchanges f32 models"},
            {"-n 2 --sync tree --dtype bf16", "exchanges f32 gradients"},
-           {"-n 2 --sync ps:bsp", "the parameter server is not connected to training yet"},
-           {"-n 2 --sync ps:ssp=3", "the parameter server is not connected to training yet"},
+           {"--mesh data=2,tensor=2 --sync ps:bsp", "a worker is one device"},
+           {"-n 2 --sync ps:async --zero 1", "which --zero 1 would shard along data"},
+           {"-n 2 --sync ps:bsp --microbatches 3", "does not accumulate gradients"},
+           {"-n 2 --sync ps:bsp --dtype f16", "exchanges f32 gradients"},
+           {"-n 2 --sync ps:bsp,pool", "there is nothing to hand out"},
+           {"-n 2 --sync ps:bsp --ps-servers 1 --ps-replicas 2", "--ps-replicas is 2"},
+           {"-n 2 --sync ps:bsp --ps 127.0.0.1:7000", "set TRIREME_PS_SECRET"},
        }) {
     expect_refused(one.options, one.words);
   }
 }
 
 TEST_F(TrainSync, AWorkerThatIsKilledEndsAll) {
-  const std::unique_ptr<Started> started = start(new_run(), "-n 3 --sync gossip");
-  const std::vector<pid_t> ranks = started->ranks();
-  ASSERT_EQ(ranks.size(), 3U);
-  kill(ranks[2], SIGKILL);
-  const Ran ran = started->wait(kAMinute);
-  EXPECT_EQ(ran.exit_code, 1) << ran.err;
-  EXPECT_NE(ran.err.find("rank 2 was killed by SIGKILL (Killed)"), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find("rank 0: "), std::string::npos) << ran.err;
-  EXPECT_TRUE(std::ranges::none_of(ranks, is_alive)) << ran.err;
+  for (const char* sync : {"gossip", "ps:bsp", "ps:ssp=3"}) {
+    const std::unique_ptr<Started> started = start(new_run(), fmt::format("-n 3 --sync {}", sync));
+    const std::vector<pid_t> all = started->ranks();  // and servers, which are started first
+    ASSERT_GE(all.size(), 3U);
+    const std::vector<pid_t> ranks(all.end() - 3, all.end());
+    kill(ranks[2], SIGKILL);
+    const Ran ran = started->wait(kAMinute);
+    EXPECT_EQ(ran.exit_code, 1) << sync << ran.err;
+    EXPECT_NE(ran.err.find("rank 2 was killed by SIGKILL (Killed)"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("rank 0: "), std::string::npos) << sync << ran.err;
+    EXPECT_TRUE(std::ranges::none_of(all, is_alive)) << sync << ran.err;
+  }
+}
+
+TEST_F(TrainSync, ContinuesWhenAServerIsKilled) {
+  const std::string run = new_run();
+  const std::unique_ptr<Started> started =
+      start(run, "-n 2 --sync ps:bsp --ps-servers 2 --ps-replicas 2 --ps-lease 1s");
+  const std::vector<pid_t> processes = started->ranks();
+  ASSERT_EQ(processes.size(), 5U);  // the coordinator, two servers, two workers
+  kill(processes[1], SIGKILL);
+  const auto steps = [&] {
+    const std::string metrics = read_text(run + "/metrics.jsonl");
+    return std::ranges::count(metrics, '\n');
+  };
+  const auto before = steps();
+  EXPECT_TRUE(becomes_true([&] { return steps() > before + 200; }, kAMinute));
+  kill(started->process(), SIGINT);
+  EXPECT_EQ(started->wait(kAMinute).exit_code, 130);
 }
 
 TEST_F(TrainSync, AnInterruptSavesOnProcessesAndThreads) {
-  for (const char* sync : {"local=4", "hogwild"}) {
+  for (const char* sync : {"local=4", "hogwild", "ps:ssp=2", "ps:async,pool"}) {
     const std::string run = new_run();
     const std::unique_ptr<Started> started = start(run, fmt::format("-n 2 --sync {}", sync));
     kill(started->process(), SIGINT);
@@ -83,14 +108,15 @@ TEST_F(Straggler, ComparesStrategiesUnderTheSameSlowWorker) {
   const std::string svg = folder_ / "plot.svg";
   const Ran ran = run_program(
       "straggler --workers 2 --slow 1x4 --compute 10ms --steps 12 --batch 4 --strategies "
-      "allreduce,group=2,global=3,hogwild --json --run-folder " +
+      "allreduce,group=2,global=3,hogwild,ps:ssp=2,pool --json --run-folder " +
       new_run() + " --svg " + svg);
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const Json scenario = Json::parse(ran.out).at("scenarios").at(0);
   EXPECT_EQ(scenario.at("scenario"), "permanent");
   const Json& runs = scenario.at("strategies");
-  ASSERT_EQ(runs.size(), 3U);
+  ASSERT_EQ(runs.size(), 4U);
   EXPECT_EQ(runs[1].at("strategy"), "group=2,global=3");
+  EXPECT_EQ(runs[3].at("strategy"), "ps:ssp=2,pool");
   EXPECT_EQ(runs[0].at("speed_up"), 1.0);
   for (const Json& run : runs) {
     EXPECT_EQ(run.at("curve").size(), 12U);
@@ -106,7 +132,7 @@ TEST_F(Straggler, RefusesWhatCannotBe) {
   for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
            {"--slow 5x2", "--slow: 5 is not a number of workers from 0 to 4"},
            {"--strategies gossip,spiral", "--strategies: unknown strategy 'spiral'"},
-           {"--strategies ps:async", "the parameter server is not connected"},
+           {"--strategies ps:bsp,pool", "there is nothing to hand out"},
            {"--workers 1", "--workers is 1; it must be 2 or more"},
            {"--compute 0s", "--compute is 0 s"}}) {
     const Ran ran = run_program("straggler " + options);

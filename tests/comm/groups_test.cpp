@@ -296,7 +296,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
 
 // A live rank that does not join: 30 deadlines, heartbeats or not.
 TEST_P(OnEveryTransport, LateRankIsNamed) {
-  test::run_ranks_with({0.05, 0.1, 0.4}, GetParam(), 2, [](World& world, double deadline) {
+  test::run_ranks_with({0.05, 0.2, 1.5}, GetParam(), 2, [](World& world, double deadline) {
     if (world.rank() == 1) {
       sleep_for(50 * deadline);
       return;
@@ -311,7 +311,7 @@ TEST_P(OnEveryTransport, LateRankIsNamed) {
 
 // A lane that has been idle for long gives its next call the full time.
 TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
-  test::run_ranks_with({0.02, 0.05, 0.2}, GetParam(), 2, [](World& world, double deadline) {
+  test::run_ranks_with({0.02, 0.2, 1.5}, GetParam(), 2, [](World& world, double deadline) {
     std::vector<float> data(10);
     world.all().start(allreduce<float>(std::span(data))).wait();
     sleep_for((world.rank() == 0 ? 40 : 50) * deadline);

@@ -42,7 +42,8 @@ inline void run_ranks(TransportKind kind, Rank ranks, const std::function<void(W
       << to_text(kind) << ", " << ranks << " ranks";
 }
 
-/// The same with deadlines that a busy machine may miss, until one is met.
+/// The same with deadlines that a busy machine may miss, until one is met. The last should be a second or more, which a
+/// process on an overloaded machine may have to wait for its turn.
 inline void run_ranks_with(const std::vector<double>& deadlines, TransportKind kind, Rank ranks,
                            const std::function<void(World&, double deadline)>& body) {
   std::string problem = "no deadline";

@@ -252,7 +252,7 @@ TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
 TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
   const Method method =
       test::is_network(GetParam()) ? Method::scheduled(Algorithm::Ring) : Method{};
-  test::run_ranks_with({0.1, 0.2, 0.5}, GetParam(), 4, [&](World& world, double deadline) {
+  test::run_ranks_with({0.1, 0.4, 2}, GetParam(), 4, [&](World& world, double deadline) {
     std::vector<std::int64_t> data(1000, 1);
     if (world.rank() == 2) {
       sleep_for(33 * deadline);

@@ -30,7 +30,7 @@ expect() {
 case $case_name in
   OffersSubcommands)
     expect "schedule" "$program" "sch"
-    expect "tour" "$program" --version "to"
+    expect "tokenize tour" "$program" --version "to"
     ;;
   OffersOptions)
     expect "--help --version" "$program" "--"
@@ -43,6 +43,11 @@ case $case_name in
     expect "binary-tree bruck" "$program" schedule allreduce --algorithm "b"
     expect "recursive-doubling recursive-halving" "$program" schedule -a "re"
     expect "zb-h1 zb-v" "$program" pipeline --schedule "zb"
+    expect "bf16" "$program" train --dtype "b"
+    expect "gpt-mini gpt-nano" "$program" train --model "gpt-"
+    expect "full" "$program" plan show --recompute "f"
+    expect "coordinator" "$program" ps serve --role "c"
+    COLUMNS=50 expect "ring" "$program" train --context "r"
     ;;
   OffersNothingItDoesNotKnow)
     expect "" "$program" schedule allreduce --ranks ""
@@ -51,7 +56,7 @@ case $case_name in
     ;;
   KnowsTheProgram)
     # "$program" prints its subcommands; completion must offer each, and its --help option.
-    subcommands=$("$program" --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]*\) .*/\1/p' | sort)
+    subcommands=$(COLUMNS=200 "$program" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]*\) .*/\1/p' | sort)
     [[ -n $subcommands ]] || exit 1
     expect "$(paste -sd ' ' <<<"$subcommands")" "$program" ""
     for subcommand in $subcommands; do

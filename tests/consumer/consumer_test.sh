@@ -75,6 +75,16 @@ case $1 in
     [[ $("$work.allreduce" | sort | tr '\n' ';') == "rank 0 of 4: 6;rank 1 of 4: 6;rank 2 of 4: 6;rank 3 of 4: 6;" ]] ||
       fail "allreduce.cpp prints something else"
     ;;
+  HeadersCompileInAnyOrder)
+    # A header that lacks an include fails where it precedes those that have it.
+    mkdir -p "$work"
+    (cd "$PREFIX/include" && printf '#include <%s>\n' trireme/*.h) >"$work/ascending.cpp"
+    tac "$work/ascending.cpp" >"$work/descending.cpp"
+    for order in ascending descending; do
+      "$CXX" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$PREFIX/include" "$work/$order.cpp" ||
+        fail "the headers do not compile in $order order"
+    done
+    ;;
   EveryHeaderStandsAlone)
     export CXX PREFIX
     # shellcheck disable=SC2016 # the inner bash expands them

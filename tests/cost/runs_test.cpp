@@ -78,7 +78,7 @@ TEST(MeasuredRuns, ReadsTheColumnsOfVTrain) {
       "x");
   ASSERT_EQ(runs.runs.size(), 1U);
   EXPECT_DOUBLE_EQ(runs.runs[0].seconds, 15.0019);
-  EXPECT_NEAR(predict(runs.runs[0], {}).seconds, 15, 1.5);
+  EXPECT_NEAR(predicted_cost(runs.runs[0], {}).seconds, 15, 1.5);
 }
 
 TEST(Prediction, OfMegatronRunsIsWithinFivePercent) {
@@ -105,7 +105,7 @@ TEST(Calibration, FindsWhatMakesRunsSlower) {
   Correction slow;
   slow.log[0] = -0.15;
   for (MeasuredRun& run : runs.runs) {
-    run.seconds = predict(run, slow).seconds;
+    run.seconds = predicted_cost(run, slow).seconds;
   }
   std::vector<const MeasuredRun*> all;
   for (const MeasuredRun& run : runs.runs) {
@@ -115,8 +115,8 @@ TEST(Calibration, FindsWhatMakesRunsSlower) {
   double before = 0;
   double after = 0;
   for (const MeasuredRun* run : all) {
-    before += std::abs(predict(*run, {}).seconds / run->seconds - 1);
-    after += std::abs(predict(*run, found).seconds / run->seconds - 1);
+    before += std::abs(predicted_cost(*run, {}).seconds / run->seconds - 1);
+    after += std::abs(predicted_cost(*run, found).seconds / run->seconds - 1);
   }
   EXPECT_LT(after, 0.3 * before);
 }

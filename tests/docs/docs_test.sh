@@ -119,8 +119,11 @@ check_links() {
   done < <(prose "$root/$page" | grep -o ']([^) ]*)' | sed 's/^](//; s/)$//')
 }
 
-# names_of WHAT [COMMAND]: what "trireme COMMAND --help" offers for the option or argument on the line before "one of:".
-names_of() { "$program" "${2:-schedule}" --help | grep -A1 -E "^ +$1" | sed -n 's/.*one of: //p' | sed 's/([^)]*)//'; }
+# names_of WHAT [COMMAND]: what "trireme COMMAND --help" offers for the option or argument after "one of:".
+names_of() {
+  "$program" "${2:-schedule}" --help | sed -e ':next' -e '$!N' -e 's/\n \{8,\}/ /' -e 't next' -e P -e D |
+    grep -m1 -E "^ +$1" | sed -n 's/.*one of: //p' | sed 's/([^)]*)//'
+}
 
 check_catalogue() {
   local page=$root/docs/collectives.md name operations algorithms

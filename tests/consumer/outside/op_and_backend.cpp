@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include <trireme/cpu_device.h>
 #include <trireme/device.h>
 #include <trireme/execution.h>
+#include <trireme/host_device.h>
 #include <trireme/op.h>
 #include <trireme/op_rules.h>
 #include <trireme/training.h>
@@ -46,40 +46,22 @@ Op cube() {
 }
 
 /// A backend with nothing but references, and a count of its kernels.
-class PlainDevice : public Device {
+class PlainDevice : public HostDevice {
  public:
   [[nodiscard]] std::string name() const override { return "plain"; }
-  [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
-    return std::make_unique<Memory>(bytes);
-  }
-  void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    std::memcpy(to, from.data(), from.size());
-  }
-  void copy_out(std::span<std::byte> to, const std::byte* from) override {
-    std::memcpy(to.data(), from, to.size());
-  }
   [[nodiscard]] std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) override {
     ++prepared;
     return std::make_unique<Prepared>(request);
   }
-  void synchronize() override {}
 
   int prepared = 0;
 
  private:
-  class Memory : public DeviceMemory {
-   public:
-    explicit Memory(Bytes bytes) : bytes_(static_cast<std::size_t>(bytes.count) + 1) {}
-    [[nodiscard]] std::byte* data() override { return bytes_.data(); }
-
-   private:
-    std::vector<std::byte> bytes_;
-  };
   class Plain : public Kernel {
    public:
     Plain(const KernelRequest& request, KernelMemory memory)
         : request_(request), memory_(std::move(memory)) {}
-    void run() override {
+    void enqueue(Stream&) override {
       run_reference({.op = *request_.op,
                      .attributes = request_.attributes,
                      .inputs = request_.inputs,

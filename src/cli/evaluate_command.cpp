@@ -1,0 +1,79 @@
+// `trireme evaluate`: the loss of a trained model on data.
+#include <memory>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/inference_options.h"
+#include "trireme/cpu_device.h"
+#include "trireme/evaluate.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme evaluate --run runs/gpt-mini-001                  all of its validation data\n"
+    "  trireme evaluate --run runs/gpt-mini-001 --data test.txt  all of a file\n"
+    "  trireme evaluate --model path/to/folder --data test.bin -n 2 --mesh data=2 --json";
+
+struct Options {
+  InferenceOptions inference{};
+  EvaluateOptions evaluate{};
+};
+
+void print_progress(std::int64_t done, std::int64_t all) {
+  fmt::print(stderr, "\r{} of {} sequences{}", done, all, done == all ? "\n" : "");
+}
+
+void print_summary(const EvaluateSummary& summary) {
+  fmt::print("model       {}\n", summary.model);
+  fmt::print("data        {}, {} tokens\n", summary.data, summary.tokens);
+  fmt::print("loss        {:.4f}\n", summary.loss);
+  fmt::print("perplexity  {:.2f}\n", perplexity(summary));
+  fmt::print("speed       {:.0f} tokens/s\n",
+             static_cast<double>(summary.tokens) / summary.time.count);
+}
+
+void run(const Options& given) {
+  EvaluateOptions options = given.evaluate;
+  const bool json = given.inference.json;
+  options.source = given.inference.source;
+  options.plan = given.inference.plan();
+  options.make_device = cpu_devices(given.inference.threads);
+  options.input.standard_input = read_standard_input(options.data);
+  if (!json && isatty(STDERR_FILENO) != 0) {
+    options.on_progress = print_progress;
+  }
+  options.on_end = [&](const EvaluateSummary& summary) {
+    if (json) {
+      fmt::print("{}\n", to_json(summary));
+    } else {
+      print_summary(summary);
+    }
+    (void)std::fflush(stdout);  // a forked rank does not return to main()
+  };
+  evaluate(options);
+}
+
+}  // namespace
+
+void add_evaluate_command(Command& app) {
+  auto o = std::make_shared<Options>();
+  Command* command =
+      app.add_subcommand("evaluate", "Loss and perplexity of a trained model on data");
+  command->add_option("--data", o->evaluate.data,
+                      "text files, tokens (*.bin), folders of them, or - (default: the run's "
+                      "validation data)");
+  command->add_option("--length", o->evaluate.length,
+                      "tokens per sequence (default: the run's, or the model's context, at most "
+                      "1024)");
+  command->add_option("--batch", o->evaluate.batch,
+                      "sequences at a time (default: the run's, or 8)");
+  add_inference_options(command, o->inference);
+  command->footer(kExamples);
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,102 @@
+// `trireme generate`: continues a text with a trained model.
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/inference_options.h"
+#include "cli/interrupt.h"
+#include "trireme/cpu_device.h"
+#include "trireme/generate.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  trireme generate --run runs/gpt-mini-001 --prompt 'Once upon'\n"
+    "  trireme generate --model path/to/folder --prompt 'The sea' --tokens 200 --top-p 0.9\n"
+    "  trireme generate --run runs/gpt-mini-001 --prompt a --temperature 0   the likeliest text\n"
+    "  trireme generate --model folder --prompt Hello -n 2 --mesh pipe=2     on two processes\n"
+    "\n"
+    "The text goes to standard output as it is generated. Ctrl-C ends it.";
+
+struct Options {
+  InferenceOptions inference{};
+  GenerateOptions generate{};
+  bool no_cache = false;
+};
+
+void print_summary(const GenerateSummary& summary) {
+  const double seconds = summary.time.count;
+  fmt::print(stderr, "{} tokens in {}, {:.1f} tokens/s; prompt: {} tokens in {}\n",
+             summary.tokens.size(), to_text(summary.time),
+             seconds > 0 ? static_cast<double>(summary.tokens.size()) / seconds : 0.0,
+             summary.prompt.size(), to_text(summary.prompt_time));
+}
+
+void run(const Options& given, Outcome& outcome) {
+  CpuOptions cpu;
+  cpu.threads = given.inference.threads;
+  cpu.row_invariant = true;
+  GenerateOptions options = given.generate;
+  options.source = given.inference.source;
+  options.plan = given.inference.plan();
+  options.make_device = cpu_devices(cpu);
+  options.cache = given.no_cache ? KeyValueCache::Unused : KeyValueCache::Used;
+  const bool json = given.inference.json;
+  std::string text;
+  options.on_text = [&](std::string_view part) {
+    text += part;
+    if (!json) {
+      std::cout << part << std::flush;
+    }
+  };
+  options.on_end = [&](const GenerateSummary& summary) {
+    std::cout << (json ? to_json(summary, text) : "") << std::endl;
+    if (!json) {
+      print_summary(summary);
+    }
+  };
+  SharedNumber interrupted;
+  options.should_stop = [&] { return interrupted.get() != 0; };
+  const InterruptGuard guard(interrupted);
+  if (!json) {
+    std::cout << options.prompt << std::flush;
+  }
+  generate(options);
+  if (interrupted.get() != 0) {
+    outcome.exit_code = exit_code_of(interrupted.get());
+  }
+}
+
+}  // namespace
+
+void add_generate_command(Command& app, Outcome& outcome) {
+  auto o = std::make_shared<Options>();
+  Command* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  command->add_option("--prompt", o->generate.prompt, "the text to continue")->required();
+  command->add_option("--tokens", o->generate.tokens,
+                      "how many tokens to generate (default: 100, within the model's context)");
+  SamplingOptions& sampling = o->generate.sampling;
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "divides the logits: below 1 likelier tokens are drawn more often; 0 always "
+                   "takes the likeliest")
+      ->show_default();
+  command->add_option("--top-k", sampling.top_k, "draw among the k likeliest tokens; 0: all")
+      ->show_default();
+  command
+      ->add_option("--top-p", sampling.top_p,
+                   "draw among the likeliest tokens whose probabilities add up to this")
+      ->show_default();
+  command->add_option("--seed", sampling.seed, "seed of the draws")->show_default();
+  command->add_flag("--no-cache", o->no_cache,
+                    "compute all positions again for every token; slow, gives the same text");
+  add_inference_options(command, o->inference);
+  command->footer(kExamples);
+  command->callback([o, &outcome] { run(*o, outcome); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,61 @@
+#include "cli/inference_options.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "trireme/mesh.h"
+#include "trireme/message.h"
+
+namespace trireme::cli {
+namespace {
+
+std::string named(const std::string& path) {
+  return path.empty() ? "expected a path" : "";
+}
+
+}  // namespace
+
+Plan InferenceOptions::plan() const {
+  require(!ranks || *ranks >= 1, fmt::format("-n is {}; it must be 1 or more", ranks.value_or(0)));
+  const std::string wanted = !mesh.empty() ? mesh
+                             : ranks > 1   ? fmt::format("tensor={}", *ranks)
+                                           : "";
+  Plan plan;
+  plan.mesh = parsed("--mesh", wanted, parse_mesh);
+  require(!ranks || *ranks == plan.mesh.devices(),
+          fmt::format("-n is {}, but the mesh {} has {} devices; leave out -n, or make them agree",
+                      ranks.value_or(0), to_text(plan.mesh), plan.mesh.devices()));
+  return plan;
+}
+
+void add_inference_options(Command* command, InferenceOptions& o) {
+  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint")
+      ->check(named);
+  command
+      ->add_option("--model", o.source.model, "a Hugging Face folder: config.json and safetensors")
+      ->check(named);
+  command
+      ->add_option("--tokenizer", o.source.tokenizer,
+                   "a tokenizer.json (default: the run's, or the one in the folder)")
+      ->check(named);
+  command->add_option("-n,--ranks", o.ranks,
+                      "processes on this machine (default: the size of the mesh)");
+  command->add_option("--mesh", o.mesh,
+                      "ranks by axis, such as tensor=2,pipe=2 (default: all along tensor)");
+  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores")
+      ->show_default();
+  command->add_flag("--json", o.json, "print one line of JSON");
+}
+
+std::shared_ptr<const std::string> read_standard_input(const std::vector<std::string>& names) {
+  if (std::ranges::find(names, "-") == names.end()) {
+    return nullptr;
+  }
+  return std::make_shared<const std::string>(std::istreambuf_iterator<char>(std::cin),
+                                             std::istreambuf_iterator<char>());
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,99 @@
+#include "command_line/parse.h"
+
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "trireme/message.h"
+
+namespace trireme::cli {
+namespace {
+
+/// The names of the options, with their dashes.
+std::vector<std::string> option_names(const CLI::App& parser) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : parser.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+/// "unknown option '--stpes'; did you mean --steps?", "unknown command 'shwo'; …", or "" if every argument was
+/// understood.
+std::string unknown_argument(const Command& command) {
+  const std::vector<std::string> unknown = command.parser().remaining();
+  if (unknown.empty()) {
+    return {};
+  }
+  const std::string name = unknown.front().substr(0, unknown.front().find('='));
+  if (name.starts_with('-')) {
+    return fmt::format("unknown option {}{}", in_quotes(name),
+                       did_you_mean(name, option_names(command.parser())));
+  }
+  if (!command.parser().get_subcommands({}).empty()) {
+    (void)command.subcommand(
+        name);  // throws: were there such a command, it would have been taken for one
+  }
+  return fmt::format("unexpected argument {}", in_quotes(name));
+}
+
+/// What kind of number an option expects, given a value that cannot be converted.
+std::string conversion_problem(const std::string& value) {
+  std::size_t used = 0;
+  try {
+    (void)std::stod(value, &used);
+  } catch (const std::logic_error&) {
+    used = 0;
+  }
+  if (used == 0 || used != value.size()) {
+    return "expected a number";
+  }
+  return value.find_first_not_of("+-0123456789") == std::string::npos ? "out of range"
+                                                                      : "expected an integer";
+}
+
+/// "--batch: invalid value '1.5': expected an integer" in place of the parser's conversion error.
+std::string plain_message(const std::string& message) {
+  constexpr std::string_view kConversion = "Could not convert: ";
+  const std::size_t equals = message.find(" = ");
+  if (!message.starts_with(kConversion) || equals == std::string::npos) {
+    return message;
+  }
+  const std::string value = message.substr(equals + 3);
+  return message.substr(kConversion.size(), equals - kConversion.size()) + ": invalid value '" +
+         value + "': " + conversion_problem(value);
+}
+
+/// What the user got wrong. An unknown argument comes first: it may be why another one seems to be missing.
+std::string problem_of(const Command& command, const CLI::ParseError& error) {
+  try {
+    const std::string unknown = unknown_argument(command);
+    return unknown.empty() ? plain_message(error.what()) : unknown;
+  } catch (const Error& unknown_command) {
+    return unknown_command.what();
+  }
+}
+
+}  // namespace
+
+std::string parse(const Command& program, int argc, const char* const* argv, int width) {
+  try {
+    program.parser().parse(argc, argv);
+    return {};
+  } catch (const CLI::CallForHelp&) {
+    return program.given_command().help(width);
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& error) {
+    const Command& command = program.given_command();
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} (see {} --help)", problem_of(command, error), command.full_name()));
+  }
+}
+
+}  // namespace trireme::cli

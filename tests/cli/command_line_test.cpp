@@ -1,0 +1,100 @@
+// What every command has: help, suggestions for misspelled names, and checked values.
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+#include "cli/program_says.h"
+
+namespace trireme {
+namespace {
+
+void expect_in_order(const std::string& text, const std::vector<std::string>& parts) {
+  std::size_t at = 0;
+  for (const std::string& part : parts) {
+    at = text.find(part, at);
+    ASSERT_NE(at, std::string::npos) << part << " in\n" << text;
+  }
+}
+
+TEST(CommandLine, PrintsTheOverviewWithoutACommand) {
+  const Ran bare = run_program("");
+  EXPECT_EQ(bare.exit_code, 0);
+  EXPECT_EQ(bare.err, "");
+  EXPECT_EQ(bare.out, run_program("--help").out);
+  EXPECT_EQ(bare.out, run_program("help").out);
+}
+
+TEST(CommandLine, HelpOfACommandIsItsHelpOption) {
+  EXPECT_EQ(run_program("help train").out, run_program("train --help").out);
+  EXPECT_EQ(run_program("help plan show").out, run_program("plan show --help").out);
+  expect_refused("help trian", {"unknown command 'trian'", "did you mean train?"});
+}
+
+TEST(CommandLine, GroupsTheOptionsOfTrain) {
+  expect_in_order(run_program("train --help").out,
+                  {"\nModel:\n", "--model", "\nData:\n", "--data", "\nOptimization:\n", "--rate",
+                   "\nParallelism:\n", "--mesh", "\nCheckpoints:\n", "--resume", "\nOutput:\n",
+                   "--json", "\nExamples:\n"});
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    widest = std::max(widest, line.size());
+  }
+  return widest;
+}
+
+TEST(CommandLine, WrapsHelpToTheColumns) {
+  unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_LE(widest_line(run_program("train --help").out), 80);
+  setenv("COLUMNS", "65", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_LE(widest_line(run_program("train --help").out), 65);
+  setenv("COLUMNS", "150", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_GT(widest_line(run_program("train --help").out), 100);
+  unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe)
+}
+
+TEST(CommandLine, SuggestsTheOptionThatWasMeant) {
+  expect_refused("train --stpes 5",
+                 {"unknown option '--stpes'", "did you mean --steps?", "see trireme train --help"});
+  expect_refused("bench --siezs 5", {"unknown option '--siezs'", "did you mean --sizes?"});
+  expect_refused("plan show --rnak 3", {"did you mean --rank?", "see trireme plan show --help"});
+  expect_refused("schedule allreduce --frobnicate", {"unknown option '--frobnicate' (see"});
+  expect_refused("tour 5", {"unexpected argument '5'"});
+}
+
+TEST(CommandLine, SuggestsTheCommandThatWasMeant) {
+  expect_refused("plan shwo", {"unknown command 'shwo'", "did you mean show?"});
+  expect_refused("ps stauts", {"unknown command 'stauts'", "did you mean status?"});
+  expect_refused("ps", {"see trireme ps --help"});
+}
+
+TEST(CommandLine, SuggestsTheModelThatWasMeant) {
+  expect_refused("train --model gpt-mni", {"--model", "unknown model", "did you mean gpt-mini?"});
+  expect_refused("estimate --model lama3-8b", {"--model", "did you mean llama3-8b?"});
+}
+
+TEST(CommandLine, SaysWhatValuesAnOptionTakes) {
+  expect_refused("pipeline --stages 0",
+                 {"--stages: invalid value '0': expected an integer from 1"});
+  expect_refused("estimate --tokens 0", {"--tokens: invalid value '0': expected a number above 0"});
+  expect_refused("validate --runs x --calibrate-on 2", {"expected a number from 0 to 0.9"});
+  expect_refused("ps serve --role servr",
+                 {"--role: unknown value 'servr'", "did you mean server?"});
+  expect_refused("train --batch 1.5", {"--batch: invalid value '1.5': expected an integer"});
+}
+
+TEST(CommandLine, NIsTheNumberOfRanks) {
+  EXPECT_EQ(json_of("schedule allreduce -n 6 --json")["ranks"], 6);
+  EXPECT_EQ(json_of("pipeline -n 3 --json")["ranks"], 3);
+}
+
+}  // namespace
+}  // namespace trireme

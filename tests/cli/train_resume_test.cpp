@@ -1,0 +1,262 @@
+// What a run keeps, who owns it, and how it resumes.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "cli/training_runs.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainResume : public TrainRanks {
+ protected:
+  static std::vector<std::string> checkpoints(const std::string& run) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run + "/checkpoints")) {
+      if (entry.is_directory()) {
+        names.push_back(entry.path().filename().string());
+      }
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
+  static void expect_steps(const std::string& run, std::int64_t last) {
+    std::istringstream in(read_text(run + "/metrics.jsonl"));
+    std::int64_t step = 0;
+    for (std::string line; std::getline(in, line);) {
+      EXPECT_EQ(Json::parse(line)["step"].get<std::int64_t>(), ++step);
+    }
+    EXPECT_EQ(step, last);
+  }
+
+  /// All files of a folder by name.
+  static std::map<std::string, std::string> contents(const std::string& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      files[entry.path().string()] =
+          entry.is_regular_file() ? read_text(entry.path().string()) : "folder";
+    }
+    return files;
+  }
+
+  [[nodiscard]] std::string text_file(const std::string& name, std::size_t size = 200'000) const {
+    std::string text;
+    for (std::size_t i = 0; text.size() < size; ++i) {
+      text += fmt::format("{} rowers pull as one. ", i);
+    }
+    return folder_.file(name, text);
+  }
+
+  static Ran expect_success(const std::string& arguments) {
+    Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.exit_code, 0) << arguments << "\n" << ran.err;
+    return ran;
+  }
+
+  static void expect_error(const std::string& arguments, const std::string& words) {
+    const Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.exit_code, 2) << arguments << "\n" << ran.out << ran.err;
+    EXPECT_NE(ran.err.find(words), std::string::npos) << arguments << "\n" << ran.err;
+  }
+};
+
+TEST_F(TrainResume, SavesByTime) {
+  const std::string run = new_run();
+  const std::unique_ptr<Started> started = start(run, "-n 2 --save-every 20ms --keep 1");
+  const std::string latest = run + "/checkpoints/latest";
+  ASSERT_TRUE(becomes_true([&] { return fs::exists(latest); }, kAMinute));
+  const std::string first = read_text(latest);
+  EXPECT_TRUE(becomes_true([&] { return read_text(latest) != first; }, kAMinute));
+}
+
+TEST_F(TrainResume, KeepsSoManyCheckpoints) {
+  const std::string run = new_run();
+  (void)expect_success(kSmall + "--steps 6 --save-every 1 --keep 2 --run-folder " + run);
+  EXPECT_EQ(checkpoints(run), (std::vector<std::string>{"step-000005", "step-000006"}));
+}
+
+TEST_F(TrainResume, ARunWithoutACheckpointStartsOver) {
+  for (const char* ranks : {"", "-n 2"}) {
+    const std::string run = new_run();
+    const std::unique_ptr<Started> started = start(run, ranks);
+    kill(started->process(), SIGKILL);
+    (void)started->wait(kAMinute);
+    ASSERT_FALSE(fs::exists(run + "/checkpoints"));
+    // The ranks of a killed process end a moment later.
+    ASSERT_TRUE(becomes_true(
+        [&] { return run_program("train --steps 4 --resume " + run).exit_code == 0; }, kAMinute));
+    expect_steps(run, 4);
+  }
+}
+
+TEST_F(TrainResume, ARunHasOneOwner) {
+  const std::string run = new_run();
+  const std::unique_ptr<Started> started = start(run, "--save-every 2");
+  ASSERT_TRUE(becomes_true([&] { return fs::exists(run + "/checkpoints/latest"); }, kAMinute));
+  for (const char* ranks : {"", "-n 2"}) {
+    const Ran ran = run_program(fmt::format("train --resume {} {}", run, ranks));
+    EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+    EXPECT_NE(ran.err.find(fmt::format("is in use by process {} on ", started->process())),
+              std::string::npos)
+        << ran.err;
+  }
+  kill(started->process(), SIGKILL);
+  (void)started->wait(kAMinute);
+  const std::int64_t saved = std::stoll(read_text(run + "/checkpoints/latest").substr(5));
+  (void)expect_success(fmt::format("train --steps {} --resume {}", saved + 1, run));
+}
+
+TEST_F(TrainResume, RestoresAllOptions) {
+  const std::string run = new_run();
+  (void)expect_success(kSmall +
+                       "--steps 2 --save-every 7,1h --keep 2 --validate-every 2 --tensorboard "
+                       "--mesh data=2 --zero 1 --microbatches 3 --run-folder " +
+                       run);
+  const Json before = Json::parse(read_text(run + "/settings.json"));
+  const std::string plan = read_text(run + "/plan.json");
+  (void)expect_success("train --steps 4 --resume " + run);
+  Json expected = before;
+  expected["steps"] = 4;
+  EXPECT_EQ(Json::parse(read_text(run + "/settings.json")), expected);
+  EXPECT_EQ(read_text(run + "/plan.json"), plan);
+  expect_steps(run, 4);
+  EXPECT_NE(read_text(run + "/metrics.jsonl").rfind("validation_loss"), std::string::npos);
+  const auto is_events = [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("events.out");
+  };
+  EXPECT_EQ(std::ranges::count_if(fs::directory_iterator(run), is_events), 2);
+  (void)expect_success("train --steps 5 --keep 4 -n 1 --resume " + run);
+  EXPECT_EQ(Json::parse(read_text(run + "/settings.json"))["keep"].get<int>(), 4);
+  EXPECT_EQ(read_text(run + "/plan.json").find("data=2"), std::string::npos);
+}
+
+TEST_F(TrainResume, ExportingChangesNothingInTheRun) {
+  const std::string run = new_run();
+  (void)expect_success(kSmall + "--mesh data=2 --steps 3 --run-folder " + run);
+  const std::map<std::string, std::string> before = contents(run);
+  (void)expect_success(
+      fmt::format("train --resume {} --steps 0 --export {}", run, folder_ / "out"));
+  EXPECT_EQ(contents(run), before);
+  EXPECT_TRUE(fs::exists(folder_ / "out/model.safetensors"));
+  (void)expect_success(fmt::format("train --resume {} --export {}", run, folder_ / "out2"));
+  EXPECT_EQ(contents(run), before);
+}
+
+TEST_F(TrainResume, DataMayMoveButNotChange) {
+  const std::string run = new_run();
+  const std::string data = text_file("a");
+  (void)expect_success(kSmall + "--steps 2 --data " + data + " --run-folder " + run);
+  const std::string moved = folder_ / "b";
+  fs::rename(data, moved);
+  expect_error("train --steps 3 --resume " + run,
+               "if it has moved, give its new place with --data");
+  (void)expect_success("train --steps 3 --resume " + run + " --data " + moved);
+  (void)expect_success("train --steps 4 --resume " + run);
+  std::string text = read_text(moved);
+  text[100'000] = '#';
+  write_text(moved, text);
+  for (const char* ranks : {"", " -n 2"}) {
+    expect_error("train --steps 5 --resume " + run + ranks, "are not what");
+  }
+  expect_error("train --steps 5 --resume " + run + " --data " + folder_.file("c", "too short"),
+               "c: has 9 tokens");
+}
+
+TEST_F(TrainResume, GeneratedDataStaysGenerated) {
+  const std::string run = new_run();
+  (void)expect_success(kSmall + "--steps 2 --run-folder " + run);
+  expect_error("train --steps 3 --resume " + run + " --data " + text_file("a"),
+               "--data: this run started with none, which cannot change later");
+}
+
+TEST_F(TrainResume, TruncatedDataEndsARunCleanly) {
+  for (const char* ranks : {"", "-n 2"}) {
+    const std::string run = new_run();
+    const std::string data = text_file("book");
+    const std::string text = read_text(data);
+    const std::unique_ptr<Started> started = start(run, fmt::format("--data {} {}", data, ranks));
+    ASSERT_EQ(truncate(data.c_str(), 1000), 0);
+    const Ran ran = started->wait(kAMinute);
+    EXPECT_EQ(ran.exit_code, 2) << ran.err;
+    EXPECT_NE(ran.err.find("book' was truncated while in use"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("is saved: restore the data, then --resume " + run), std::string::npos)
+        << ran.err;
+    const std::string metrics = read_text(run + "/metrics.jsonl");
+    const std::int64_t steps = std::ranges::count(metrics, '\n');
+    EXPECT_EQ(read_text(run + "/checkpoints/latest"), fmt::format("step-{:06}\n", steps));
+    write_text(data, text);
+    (void)expect_success(fmt::format("train --steps {} --resume {}", steps + 2, run));
+    expect_steps(run, steps + 2);
+  }
+}
+
+TEST_F(TrainResume, CommandsQuotePaths) {
+  const std::string run = folder_ / "my run";
+  const Ran ran = expect_success(kSmall + "--steps 2 --run-folder '" + run + "'");
+  EXPECT_NE(ran.out.find("train --resume '" + run + "' --steps 4"), std::string::npos) << ran.out;
+}
+
+/// The first lines show what the check demands.
+TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
+  const std::string small = kSmall + "--threads 1 --steps 1 --run-folder ";
+  const Ran ran = expect_success(small + new_run());
+  const std::size_t at = ran.out.find("memory   ") + 9;
+  const std::string needs = ran.out.substr(at, ran.out.find(':', at) - at);
+  const Ran refused = run_program(small + new_run() + " --memory-limit 1KiB");
+  EXPECT_NE(refused.err.find(fmt::format("this run needs {} of memory", needs)), std::string::npos)
+      << needs << refused.err;
+}
+
+class TrainExperts : public TrainResume {
+ protected:
+  std::vector<Json> steps_of(const std::string& options) {
+    const std::string run = new_run();
+    (void)expect_success(kSmall + "--steps 2 --run-folder " + run + " " + options);
+    std::vector<Json> lines;
+    std::istringstream in(read_text(run + "/metrics.jsonl"));
+    for (std::string text; std::getline(in, text);) {
+      lines.push_back(Json::parse(text));
+    }
+    return lines;
+  }
+};
+
+/// 6 sequences of 32 tokens with 2 choices each; the same under every plan.
+TEST_F(TrainExperts, ReportLoadAndDropsOfEachBlock) {
+  const std::string experts = "--experts 4,per-token=2,capacity=1,balance=0 ";
+  const std::vector<Json> one = steps_of(experts);
+  ASSERT_EQ(one.size(), 2U);
+  for (const char* plan : {"", "--mesh data=2", "--mesh pipe=2 --microbatches 3", "--mesh expert=2",
+                           "--microbatches 2"}) {
+    const std::vector<Json> steps = steps_of(experts + plan);
+    ASSERT_EQ(steps.size(), 2U) << plan;
+    const Json& blocks = steps[0]["experts"];
+    ASSERT_EQ(blocks.size(), 2U) << plan;
+    for (std::size_t i = 0; i < 2; ++i) {
+      double sum = 0;
+      for (const Json& load : blocks[i]["load"]) {
+        sum += load.get<double>();
+      }
+      EXPECT_EQ(sum, 6 * 32 * 2) << plan;
+      EXPECT_GT(blocks[i]["dropped"].get<double>(), 0) << plan;
+      EXPECT_GT(blocks[i]["imbalance"].get<double>(), 1) << plan;
+      EXPECT_EQ(blocks[i], one[0]["experts"][i]) << plan;
+    }
+  }
+  EXPECT_EQ(steps_of("--experts 4,capacity=0")[0]["experts"][0]["dropped"].get<double>(), 0);
+}
+
+}  // namespace
+}  // namespace trireme
