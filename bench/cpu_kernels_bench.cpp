@@ -133,7 +133,8 @@ void fill_slots(std::span<std::int32_t> slots, const Shape& shape, const Shape& 
 /// A kernel with its own operands, results in place if the op allows it.
 class Bound {
  public:
-  Bound(const KernelRequest& request, Device& device) : prepared_(device.prepare(request)) {
+  Bound(const KernelRequest& request, Device& device)
+      : prepared_(device.prepare(request)), stream_(device.make_stream()) {
     KernelMemory at;
     for (const TensorType& type : request.inputs) {
       const bool slots = &type == operand(request, "slots");
@@ -149,16 +150,20 @@ class Bound {
     }
     at.workspace = allocate(prepared_->workspace(), device);
     kernel_ = prepared_->bind(at);
-    kernel_->run();
+    run();
   }
   /// Seconds.
   [[nodiscard]] double time() {
     const auto start = std::chrono::steady_clock::now();
-    kernel_->run();
+    run();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
  private:
+  void run() {
+    kernel_->enqueue(*stream_);
+    stream_->synchronize();
+  }
   std::byte* allocate(Bytes bytes, Device& device) {
     memories_.push_back(device.allocate(bytes));
     return memories_.back()->data();
@@ -191,13 +196,15 @@ class Bound {
         break;
     }
     std::byte* data = allocate(size_of(type), device);
-    device.copy_in(data, values.raw());
+    stream_->copy_in(data, values.raw());
+    stream_->synchronize();
     return data;
   }
 
   std::unique_ptr<PreparedKernel> prepared_;
   std::vector<std::unique_ptr<DeviceMemory>> memories_;
   std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Stream> stream_;
 };
 
 constexpr std::int64_t kPeakSize = 1024;

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   options.model = trireme::preset_model(
       "gpt-mini");  // or options.settings.model = "path/to/a/hugging-face-folder"
   std::get<trireme::ModelConfig>(*options.model).layers = 2;
-  options.settings.steps = 20;  // options.settings.data = "book.txt" trains on a file
+  options.settings.steps = 20;  // options.settings.data = {"book.txt"} trains on a file
   options.plan.mesh = trireme::parse_mesh(std::string("data=") + (argc > 1 ? argv[1] : "1"));
   options.make_device = trireme::cpu_devices();
   options.run_folder = "small-gpt";

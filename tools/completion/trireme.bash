@@ -5,9 +5,12 @@
 # _trireme_section TITLE: the lines below "TITLE:" in the help text on stdin.
 _trireme_section() { sed -n "/^$1:\$/,/^\$/{ /^  /p }"; }
 
-_trireme_subcommands() { _trireme_section Subcommands | sed 's/^ *\([^ ]*\).*/\1/'; }
+_trireme_subcommands() { _trireme_section Commands | sed 's/^ *\([^ ]*\).*/\1/'; }
 
 _trireme_options() { grep '^  -' | grep -o -- '--[a-z][a-z-]*' | sort -u; }
+
+# The help text on stdin with each option on one line, however narrow the terminal.
+_trireme_unfold() { sed -e ':next' -e '$!N' -e 's/\n \{8,\}/ /' -e 't next' -e P -e D; }
 
 # The values in lines such as "  --level VALUE   one of: node rack". Remarks in brackets are for people.
 _trireme_values() { sed -n 's/^.*one of: //p' | sed 's/([^)]*)//g'; }
@@ -15,11 +18,11 @@ _trireme_values() { sed -n 's/^.*one of: //p' | sed 's/([^)]*)//g'; }
 # _trireme_help PROGRAM: the help text of the subcommand that the words before the cursor lead to.
 _trireme_help() {
   local word command=("$1") help
-  help=$("${command[@]}" --help 2>/dev/null)
+  help=$("${command[@]}" --help 2>/dev/null | _trireme_unfold)
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if _trireme_subcommands <<<"$help" | grep -qxF -- "$word"; then
       command+=("$word")
-      help=$("${command[@]}" --help 2>/dev/null)
+      help=$("${command[@]}" --help 2>/dev/null | _trireme_unfold)
     fi
   done
   echo "$help"
@@ -39,7 +42,7 @@ _trireme() {
   elif option_line=$(_trireme_option_line "$3" <<<"$help"); then
     offers=$(_trireme_values <<<"$option_line")
   else
-    offers=$(_trireme_subcommands <<<"$help" && _trireme_section Positionals <<<"$help" | _trireme_values)
+    offers=$(_trireme_subcommands <<<"$help" && _trireme_section Arguments <<<"$help" | _trireme_values)
   fi
   # In a list, the word after the last comma is the one to complete.
   [[ $word == *,* ]] && list=${word%,*},
