@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/host_file.h"
 #include "cli/load_cluster.h"
 #include "cli/names.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/bench_json.h"
 #include "report/bench_text.h"
 #include "report/draw/bench_drawing.h"
@@ -28,21 +28,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme bench allreduce -n 2 --sizes 8..64M                 by the method the library "
-    "chooses\n"
-    "  trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every algorithm, compared\n"
-    "  trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds\n"
-    "  trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs\n"
-    "  trireme bench allreduce --sizes 8..16M:2 --algorithm direct,ring --svg times.svg\n"
-    "  trireme bench allreduce --algorithm all --tune best.tuning.json   then: --tuning "
-    "best.tuning.json\n"
-    "\n"
-    "A time is the median of isolated calls: from the moment all ranks arrive until the last one\n"
-    "finishes. Results are checked first. Predictions need the costs of this host: run\n"
-    "'trireme probe' once.";
 
 struct Options {
   std::string operations;
@@ -229,27 +214,21 @@ void add_options(Command& command, Options& o) {
       .add_option("operations", o.operations,
                   "comma-separated; one of: all " + names_of(all_operations()))
       ->required();
-  command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)")
-      ->check(integer_in(1, measure::kMaxBenchRanks));
-  command
-      .add_option(
-          "--sizes", o.sizes,
-          "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
-          "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2")
-      ->show_default();
-  command
-      .add_option("-a,--algorithm", o.algorithms,
-                  "comma-separated; one of: all automatic direct " + names_of(all_algorithms()))
-      ->show_default();
-  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx")->show_default();
+  command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)",
+                     integer_in(1, measure::kMaxBenchRanks));
+  command.add_option(
+      "--sizes", o.sizes,
+      "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
+      "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2");
+  command.add_option("-a,--algorithm", o.algorithms,
+                     "comma-separated; one of: all automatic direct " + names_of(all_algorithms()));
+  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx");
   command.add_flag("--encrypt", o.encrypt, "with --transport tcp: encrypt connections (TLS 1.3)");
-  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64")->show_default();
-  command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)")
-      ->show_default();
-  command
-      .add_option("--repeats", o.repeats,
-                  "timed calls per case (default: chosen by the time of a call)")
-      ->check(integer_in(1, 1'000'000));
+  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
+  command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)");
+  command.add_option("--repeats", o.repeats,
+                     "timed calls per case (default: chosen by the time of a call)",
+                     integer_in(1, 1'000'000));
   command.add_option(
       "--cluster", o.cluster,
       "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
@@ -268,7 +247,6 @@ void add_bench_command(Command& app, Outcome& outcome) {
   Command* command = app.add_subcommand(
       "bench", "Time collectives between ranks of this host, and check their results");
   add_options(*command, *options);
-  command->footer(kExamples);
   command->callback([options, &outcome] { run(*options, outcome); });
 }
 

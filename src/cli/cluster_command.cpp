@@ -12,13 +12,6 @@
 namespace trireme::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme cluster                       list the presets\n"
-    "  trireme cluster dgx-h100:4            four nodes of eight H100\n"
-    "  trireme cluster laptop --json > my.cluster.json\n"
-    "                                        a file to edit and use in place of a preset";
-
 struct Options {
   std::string cluster;
   bool json = false;
@@ -42,7 +35,6 @@ void add_cluster_command(Command& app) {
                       "a preset such as dgx-h100 or dgx-h100:4, or a .cluster.json file");
   command->add_flag("--json", options->json,
                     "print the text form, which reads back, instead of a description");
-  command->footer(kExamples);
   command->callback([options] { fmt::print("{}", output(*options)); });
 }
 

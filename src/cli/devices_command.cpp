@@ -29,10 +29,6 @@ void add_devices_command(Command& app) {
   auto json = std::make_shared<bool>(false);
   Command* command = app.add_subcommand("devices", "List what this machine can compute on");
   command->add_flag("--json", *json, "one JSON object");
-  command->footer(
-      "Examples:\n"
-      "  trireme devices\n"
-      "  trireme train --device cuda:0");
   command->callback([json] {
     const report::DeviceList list = list_devices();
     fmt::print("{}", *json ? report::devices_json(list) : report::devices_text(list));

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 #include "report/estimate_json.h"
 #include "report/estimate_text.h"
 #include "report/example_text.h"
@@ -21,23 +21,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme estimate --model gpt2-small --batch 8 --device h100\n"
-    "  trireme estimate --model gpt2-small --batch 64 --device h200 --step-time 123ms\n"
-    "                                                        is this MFU good?\n"
-    "  trireme estimate --model llama3-70b --batch 1 --recompute full --device h200\n"
-    "                                                        does it fit?\n"
-    "  trireme estimate --model gpt3-175b --tokens 300e9 --mfu 0.4 --devices 1024 --device a100\n"
-    "                                                        how many days?\n"
-    "  trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16\n"
-    "  trireme estimate --model path/to/config.json          a Hugging Face model\n"
-    "  trireme estimate --example list                       worked examples\n"
-    "  trireme estimate --example zero --set devices=1024    with a number of one's own\n"
-    "\n"
-    "Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is\n"
-    "executed; peaks are dense. A peak that no document gives is unknown, never guessed.";
 
 constexpr std::int64_t kLongestDefault = 8192;
 constexpr std::int64_t kMax = std::int64_t{1} << 40;
@@ -179,40 +162,31 @@ std::string words(const std::vector<std::string>& names) {
 }
 
 void add_what_options(Command& command, Options& o) {
-  command
-      .add_option("-m,--model", o.model,
-                  "a config.json, its folder, or one of: " + words(architecture_names()))
-      ->show_default();
-  command.add_option("-b,--batch", o.batch, "sequences of a step on each device")
-      ->show_default()
-      ->check(integer_in(std::int64_t{1}, kMax));
-  command
-      .add_option("-t,--length", o.length,
-                  "tokens of a sequence (default: the model's context, at most 8192)")
-      ->check(integer_in(std::int64_t{1}, kMax));
-  command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()))
-      ->show_default();
-  command.add_option("--devices", o.devices, "number of devices, each with its own batch")
-      ->show_default()
-      ->check(integer_in(1, 1 << 24));
-  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->show_default();
-  command.add_option("--recompute", o.recompute, "one of: none selective full")->show_default();
-  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad")
-      ->show_default();
+  command.add_option("-m,--model", o.model,
+                     "a config.json, its folder, or one of: " + words(architecture_names()));
+  command.add_option("-b,--batch", o.batch, "sequences of a step on each device",
+                     integer_in(std::int64_t{1}, kMax));
+  command.add_option("-t,--length", o.length,
+                     "tokens of a sequence (default: the model's context, at most 8192)",
+                     integer_in(std::int64_t{1}, kMax));
+  command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()));
+  command.add_option("--devices", o.devices, "number of devices, each with its own batch",
+                     integer_in(1, 1 << 24));
+  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64");
+  command.add_option("--recompute", o.recompute, "one of: none selective full");
+  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad");
   command.add_option("--step-time", o.step_time,
                      "measured time of a step, such as 350ms: gives MFU and HFU");
-  command
-      .add_option("--tokens", o.tokens,
-                  "tokens of a whole run, such as 300e9: gives FLOPs and days")
-      ->check(above_zero());
-  command.add_option("--mfu", o.mfu, "of the run, such as 0.4 (default: from --step-time)")
-      ->check(number_in(1e-6, 1.0));
+  command.add_option("--tokens", o.tokens,
+                     "tokens of a whole run, such as 300e9: gives FLOPs and days", above_zero());
+  command.add_option("--mfu", o.mfu, "of the run, such as 0.4 (default: from --step-time)",
+                     number_in(1e-6, 1.0));
 }
 
 void add_size_options(Command& command, Options& o) {
   command.section("Sizes, in place of the model's");
   const auto size = [&](const char* name, std::int64_t& value, const char* what) {
-    command.add_option(name, value, what)->check(integer_in(std::int64_t{1}, kMax));
+    command.add_option(name, value, what, integer_in(std::int64_t{1}, kMax));
   };
   command.add_option("--family", o.family, "one of: gpt2 llama");
   size("--layers", o.sizes.layers, "blocks of the model");
@@ -240,9 +214,7 @@ void add_estimate_command(Command& app) {
   add_what_options(*command, *options);
   add_size_options(*command, *options);
   command->section("Output");
-  command->add_option("--ops", options->ops, "rows in the table of ops")
-      ->show_default()
-      ->check(integer_in(0, 1000));
+  command->add_option("--ops", options->ops, "rows in the table of ops", integer_in(0, 1000));
   std::vector<std::string> names{"list"};
   for (const Example& shown : all_examples()) {
     names.push_back(shown.name);
@@ -255,7 +227,6 @@ void add_estimate_command(Command& app) {
       ->needs(shown)
       ->one_value_each();
   command->add_flag("--json", options->json, "one JSON object");
-  command->footer(kExamples);
   command->callback([options] { run(*options); });
 }
 

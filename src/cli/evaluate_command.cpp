@@ -12,12 +12,6 @@
 namespace trireme::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme evaluate --run runs/gpt-mini-001                  all of its validation data\n"
-    "  trireme evaluate --run runs/gpt-mini-001 --data test.txt  all of a file\n"
-    "  trireme evaluate --model path/to/folder --data test.bin -n 2 --mesh data=2 --json";
-
 struct Options {
   InferenceOptions inference{};
   EvaluateOptions evaluate{};
@@ -72,7 +66,6 @@ void add_evaluate_command(Command& app) {
   command->add_option("--batch", o->evaluate.batch,
                       "sequences at a time (default: the run's, or 8)");
   add_inference_options(command, o->inference);
-  command->footer(kExamples);
   command->callback([o] { run(*o); });
 }
 

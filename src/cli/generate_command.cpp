@@ -6,21 +6,12 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
-#include "cli/interrupt.h"
+#include "command_line/interrupt.h"
 #include "trireme/cpu_device.h"
 #include "trireme/generate.h"
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme generate --run runs/gpt-mini-001 --prompt 'Once upon'\n"
-    "  trireme generate --model path/to/folder --prompt 'The sea' --tokens 200 --top-p 0.9\n"
-    "  trireme generate --run runs/gpt-mini-001 --prompt a --temperature 0   the likeliest text\n"
-    "  trireme generate --model folder --prompt Hello -n 2 --mesh pipe=2     on two processes\n"
-    "\n"
-    "The text goes to standard output as it is generated. Ctrl-C ends it.";
 
 struct Options {
   InferenceOptions inference{};
@@ -80,22 +71,16 @@ void add_generate_command(Command& app, Outcome& outcome) {
   command->add_option("--tokens", o->generate.tokens,
                       "how many tokens to generate (default: 100, within the model's context)");
   SamplingOptions& sampling = o->generate.sampling;
-  command
-      ->add_option("--temperature", sampling.temperature,
-                   "divides the logits: below 1 likelier tokens are drawn more often; 0 always "
-                   "takes the likeliest")
-      ->show_default();
-  command->add_option("--top-k", sampling.top_k, "draw among the k likeliest tokens; 0: all")
-      ->show_default();
-  command
-      ->add_option("--top-p", sampling.top_p,
-                   "draw among the likeliest tokens whose probabilities add up to this")
-      ->show_default();
-  command->add_option("--seed", sampling.seed, "seed of the draws")->show_default();
+  command->add_option("--temperature", sampling.temperature,
+                      "divides the logits: below 1 likelier tokens are drawn more often; 0 always "
+                      "takes the likeliest");
+  command->add_option("--top-k", sampling.top_k, "draw among the k likeliest tokens; 0: all");
+  command->add_option("--top-p", sampling.top_p,
+                      "draw among the likeliest tokens whose probabilities add up to this");
+  command->add_option("--seed", sampling.seed, "seed of the draws");
   command->add_flag("--no-cache", o->no_cache,
                     "compute all positions again for every token; slow, gives the same text");
   add_inference_options(command, o->inference);
-  command->footer(kExamples);
   command->callback([o, &outcome] { run(*o, outcome); });
 }
 

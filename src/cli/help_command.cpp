@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 
 namespace trireme::cli {
 

@@ -32,21 +32,16 @@ Plan InferenceOptions::plan() const {
 }
 
 void add_inference_options(Command* command, InferenceOptions& o) {
-  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint")
-      ->check(named);
-  command
-      ->add_option("--model", o.source.model, "a Hugging Face folder: config.json and safetensors")
-      ->check(named);
-  command
-      ->add_option("--tokenizer", o.source.tokenizer,
-                   "a tokenizer.json (default: the run's, or the one in the folder)")
-      ->check(named);
+  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint", named);
+  command->add_option("--model", o.source.model,
+                      "a Hugging Face folder: config.json and safetensors", named);
+  command->add_option("--tokenizer", o.source.tokenizer,
+                      "a tokenizer.json (default: the run's, or the one in the folder)", named);
   command->add_option("-n,--ranks", o.ranks,
                       "processes on this machine (default: the size of the mesh)");
   command->add_option("--mesh", o.mesh,
                       "ranks by axis, such as tensor=2,pipe=2 (default: all along tensor)");
-  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores")
-      ->show_default();
+  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");
   command->add_flag("--json", o.json, "print one line of JSON");
 }
 

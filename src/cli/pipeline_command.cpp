@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/draw/pipeline_svg.h"
 #include "report/pipeline_json.h"
 #include "report/pipeline_text.h"
@@ -17,18 +17,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme pipeline --schedule gpipe --stages 4 --microbatches 6\n"
-    "  trireme pipeline --schedule interleaved --chunks 4 --svg interleaved.svg\n"
-    "  trireme pipeline --compare --stages 8 --microbatches 32\n"
-    "  trireme pipeline --schedule 1f1b --text > my.pipeline\n"
-    "  trireme pipeline --file my.pipeline --json | jq .bubble\n"
-    "\n"
-    "Times are predicted and have no unit: give the time of a rank for one micro-batch. With "
-    "several\n"
-    "stages per rank, each takes its share of that.";
 
 struct Options {
   std::string schedule = "1f1b";
@@ -111,21 +99,18 @@ void run_comparison(const Options& options) {
 
 void add_what_options(Command& command, Options& o) {
   auto* file = command.add_option("--file", o.file, "show the table in this file instead");
-  command.add_option("-s,--schedule", o.schedule, "one of: " + schedule_names())
-      ->show_default()
+  command.add_option("-s,--schedule", o.schedule, "one of: " + schedule_names())->excludes(file);
+  command
+      .add_option("-n,--stages", o.size.ranks, "number of ranks that the model is partitioned over",
+                  integer_in(1, kMaxPipelineRanks))
       ->excludes(file);
   command
-      .add_option("-n,--stages", o.size.ranks, "number of ranks that the model is partitioned over")
-      ->show_default()
-      ->check(integer_in(1, kMaxPipelineRanks))
+      .add_option("--microbatches", o.size.microbatches, "number of micro-batches of the batch",
+                  integer_in(1, kMaxMicrobatches))
       ->excludes(file);
-  command.add_option("--microbatches", o.size.microbatches, "number of micro-batches of the batch")
-      ->show_default()
-      ->check(integer_in(1, kMaxMicrobatches))
-      ->excludes(file);
-  command.add_option("-k,--chunks", o.size.chunks, "stages on each rank, for interleaved")
-      ->show_default()
-      ->check(integer_in(1, 64))
+  command
+      .add_option("-k,--chunks", o.size.chunks, "stages on each rank, for interleaved",
+                  integer_in(1, 64))
       ->excludes(file);
 }
 
@@ -138,7 +123,7 @@ void add_duration_options(Command& command, Options& o) {
                    "time of the gradient of the weights"},
         std::tuple{"--update", &o.durations.update, "time of an update of the weights"},
         std::tuple{"--message", &o.durations.message, "time of a message between ranks"}}) {
-    command.add_option(option, *value, what)->show_default()->check(number_in(0.0, 1e9));
+    command.add_option(option, *value, what, number_in(0.0, 1e9));
   }
 }
 
@@ -162,7 +147,6 @@ void add_pipeline_command(Command& app, Outcome& outcome) {
   add_what_options(*command, *options);
   add_duration_options(*command, *options);
   add_output_options(*command, *options);
-  command->footer(kExamples);
   command->callback([options, command, &outcome] {
     options->chunks_given = command->is_given("--chunks");
     options->compare ? run_comparison(*options) : run_pipeline(*options, outcome);

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/load_cluster.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_text.h"
 #include "trireme/error.h"
@@ -21,23 +21,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme plan --model llama3-70b --cluster dgx-h100:8 --batch 512\n"
-    "                                        the best ways to parallelize it\n"
-    "  trireme plan --model llama3-405b --cluster 2048xdgx-h100 --batch 16Mtokens --explain\n"
-    "  trireme plan --model gpt3-175b --cluster dgx-a100:128 --batch 1536 --mesh tensor=8\n"
-    "                                        with tensor parallelism given\n"
-    "  trireme plan --model llama3-8b --cluster 2xdgx-a100+1xdgx-h100 --batch 192\n"
-    "                                        on nodes that differ\n"
-    "  trireme plan --model gpt2-small --cluster my.cluster.json --output best.plan.json\n"
-    "                                        then: trireme train --plan best.plan.json\n"
-    "  trireme plan show best.plan.json      what each rank communicates and needs\n"
-    "\n"
-    "Times come from closed forms with the cluster's efficiency (docs/planner.md states their "
-    "error);\n"
-    "memory from the usual formulas for mixed-precision Adam.";
 
 struct Options {
   std::string model = "llama3-8b";
@@ -178,26 +161,17 @@ void run(const Options& o, Outcome& outcome) {
 }
 
 void add_options(Command& command, Options& o) {
-  command
-      .add_option("-m,--model", o.model,
-                  "a config.json, its folder, or a name (see estimate --help)")
-      ->show_default();
-  command
-      .add_option("-c,--cluster", o.cluster,
-                  "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
-                  ".cluster.json file")
-      ->show_default();
-  command
-      .add_option("-b,--batch", o.batch,
-                  "sequences of a step over all devices, or tokens: 16Mtokens")
-      ->show_default();
-  command
-      .add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)")
-      ->check(integer_in(1, 1 << 30));
-  command.add_option("--dtype", o.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32")
-      ->show_default();
+  command.add_option("-m,--model", o.model,
+                     "a config.json, its folder, or a name (see estimate --help)");
+  command.add_option("-c,--cluster", o.cluster,
+                     "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
+                     ".cluster.json file");
+  command.add_option("-b,--batch", o.batch,
+                     "sequences of a step over all devices, or tokens: 16Mtokens");
+  command.add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)",
+                     integer_in(1, 1 << 30));
+  command.add_option("--dtype", o.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32");
   command.add_option("--attention", o.attention, "unfused: scores go through memory")
-      ->show_default()
       ->choices({"fused", "unfused"});
   command.add_flag("--overlap-tensor", o.overlap_tensor,
                    "tensor-parallel communication overlaps with computation");
@@ -206,12 +180,11 @@ void add_options(Command& command, Options& o) {
   command.add_option(
       "--tokens", o.tokens,
       "to train on, such as 15T: also print the time, energy and money of all steps");
-  command.add_option("--watts", o.watts, "that a device draws (default: the cluster's, if known)")
-      ->check(above_zero());
-  command
-      .add_option("--price", o.price,
-                  "of a device, in dollars per hour (default: the cluster's, if known)")
-      ->check(above_zero());
+  command.add_option("--watts", o.watts, "that a device draws (default: the cluster's, if known)",
+                     above_zero());
+  command.add_option("--price", o.price,
+                     "of a device, in dollars per hour (default: the cluster's, if known)",
+                     above_zero());
 }
 
 void add_search_options(Command& command, Options& o) {
@@ -220,9 +193,9 @@ void add_search_options(Command& command, Options& o) {
   command.add_option("--schedule", o.schedule,
                      "one of: naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v");
   command.add_option("--recompute", o.recompute, "one of: none selective full");
-  command.add_option("--zero", o.zero, "one of: 0 1 2 3")->check(integer_in(0, 3));
-  command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once")
-      ->check(integer_in(1, 1 << 20));
+  command.add_option("--zero", o.zero, "one of: 0 1 2 3", integer_in(0, 3));
+  command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once",
+                     integer_in(1, 1 << 20));
   command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB");
   command.add_option("--context", o.context, "one of: gather all-to-all ring");
   command.add_flag("--wide", o.wide,
@@ -234,17 +207,12 @@ void add_search_options(Command& command, Options& o) {
 void add_method_options(Command& command, Options& o) {
   command.section("How to search");
   command.add_option("--search", o.search, "mcmc: a random walk, as a baseline")
-      ->show_default()
       ->choices({"exhaustive", "mcmc"});
-  command.add_option("--moves", o.mcmc.moves, "of the random walk")
-      ->show_default()
-      ->check(integer_in(std::int64_t{1}, std::int64_t{1} << 32));
-  command
-      .add_option("--temperature", o.mcmc.temperature,
-                  "of the random walk: the slowdown that it takes readily")
-      ->show_default()
-      ->check(above_zero());
-  command.add_option("--seed", o.mcmc.seed, "of the random walk")->show_default();
+  command.add_option("--moves", o.mcmc.moves, "of the random walk",
+                     integer_in(std::int64_t{1}, std::int64_t{1} << 32));
+  command.add_option("--temperature", o.mcmc.temperature,
+                     "of the random walk: the slowdown that it takes readily", above_zero());
+  command.add_option("--seed", o.mcmc.seed, "of the random walk");
 }
 
 }  // namespace
@@ -257,14 +225,11 @@ void add_plan_command(Command& app, Outcome& outcome) {
   add_search_options(*command, *options);
   add_method_options(*command, *options);
   command->section("Output");
-  command->add_option("--keep", options->keep, "how many plans to show")
-      ->show_default()
-      ->check(integer_in(1, 1000));
+  command->add_option("--keep", options->keep, "how many plans to show", integer_in(1, 1000));
   command->add_option("-o,--output", options->output,
                       "write the best one as a .plan.json for trireme train --plan");
   command->add_flag("--explain", options->explain, "also print the assumptions behind the times");
   command->add_flag("--json", options->json, "one JSON object");
-  command->footer(kExamples);
   add_plan_show_command(*command);
   command->callback([options, &outcome] { run(*options, outcome); });
 }

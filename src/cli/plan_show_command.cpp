@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
 #include "cli/train_plan.h"
+#include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_ops_text.h"
 #include "trireme/load_model.h"
@@ -20,15 +20,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme plan show best.plan.json --model gpt2-small --batch 16\n"
-    "  trireme plan show --mesh data=2,tensor=2 --zero 1\n"
-    "  trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3\n"
-    "  trireme plan show mine.plan.json --model mlp --ops\n"
-    "  trireme plan show --model llama3-70b --dtype bf16 --batch 1024 --length 4096\n"
-    "                    --mesh data=32,pipe=8,tensor=8 --microbatches 32 --zero 1";
 
 struct Options {
   TrainSettings settings;
@@ -112,27 +103,19 @@ void add_plan_show_command(Command& plan) {
   Command* command = plan.add_subcommand(
       "show", "Print what a plan means: communication, memory and idle time of each rank");
   command->add_option("file", options->file, "a .plan.json (default: the options below)");
-  command
-      ->add_option("-m,--model", options->settings.model,
-                   "a config.json, its folder, or a name (see estimate --help)")
-      ->show_default();
-  command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step")
-      ->show_default()
-      ->check(integer_in(1, 1 << 30));
-  command->add_option("-t,--length", options->settings.length, "tokens per sequence")
-      ->show_default()
-      ->check(integer_in(1, 1 << 30));
-  command->add_option("--dtype", options->settings.dtype, "one of: f32 bf16 f16 f64")
-      ->show_default();
-  command
-      ->add_option("--recompute", options->settings.recompute,
-                   "activations to recompute: a memory budget, or one of: none selective full")
-      ->show_default();
+  command->add_option("-m,--model", options->settings.model,
+                      "a config.json, its folder, or a name (see estimate --help)");
+  command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step",
+                      integer_in(1, 1 << 30));
+  command->add_option("-t,--length", options->settings.length, "tokens per sequence",
+                      integer_in(1, 1 << 30));
+  command->add_option("--dtype", options->settings.dtype, "one of: f32 bf16 f16 f64");
+  command->add_option("--recompute", options->settings.recompute,
+                      "activations to recompute: a memory budget, or one of: none selective full");
   add_plan_options(command, options->plan);
   command->section("Output");
-  command->add_option("--rank", options->rank, "whose communication to list")
-      ->show_default()
-      ->check(integer_in(0, 1 << 20));
+  command->add_option("--rank", options->rank, "whose communication to list",
+                      integer_in(0, 1 << 20));
   command->add_flag(
       "--ops", options->ops,
       "list the ops instead: names, stages and placements, as a plan's ops name them");
@@ -141,7 +124,6 @@ void add_plan_show_command(Command& plan) {
                  "list the values instead, as a plan's values name them")
       ->excludes(command->get_option("--ops"));
   command->add_flag("--json", options->json, "one JSON object, with all ranks");
-  command->footer(kExamples);
   command->callback([options] { run(*options); });
 }
 

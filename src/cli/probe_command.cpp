@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/measure_host.h"
+#include "command_line/files.h"
 #include "report/probe_text.h"
 #include "trireme/bench.h"
 #include "trireme/cluster.h"
@@ -14,16 +14,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme probe                                  measure, print, save for the other commands\n"
-    "  trireme probe --quick --json | jq .host.waits\n"
-    "  trireme probe --output here.cluster.json && trireme schedule allreduce --cluster "
-    "here.cluster.json\n"
-    "\n"
-    "Times are means with their 95 % confidence intervals; a message of n bytes takes alpha + "
-    "n*beta.";
 
 struct Options {
   Rank ranks = 0;
@@ -50,16 +40,15 @@ void add_probe_command(Command& app) {
   auto options = std::make_shared<Options>();
   Command* command = app.add_subcommand(
       "probe", "Measure messages, waiting, memory and kernels of this host, for predictions");
-  command
-      ->add_option("-n,--ranks", options->ranks, "ranks that work together (default: one per core)")
-      ->check(integer_in(1, measure::kMaxBenchRanks));
+  command->add_option("-n,--ranks", options->ranks,
+                      "ranks that work together (default: one per core)",
+                      integer_in(1, measure::kMaxBenchRanks));
   command->add_option(
       "-o,--output", options->output,
       "write the cluster file here (default: in the user's cache folder, where the other "
       "commands find it)");
   command->add_flag("--json", options->json, "print the cluster file and the intervals");
   command->add_flag("--quick", options->quick, "smaller sizes only; a second or two");
-  command->footer(kExamples);
   command->callback([options] { run(*options); });
 }
 

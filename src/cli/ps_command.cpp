@@ -20,17 +20,6 @@
 namespace trireme::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme ps chaos --kills 20 --seed 7         kill and pause processes; count what is lost\n"
-    "  trireme ps bench --sizes 64KiB,1M            beside a bare TCP loop that also adds\n"
-    "  export TRIREME_PS_SECRET='at least 16 characters'\n"
-    "  trireme ps serve --role coordinator --listen 127.0.0.1:7000 --min-servers 2 &\n"
-    "  trireme ps serve --coordinator 127.0.0.1:7000 --number 0 &\n"
-    "  trireme ps serve --coordinator 127.0.0.1:7000 --number 1 &\n"
-    "  trireme ps status --coordinator 127.0.0.1:7000\n"
-    "  trireme ps serve ... --snapshot DIR          of all of them: snapshots that --restore reads";
-
 struct StatusOptions {
   std::string coordinator;
   bool json = false;
@@ -90,12 +79,9 @@ void add_bench(Command& ps) {
   Command* command =
       ps.add_subcommand("bench", "Time push and pull beside a bare TCP loop and Redis");
   command->add_option("--sizes", options->sizes, "of the vector of a key")->delimiter(',');
-  command->add_option("--depth", options->depth, "operations in flight, besides one at a time")
-      ->show_default();
-  command->add_option("--time", options->time, "for each contender, size and depth")
-      ->show_default();
-  command->add_option("--redis", options->redis, "the Redis server; left out if it does not exist")
-      ->show_default();
+  command->add_option("--depth", options->depth, "operations in flight, besides one at a time");
+  command->add_option("--time", options->time, "for each contender, size and depth");
+  command->add_option("--redis", options->redis, "the Redis server; left out if it does not exist");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] { bench(*options); });
 }
@@ -151,16 +137,14 @@ void add_chaos(Command& ps, Outcome& outcome) {
   auto options = std::make_shared<ChaosCommandOptions>();
   Command* command =
       ps.add_subcommand("chaos", "Kill and pause processes while workers push; count what is lost");
-  command->add_option("--seed", options->chaos.seed, "of the faults")->show_default();
-  command->add_option("--kills", options->chaos.kills, "at least")->show_default();
-  command->add_option("--pushes", options->chaos.pushes, "that are acknowledged, at least")
-      ->show_default();
+  command->add_option("--seed", options->chaos.seed, "of the faults");
+  command->add_option("--kills", options->chaos.kills, "at least");
+  command->add_option("--pushes", options->chaos.pushes, "that are acknowledged, at least");
   command->add_flag("--long", options->is_long, "1000 kills and 10 million pushes");
-  command->add_option("--servers", options->chaos.servers, "processes")->show_default();
-  command->add_option("--workers", options->chaos.workers, "that push all the time")
-      ->show_default();
-  command->add_option("--replicas", options->chaos.replicas, "of each shard")->show_default();
-  command->add_option("--lease", options->lease, "how long one may be silent")->show_default();
+  command->add_option("--servers", options->chaos.servers, "processes");
+  command->add_option("--workers", options->chaos.workers, "that push all the time");
+  command->add_option("--replicas", options->chaos.replicas, "of each shard");
+  command->add_option("--lease", options->lease, "how long one may be silent");
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--verbose", options->verbose, "print each fault");
   command->callback([options, &outcome] { chaos(*options, outcome); });
@@ -189,7 +173,6 @@ void add_chaos_worker(Command& ps) {
 void add_ps_command(Command& app, Outcome& outcome) {
   Command* command = app.add_subcommand("ps", "Parameter servers: serve, status, bench, chaos");
   command->require_subcommand();
-  command->footer(kExamples);
   add_ps_serve(*command, outcome);
   add_status(*command);
   add_bench(*command);

@@ -112,10 +112,8 @@ void serve(const ServeOptions& options, Outcome& outcome) {
 void add_snapshot_options(Command& command, ServeOptions& options) {
   command.add_option("--snapshot", options.snapshot,
                      "the folder of snapshots, the same for the coordinator and all servers");
-  command
-      .add_option("--snapshot-every", options.snapshot_every,
-                  "of the coordinator: time between the begin of two snapshots")
-      ->show_default();
+  command.add_option("--snapshot-every", options.snapshot_every,
+                     "of the coordinator: time between the begin of two snapshots");
   command.add_option("--restore", options.restore,
                      "start a new cluster from the last snapshot in this folder, or from this one");
 }
@@ -134,31 +132,21 @@ std::string ps_secret() {
 void add_ps_serve(Command& ps, Outcome& outcome) {
   auto options = std::make_shared<ServeOptions>();
   Command* command = ps.add_subcommand("serve", "Run a server or the coordinator until Ctrl-C");
-  command->add_option("--role", options->role, "")
-      ->choices({"server", "coordinator"})
-      ->show_default();
-  command->add_option("--listen", options->listen, "where to listen; port 0 takes a free one")
-      ->show_default();
+  command->add_option("--role", options->role, "")->choices({"server", "coordinator"});
+  command->add_option("--listen", options->listen, "where to listen; port 0 takes a free one");
   command->add_option("--coordinator", options->coordinator,
                       "of a server: where the coordinator listens");
-  command->add_option("--number", options->number, "of a server: different for each one")
-      ->show_default();
-  command
-      ->add_option("--shards", options->shards,
-                   "of the coordinator: into which tables are divided; a snapshot has its own")
-      ->show_default();
-  command
-      ->add_option("--replicas", options->replicas, "of the coordinator: servers that hold a shard")
-      ->show_default();
-  command
-      ->add_option("--min-servers", options->min_servers,
-                   "of the coordinator: servers to wait for before shards are assigned")
-      ->show_default();
+  command->add_option("--number", options->number, "of a server: different for each one");
+  command->add_option("--shards", options->shards,
+                      "of the coordinator: into which tables are divided; a snapshot has its own");
+  command->add_option("--replicas", options->replicas,
+                      "of the coordinator: servers that hold a shard");
+  command->add_option("--min-servers", options->min_servers,
+                      "of the coordinator: servers to wait for before shards are assigned");
   command->add_option("--state", options->state,
                       "of the coordinator: the file that survives a restart");
   add_snapshot_options(*command, *options);
-  command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere")
-      ->show_default();
+  command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere");
   command->add_flag("--encrypt", options->encrypt, "TLS; the same everywhere");
   command->callback([options, &outcome] { serve(*options, outcome); });
 }

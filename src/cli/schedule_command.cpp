@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/names.h"
-#include "cli/patience.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/patience.h"
+#include "command_line/terminal.h"
 #include "report/comparison_json.h"
 #include "report/comparison_text.h"
 #include "report/draw/drawing.h"
@@ -26,19 +26,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme schedule allreduce --ranks 4                          the fastest algorithm, and "
-    "why\n"
-    "  trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg\n"
-    "  trireme schedule allreduce --algorithm ring --ranks 8 --topology linear\n"
-    "  trireme schedule allreduce --compare --ranks 16 --svg compare.svg\n"
-    "  trireme schedule allreduce --cluster dgx-h100:4 --size 256MiB\n"
-    "  trireme schedule gather --algorithm mst --ranks 6 --text > my.schedule\n"
-    "  trireme schedule --file my.schedule --json | jq .seconds\n"
-    "\n"
-    "Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes b*gamma more.";
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 50;
 
@@ -258,26 +245,20 @@ void add_what_options(Command& command, Options& o) {
   command
       .add_option("-a,--algorithm", o.algorithm,
                   "one of: auto (the fastest) " + names_of(all_algorithms()))
-      ->show_default()
       ->excludes(file);
-  command.add_option("-n,--ranks", o.ranks, "number of ranks")->show_default()->excludes(file);
+  command.add_option("-n,--ranks", o.ranks, "number of ranks")->excludes(file);
   command.add_option("--root", o.root, "the root of broadcast, reduce, scatter, gather")
-      ->show_default()
       ->excludes(file);
-  command
-      .add_option("-s,--size", o.size,
-                  "bytes of the whole vector (alltoall: of one rank's send buffer)")
-      ->show_default();
-  command.add_option("--dtype", o.dtype, "element type; blocks hold whole elements")
-      ->show_default();
-  command
-      .add_option("--segments", o.segments, "segments of chain and double-tree (default: the best)")
-      ->check(integer_in(1, 1 << 20));
-  command
-      .add_option(
-          "--per-node", o.per_node,
-          "ranks on a node, for two-level (default: of the cluster, or near the square root)")
-      ->check(integer_in(1, 1 << 20));
+  command.add_option("-s,--size", o.size,
+                     "bytes of the whole vector (alltoall: of one rank's send buffer)");
+  command.add_option("--dtype", o.dtype, "element type; blocks hold whole elements");
+  command.add_option("--segments", o.segments,
+                     "segments of chain and double-tree (default: the best)",
+                     integer_in(1, 1 << 20));
+  command.add_option(
+      "--per-node", o.per_node,
+      "ranks on a node, for two-level (default: of the cluster, or near the square root)",
+      integer_in(1, 1 << 20));
 }
 
 void add_model_options(Command& command, Options& o) {
@@ -288,7 +269,7 @@ void add_model_options(Command& command, Options& o) {
        {std::tuple{"--alpha", &o.alpha, "latency of a message"},
         std::tuple{"--beta", &o.beta, "time per byte moved"},
         std::tuple{"--gamma", &o.gamma, "time per byte combined"}}) {
-    command.add_option(option, *value, what)->show_default()->excludes(cluster);
+    command.add_option(option, *value, what)->excludes(cluster);
   }
   auto* topology = command.add_option("--topology", o.topology,
                                       "also time it link by link on linear, ring, linear:half "
@@ -296,7 +277,6 @@ void add_model_options(Command& command, Options& o) {
                                       "(leaf x spines) or "
                                       "nodes:4x8 (nodes x devices)");
   command.add_option("--switching", o.switching, "one of: wormhole store-and-forward")
-      ->show_default()
       ->needs(topology);
 }
 
@@ -310,9 +290,7 @@ void add_output_options(Command& command, Options& o) {
 void add_compare_options(Command& command, Options& o) {
   auto* compare =
       command.add_flag("--compare", o.compare, "all algorithms over a range of sizes instead");
-  command.add_option("--sizes", o.sizes, "the range for --compare, FIRST:LAST")
-      ->show_default()
-      ->needs(compare);
+  command.add_option("--sizes", o.sizes, "the range for --compare, FIRST:LAST")->needs(compare);
   for (const char* other : {"--file", "--algorithm", "--size", "--dtype", "--segments",
                             "--per-node", "--topology", "--text", "--trace"}) {
     compare->excludes(command.get_option(other));
@@ -329,7 +307,6 @@ void add_schedule_command(Command& app, Outcome& outcome) {
   add_model_options(*command, *options);
   add_output_options(*command, *options);
   add_compare_options(*command, *options);
-  command->footer(kExamples);
   command->callback([options, command, &outcome] {
     options->ranks_given = command->is_given("--ranks");
     options->compare ? run_comparison(*options) : run_schedule(*options, outcome);

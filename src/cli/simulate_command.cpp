@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/load_cluster.h"
 #include "cli/simulate_tasks.h"
-#include "cli/terminal.h"
 #include "cli/train_plan.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/simulation_text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -28,21 +28,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme simulate --model gpt2-small --mesh data=4,tensor=2 --cluster dgx-h100 --dtype bf16\n"
-    "  trireme simulate --model gpt2-small --plan my.plan.json --cluster 2xdgx-a100 --trace "
-    "t.json\n"
-    "  trireme simulate --mesh pipe=4 --microbatches 8 --flops 1e12 --cluster figure-4x4 --slow "
-    "1x2\n"
-    "  trireme simulate --tasks --mesh pipe=8,data=16,tensor=8 --microbatches 64 "
-    "--cluster 128xdgx-h100\n"
-    "  trireme simulate --strategies --workers 8 --slow 1x2\n"
-    "  trireme simulate --strategies --workers 64 --jitter exponential --staleness 3\n"
-    "\n"
-    "Times are predictions: kernels at the given rates, messages by the cluster's links. Slow\n"
-    "workers and stragglers are written NUMBERxFACTOR: 1x2 is one worker of half the speed.";
 
 struct Options {
   // The step of a plan.
@@ -211,36 +196,26 @@ void run(const Options& o) {
 }
 
 void add_step_options(Command& command, Options& o) {
-  command.add_option("-m,--model", o.settings.model, "a preset, a config.json or its folder")
-      ->show_default();
-  command
-      .add_option("-c,--cluster", o.cluster,
-                  "a preset such as 2xdgx-h100, this (the probed host), or a file")
-      ->show_default();
-  command.add_option("-b,--batch", o.settings.batch, "sequences (or examples) per step")
-      ->show_default()
-      ->check(integer_in(1, 1 << 30));
-  command.add_option("-t,--length", o.settings.length, "tokens per sequence")
-      ->show_default()
-      ->check(integer_in(1, 1 << 30));
-  command.add_option("--dtype", o.settings.dtype, "one of: f32 bf16 f16 f64")->show_default();
-  command
-      .add_option("--clip", o.settings.clip, "maximum global gradient norm; 0 disables clipping")
-      ->show_default();
-  command
-      .add_option("--recompute", o.settings.recompute,
-                  "activations to recompute: a memory budget, or one of: none selective full")
-      ->show_default();
-  command.add_option("--flops", o.flops, "FLOP/s of a device (default: its dense peak)")
-      ->check(above_zero());
-  command
-      .add_option("--memory-bandwidth", o.bandwidth,
-                  "bytes/s of a device's memory (default: its own; with --flops: not limited)")
-      ->check(above_zero());
-  command.add_option("--efficiency", o.efficiency, "share of the FLOP/s that kernels reach")
-      ->show_default()
-      ->check(number_in(1e-6, 1.0));
-  command.add_option("--launch", o.launch, "time to start a kernel")->show_default();
+  command.add_option("-m,--model", o.settings.model, "a preset, a config.json or its folder");
+  command.add_option("-c,--cluster", o.cluster,
+                     "a preset such as 2xdgx-h100, this (the probed host), or a file");
+  command.add_option("-b,--batch", o.settings.batch, "sequences (or examples) per step",
+                     integer_in(1, 1 << 30));
+  command.add_option("-t,--length", o.settings.length, "tokens per sequence",
+                     integer_in(1, 1 << 30));
+  command.add_option("--dtype", o.settings.dtype, "one of: f32 bf16 f16 f64");
+  command.add_option("--clip", o.settings.clip,
+                     "maximum global gradient norm; 0 disables clipping");
+  command.add_option("--recompute", o.settings.recompute,
+                     "activations to recompute: a memory budget, or one of: none selective full");
+  command.add_option("--flops", o.flops, "FLOP/s of a device (default: its dense peak)",
+                     above_zero());
+  command.add_option("--memory-bandwidth", o.bandwidth,
+                     "bytes/s of a device's memory (default: its own; with --flops: not limited)",
+                     above_zero());
+  command.add_option("--efficiency", o.efficiency, "share of the FLOP/s that kernels reach",
+                     number_in(1e-6, 1.0));
+  command.add_option("--launch", o.launch, "time to start a kernel");
   command.add_flag("--no-overlap", o.no_overlap, "wait for each communication op at once");
   command.add_flag("--shared-port", o.shared_port, "ranks of a node share one network port");
   command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
@@ -254,17 +229,15 @@ void add_strategy_options(Command& command, Options& o) {
                     "compare synchronization strategies instead of simulating a plan")
           ->excludes(command.get_option("--tasks"));
   command.section("With --strategies");
-  const auto add = [&](Option* option) { option->needs(strategies)->show_default(); };
-  add(command.add_option("--workers", o.workers.workers, "number of workers")
-          ->check(integer_in(1, 1 << 16)));
-  add(command.add_option("--steps", o.workers.steps, "iterations of a worker, on average")
-          ->check(integer_in(1, 1 << 24)));
-  add(command.add_option("--staleness", o.workers.staleness, "s of SSP")
-          ->check(integer_in(0, 1 << 24)));
-  add(command
-          .add_option("--group", o.workers.group,
-                      "workers of a group (0: the root of the number of workers)")
-          ->check(integer_in(0, 1 << 16)));
+  const auto add = [&](Option* option) { option->needs(strategies); };
+  add(command.add_option("--workers", o.workers.workers, "number of workers",
+                         integer_in(1, 1 << 16)));
+  add(command.add_option("--steps", o.workers.steps, "iterations of a worker, on average",
+                         integer_in(1, 1 << 24)));
+  add(command.add_option("--staleness", o.workers.staleness, "s of SSP", integer_in(0, 1 << 24)));
+  add(command.add_option("--group", o.workers.group,
+                         "workers of a group (0: the root of the number of workers)",
+                         integer_in(0, 1 << 16)));
   add(command.add_option("--compute", o.compute, "time of an iteration's computation"));
   add(command.add_option("--alpha", o.alpha, "latency of a message"));
   add(command.add_option("--transfer", o.transfer, "time of the whole model over a link"));
@@ -272,16 +245,12 @@ void add_strategy_options(Command& command, Options& o) {
 
 void add_common_options(Command& command, Options& o) {
   command.section("Variation and output");
-  command
-      .add_option("--jitter", o.jitter, "of computation times; one of: none uniform exponential")
-      ->show_default();
-  command.add_option("--slow", o.slow, "permanently slow ranks or workers, such as 1x2")
-      ->show_default();
-  command
-      .add_option("--transient", o.transient,
-                  "chance that a time is longer, and how many times, such as 0.05x10")
-      ->show_default();
-  command.add_option("--seed", o.seed, "of the random times")->show_default();
+  command.add_option("--jitter", o.jitter,
+                     "of computation times; one of: none uniform exponential");
+  command.add_option("--slow", o.slow, "permanently slow ranks or workers, such as 1x2");
+  command.add_option("--transient", o.transient,
+                     "chance that a time is longer, and how many times, such as 0.05x10");
+  command.add_option("--seed", o.seed, "of the random times");
   command.add_flag("--json", o.json, "one JSON object");
 }
 
@@ -295,7 +264,6 @@ void add_simulate_command(Command& app) {
   add_task_options(*command, options->tasks);
   add_strategy_options(*command, *options);
   add_common_options(*command, *options);
-  command->footer(kExamples);
   command->callback([options] { run(*options); });
 }
 

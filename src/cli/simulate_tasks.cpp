@@ -41,19 +41,18 @@ void add_task_options(Command& command, TaskOptions& o) {
       "--tasks", o.tasks,
       "simulate the tasks of the pipeline schedule, with these times, instead of a model");
   command.section("With --tasks, of a rank's layers");
-  const auto add = [&](Option* option) { option->needs(tasks)->show_default(); };
+  const auto add = [&](Option* option) { option->needs(tasks); };
   add(command.add_option("--forward", o.forward, "time of a micro-batch's forward"));
   add(command.add_option("--backward", o.backward, "time of its backward"));
   add(command.add_option("--update", o.update, "time of an update of the weights"));
   add(command.add_option("--message-bytes", o.message_bytes, "from stage to stage"));
   add(command.add_option("--gradient-bytes", o.gradient_bytes, "reduced along data"));
-  add(command.add_option("--buckets", o.buckets, "in which gradients are reduced")
-          ->check(integer_in(1, 1 << 16)));
+  add(command.add_option("--buckets", o.buckets, "in which gradients are reduced",
+                         integer_in(1, 1 << 16)));
   add(command.add_option("--tensor-bytes", o.tensor_bytes, "of an all-reduce along tensor"));
-  add(command
-          .add_option("--tensor-calls", o.tensor_calls,
-                      "all-reduces along tensor in a forward, and as many in a backward")
-          ->check(integer_in(0, 1 << 16)));
+  add(command.add_option("--tensor-calls", o.tensor_calls,
+                         "all-reduces along tensor in a forward, and as many in a backward",
+                         integer_in(0, 1 << 16)));
 }
 
 }  // namespace trireme::cli

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/draw/straggler_svg.h"
 #include "report/straggler_text.h"
 #include "trireme/cpu_device.h"
@@ -20,17 +20,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme straggler --svg straggler.svg          one worker 5 times slow; then, every "
-    "worker\n"
-    "                                                 5 times slow in 5 % of its steps\n"
-    "  trireme straggler --slow 1x3 --strategies allreduce,local=16,hogwild --steps 200\n"
-    "  trireme straggler --transient 0.1x10 --workers 8 --json\n"
-    "\n"
-    "The job is real, the slowness is not: before each step a worker waits --compute, times its\n"
-    "slow-down, so that results do not depend on how many cores share the work.";
 
 struct Options {
   TrainSettings settings;
@@ -139,31 +128,23 @@ void add_straggler_command(Command& app) {
   o->settings.rate = "constant:0.0005";  // stale gradients bear smaller rates than fresh ones
   Command* command =
       app.add_subcommand("straggler", "Compare synchronization strategies under slow workers");
-  command->add_option("--strategies", o->strategies, "what to compare, as in train --sync")
-      ->show_default();
-  command->add_option("-n,--workers", o->workers, "data-parallel workers, threads of this process")
-      ->show_default();
+  command->add_option("--strategies", o->strategies, "what to compare, as in train --sync");
+  command->add_option("-n,--workers", o->workers, "data-parallel workers, threads of this process");
   command->add_option("--slow", o->slow, "permanently slow workers, NUMBERxFACTOR");
   command->add_option("--transient", o->transient, "slow steps, PROBABILITYxFACTOR");
-  command
-      ->add_option("--compute", o->compute,
-                   "time that a worker waits before a step, to represent computation")
-      ->show_default();
-  command->add_option("--model", o->settings.model, "the model to train, as in train")
-      ->show_default();
+  command->add_option("--compute", o->compute,
+                      "time that a worker waits before a step, to represent computation");
+  command->add_option("--model", o->settings.model, "the model to train, as in train");
   command->add_option("--data", o->settings.data, "a text file (default: a generated language)");
-  command->add_option("--steps", o->settings.steps, "total number of steps")->show_default();
-  command->add_option("--batch", o->settings.batch, "sequences (or examples) per step")
-      ->show_default();
-  command->add_option("--length", o->settings.length, "tokens per sequence")->show_default();
-  command->add_option("--rate", o->settings.rate, "learning rate, as in train")->show_default();
-  command->add_option("--seed", o->seed, "seed for weights, data order and slow steps")
-      ->show_default();
+  command->add_option("--steps", o->settings.steps, "total number of steps");
+  command->add_option("--batch", o->settings.batch, "sequences (or examples) per step");
+  command->add_option("--length", o->settings.length, "tokens per sequence");
+  command->add_option("--rate", o->settings.rate, "learning rate, as in train");
+  command->add_option("--seed", o->seed, "seed for weights, data order and slow steps");
   command->add_option("--run-folder", o->run_folder,
                       "where the runs' files go (default: runs/straggler-NUMBER)");
   command->add_option("--svg", o->svg, "write a plot of loss over time to this file");
   command->add_flag("--json", o->json, "print JSON, with the curves");
-  command->footer(kExamples);
   command->callback([o] { run(*o); });
 }
 

@@ -12,12 +12,6 @@
 namespace trireme::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme tokenize books/ --tokenizer gpt2/tokenizer.json --output books.bin\n"
-    "  zcat wiki.txt.gz | trireme tokenize - --tokenizer path/to/folder --output wiki.bin\n"
-    "  trireme train --data wiki.bin --model path/to/folder";
-
 struct Options {
   TokenizeOptions tokenize{};
   bool json = false;
@@ -67,7 +61,6 @@ void add_tokenize_command(Command& app) {
       ->required();
   command->add_option("-o,--output", o->tokenize.output, "the file to write, *.bin")->required();
   command->add_flag("--json", o->json, "print one line of JSON");
-  command->footer(kExamples);
   command->callback([o] { run(*o); });
 }
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 #include "report/comparison_json.h"
 #include "report/comparison_text.h"
 #include "report/schedule_text.h"
@@ -63,7 +63,6 @@ void add_tour_command(Command& app) {
   auto json = std::make_shared<bool>(false);
   Command* command = app.add_subcommand("tour", "A short tour of schedules and algorithms");
   command->add_flag("--json", *json, "the numbers of the tour as one JSON object");
-  command->footer("Examples:\n  trireme tour\n  trireme tour --json | jq .comparison.crossovers");
   command->callback([json] {
     if (*json) {
       std::cout << report::tour_json(report::ring_states(), tour_comparison());

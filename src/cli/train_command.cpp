@@ -9,10 +9,10 @@
 #include "cli/commands.h"
 #include "cli/devices_named.h"
 #include "cli/inference_options.h"
-#include "cli/interrupt.h"
 #include "cli/train_choice.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
+#include "command_line/interrupt.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 #include "trireme/ps_chaos.h"
@@ -20,27 +20,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme train                                  a small GPT on a generated language, a "
-    "minute\n"
-    "  trireme train --data book.txt --steps 2000     any text, one token per byte\n"
-    "  zcat book.gz | trireme train --data -          text from standard input\n"
-    "  trireme train --model llama-tiny --json        a line of JSON for each step\n"
-    "  trireme train --model conv-mini --batch 64     a classifier of generated images\n"
-    "  trireme train --experts 8,per-token=2,shared=1 a mixture of experts\n"
-    "  trireme train --model path/to/folder           a Hugging Face config.json and weights\n"
-    "  trireme train --export gpt-mini                export to such a folder\n"
-    "  trireme train --resume runs/gpt-mini-001 --steps 800\n"
-    "  trireme train -n 4 --mesh data=2,tensor=2 --zero 1   on four processes\n"
-    "  trireme train -n 4 --mesh auto                 the plan chosen by prediction\n"
-    "  trireme train -n 4 --sync local=8              four workers, averaged every 8 steps\n"
-    "  trireme train -n 4 --sync ps:ssp=3             four workers and parameter servers\n"
-    "\n"
-    "Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The "
-    "exit\n"
-    "code is then 130, 143 or 129.";
 
 /// An environment variable.
 std::optional<std::string> variable(const std::string& name) {
@@ -181,7 +160,6 @@ void add_train_command(Command& app, Outcome& outcome) {
   auto options = std::make_shared<TrainOptions>();
   Command* command = app.add_subcommand("train", "Train a model and show where the time went");
   add_train_options(command, *options);
-  command->footer(kExamples);
   command->callback([options, command, &outcome] {
     for (const std::string& name : command->given()) {
       if (is_setting(name)) {

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 #include "report/train_text.h"
 
 namespace trireme::cli {

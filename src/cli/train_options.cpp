@@ -19,79 +19,67 @@ std::string named(const std::string& path) {
 
 void add_model_options(Command* command, TrainSettings& s) {
   command->section("Model");
-  command
-      ->add_option("--model", s.model,
-                   fmt::format("a Hugging Face config.json (gpt2, llama, mixtral), a folder with "
-                               "one and its weights, or one of: {}",
-                               fmt::join(preset_any_model_names(), " ")))
-      ->show_default();
-  command
-      ->add_option("--weights", s.weights,
-                   "initial weights: a safetensors file, an index, or a folder (default: those in "
-                   "the --model folder, else random)")
-      ->check(named);
+  command->add_option(
+      "--model", s.model,
+      fmt::format("a Hugging Face config.json (gpt2, llama, mixtral), a folder with "
+                  "one and its weights, or one of: {}",
+                  fmt::join(preset_any_model_names(), " ")));
+  command->add_option(
+      "--weights", s.weights,
+      "initial weights: a safetensors file, an index, or a folder (default: those in "
+      "the --model folder, else random)",
+      named);
   command->add_option("--experts", s.experts,
                       "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
                       "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
                       "(default: from the model)");
-  command->add_option("--dropout", s.dropout, "dropout probability")->show_default();
-  command->add_option("--dtype", s.dtype, "one of: f32 bf16 f16 f64")->show_default();
+  command->add_option("--dropout", s.dropout, "dropout probability");
+  command->add_option("--dtype", s.dtype, "one of: f32 bf16 f16 f64");
 }
 
 void add_data_options(Command* command, TrainSettings& s) {
   command->section("Data");
-  command
-      ->add_option("--data", s.data,
-                   "text files, or tokens (*.bin of llm.c or nanoGPT); folders of them; - for "
-                   "standard input (default: a generated language with known entropy)")
-      ->check(named);
-  command
-      ->add_option("--validation-data", s.validation_data,
-                   "files for validation (default: the fraction --validation of the data)")
-      ->check(named);
-  command
-      ->add_option(
-          "--tokenizer", s.tokenizer,
-          "a tokenizer.json (BPE) for --data (default: the one in the --model folder, else "
-          "a token per byte)")
-      ->check(named);
+  command->add_option("--data", s.data,
+                      "text files, or tokens (*.bin of llm.c or nanoGPT); folders of them; - for "
+                      "standard input (default: a generated language with known entropy)",
+                      named);
+  command->add_option("--validation-data", s.validation_data,
+                      "files for validation (default: the fraction --validation of the data)",
+                      named);
+  command->add_option(
+      "--tokenizer", s.tokenizer,
+      "a tokenizer.json (BPE) for --data (default: the one in the --model folder, else "
+      "a token per byte)",
+      named);
   command->add_option(
       "--vocabulary", s.vocabulary,
       "number of tokens in the vocabulary (default: the model's or the tokenizer's; "
       "for a preset on *.bin files 50257, or 128256 if their tokens have four "
       "bytes)");
-  command->add_option("--length", s.length, "tokens per sequence")->show_default();
-  command->add_option("--validation", s.validation, "fraction of the data held out for validation")
-      ->show_default();
+  command->add_option("--length", s.length, "tokens per sequence");
+  command->add_option("--validation", s.validation, "fraction of the data held out for validation");
 }
 
 void add_optimization_options(Command* command, TrainSettings& s) {
   command->section("Optimization");
-  command->add_option("--steps", s.steps, "total number of steps")->show_default();
-  command->add_option("--batch", s.batch, "sequences (or examples) per step")->show_default();
+  command->add_option("--steps", s.steps, "total number of steps");
+  command->add_option("--batch", s.batch, "sequences (or examples) per step");
   command->add_option(
       "--rate", s.rate,
       "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
       "(default: cosine over the steps)");
-  command->add_option("--clip", s.clip, "maximum global gradient norm; 0 disables clipping")
-      ->show_default();
-  command->add_option("--decay", s.decay, "weight decay (matrices only)")->show_default();
-  command
-      ->add_option("--master", s.master,
-                   "for bf16 and f16: master weights that the optimizer updates; one of: f32 none")
-      ->show_default();
-  command
-      ->add_option("--loss-scale", s.loss_scale,
-                   "for f16: initial loss scale, which keeps small gradients from underflowing; "
-                   "halved on overflow, doubled after 2000 steps without one")
-      ->show_default();
-  command
-      ->add_option("--recompute", s.recompute,
-                   "activation recomputation: a memory budget SIZE for kept activations, or one "
-                   "of: none selective full")
-      ->show_default();
-  command->add_option("--seed", s.seed, "seed for initial weights, data order and dropout")
-      ->show_default();
+  command->add_option("--clip", s.clip, "maximum global gradient norm; 0 disables clipping");
+  command->add_option("--decay", s.decay, "weight decay (matrices only)");
+  command->add_option(
+      "--master", s.master,
+      "for bf16 and f16: master weights that the optimizer updates; one of: f32 none");
+  command->add_option("--loss-scale", s.loss_scale,
+                      "for f16: initial loss scale, which keeps small gradients from underflowing; "
+                      "halved on overflow, doubled after 2000 steps without one");
+  command->add_option("--recompute", s.recompute,
+                      "activation recomputation: a memory budget SIZE for kept activations, or one "
+                      "of: none selective full");
+  command->add_option("--seed", s.seed, "seed for initial weights, data order and dropout");
 }
 
 /// For --sync ps:….
@@ -101,10 +89,8 @@ void add_server_options(Command* command, RunServers& servers) {
                       "HOST:PORT; TRIREME_PS_SECRET has their secret (default: start servers)");
   command->add_option("--ps-servers", servers.count,
                       "with --sync ps: parameter servers to start (default: one per worker)");
-  command
-      ->add_option("--ps-replicas", servers.replicas,
-                   "with --sync ps: servers to start that hold each part of the model")
-      ->show_default();
+  command->add_option("--ps-replicas", servers.replicas,
+                      "with --sync ps: servers to start that hold each part of the model");
   command->add_option_function(
       "--ps-lease",
       [&servers](const std::string& text) {
@@ -117,18 +103,15 @@ void add_server_options(Command* command, RunServers& servers) {
 /// Those of the plan are in the same section.
 void add_parallelism_options(Command* command, TrainOptions& o) {
   command->section("Parallelism");
-  command
-      ->add_option("--device", o.device,
-                   "what computes; auto: a GPU where there is one; one of: auto cpu cuda cuda:N")
-      ->show_default();
-  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores")
-      ->show_default();
-  command
-      ->add_option("--sync", o.run.settings.sync,
-                   "how data-parallel workers synchronize (see docs/synchronization.md); one of: "
-                   "allreduce tree gossip group=WORKERS local=STEPS hogwild ps:bsp "
-                   "ps:ssp=STALENESS ps:essp=STALENESS ps:async")
-      ->show_default();
+  command->add_option(
+      "--device", o.device,
+      "what computes; auto: a GPU where there is one; one of: auto cpu cuda cuda:N");
+  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");
+  command->add_option(
+      "--sync", o.run.settings.sync,
+      "how data-parallel workers synchronize (see docs/synchronization.md); one of: "
+      "allreduce tree gossip group=WORKERS local=STEPS hogwild ps:bsp "
+      "ps:ssp=STALENESS ps:essp=STALENESS ps:async");
   add_server_options(command, o.run.servers);
   command->add_option("--bind", o.bind,
                       "address of this machine that ranks on other hosts connect to");
@@ -144,29 +127,24 @@ void add_parallelism_options(Command* command, TrainOptions& o) {
 
 void add_checkpoint_options(Command* command, RunOptions& run) {
   command->section("Checkpoints");
-  Option* folder = command
-                       ->add_option("--run-folder", run.run_folder,
-                                    "where the run's files go (default: runs/MODEL-NUMBER)")
-                       ->check(named);
+  Option* folder =
+      command->add_option("--run-folder", run.run_folder,
+                          "where the run's files go (default: runs/MODEL-NUMBER)", named);
   command
       ->add_option(
           "--resume", run.resume,
           "resume the run in this folder with its own options; --steps, --rate, --clip, "
           "--decay, --dropout, --batch, --recompute, --sync, --save-every, --keep, "
-          "--validate-every and the plan may differ, --data and --tokenizer may have moved")
-      ->excludes(folder)
-      ->check(named);
-  command
-      ->add_option(
-          "--save-every", run.settings.save_every,
-          "save a checkpoint every N steps (200), after a time (10min), or whichever comes "
-          "first (200,10min); 0: only at the end, where one is always saved")
-      ->show_default();
-  command->add_option("--keep", run.settings.keep, "number of checkpoints to keep")->show_default();
-  command
-      ->add_option("--export", run.export_folder,
-                   "write config.json and model.safetensors into this folder at the end")
-      ->check(named);
+          "--validate-every and the plan may differ, --data and --tokenizer may have moved",
+          named)
+      ->excludes(folder);
+  command->add_option(
+      "--save-every", run.settings.save_every,
+      "save a checkpoint every N steps (200), after a time (10min), or whichever comes "
+      "first (200,10min); 0: only at the end, where one is always saved");
+  command->add_option("--keep", run.settings.keep, "number of checkpoints to keep");
+  command->add_option("--export", run.export_folder,
+                      "write config.json and model.safetensors into this folder at the end", named);
 }
 
 void add_output_options(Command* command, TrainOptions& o) {

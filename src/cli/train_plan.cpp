@@ -112,29 +112,25 @@ void add_plan_options(Command* command, PlanOptions& o) {
       "plan that is predicted to be fastest here"));
   add(command->add_option("--microbatches", o.microbatches,
                           "micro-batches per batch (default: 1)"));
-  add(command
-          ->add_option(
-              "--schedule", o.schedule,
-              fmt::format("pipeline schedule: a .pipeline file with a table, or one of: {}",
-                          fmt::join(names, " ")))
-          ->show_default());
-  add(command->add_option("--chunks", o.chunks, "pipeline stages per rank")->show_default());
+  add(command->add_option(
+      "--schedule", o.schedule,
+      fmt::format("pipeline schedule: a .pipeline file with a table, or one of: {}",
+                  fmt::join(names, " "))));
+  add(command->add_option("--chunks", o.chunks, "pipeline stages per rank"));
   add(command->add_option("--zero", o.zero,
                           "ZeRO stage, sharded along data: 1 optimizer state, 2 also gradients, 3 "
                           "also parameters (default: 0); one of: 0 1 2 3"));
   add(command->add_flag("--sequence", o.sequence,
                         "sequence parallelism: shard activations between blocks along the sequence "
                         "over the tensor axis"));
-  add(command
-          ->add_option("--context", o.context,
-                       "attention with the sequence sharded along context: gather keys and values, "
-                       "all-to-all over heads, or ring; one of: gather all-to-all ring")
-          ->show_default());
-  add(command
-          ->add_option("--compress", o.compression,
-                       "gradient compression along data; the residual is carried to the next step; "
-                       "one of: none top-k:SHARE sign ternary int8 fp16 power:RANK")
-          ->show_default());
+  add(command->add_option(
+      "--context", o.context,
+      "attention with the sequence sharded along context: gather keys and values, "
+      "all-to-all over heads, or ring; one of: gather all-to-all ring"));
+  add(command->add_option(
+      "--compress", o.compression,
+      "gradient compression along data; the residual is carried to the next step; "
+      "one of: none top-k:SHARE sign ternary int8 fp16 power:RANK"));
 }
 
 }  // namespace trireme::cli

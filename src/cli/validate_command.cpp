@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/files.h"
 #include "cli/load_cluster.h"
-#include "cli/terminal.h"
+#include "command_line/files.h"
+#include "command_line/terminal.h"
 #include "report/validation_text.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
@@ -16,27 +16,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr const char* kValidateExamples =
-    "Examples:\n"
-    "  trireme validate --runs published.csv\n"
-    "  trireme validate --runs vtrain.csv --calibrate-on 0.1 --draws 20 --seed 7\n"
-    "\n"
-    "The file is CSV with the columns source, model, layers, hidden, heads, kv_heads, ffn, vocab,\n"
-    "seq, gpu, gpus, tp, pp, cp, dp, interleave, microbatch, global_batch, recompute, precision "
-    "and\n"
-    "seconds_per_step, or a file of vTrain's runs. Optional: zero, schedule, attention (fused or\n"
-    "unfused), sequence, overlap_data, overlap_tensor and overlap_pipe (yes or no). Rows that lack "
-    "a\n"
-    "number are skipped and counted.";
-
-constexpr const char* kCalibrateExamples =
-    "Examples:\n"
-    "  trireme calibrate --runs ours.csv --cluster dgx-h100:4 --output ours.cluster.json\n"
-    "                                        then: trireme plan --cluster ours.cluster.json\n"
-    "\n"
-    "Fits the shares of peak rates that runs reach to a CSV file of measured runs (see trireme\n"
-    "validate --help) and writes the cluster with them.";
 
 MeasuredRuns load_runs(const std::string& path) {
   MeasuredRuns runs = parse_runs(read_file(path), path);
@@ -95,20 +74,15 @@ void add_validate_command(Command& app) {
   Command* command =
       app.add_subcommand("validate", "Compare predicted step times with measured training runs");
   command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
-  command
-      ->add_option("--calibrate-on", options->how.share,
-                   "share of each source's runs to calibrate on; the rest is predicted")
-      ->show_default()
-      ->check(number_in(0.0, 0.9));
-  command->add_option("--draws", options->how.draws, "random choices of these runs")
-      ->show_default()
-      ->check(integer_in(1, 10000));
-  command->add_option("--seed", options->how.seed, "of the random choices")->show_default();
-  command->add_option("--worst", options->worst, "how many of the worst predictions to list")
-      ->show_default()
-      ->check(integer_in(0, 100000));
+  command->add_option("--calibrate-on", options->how.share,
+                      "share of each source's runs to calibrate on; the rest is predicted",
+                      number_in(0.0, 0.9));
+  command->add_option("--draws", options->how.draws, "random choices of these runs",
+                      integer_in(1, 10000));
+  command->add_option("--seed", options->how.seed, "of the random choices");
+  command->add_option("--worst", options->worst, "how many of the worst predictions to list",
+                      integer_in(0, 100000));
   command->add_flag("--json", options->json, "one JSON object");
-  command->footer(kValidateExamples);
   command->callback([options] { run_validate(*options); });
 }
 
@@ -121,7 +95,6 @@ void add_calibrate_command(Command& app) {
       ->required();
   command->add_option("-o,--output", options->output,
                       "where to write the cluster (default: standard output)");
-  command->footer(kCalibrateExamples);
   command->callback([options] { run_calibrate(*options); });
 }
 

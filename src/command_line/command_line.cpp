@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "report/help_examples.h"
 #include "report/help_text.h"
 #include "trireme/message.h"
 
@@ -22,6 +24,18 @@ Check within(Number least, Number most, const std::string& expected) {
     const bool good = CLI::detail::lexical_cast(value, number) && number >= least && number <= most;
     return good ? "" : fmt::format("invalid value {}: expected {}", in_quotes(value), expected);
   };
+}
+
+/// Whether a value that a variable has at first says something.
+template <class T>
+bool is_default(const T& value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return value > 0;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return !value.empty();
+  } else {
+    return false;
+  }
 }
 
 /// "-n,--ranks VALUE=8". An argument in its place has no dashes and no VALUE.
@@ -63,7 +77,7 @@ report::HelpPage page_of(const std::string& name, const CLI::App& parser) {
   report::HelpPage page{.description = parser.get_description(),
                         .usage = usage_of(name, parser),
                         .sections = {},
-                        .footer = parser.get_footer()};
+                        .footer = std::string(report::help_examples_of(name))};
   for (const CLI::App* command : parser.get_subcommands({})) {
     if (command->get_group().empty()) {
       continue;  // hidden
@@ -101,24 +115,15 @@ Option* Option::required() {
   return this;
 }
 
-Option* Option::show_default() {
-  parsed_->capture_default_str();
-  return this;
-}
-
-Option* Option::check(const Check& check) {
-  parsed_->check(check);
-  return this;
-}
-
 Option* Option::choices(const std::vector<std::string>& values) {
   const std::string help = parsed_->get_description();
   parsed_->description(
       fmt::format("{}{}one of: {}", help, help.empty() ? "" : "; ", fmt::join(values, " ")));
-  return check([values](const std::string& value) {
+  parsed_->check([values](const std::string& value) {
     return std::ranges::find(values, value) == values.end() ? unknown_name("value", value, values)
                                                             : "";
   });
+  return this;
 }
 
 Option* Option::excludes(Option* other) {
@@ -165,9 +170,14 @@ Option* Command::keep(CLI::Option* option) {
   return &options_.emplace_back(option);
 }
 
-Option* Command::add_option(const std::string& names, Target target, const std::string& help) {
-  return keep(
-      std::visit([&](auto* value) { return parser_->add_option(names, *value, help); }, target));
+Option* Command::add_option(const std::string& names, Target target, const std::string& help,
+                            const Check& check) {
+  const auto add = [&](auto* value) {
+    CLI::Option* option = parser_->add_option(names, *value, help);
+    return is_default(*value) ? option->capture_default_str() : option;
+  };
+  CLI::Option* option = std::visit(add, target);
+  return keep(check ? option->check(check) : option);
 }
 
 Option* Command::add_option_function(const std::string& names,
@@ -187,10 +197,6 @@ Option* Command::get_option(const std::string& name) {
 
 void Command::section(const std::string& title) {
   parser_->option_defaults()->group(title);
-}
-
-void Command::footer(const std::string& text) {
-  parser_->footer(text);
 }
 
 void Command::hide() {

@@ -32,10 +32,6 @@ class Option {
   explicit Option(CLI::Option* parsed) : parsed_(parsed) {}
 
   Option* required();
-  /// Help shows the present value of the variable as the default.
-  Option* show_default();
-  /// Refuses values for which `check` returns a problem.
-  Option* check(const Check& check);
   /// Refuses other values. Help lists them, and the shell completes them.
   Option* choices(const std::vector<std::string>& values);
   /// Refuses it together with the other one.
@@ -69,11 +65,13 @@ class Command {
 
   Command* add_subcommand(const std::string& name, const std::string& description);
 
-  /// `names` is "-n,--ranks", or "operation" for a positional argument. Values that `help` lists at its end, after
-  /// "one of: ", are those that the shell completes.
+  /// `names` is "-n,--ranks", or "operation" for a positional argument. Help shows the present value of the variable as
+  /// the default, unless it is empty or not above 0, which stand for "decided elsewhere". Values that `help` lists at its
+  /// end, after "one of: ", are those that the shell completes. Refuses values for which `check` returns a problem.
   template <class T>
-  Option* add_option(const std::string& names, T& value, const std::string& help) {
-    return add_option(names, Target(&value), help);
+  Option* add_option(const std::string& names, T& value, const std::string& help,
+                     const Check& check = {}) {
+    return add_option(names, Target(&value), help, check);
   }
   /// Hands the value to a function, which may throw Error.
   Option* add_option_function(const std::string& names,
@@ -85,8 +83,6 @@ class Command {
 
   /// Help lists the options that are added after this under a title of their own.
   void section(const std::string& title);
-  /// Examples and remarks at the end of the help: see report::HelpPage::footer.
-  void footer(const std::string& text);
   /// Help leaves the command out: it is for other programs.
   void hide();
   /// A command line without one of the subcommands is refused.
@@ -101,7 +97,7 @@ class Command {
   [[nodiscard]] const Command& given_command() const;
   /// Throws Error(Usage) that suggests the nearest name if there is none of this name.
   [[nodiscard]] const Command& subcommand(const std::string& name) const;
-  /// The help page in this many columns.
+  /// The help page in this many columns, with the command's examples (report/help_examples.h).
   [[nodiscard]] std::string help(int width) const;
   /// "trireme plan show".
   [[nodiscard]] std::string full_name() const;
@@ -110,7 +106,8 @@ class Command {
 
  private:
   explicit Command(CLI::App* parser);
-  Option* add_option(const std::string& names, Target target, const std::string& help);
+  Option* add_option(const std::string& names, Target target, const std::string& help,
+                     const Check& check);
   Option* keep(CLI::Option* option);
 
   std::unique_ptr<CLI::App> program_;  // of the program itself; it owns the parsers of all commands

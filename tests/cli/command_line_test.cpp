@@ -9,6 +9,7 @@
 
 #include "cli/program.h"
 #include "cli/program_says.h"
+#include "report/help_examples.h"
 
 namespace trireme {
 namespace {
@@ -59,6 +60,46 @@ TEST(CommandLine, WrapsHelpToTheColumns) {
   setenv("COLUMNS", "150", 1);  // NOLINT(concurrency-mt-unsafe)
   EXPECT_GT(widest_line(run_program("train --help").out), 100);
   unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe)
+}
+
+/// The first words of a line up to an option or an argument: "trireme plan show".
+std::string command_of(const std::string& line, const std::vector<std::string>& commands) {
+  std::string longest;
+  for (const std::string& command : commands) {
+    if (line.starts_with(command + " ") && command.size() > longest.size()) {
+      longest = command;
+    }
+  }
+  return longest;
+}
+
+/// Its options in the help of the command. Options of other programs come after a pipe.
+void expect_known_options(const std::string& example, const std::string& command) {
+  const std::string help = run_program(command.substr(command.find(' ') + 1) + " --help").out;
+  std::istringstream words(example.substr(0, example.find('|')));
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--")) {
+      EXPECT_NE(help.find(word), std::string::npos) << word << " in: " << example;
+    }
+  }
+}
+
+TEST(CommandLine, ExamplesNameOptionsThatExist) {
+  std::vector<std::string> commands;
+  for (const report::HelpExamples& row : report::help_examples()) {
+    commands.emplace_back(row.command);
+    EXPECT_TRUE(row.text.starts_with("Examples:\n  trireme ")) << row.command;
+  }
+  for (const report::HelpExamples& row : report::help_examples()) {
+    std::istringstream lines{std::string(row.text)};
+    for (std::string line; std::getline(lines, line);) {
+      const std::string example = line.substr(std::min<std::size_t>(2, line.size()));
+      const std::string command = command_of(example, commands);
+      if (line.starts_with("  trireme ") && command != "trireme") {
+        expect_known_options(example.substr(0, example.find("   ")), command);
+      }
+    }
+  }
 }
 
 TEST(CommandLine, SuggestsTheOptionThatWasMeant) {

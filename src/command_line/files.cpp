@@ -1,4 +1,4 @@
-#include "cli/files.h"
+#include "command_line/files.h"
 
 #include <fmt/format.h>
 

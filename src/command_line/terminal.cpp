@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 
 #include <cstdlib>
 #include <optional>

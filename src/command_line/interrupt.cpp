@@ -1,4 +1,4 @@
-#include "cli/interrupt.h"
+#include "command_line/interrupt.h"
 
 #include <atomic>
 #include <cerrno>

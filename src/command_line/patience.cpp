@@ -1,4 +1,4 @@
-#include "cli/patience.h"
+#include "command_line/patience.h"
 
 #include <cerrno>
 #include <cstdio>
