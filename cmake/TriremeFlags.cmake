@@ -4,6 +4,10 @@ target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 # The libraries are built so that they can go into a shared one; nobody replaces their functions one by
 # one, so the compiler may inline them.
 target_compile_options(trireme_flags INTERFACE -fno-semantic-interposition)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Collecting garbage less often makes GCC a twentieth faster and 100 to 200 MB larger.
+  target_compile_options(trireme_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+endif()
 if(TRIREME_WERROR)
   target_compile_options(trireme_flags INTERFACE -Werror)
 endif()

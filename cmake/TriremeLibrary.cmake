@@ -2,11 +2,12 @@
 #   PUBLIC_HEADERS a.h …   names in include/trireme/ that belong to this folder
 #   SOURCES a.cpp …        files of src/NAME
 #   DEPENDS base …         folders it may include; must agree with the table in src/README.md (a test checks)
-#   LINKS fmt::fmt …)      foreign libraries, private
+#   LINKS fmt::fmt …       foreign libraries, private
+#   LIGHT)                 no hot loops: compiled with -O1, which takes two thirds of the time of -O3
 #
 # One folder under src/ is one static library: target trireme_NAME, for users trireme::NAME.
 function(trireme_library name)
-  cmake_parse_arguments(ARG "" "" "PUBLIC_HEADERS;SOURCES;DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "LIGHT" "" "PUBLIC_HEADERS;SOURCES;DEPENDS;LINKS" ${ARGN})
   add_library(trireme_${name} STATIC ${ARG_SOURCES})
   add_library(trireme::${name} ALIAS trireme_${name})
   set_target_properties(trireme_${name} PROPERTIES EXPORT_NAME ${name})
@@ -19,6 +20,9 @@ function(trireme_library name)
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPENDS PREPEND trireme_)
   target_link_libraries(trireme_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_LINKS} $<BUILD_INTERFACE:trireme_flags>)
+  if(ARG_LIGHT)
+    target_compile_options(trireme_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LINKS)  # its flag is not that of the precompiled header
     trireme_precompile(trireme_${name})
   endif()
