@@ -45,10 +45,15 @@ Parallelism sharding(const Plan& plan, const std::string& axis) {
                   .classic = ClassicView::Neither,
                   .operators = OperatorView::IntraOp,
                   .why = ""};
-  if (shards("batch") && of_model) {
+  if (shards("batch") && shards("experts")) {
     row.name = "expert parallelism";
     row.classic = ClassicView::Both;
     row.why = "each device has some examples and some experts; tokens move to their experts";
+  } else if (shards("batch") && of_model) {
+    row.name = "data and tensor parallelism";
+    row.classic = ClassicView::Both;
+    row.why =
+        "each device has some examples and a part of some weights; tokens move to the weights";
   } else if (shards("batch")) {
     row.name = "data parallelism";
     row.classic = ClassicView::Data;

@@ -70,6 +70,9 @@ TEST(Parallelism, GoesByWhatAnAxisShards) {
   plan.sharding = {{"workers", {"batch"}}, {"slices", {"hidden"}}};
   EXPECT_EQ(rows_of(plan), (Rows{"data parallelism by workers=2: data, intra-op",
                                  "tensor parallelism by slices=3: model, intra-op"}));
+  plan = plan_of("ffn=2");
+  plan.sharding = {{"ffn", {"batch", "hidden"}}};
+  EXPECT_EQ(rows_of(plan), Rows{"data and tensor parallelism by ffn=2: data and model, intra-op"});
 }
 
 TEST(Parallelism, CopiesOfTheModelDivideDataAndModel) {
