@@ -19,6 +19,7 @@
 #include "command_line/terminal.h"
 #include "report/bench_json.h"
 #include "report/bench_text.h"
+#include "report/capabilities_text.h"
 #include "report/draw/bench_drawing.h"
 #include "trireme/bench_lists.h"
 #include "trireme/collective.h"
@@ -188,7 +189,23 @@ std::string machine_name() {
   return fmt::format("{}, {} cores", measure::host_name(), measure::allowed_cores());
 }
 
+/// What works, by running all of it once.
+void run_matrix(const Options& options, Outcome& outcome) {
+  std::vector<measure::TransportCapabilities> transports;
+  for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::Tcp,
+                                   TransportKind::Ucx, TransportKind::InProcess}) {
+    transports.push_back(measure::find_capabilities(kind));
+  }
+  std::cout << (options.json ? report::capabilities_json(transports)
+                             : report::capabilities_text(transports, standard_output()));
+  outcome.exit_code = report::is_complete(transports) ? 0 : 1;
+}
+
 void run(const Options& options, Outcome& outcome) {
+  if (options.operations == "matrix") {
+    run_matrix(options, outcome);
+    return;
+  }
   measure::BenchPlan plan = make_plan(options);
   if (!options.tuning.empty()) {
     plan.tuning = parsed("--tuning", options.tuning, load_tuning);
@@ -212,7 +229,8 @@ void run(const Options& options, Outcome& outcome) {
 void add_options(Command& command, Options& o) {
   command
       .add_option("operations", o.operations,
-                  "comma-separated; one of: all " + names_of(all_operations()))
+                  "comma-separated; one of: all " + names_of(all_operations()) +
+                      "; or matrix: which work on which transport with which types")
       ->required();
   command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)",
                      integer_in(1, measure::kMaxBenchRanks));

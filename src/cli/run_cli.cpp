@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   add_tokenize_command(program);
   add_schedule_command(program, outcome);
   add_pipeline_command(program, outcome);
+  add_repartition_command(program, outcome);
   add_cluster_command(program);
   add_devices_command(program);
   add_estimate_command(program);

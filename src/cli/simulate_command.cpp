@@ -16,8 +16,11 @@
 #include "cli/train_plan.h"
 #include "command_line/files.h"
 #include "command_line/terminal.h"
+#include "report/list_schedule_text.h"
 #include "report/simulation_text.h"
 #include "trireme/error.h"
+#include "trireme/list_schedule.h"
+#include "trireme/load_model.h"
 #include "trireme/message.h"
 #include "trireme/pipeline_simulation.h"
 #include "trireme/program_simulation.h"
@@ -42,6 +45,7 @@ struct Options {
   bool no_overlap = false;
   bool shared_port = false;
   std::string trace;
+  int list_schedule = 0;  // devices
   // Strategies.
   bool strategies = false;
   simulate::StrategyOptions workers;
@@ -185,8 +189,26 @@ void run_plan(const Options& o) {
   show(o, step, std::move(report));
 }
 
+/// The ops of a step on 1, 2, … devices, without a plan.
+void run_list_schedules(const Options& o) {
+  const Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
+  const NamedGraph step =
+      make_train_step(o.settings, parsed("--model", o.settings.model, load_model), Plan{});
+  const simulate::TaskGraph tasks =
+      simulate::task_graph_of(step.graph, simulate::compute_by(rates_of(o, cluster)));
+  std::vector<simulate::ListSchedule> schedules;
+  for (int devices = 1; devices <= o.list_schedule; ++devices) {
+    schedules.push_back(simulate::list_schedule(tasks, devices));
+  }
+  std::cout << (o.json
+                    ? report::list_schedules_json(o.settings.model, schedules)
+                    : report::list_schedules_text(o.settings.model, schedules, standard_output()));
+}
+
 void run(const Options& o) {
-  if (o.strategies) {
+  if (o.list_schedule > 0) {
+    run_list_schedules(o);
+  } else if (o.strategies) {
     run_strategies(o);
   } else if (o.tasks.tasks) {
     run_tasks(o);
@@ -219,6 +241,10 @@ void add_step_options(Command& command, Options& o) {
   command.add_flag("--no-overlap", o.no_overlap, "wait for each communication op at once");
   command.add_flag("--shared-port", o.shared_port, "ranks of a node share one network port");
   command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
+  command
+      .add_option("--list-schedule", o.list_schedule,
+                  "instead of a plan: each op on one of up to N devices (Graham's list schedule)")
+      ->check(integer_in(1, 64));
   add_plan_options(&command, o.plan);
 }
 

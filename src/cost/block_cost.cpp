@@ -160,8 +160,9 @@ void TransformerCost::add_block_communication(const ParallelLayout& layout, Bloc
 }
 
 /// Keys and values of the whole sequence are gathered, and their gradients scattered, while other blocks compute. Or
-/// queries, keys, values and results are resharded by heads, and back, which nothing overlaps with. Or shards of keys and
-/// values go round a ring, and in the backward their gradients with them, each while attention works on the one before.
+/// queries, keys, values and results are resharded by heads, and back, which nothing overlaps with. Or pairs of ranks
+/// exchange shards of keys and values, or of queries and results, in (p - 1) / 2 rounds of a causal ring, and in the
+/// backward their gradients as well, each while attention works on the round before.
 double TransformerCost::context_seconds(const ParallelLayout& layout, double passes,
                                         const BlockCost& cost) const {
   const GroupShape group = GroupShape::of(layout.context, layout.tensor, links_.devices_per_node());
@@ -174,7 +175,9 @@ double TransformerCost::context_seconds(const ParallelLayout& layout, double pas
              links_.alltoall(group, keys + 2 * kWord * q_ / layout.tensor * tokens(layout));
     case Plan::Context::Ring: {
       const double steps = layout.context - 1;
-      const double messages = (passes + 1) * steps * links_.message(group, keys);
+      const double queries = 2 * kWord * q_ / layout.tensor * tokens(layout);
+      const double messages =
+          (passes + 1) * steps / 2 * links_.message(group, std::max(keys, queries));
       const double beside = eff_.overlap * passes / 2 * cost.attention * steps / layout.context;
       return smooth_max(messages, beside) - beside;
     }

@@ -60,6 +60,7 @@ void Buckets::reduce(const Bucket& bucket) {
         builder_.add1("reshape", {member.value}, {{"shape", std::vector<std::int64_t>{count}}}));
   }
   const ValueId together = builder_.add1("concat", flat, {{"axis", std::int64_t{0}}});
+  builder_.rename(together, "bucket");  // the same on all ranks, whatever else they concatenate
   const ValueId sum = builder_.add1("all_reduce", {together}, bucket.key.attributes);
   for (std::size_t i = 0; i < bucket.members.size(); ++i) {
     const Shape shape = builder_.shape(bucket.members[i].value);

@@ -15,42 +15,17 @@
 //
 //   communication: p - 1 parts of each operand out and in, and p of each such result
 //
-// A part travels only to the last rank that needs it: under a causal mask, part j visits only the ranks after j. At any
-// time a rank has two parts of each operand, and up to four of each result that circulates.
+// At any time a rank has two parts of each operand, and up to four of each result that circulates. Under a causal mask
+// the ring would leave the first ranks idle; causal_ring.h divides the work evenly instead.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "trireme/graph.h"
-#include "trireme/op.h"
-#include "trireme/placement.h"
+#include "partition/ring_op.h"
 
 namespace trireme::partition {
-
-/// The factor that is sharded by one axis and taken in turn; -1 if there is none.
-[[nodiscard]] int find_ring(const Factors& factors, std::span<const Placement::Dim> sharding);
-
-struct Ring {
-  Signature whole{};
-  std::size_t factor = 0;  ///< that is taken in turn
-  /// By position along the axis, what the rank there has of each factor.
-  std::vector<std::vector<IndexRange>> ranges{};
-  std::vector<int> ranks{};  ///< likewise
-  std::size_t index = 0;     ///< the place of this rank
-};
-
-/// The parts of each factor that the rank at these coordinates has.
-[[nodiscard]] std::vector<IndexRange> ranges_at(const Factors& factors,
-                                                std::span<const Placement::Dim> sharding,
-                                                const Axes& axes, std::span<const int> coordinates);
-
-/// The ring of a node whose factors are sharded this way, for the rank at these coordinates; by axis, the ranks that
-/// share its other ones. Requires find_ring() >= 0.
-[[nodiscard]] Ring ring_at(const Signature& whole, std::span<const Placement::Dim> sharding,
-                           const Axes& axes, std::vector<int> coordinates,
-                           std::span<const std::vector<int>> axis_ranks);
 
 /// Adds all nodes of the rank and returns the results, as the node has them. Messages have tags starting at `tag`,
 /// which advances equally on all ranks of the axis.

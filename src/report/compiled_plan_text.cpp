@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "report/words.h"
 #include "trireme/communication.h"
+#include "trireme/parallelism.h"
 #include "trireme/pipeline.h"
 
 namespace trireme::report {
@@ -228,7 +229,36 @@ std::string plan_words(const Plan& plan) {
       assigned == 0 ? "" : ", " + plural(static_cast<std::int64_t>(assigned), "assignment"));
 }
 
+/// One line for each kind, in both views.
+std::string parallelism_text(const Plan& plan, const Terminal& terminal) {
+  const std::vector<Parallelism> rows = parallelism_of(plan);
+  if (rows.empty()) {
+    return "";
+  }
+  std::string text = "\n" +
+                     styled(fmt::format("{:<38} {:<14} {:<14} {:<9} {}", "parallelism", "by",
+                                        "divides", "ops", "what it means"),
+                            Style::Bold, terminal.color) +
+                     "\n";
+  for (const Parallelism& row : rows) {
+    text += fmt::format("{:<38} {:<14} {:<14} {:<9} {}\n", row.name, row.by, to_text(row.classic),
+                        to_text(row.operators), row.why);
+  }
+  return text;
+}
+
 // JSON.
+
+Json parallelism_json(const Plan& plan) {
+  Json rows = Json::array();
+  for (const Parallelism& row : parallelism_of(plan)) {
+    rows.push_back(Json{{"name", row.name},
+                        {"by", row.by},
+                        {"divides", to_text(row.classic)},
+                        {"ops", to_text(row.operators)}});
+  }
+  return rows;
+}
 
 Json communication_json(const CommunicationUse& use) {
   Json json{{"op", use.op},
@@ -282,8 +312,10 @@ std::vector<ListedRank> listed_ranks(const MemoryPrediction& memory) {
 std::string compiled_plan_text(const ShownPlan& shown, const Terminal& terminal) {
   PlanView view(shown);
   const Plan& plan = view.plan();
-  return fmt::format("{} on {}: {}\n\nCommunication of rank {} in a step\n", shown.model,
-                     plural(plan.mesh.devices(), "rank"), plan_words(plan), shown.rank) +
+  return fmt::format("{} on {}: {}\n", shown.model, plural(plan.mesh.devices(), "rank"),
+                     plan_words(plan)) +
+         parallelism_text(plan, terminal) +
+         fmt::format("\nCommunication of rank {} in a step\n", shown.rank) +
          communication_text(view.communication_of(shown.rank), terminal) +
          fmt::format("\nSent by {}: {}\n\n",
                      view.is_complete() ? "all ranks" : fmt::format("rank {}", shown.rank),
@@ -311,6 +343,7 @@ std::string compiled_plan_json(const ShownPlan& shown) {
             {"plan", parse_json(to_text(view.plan()), "plan")},
             {"ranks", view.plan().mesh.devices()},
             {"sent_by_all_ranks", view.is_complete()}};
+  json["parallelism"] = parallelism_json(view.plan());
   Json& sent = json["sent_bytes"] = Json::object();
   const std::array<double, kCategories> sums = view.sent();
   for (std::size_t i = 0; i < kCategories; ++i) {

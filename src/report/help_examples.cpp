@@ -140,6 +140,7 @@ Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes 
   trireme simulate --model gpt2-small --plan my.plan.json --cluster 2xdgx-a100 --trace t.json
   trireme simulate --mesh pipe=4 --microbatches 8 --flops 1e12 --cluster figure-4x4 --slow 1x2
   trireme simulate --tasks --mesh pipe=8,data=16,tensor=8 --microbatches 64 --cluster 128xdgx-h100
+  trireme simulate --model conv-mini --list-schedule 3
   trireme simulate --strategies --workers 8 --slow 1x2
   trireme simulate --strategies --workers 64 --jitter exponential --staleness 3
 

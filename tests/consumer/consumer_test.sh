@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Uses Trireme as an external project would: consumer_test.sh CASE
 # From the environment: BUILD (the build to install), PREFIX (a scratch folder), LIBDIR (lib or similar, inside it),
-# CXX and CXXFLAGS, VERSION.
+# CC, CXX and CXXFLAGS, VERSION.
 set -euo pipefail
 outside=$(dirname "$(readlink -f "$0")")/outside
 work=$PREFIX.$1
@@ -56,6 +56,19 @@ case $1 in
     configure "$VERSION"
     cmake --build "$work" --target op_and_backend
     "$work/op_and_backend"
+    ;;
+  RunsFromC)
+    configure "$VERSION"
+    cmake --build "$work" --target from_c
+    # As in docs/comm.md: a C compiler links it, too.
+    export PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig
+    flags=()
+    eval "flags=($CXXFLAGS $(pkg-config --cflags --libs --static trireme))"
+    "$CC" -std=c11 -Wall -Werror "$outside/../../../examples/collectives.c" "${flags[@]}" -o "$work/by_pkg_config"
+    for program in from_c by_pkg_config; do
+      [[ $("$work/$program") == "4 ranks: all operations give the expected results" ]] ||
+        fail "$program prints something else"
+    done
     ;;
   RefusesAnotherMinorVersion)
     if output=$(configure 99.0 2>&1); then

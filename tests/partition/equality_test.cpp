@@ -104,19 +104,23 @@ void expect_predicted_bytes(const Trained& many) {
   EXPECT_EQ(traffic, sent);
 }
 
+void check_plan(const Task& task, const Trained& one, const Plan& plan,
+                const MakeDevice& make_device = make_one_thread) {
+  EXPECT_EQ(trireme::problems(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
+            std::vector<std::string>());
+  Trained many;
+  ASSERT_NO_THROW(
+      many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches, make_device));
+  expect_same(one, many);
+  expect_predicted_bytes(many);
+}
+
 void check_all(const Task& task, const std::vector<Case>& plans,
                const MakeDevice& make_device = make_one_thread) {
   const Trained one = train_alone(task.graph, task.first, task.batches);
   for (const Case& c : plans) {
     SCOPED_TRACE(describe(c));
-    const Plan plan = plan_of(c);
-    EXPECT_EQ(trireme::problems(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
-              std::vector<std::string>());
-    Trained many;
-    ASSERT_NO_THROW(
-        many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches, make_device));
-    expect_same(one, many);
-    expect_predicted_bytes(many);
+    check_plan(task, one, plan_of(c), make_device);
   }
 }
 
@@ -134,6 +138,18 @@ TEST(Equality, Gpt) {
 }
 TEST(LongEquality, Gpt) {
   check_all(gpt_task(), plans_of_language_models());
+}
+
+// Data-parallel attention, feed-forward layers that are sharded over the same ranks, and tokens that move to them.
+TEST(Equality, ShardedFeedForwardLayers) {
+  const Task task = gpt_task();
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  for (const char* mesh : {"ffn=2", "ffn=3", "data=2,ffn=2"}) {
+    SCOPED_TRACE(mesh);
+    Plan plan = plan_of({.mesh = mesh});
+    plan.sharding = {{"data", {"batch"}}, {"ffn", {"batch", "hidden"}}};
+    check_plan(task, one, plan);
+  }
 }
 
 // Masks depend neither on the plan nor on its recomputation; one device keeps everything.

@@ -1,10 +1,14 @@
 // The communication that the partitioner must derive for each kind of parallelism, counted in the graph of a rank.
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "on_ranks.h"
+#include "trireme/communication.h"
 #include "trireme/model.h"
 #include "trireme/model_dims.h"
 #include "trireme/op.h"
@@ -39,7 +43,7 @@ Plan plan_on(std::string_view mesh) {
   return plan;
 }
 
-Graph gpt(std::int64_t layers) {
+Graph gpt(std::int64_t layers, std::int64_t sequences = 4) {
   ModelConfig config = preset_model("gpt-nano");
   config.layers = layers;
   config.width = 16;
@@ -49,7 +53,7 @@ Graph gpt(std::int64_t layers) {
   config.hidden = 64;
   config.vocabulary = 32;
   config.context = 8;
-  return make_training_graph(make_model(config, {.sequences = 4, .length = 8}).graph);
+  return make_training_graph(make_model(config, {.sequences = sequences, .length = 8}).graph);
 }
 
 /// Y = (X W1) W2, with or without a function in between.
@@ -90,6 +94,87 @@ TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
     activated = mine.graph.nodes()[n].op->name == "gelu" ? n : activated;
   }
   EXPECT_LT(reduced, activated) << to_text(mine.graph);
+}
+
+/// gelu(x), in the same doubles on one device.
+std::vector<double> gelu_of(const std::vector<double>& x) {
+  GraphBuilder b("gelu");
+  const auto size = static_cast<std::int64_t>(x.size());
+  b.output("y", b.add1("gelu", {b.input("x", {DType::F64, {size}})}));
+  return evaluate_alone(b.finish(), {{"x", x}}).at("y");
+}
+
+// Why it must wait: Y = gelu(X1 A1 + X2 A2), and the sum of gelu(X1 A1) and gelu(X2 A2) is something else.
+TEST(Exchanges, ActivationsOfPartialSumsDoNotAddUp) {
+  const std::vector<double> first{1.0, -2.0, 0.5};   // X1 A1
+  const std::vector<double> second{-3.0, 1.5, 0.5};  // X2 A2
+  std::vector<double> sum(first.size());
+  std::ranges::transform(first, second, sum.begin(), std::plus<>());
+  const std::vector<double> right = gelu_of(sum);
+  const std::vector<double> a = gelu_of(first);
+  const std::vector<double> b = gelu_of(second);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    EXPECT_GT(std::abs(a[i] + b[i] - right[i]), 0.05) << i;
+  }
+}
+
+/// The same axis shards the batch and the hidden width of feed-forward layers.
+Plan sharded_feed_forward(std::string_view mesh) {
+  Plan plan = plan_on(mesh);
+  plan.sharding = {{"ffn", {"batch", "hidden"}}};
+  return plan;
+}
+
+// Attention is data-parallel; the feed-forward layers are sharded over the same ranks, and tokens move to them: an
+// all-gather before each and a reduce-scatter after it. The backward pass does the same with the gradients, and gathers
+// the tokens again instead of keeping all of them.
+TEST(Exchanges, TokensMoveToShardedFeedForwardLayers) {
+  constexpr std::int64_t kLayers = 3;
+  const Graph graph = gpt(kLayers);
+  const RankGraph mine = rank_zero(graph, sharded_feed_forward("ffn=2"), dim_names(graph));
+  const Counts counts = exchanges_in(mine.graph);
+  EXPECT_EQ(counts.at("all_gather forward"), kLayers) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("reduce_scatter forward"), kLayers) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("all_gather backward"), 2 * kLayers) << to_text(mine.graph);
+  EXPECT_EQ(counts.at("reduce_scatter backward"), kLayers) << to_text(mine.graph);
+  for (const Value& value : mine.graph.values()) {
+    if (value.origin == Origin::Parameter &&
+        value.name.find("mlp.c_fc.weight") != std::string::npos) {
+      EXPECT_EQ(value.type.shape, (Shape{16, 32})) << value.name;
+    }
+  }
+}
+
+/// What a rank sends in a step; with the program's inputs, samples or anything made of them, in one message, it fails.
+double sent_without_samples(const Program& program, std::int64_t samples) {
+  double bytes = 0;
+  for (const CommunicationUse& use : communication_of(program)) {
+    EXPECT_NE(use.carries.category, Category::Input) << use.op << " of " << use.carries.tensor;
+    if (use.carries.category ==
+        Category::Activation) {  // the loss, and terms of the gradients' norm
+      EXPECT_LT(use.bytes, static_cast<double>(samples * 8)) << use.op << " " << use.carries.tensor;
+    }
+    bytes += use.sent();
+  }
+  return bytes;
+}
+
+// Data stays on its rank: what a data-parallel step sends are gradients, parameters and a few numbers, as many bytes for
+// 64 sequences on a rank as for 2.
+TEST(Exchanges, DataParallelRanksSendNoSamples) {
+  for (const int zero : {0, 1, 2, 3}) {
+    Plan plan = plan_on("data=2");
+    plan.zero = zero;
+    const auto programs = [&](std::int64_t sequences) {
+      const Graph graph = gpt(2, sequences);
+      return programs_of(graph, plan, dim_names(graph));
+    };
+    const std::vector<Program> few = programs(4);
+    const std::vector<Program> many = programs(128);
+    for (std::size_t rank = 0; rank < few.size(); ++rank) {
+      EXPECT_EQ(sent_without_samples(many[rank], 64 * 8), sent_without_samples(few[rank], 64 * 8));
+    }
+  }
 }
 
 // One all-reduce for attention and one for the MLP, forward (g) and backward (f). With the vocabulary sharded as well:

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "graph/blocks.h"
+#include "program/ring_traffic.h"
 #include "program/traffic.h"
 #include "trireme/communicator.h"
 #include "trireme/compiled_plan.h"
@@ -103,29 +104,6 @@ OpBytes sent_since(const SentBytes& before, const SentBytes& now) {
   return bytes;
 }
 
-/// What a rank sends of an all-gather or an all-reduce by a ring: of each round all blocks but one. OpTraffic has the
-/// mean over ranks, where blocks are not as long as one another.
-double sent_by_ring(const Signature& s, std::int64_t index) {
-  const std::int64_t ranks = s.integer("ranks");
-  const auto bytes = static_cast<double>(size_of(s.inputs[0].dtype).count);
-  if (s.op->name == "all_reduce") {
-    const std::int64_t elements = s.shape(0).element_count();
-    const auto block = [&](std::int64_t i) {
-      return block_of(elements, 1, ranks, (index + i) % ranks).length;
-    };
-    return bytes * static_cast<double>(2 * elements - block(1) - block(2));
-  }
-  const std::int64_t size = s.integer("size");
-  const std::int64_t next = block_of(size, s.integer("unit"), ranks, (index + 1) % ranks).length;
-  double slice = bytes;  // of one index of the dimension
-  for (std::size_t d = 0; d < s.shape(0).dims().size(); ++d) {
-    slice *= static_cast<std::int64_t>(d) == s.integer("dimension")
-                 ? 1.0
-                 : static_cast<double>(s.shape(0).dims()[d]);
-  }
-  return slice * static_cast<double>(size - next);
-}
-
 OpBytes predicted_of(const Program& program, const Mesh& mesh, int rank) {
   OpBytes bytes;
   for (const Instruction& instruction : program.instructions) {
@@ -134,7 +112,7 @@ OpBytes predicted_of(const Program& program, const Mesh& mesh, int rank) {
     double sent = bytes_sent(signature);
     if (op == "all_reduce" || op == "all_gather") {
       const std::vector<int> group = mesh.group_of(signature.text("group"), rank);
-      sent = sent_by_ring(signature, std::ranges::find(group, rank) - group.begin());
+      sent = ring_bytes_sent(signature, std::ranges::find(group, rank) - group.begin());
     }
     if (sent != 0) {
       bytes[op] += sent;

@@ -1,0 +1,241 @@
+#include "trireme/repartition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "graph/blocks.h"
+#include "program/ring_traffic.h"
+#include "program/traffic.h"
+#include "trireme/error.h"
+#include "trireme/graph.h"
+#include "trireme/message.h"
+#include "trireme/partition.h"
+#include "trireme/plan.h"
+
+namespace trireme::predict {
+namespace {
+
+constexpr std::string_view kAxis = "ranks";
+
+Axes axes_of(int ranks) {
+  return ranks > 1 ? Axes{{std::string(kAxis), ranks}} : Axes{};
+}
+
+Placement placement_of(Layout layout, int ranks) {
+  Placement placement = Placement::replicated(2);
+  if (ranks > 1) {
+    if (layout == Layout::Row || layout == Layout::Column) {
+      placement.dims[layout == Layout::Row ? 0 : 1].axes = {0};
+    } else if (layout == Layout::Partial) {
+      placement.partial[0] = Merge::Sum;
+    }
+  }
+  return placement;
+}
+
+Shape shape_of_part(const Shape& whole, Layout layout, int ranks, int rank) {
+  const int at[] = {rank};
+  return shape_at(placement_of(layout, ranks), whole, axes_of(ranks), at);
+}
+
+/// The partitioner's own conversion: a node between two values with the two placements.
+std::vector<Program> partitioned(const TensorType& type, Layout from, Layout to, int ranks) {
+  GraphBuilder builder("repartition");
+  const ValueId x = builder.input("x", type);
+  const ValueId y = builder.add1("scale", {x}, {{"factor", 1.0}});
+  builder.output("y", y);
+  const Graph graph = builder.finish();
+  PlacementSpec placements;
+  placements.axes = axes_of(ranks);
+  placements.stored[x] = placement_of(from, ranks);
+  placements.forced[y] = {placement_of(to, ranks)};
+  Plan plan;
+  plan.mesh = Mesh({{std::string(kAxis), ranks}});
+  const Partition partition(graph, placements);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    programs.push_back(
+        make_program(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph));
+  }
+  return programs;
+}
+
+/// What a rank has, as it is, or as a term of a sum: with zeros where other ranks have something.
+ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, Layout from, Layout to,
+                   int ranks, int rank) {
+  if (from == to || from == Layout::Replicated) {
+    return builder.add1("scale", {x}, {{"factor", from == to || rank == 0 ? 1.0 : 0.0}});
+  }
+  const std::size_t d = from == Layout::Row ? 0 : 1;
+  const std::int64_t size = type.shape.dims()[d];
+  const IndexRange own = block_of(size, 1, ranks, rank);
+  std::vector<std::int64_t> before(2, 0);
+  std::vector<std::int64_t> after(2, 0);
+  before[d] = own.begin;
+  after[d] = size - own.begin - own.length;
+  return builder.add1("pad", {x}, {{"before", before}, {"after", after}});
+}
+
+std::vector<Program> programs_of(const TensorType& type, Layout from, Layout to, int ranks) {
+  if (ranks == 1 || (from != to && to != Layout::Partial)) {
+    return partitioned(type, from, to, ranks);
+  }
+  std::vector<Program> programs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    GraphBuilder builder("repartition");
+    const ValueId x =
+        builder.input("x", {type.dtype, shape_of_part(type.shape, from, ranks, rank)});
+    builder.output("y", local_part(builder, type, x, from, to, ranks, rank));
+    programs.push_back(make_program(builder.finish()));
+  }
+  return programs;
+}
+
+std::string op_between(Layout from, Layout to) {
+  if (from == to) {
+    return "";
+  }
+  if (from == Layout::Partial) {
+    return to == Layout::Replicated ? "all_reduce" : "reduce_scatter";
+  }
+  if (to == Layout::Partial) {
+    return "pad";
+  }
+  if (from == Layout::Replicated) {
+    return "slice";
+  }
+  return to == Layout::Replicated ? "all_gather" : "all_to_all";
+}
+
+std::int64_t sent_by(const Program& program, int rank) {
+  double bytes = 0;
+  for (const Instruction& instruction : program.instructions) {
+    bytes += ring_bytes_sent(signature_of(program, instruction), rank);
+  }
+  return std::llround(bytes);
+}
+
+/// Round t of a pairwise exchange lasts as long as its longest message, from rank i to rank i + t.
+Seconds exchange_seconds(const Repartition& r, const LinkLevel& link) {
+  const std::size_t from = r.from == Layout::Row ? 0 : 1;
+  const std::int64_t width = size_of(r.type.dtype).count;
+  const auto length = [&](std::size_t d, int rank) {
+    return block_of(r.type.shape.dims()[d], 1, r.ranks(), rank).length;
+  };
+  Seconds seconds{};
+  for (int t = 1; t < r.ranks(); ++t) {
+    std::int64_t longest = 0;
+    for (int i = 0; i < r.ranks(); ++i) {
+      longest = std::max(longest, length(from, i) * length(1 - from, (i + t) % r.ranks()) * width);
+    }
+    seconds.count += link.alpha.count + static_cast<double>(longest) * link.beta.count;
+  }
+  return seconds;
+}
+
+Seconds seconds_of(const Repartition& r, const CostModel& costs) {
+  const bool local = r.op.empty() || r.op == "slice" || r.op == "pad";
+  if (local || r.ranks() == 1) {
+    return {};
+  }
+  if (r.op == "all_to_all") {
+    return exchange_seconds(r, costs.levels.back());
+  }
+  const Operation operation = r.op == "all_reduce"   ? Operation::Allreduce
+                              : r.op == "all_gather" ? Operation::Allgather
+                                                     : Operation::ReduceScatter;
+  // Blocks are whole rows or columns, except those of an all-reduce.
+  const Layout sharded = r.op == "all_gather" ? r.from : r.to;
+  const std::int64_t elements = r.type.shape.element_count();
+  const std::int64_t lines =
+      r.op == "all_reduce" ? elements : r.type.shape.dim(sharded == Layout::Row ? 0 : 1);
+  const Payload payload{
+      .elements = lines,
+      .element_bytes = lines == 0 ? 1 : elements / lines * size_of(r.type.dtype).count};
+  return time_schedule(build(operation, Algorithm::Ring, {.ranks = r.ranks()}), payload, costs)
+      .seconds;
+}
+
+}  // namespace
+
+std::string_view to_text(Layout layout) {
+  switch (layout) {
+    case Layout::Replicated:
+      return "replicated";
+    case Layout::Row:
+      return "row";
+    case Layout::Column:
+      return "column";
+    case Layout::Partial:
+      return "partial";
+  }
+  return "?";
+}
+
+Layout parse_layout(std::string_view text) {
+  std::vector<std::string> names;
+  for (const Layout layout : kLayouts) {
+    if (text == to_text(layout)) {
+      return layout;
+    }
+    names.emplace_back(to_text(layout));
+  }
+  throw Error(ErrorKind::Usage, unknown_name("layout", text, names));
+}
+
+std::int64_t Repartition::total_sent() const {
+  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+}
+
+Repartition repartition(const TensorType& type, Layout from, Layout to, int ranks,
+                        const CostModel& costs) {
+  if (type.shape.rank() != 2 || !is_float(type.dtype)) {
+    throw Error(ErrorKind::Usage, fmt::format("{} is not a matrix of floating-point numbers",
+                                              trireme::to_text(type)));
+  }
+  if (ranks < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("{} ranks; there must be at least one", ranks));
+  }
+  Repartition result{.from = from,
+                     .to = to,
+                     .type = type,
+                     .programs = programs_of(type, from, to, ranks),
+                     .op = op_between(from, to),
+                     .sent = {},
+                     .seconds = {}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    result.sent.push_back(sent_by(result.programs[static_cast<std::size_t>(rank)], rank));
+  }
+  result.seconds = seconds_of(result, costs);
+  return result;
+}
+
+std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape, Layout layout,
+                            int ranks, int rank) {
+  if (layout == Layout::Partial && ranks > 1) {
+    // Rank r has r + 1; the last has what is missing.
+    std::vector<double> term = whole;
+    const double others = ranks * (ranks - 1) / 2.0;
+    for (double& element : term) {
+      element = rank + 1 == ranks ? element - others : rank + 1;
+    }
+    return term;
+  }
+  const auto range = [&](Layout by, std::size_t d) {
+    const std::int64_t size = shape.dims()[d];
+    return layout == by ? block_of(size, 1, ranks, rank) : IndexRange{.begin = 0, .length = size};
+  };
+  const IndexRange rows = range(Layout::Row, 0);
+  const IndexRange columns = range(Layout::Column, 1);
+  std::vector<double> part;
+  for (std::int64_t i = rows.begin; i < rows.begin + rows.length; ++i) {
+    const auto first = whole.begin() + i * shape.dim(1) + columns.begin;
+    part.insert(part.end(), first, first + columns.length);
+  }
+  return part;
+}
+
+}  // namespace trireme::predict

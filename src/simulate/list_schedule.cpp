@@ -1,0 +1,173 @@
+#include "trireme/list_schedule.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/error.h"
+#include "trireme/op.h"
+
+namespace trireme::simulate {
+namespace {
+
+/// The tasks that need each task.
+std::vector<std::vector<int>> users_of(const TaskGraph& graph) {
+  std::vector<std::vector<int>> users(graph.tasks.size());
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    for (const int need : graph.tasks[t].needs) {
+      users[static_cast<std::size_t>(need)].push_back(static_cast<int>(t));
+    }
+  }
+  return users;
+}
+
+/// The longest path from the start of each task to the end.
+std::vector<double> paths_to_end(const TaskGraph& graph,
+                                 const std::vector<std::vector<int>>& users) {
+  std::vector<double> paths(graph.tasks.size(), 0);
+  for (std::size_t t = graph.tasks.size(); t-- > 0;) {
+    for (const int user : users[t]) {
+      paths[t] = std::max(paths[t], paths[static_cast<std::size_t>(user)]);
+    }
+    paths[t] += graph.tasks[t].seconds.count;
+  }
+  return paths;
+}
+
+class Scheduler {
+ public:
+  Scheduler(const TaskGraph& graph, int devices)
+      : graph_(graph),
+        users_(users_of(graph)),
+        paths_(paths_to_end(graph, users_)),
+        missing_(graph.tasks.size()) {
+    schedule_.devices = devices;
+    schedule_.slots.resize(graph.tasks.size());
+    for (int device = devices; device-- > 0;) {
+      free_.push_back(device);
+    }
+  }
+
+  ListSchedule run() {
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+      missing_[t] = graph_.tasks[t].needs.size();
+      schedule_.work.count += graph_.tasks[t].seconds.count;
+      schedule_.critical_path.count = std::max(schedule_.critical_path.count, paths_[t]);
+      add_if_ready(static_cast<int>(t));
+    }
+    start_what_fits(0);
+    while (!running_.empty()) {
+      const double now = running_.top().first;
+      while (!running_.empty() && running_.top().first == now) {
+        finish(running_.top().second);
+        running_.pop();
+      }
+      start_what_fits(now);
+      schedule_.makespan.count = now;
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  using Event = std::pair<double, int>;  ///< end, task
+
+  void add_if_ready(int task) {
+    const auto t = static_cast<std::size_t>(task);
+    if (missing_[t] == 0) {
+      ready_.push({paths_[t], -task});  // among equals the first
+    }
+  }
+
+  void start_what_fits(double now) {
+    while (!ready_.empty() && !free_.empty()) {
+      const int task = -ready_.top().second;
+      ready_.pop();
+      const Seconds end{now + graph_.tasks[static_cast<std::size_t>(task)].seconds.count};
+      schedule_.slots[static_cast<std::size_t>(task)] = {free_.back(), {now}, end};
+      free_.pop_back();
+      running_.push({end.count, task});
+    }
+  }
+
+  void finish(int task) {
+    free_.push_back(schedule_.slots[static_cast<std::size_t>(task)].device);
+    std::ranges::sort(free_, std::greater<>());
+    for (const int user : users_[static_cast<std::size_t>(task)]) {
+      --missing_[static_cast<std::size_t>(user)];
+      add_if_ready(user);
+    }
+  }
+
+  const TaskGraph& graph_;
+  std::vector<std::vector<int>> users_;
+  std::vector<double> paths_;
+  std::vector<std::size_t> missing_;  ///< by task: needs that are not done
+  std::vector<int> free_;             ///< devices, the lowest last
+  std::priority_queue<Event> ready_;  ///< path to the end, negated number
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> running_;
+  ListSchedule schedule_;
+};
+
+}  // namespace
+
+std::vector<std::string> problems(const TaskGraph& graph) {
+  std::vector<std::string> found;
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    const TaskGraph::Task& task = graph.tasks[t];
+    if (!(task.seconds.count >= 0)) {
+      found.push_back(fmt::format("task {} ({}) takes {} s", t, task.name, task.seconds.count));
+    }
+    for (const int need : task.needs) {
+      if (need < 0 || std::cmp_greater_equal(need, t)) {
+        found.push_back(fmt::format("task {} ({}) needs task {}, which does not come before it", t,
+                                    task.name, need));
+      }
+    }
+  }
+  return found;
+}
+
+TaskGraph task_graph_of(const Graph& graph, const ComputeTime& compute) {
+  TaskGraph tasks;
+  for (const Node& node : graph.nodes()) {
+    TaskGraph::Task task{
+        .name = graph.value(node.outputs.front()).name, .seconds = {}, .needs = {}};
+    if (!node.op->is_view) {
+      const Signature signature = signature_of(graph, node);
+      task.seconds = compute(signature, node.op->work(signature));
+    }
+    for (const ValueId input : node.inputs) {
+      if (const Value& value = graph.value(input); value.origin == Origin::Node) {
+        task.needs.push_back(value.producer.index);
+      }
+    }
+    std::ranges::sort(task.needs);
+    task.needs.erase(std::unique(task.needs.begin(), task.needs.end()), task.needs.end());
+    tasks.tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+Seconds ListSchedule::lower_bound() const {
+  return {std::max(work.count / devices, critical_path.count)};
+}
+
+Seconds ListSchedule::upper_bound() const {
+  return {work.count / devices + (1 - 1.0 / devices) * critical_path.count};
+}
+
+double ListSchedule::utilization() const {
+  return makespan.count > 0 ? work.count / (makespan.count * devices) : 1;
+}
+
+ListSchedule list_schedule(const TaskGraph& graph, int devices) {
+  require_valid(graph);
+  if (devices < 1) {
+    throw Error(ErrorKind::Usage, fmt::format("{} devices; there must be at least one", devices));
+  }
+  return Scheduler(graph, devices).run();
+}
+
+}  // namespace trireme::simulate
