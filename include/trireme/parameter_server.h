@@ -84,6 +84,7 @@ struct ParameterServerOptions {
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
+  bool shares_memory = true;  ///< with workers and servers on this host, unless encrypted
   std::shared_ptr<const UpdateRegistry> updates{};  ///< nothing: the built-in ones
   SnapshotOptions snapshots{};
   std::function<void(const std::string&)> on_refused{};
@@ -140,7 +141,8 @@ struct ParameterClientOptions {
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
-  Seconds patience{30};  ///< the deadline of each operation
+  Seconds patience{30};       ///< the deadline of each operation
+  bool shares_memory = true;  ///< with servers on this host, unless encrypted
 };
 
 struct ShardPlace {

@@ -1,5 +1,5 @@
-// How fast the parameter server is, beside what the machine allows: a bare TCP loop that receives the same bytes, adds the
-// vector and sends it back (the floor), Redis, and memcpy. All take turns in slices of a few milliseconds, so that what
+// How fast the parameter server is, over TCP and through shared memory, beside what the machine allows: bare loops over both
+// that receive the same bytes, add the vector and send it back (the floors), Redis, and memcpy. All take turns in slices of a few milliseconds, so that what
 // else the machine does hits all alike, and rates are medians over batches of a few operations. One run at a time.
 #pragma once
 
@@ -21,7 +21,7 @@ struct PsBenchOptions {
   std::string redis{};  ///< the program of the Redis server; empty: without it
 };
 
-/// `push_pull` of one vector by one worker to one server.
+/// `push_pull` of one vector by one worker to one server, over TCP unless it says otherwise.
 struct PsBenchRow {
   Bytes size{};
   std::size_t depth = 1;
@@ -32,7 +32,10 @@ struct PsBenchRow {
   std::optional<double> redis_per_second{};  ///< mean of GET and SET of the same size
   /// Vectors moved by one Redis command: a push_pull moves two, one each way, a GET or SET one.
   std::optional<double> redis_ratio{};
-  double cpu_seconds_per_gb = 0;  ///< of worker and server, per 10^9 bytes in both directions
+  double shared_floor_per_second = 0;  ///< round trips through shared memory
+  double shared_per_second = 0;        ///< operations through shared memory
+  double shared_ratio = 0;             ///< of the operations over TCP
+  double cpu_seconds_per_gb = 0;       ///< of worker and server, per 10^9 bytes in both directions
   double memcpy_bytes_per_second = 0;
 };
 

@@ -29,6 +29,7 @@ struct ServeOptions {
   std::string snapshot_every = "60s";
   std::string restore;
   std::string lease = "0.15s";
+  std::string transport = "auto";
   bool encrypt = false;
 };
 
@@ -91,6 +92,7 @@ void serve_server(const ServeOptions& options, Outcome& outcome) {
        .secret = ps_secret(),
        .encrypt = options.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
        .lease = parsed("--lease", options.lease, parse_seconds),
+       .shares_memory = options.transport == "auto",
        .snapshots = snapshot_options(options),
        .on_refused = log_refusal,
        .on_stopped = [&](const std::string& why) { stop_program(why, outcome); }});
@@ -147,6 +149,10 @@ void add_ps_serve(Command& ps, Outcome& outcome) {
                       "of the coordinator: the file that survives a restart");
   add_snapshot_options(*command, *options);
   command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere");
+  command
+      ->add_option("--transport", options->transport,
+                   "of a server: auto shares memory with nodes of its host, tcp does not")
+      ->choices({"auto", "tcp"});
   command->add_flag("--encrypt", options->encrypt, "TLS; the same everywhere");
   command->callback([options, &outcome] { serve(*options, outcome); });
 }

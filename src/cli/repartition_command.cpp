@@ -79,16 +79,14 @@ void add_repartition_command(Command& app, Outcome& outcome) {
       "repartition", "What moves from one layout of a matrix to another, in bytes and time");
   command->add_option("--from", o.from, "one of: replicated row column partial (default: all)");
   command->add_option("--to", o.to, "likewise");
-  command->add_option("--shape", o.shape, "rows x columns")->show_default();
-  command->add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16")->show_default();
-  command->add_option("-n,--ranks", o.ranks, "ranks that share the matrix")
-      ->show_default()
-      ->check(integer_in(1, 1 << 10));
+  command->add_option("--shape", o.shape, "rows x columns");
+  command->add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16");
+  command->add_option("-n,--ranks", o.ranks, "ranks that share the matrix", integer_in(1, 1 << 10));
   for (const auto& [option, value, what] :
        {std::tuple{"--alpha", &o.alpha, "latency of a message"},
         std::tuple{"--beta", &o.beta, "time per byte moved"},
         std::tuple{"--gamma", &o.gamma, "time per byte combined"}}) {
-    command->add_option(option, *value, what)->show_default();
+    command->add_option(option, *value, what);
   }
   command->add_flag("--run", o.run, "also execute it on threads and compare result and bytes");
   command->add_flag("--json", o.json, "one JSON object");

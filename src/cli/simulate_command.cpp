@@ -241,10 +241,10 @@ void add_step_options(Command& command, Options& o) {
   command.add_flag("--no-overlap", o.no_overlap, "wait for each communication op at once");
   command.add_flag("--shared-port", o.shared_port, "ranks of a node share one network port");
   command.add_option("--trace", o.trace, "write the timeline to this file, for Perfetto");
-  command
-      .add_option("--list-schedule", o.list_schedule,
-                  "instead of a plan: each op on one of up to N devices (Graham's list schedule)")
-      ->check(integer_in(1, 64));
+  command.add_option(
+      "--list-schedule", o.list_schedule,
+      "instead of a plan: each op on one of up to N devices (Graham's list schedule)",
+      integer_in(1, 64));
   add_plan_options(&command, o.plan);
 }
 

@@ -1,7 +1,12 @@
 // Real processes, killed and paused. Leases are long, because test machines are loaded; `trireme ps chaos` measures with
 // short ones.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include <gtest/gtest.h>
 
+#include "ps/process_cluster.h"
 #include "ps/tools/chaos_tables.h"
 #include "ps/tools/chaos_tally.h"
 #include "temporary_folder.h"
@@ -41,6 +46,35 @@ TEST(LongChaos, LosesAndDoublesNothingInAThousandKillsAndTenMillionPushes) {
            .lease = {0.3},
            .program = TRIREME_PROGRAM,
            .folder = folder.path()});
+}
+
+bool has_line_with(const std::string& file, const std::string& words) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(words) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The memory has no name, so nothing is left of it, whoever dies how.
+TEST(SharedMemory, OfAKilledServerLeavesNothing) {
+  const std::string name = "memfd:trireme-ps";
+  {
+    ProcessCluster cluster(ProcessCluster::free_address(), {.servers = 1, .replicas = 1});
+    ParameterClient client(cluster.client_options());
+    const TableHandle table = client.create_table({.name = "w", .keys = 1, .width = 1});
+    std::vector<float> value(1);
+    client.push_pull(table, Keys::range(0, 1), std::vector<float>{1}, value).wait();
+    EXPECT_EQ(value[0], 1);
+    EXPECT_TRUE(has_line_with("/proc/self/maps", name)) << "it is not used";
+    cluster.kill_all();
+  }
+  EXPECT_FALSE(has_line_with("/proc/self/maps", name));
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_EQ(entry.path().string().find("trireme-ps"), std::string::npos);
+  }
 }
 
 TEST(ChaosTally, CountsWhatIsLostDoubledAndStale) {

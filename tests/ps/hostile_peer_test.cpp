@@ -5,11 +5,16 @@
 #include <random>
 #include <variant>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "comm/net/channel.h"
 #include "comm/net/deadline.h"
 #include "ps/cluster.h"
+#include "ps/net/shared_stream.h"
+#include "ps/protocol/bytes.h"
 #include "ps/wire/frame.h"
 #include "trireme/error.h"
 
@@ -39,11 +44,15 @@ Bytes frame(const FrameHeader& header, std::string_view fields) {
 }
 
 /// The first frame of worker 1.
-Bytes hello() {
-  std::string worker(8, '\0');
-  worker[0] = '\1';
-  worker[7] = '\x80';
-  return frame({.kind = kHelloKind, .field_bytes = 8, .floats = 0, .number = 0}, worker);
+Bytes hello(NodeId to = server_node(0), std::uint64_t host = 0) {
+  std::string fields;
+  ByteWriter writer(fields);
+  writer(Hello{.from = worker_node(1), .to = to, .host = host});
+  return frame({.kind = kHelloKind,
+                .field_bytes = static_cast<std::uint32_t>(fields.size()),
+                .floats = 0,
+                .number = 0},
+               fields);
 }
 
 Bytes after_hello(const Bytes& bytes) {
@@ -134,6 +143,80 @@ TEST_F(HostilePeer, WithFieldsOfNoMessageIsRefused) {
     reasons.emplace_back("malformed message");
   }
   expect_unharmed(1, reasons);
+}
+
+// A server that restarts leaves its port to others; what is meant for it must not be taken for theirs.
+TEST_F(HostilePeer, ThatMeansAnotherServerIsRefused) {
+  push_once();
+  expect_refused(address(), hello(server_node(7)));
+  expect_unharmed(1, {"it is for server 7, but this is server 0"});
+}
+
+/// A peer that shares memory with the server.
+struct SharedPeer {
+  explicit SharedPeer(const std::string& address) : channel(connect(address, kTestSecret)) {
+    const comm::Deadline deadline = comm::deadline_in({60});
+    comm::send_all(channel, hello(server_node(0), shared_memory_host()), deadline);
+    std::array<std::byte, kHeaderBytes + 3 * sizeof(std::uint64_t)> frame{};
+    for (std::size_t got = 0; got < frame.size();) {
+      got += comm::receive_some(channel, std::span(frame).subspan(got), deadline);
+    }
+    ByteReader reader(std::string_view(reinterpret_cast<const char*>(frame.data()), frame.size())
+                          .substr(kHeaderBytes));
+    reader(offer);
+    stream = SharedStream::open(offer, channel.socket());
+    const std::string path =
+        fmt::format("/proc/self/fd/{}", offer.descriptor);  // of this process, too
+    file = comm::Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    comm::send_all(channel, frame_of_switch(), deadline);
+  }
+  static Bytes frame_of_switch() {
+    return frame({.kind = kSwitchKind, .field_bytes = 1, .floats = 0, .number = 1}, "\1");
+  }
+  void expect_closed() {
+    std::array<std::byte, 4096> answer{};
+    const comm::Deadline deadline = comm::deadline_in({60});
+    EXPECT_THROW(
+        for (;;) {
+          if (comm::receive_some(channel, answer, deadline) == 0) {
+            return;
+          }
+        },
+        Error)
+        << "the server must close the connection";
+  }
+
+  comm::Channel channel;
+  SharedMemoryOffer offer;
+  std::unique_ptr<SharedStream> stream;
+  comm::Fd file;  ///< the memory once more
+};
+
+TEST_F(HostilePeer, WithGarbageInSharedMemoryIsRefused) {
+  push_once();
+  std::mt19937 random(4);
+  std::vector<std::string> reasons;
+  for (int i = 0; i < 10; ++i) {
+    SharedPeer peer(address());
+    Bytes garbage(200);
+    std::ranges::generate(garbage, [&] { return static_cast<std::byte>(random()); });
+    const iovec piece{garbage.data(), garbage.size()};
+    ASSERT_EQ(peer.stream->write_pieces({&piece, 1}).bytes, garbage.size());
+    peer.expect_closed();
+    reasons.emplace_back("malformed frame");
+  }
+  expect_unharmed(1, reasons);
+}
+
+TEST_F(HostilePeer, WithAnImpossibleCountInSharedMemoryIsRefused) {
+  push_once();
+  SharedPeer peer(address());
+  const std::uint64_t count = std::uint64_t{1} << 60;
+  constexpr off_t kWrittenByCaller = 192;
+  ASSERT_EQ(::pwrite(peer.file.get(), &count, sizeof(count), kWrittenByCaller), 8);
+  comm::send_all(peer.channel, Bytes(1), comm::deadline_in({60}));  // a bell
+  peer.expect_closed();
+  expect_unharmed(1, {"an impossible count of bytes"});
 }
 
 // A worker that dies in the middle of a frame is no attacker; nothing of the frame is applied.

@@ -5,6 +5,7 @@
 #include "expect_error.h"
 #include "ps/protocol/bytes.h"
 #include "ps/protocol/clocks.h"
+#include "ps/protocol/coordinator.h"
 #include "ps/protocol/ring.h"
 #include "ps/wire/frame.h"
 #include "trireme/ps_update.h"
@@ -72,6 +73,56 @@ TEST(ClockRule, BlocksBUntilACompletesAnIteration) {
   clocks.leave(a);
   EXPECT_EQ(clocks.slowest(), 3);
   EXPECT_EQ(clocks.join(a, 1), 3) << "one who was given up continues at the slowest";
+}
+
+/// A coordinator of one shard on servers 0 and 1.
+class TwoServers {
+ public:
+  TwoServers() {
+    beat(0);
+    beat(1);
+    pass(kTiming.heartbeat);
+  }
+  void beat(std::uint64_t server) {
+    const ServerBeat message{
+        .incarnation = 7, .sent = now_, .address = "127.0.0.1:1", .shards = {}};
+    coordinator_.handle({server_node(server), NodeId::Coordinator, message}, now_, out_);
+  }
+  /// A tick after this time.
+  void pass(Micros time) {
+    now_ += time;
+    coordinator_.tick(now_, out_);
+  }
+  [[nodiscard]] std::size_t replicas() const { return coordinator_.shards()[0].view.chain.size(); }
+
+  static constexpr Timing kTiming{};
+
+ private:
+  UpdateRegistry updates_;
+  Micros now_ = 0;
+  Outbox out_;
+  Coordinator coordinator_{{.shards = 1, .replicas = 2, .min_servers = 2}, updates_, 0};
+};
+
+// On a busy machine the coordinator may run only now and then.
+TEST(Coordinator, NoticesADeadServerWhenEveryTickIsLate) {
+  TwoServers cluster;
+  ASSERT_EQ(cluster.replicas(), 2U);
+  for (int i = 0; i < 10; ++i) {
+    cluster.pass(TwoServers::kTiming.lease * 3 / 4);
+    cluster.beat(0);
+  }
+  EXPECT_EQ(cluster.replicas(), 1U) << "server 1 has been silent for 7 leases";
+}
+
+TEST(Coordinator, DoesNotTakeItsOwnPauseForSilence) {
+  TwoServers cluster;
+  for (int i = 0; i < 10; ++i) {
+    cluster.pass(10 * TwoServers::kTiming.lease);  // heartbeats wait to be read
+    cluster.beat(0);
+    cluster.beat(1);
+  }
+  EXPECT_EQ(cluster.replicas(), 2U);
 }
 
 TEST(Frame, RoundTripsAMessage) {

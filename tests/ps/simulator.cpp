@@ -22,6 +22,7 @@ namespace {
 constexpr Timing kTiming{
     .heartbeat = 10'000, .lease = 50'000, .lease_margin = 6'000, .retry = 15'000};
 constexpr Micros kTick = 5'000;
+constexpr double kSlowNodes = 0.1;
 constexpr std::size_t kMaxLives = 24;  ///< of workers, each with its own component
 constexpr Key kKeys = 6;
 constexpr TableId kCounters{0};
@@ -78,6 +79,19 @@ std::string describe(const Message& message) {
           return fmt::format("wrong view shard {}: {}", static_cast<int>(m.shard),
                              describe(m.view));
         }
+        if constexpr (std::is_same_v<M, WorkerBeat>) {
+          std::string text = fmt::format("worker beat sent {}", m.sent);
+          for (const TableClock& entry : m.clocks) {
+            text += fmt::format("; clock {}", entry.clock);
+          }
+          return text;
+        } else if constexpr (std::is_same_v<M, SlowestClocks>) {
+          std::string text = fmt::format("slowest clocks sent {}", m.sent);
+          for (const SlowestClock& entry : m.slowest) {
+            text += fmt::format("; slowest {} registration {}", entry.clock, entry.registration);
+          }
+          return text;
+        }
         return "other";
       },
       message);
@@ -96,6 +110,7 @@ class World {
     Micros offset = 0;
     SimTime paused_until = -1'000'000;
     SimTime cut_until = -1'000'000;  ///< from the coordinator
+    SimTime period = 0;              ///< of a slow node: it runs once in this time
     std::uint64_t life = 0;          ///< counts restarts: events of former lives are void
     bool is_up = true;
   };
@@ -132,6 +147,7 @@ class World {
     NodeId to{};
     std::uint64_t life = 0;
     std::optional<Envelope> envelope;  ///< otherwise a tick
+    bool is_unread = false;            ///< has arrived at a node that is paused
     friend bool operator>(const Event& a, const Event& b) {
       return std::pair(a.time, a.order) > std::pair(b.time, b.order);
     }
@@ -254,6 +270,7 @@ void World::init_clock(Node& node) {
   node.offset = between(0, 1'000'000'000);
   node.is_up = true;
   node.paused_until = -1'000'000;
+  node.period = chance(kSlowNodes) ? between(10'000, 45'000) : 0;
   ++node.life;
   schedule(now_ + between(0, kTick), node.id, std::nullopt);
 }
@@ -352,16 +369,23 @@ void World::dispatch(Event event) {
     return;
   }
   const bool is_tick = !event.envelope;
-  if (is_tick && event.life != target->life) {
-    return;
+  const bool is_bound = is_tick || event.is_unread || event.to == NodeId::Coordinator;
+  if (is_bound && event.life != target->life) {
+    return;  // it ended with its process, or with the connection to it
   }
   if (target->paused_until > now_) {
     event.time = target->paused_until;
+    event.life = target->life;
+    event.is_unread = true;
     events_.push(std::move(event));
     return;
   }
   call(event.to, is_tick ? nullptr : &*event.envelope);
-  if (is_tick) {
+  if (is_tick &&
+      target->period > 0) {  // what arrives meanwhile is handled first, as by an event loop
+    target->paused_until = std::max(target->paused_until, now_ + target->period);
+    schedule(target->paused_until + 1, event.to, std::nullopt);
+  } else if (is_tick) {
     schedule(now_ + kTick, event.to, std::nullopt);
   }
 }
@@ -402,6 +426,8 @@ void World::call(NodeId to, const Envelope* envelope) {
 /// Whether a shard could be left without a replica that has everything, if the server failed now: more failures at a time
 /// than the replication promises to survive. A server that was just paused may be about to lose its place.
 bool World::would_lose(std::size_t server) const {
+  // A slow coordinator notices late that a server was silent.
+  const SimTime patience = (coordinator_node_.period > 0 ? 12 : 2) * kTiming.lease;
   return std::ranges::any_of(records_, [&](const ShardRecord& record) {
     std::size_t left = 0;
     std::size_t failed = 0;
@@ -409,7 +435,9 @@ bool World::would_lose(std::size_t server) const {
       const Member& member = record.view.chain[i];
       const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
       const bool is_synced = i + 1 < record.view.chain.size() || record.is_tail_synced;
-      const bool is_calm = now_ - std::max(at->paused_until, at->cut_until) > 2 * kTiming.lease;
+      const SimTime disturbed =
+          std::max({at->paused_until, at->cut_until, coordinator_node_.paused_until});
+      const bool is_calm = at->period == 0 && now_ - disturbed > patience;
       const bool holds =
           at->is_up && is_calm && at->machine->options().incarnation == member.incarnation;
       const bool survives = holds && at->id != servers_[server].id;

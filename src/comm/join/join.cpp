@@ -1,15 +1,13 @@
 #include "comm/join/join.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/indexed_vector.h"
 #include "base/text.h"
+#include "comm/net/host.h"
 #include "comm/rendezvous/roster.h"
 #include "trireme/error.h"
 
@@ -40,19 +38,9 @@ Card parse_card(const std::string& text) {
           std::string(lines[4])};
 }
 
-std::string link_text(const char* path) {
-  std::array<char, 256> buffer{};
-  const ssize_t length = readlink(path, buffer.data(), buffer.size());
-  return length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "?";
-}
-
-/// Ranks with equal names can share memory: same boot of the same machine, same network namespace (which stands for a
-/// host in tests), same PID namespace. The machine's own name comes first, for readability.
+/// Ranks with equal names can share memory. The machine's own name comes first, for readability.
 std::string host_name() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}/{}/{}/{}", machine_name(), boot, link_text("/proc/self/ns/net"),
-                     link_text("/proc/self/ns/pid"));
+  return fmt::format("{}/{}", machine_name(), host_identity());
 }
 
 constexpr const char* kCostsKey = "world/costs";

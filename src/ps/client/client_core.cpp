@@ -48,7 +48,8 @@ ClientCore::ClientCore(const ParameterClientOptions& options)
       reactor_({.self = self_,
                 .secret = comm::Secret::from_text(options.secret),
                 .encryption = options.encrypt == Encrypt::Yes ? comm::Encryption::Tls
-                                                              : comm::Encryption::None},
+                                                              : comm::Encryption::None,
+                .shares_memory = options.shares_memory},
                {.message = [this](NodeId from, Message& message) { take(from, message); },
                 .connected =
                     [this](NodeId peer) {

@@ -35,12 +35,13 @@ comm::Address parse_listen_address(const std::string& text) {
 }
 
 template <class Options>
-EventLoopOptions loop_options(NodeId self, const Options& options) {
+EventLoopOptions loop_options(NodeId self, const Options& options, bool shares_memory) {
   return {.reactor = {.self = self,
                       .listen = parse_listen_address(options.listen),
                       .secret = comm::Secret::from_text(options.secret),
                       .encryption = options.encrypt == Encrypt::Yes ? comm::Encryption::Tls
-                                                                    : comm::Encryption::None},
+                                                                    : comm::Encryption::None,
+                      .shares_memory = shares_memory},
           .refused = options.on_refused,
           .stopped = options.on_stopped};
 }
@@ -71,7 +72,7 @@ class ParameterCoordinator::Impl {
   explicit Impl(ParameterCoordinatorOptions options)
       : options_(std::move(options)),
         updates_(or_built_in(options_.updates)),
-        loop_(loop_options(NodeId::Coordinator, options_)),
+        loop_(loop_options(NodeId::Coordinator, options_, false)),
         machine_(machine_options(), *updates_, micros_now(), saved_state()) {
     loop_.start({.handle = [this](const Envelope& envelope, Micros now,
                                   Outbox& out) { machine_.handle(envelope, now, out); },
@@ -184,7 +185,7 @@ class ParameterServer::Impl {
       : options_(std::move(options)),
         updates_(or_built_in(options_.updates)),
         restored_(snapshot_to_restore(options_.snapshots)),
-        loop_(loop_options(server_node(options_.number), options_)),
+        loop_(loop_options(server_node(options_.number), options_, options_.shares_memory)),
         machine_(machine_options(), *updates_) {
     if (!options_.snapshots.folder.empty()) {
       writer_.emplace(options_.snapshots.folder);

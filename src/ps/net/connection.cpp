@@ -49,8 +49,12 @@ std::shared_ptr<FloatBuffer> BufferPool::take(std::size_t floats) {
   return fresh;
 }
 
-Connection::Connection(comm::Channel channel, BufferPool& pool)
-    : channel_(std::move(channel)), pool_(pool), buffer_(kBuffer), read_ahead_(kBuffer) {}
+Connection::Connection(comm::Channel channel, BufferPool& pool, const Options& options)
+    : channel_(std::move(channel)),
+      pool_(pool),
+      options_(options),
+      buffer_(kBuffer),
+      read_ahead_(kBuffer) {}
 
 bool Connection::advance() {
   return channel_.is_open() || channel_.advance();
@@ -58,9 +62,39 @@ bool Connection::advance() {
 
 // --- Receiving.
 
+comm::Transfer Connection::read_pieces(std::span<iovec> pieces) {
+  return reads_shared_ ? stream_->read_pieces(pieces) : channel_.read_pieces(pieces);
+}
+
+/// What arrives on the socket beside shared memory only wakes this side up, or shows that the other has closed.
+void Connection::read_bells() {
+  std::array<std::byte, 256> bells{};
+  comm::Transfer transfer;
+  do {
+    transfer = channel_.read(bells);
+  } while (transfer.outcome == Outcome::Moved && transfer.bytes == bells.size());
+  is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
+}
+
+bool Connection::has_whole_frame() const {
+  const std::size_t bytes = end_ - begin_;
+  if (header_ || bytes < kHeaderBytes) {
+    return false;
+  }
+  const FrameHeader header =
+      parse_header(std::span(buffer_).subspan(begin_).first<kHeaderBytes>(), received_frames_);
+  return bytes - kHeaderBytes >= header.field_bytes + header.floats * sizeof(float);
+}
+
+bool Connection::has_more() {
+  const bool may_sleep = !reads_shared_ || is_closed_ || stream_->sleep_until_readable();
+  return !may_sleep || has_whole_frame() || (channel_.is_open() && channel_.has_buffered());
+}
+
 /// False if nothing was read: the other side has closed, or there is nothing yet.
 bool Connection::read_some(std::span<std::byte> into, std::size_t& got) {
-  const comm::Transfer transfer = channel_.read(into);
+  std::array<iovec, 1> piece{iovec{into.data(), into.size()}};
+  const comm::Transfer transfer = read_pieces(piece);
   got = transfer.outcome == Outcome::Moved ? transfer.bytes : 0;
   is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
   may_have_more_ = got == into.size();
@@ -159,8 +193,11 @@ bool Connection::read_floats() {
 /// buffer.
 bool Connection::read_ahead_of(std::span<std::byte> rest, std::size_t& got) {
   begin_ = end_ = 0;
+  if (reads_shared_) {
+    stream_->expect_more();
+  }
   std::array<iovec, 2> pieces{iovec{rest.data(), rest.size()}, iovec{buffer_.data(), kShortRead}};
-  const comm::Transfer transfer = channel_.read_pieces(pieces);
+  const comm::Transfer transfer = read_pieces(pieces);
   const std::size_t bytes = transfer.outcome == Outcome::Moved ? transfer.bytes : 0;
   is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
   may_have_more_ = bytes == rest.size() + kShortRead;
@@ -174,16 +211,8 @@ void Connection::deliver(const Deliver& deliver) {
   const std::span<float> target = std::exchange(target_, {});
   Values floats = floats_ ? Values::share(std::exchange(floats_, nullptr), header.floats)
                           : Values::borrow(target);
-  if (header.kind == kHelloKind) {
-    Hello hello;
-    ByteReader reader(fields_, std::move(floats));
-    reader(hello);
-    reader.finish();
-    if (received_frames_ != 1 || peer_) {
-      throw Error(ErrorKind::Input, "malformed frame: a second hello");
-    }
-    peer_ = hello.from;
-    return;
+  if (header.kind >= kFirstControlKind) {
+    return take_control(header.kind);
   }
   if (!peer_) {
     throw Error(ErrorKind::Input, "malformed frame: the first one is not a hello");
@@ -192,7 +221,101 @@ void Connection::deliver(const Deliver& deliver) {
   deliver(*peer_, message);
 }
 
+// --- Agreeing on shared memory.
+
+namespace {
+
+template <class T>
+T fields_of(std::string_view fields) {
+  T value;
+  ByteReader reader(fields);
+  reader(value);
+  reader.finish();
+  return value;
+}
+
+template <class T>
+std::string to_fields(const T& value) {
+  std::string fields;
+  ByteWriter writer(fields);
+  writer(value);
+  return fields;
+}
+
+void require_frame(bool holds, const std::string& problem) {
+  if (!holds) {
+    throw Error(ErrorKind::Input, "malformed frame: " + problem);
+  }
+}
+
+}  // namespace
+
+void Connection::take_control(std::uint8_t kind) {
+  switch (kind) {
+    case kHelloKind:
+      return take_hello();
+    case kOfferKind:
+      return take_offer();
+    default:
+      return take_switch();
+  }
+}
+
+/// A server that restarted may have left its old port to this one.
+void Connection::take_hello() {
+  const auto hello = fields_of<Hello>(fields_);
+  require_frame(received_frames_ == 1 && !peer_, "a second hello");
+  require_frame(hello.to == options_.self, fmt::format("it is for {}, but this is {}",
+                                                       to_text(hello.to), to_text(options_.self)));
+  peer_ = hello.from;
+  if (options_.host == 0 || hello.host != options_.host) {
+    return;
+  }
+  try {
+    stream_ = SharedStream::make(channel_.socket());
+  } catch (const Error&) {
+    return;  // memory or descriptors are short: the socket will do
+  }
+  enqueue(kOfferKind, to_fields(stream_->offer()), {});
+}
+
+void Connection::take_offer() {
+  const auto offer = fields_of<SharedMemoryOffer>(fields_);
+  require_frame(options_.host != 0 && peer_ && !stream_, "an offer that was not asked for");
+  try {
+    stream_ = SharedStream::open(offer, channel_.socket());
+  } catch (const Error&) {
+    // not accessible from here: the socket will do
+  }
+  send_switch(stream_ != nullptr);
+}
+
+void Connection::take_switch() {
+  const auto request = fields_of<Switch>(fields_);
+  require_frame(stream_ && !reads_shared_, "a switch to shared memory that was not offered");
+  if (!request.is_accepted) {
+    stream_.reset();
+    return;
+  }
+  reads_shared_ = true;
+  begin_ = end_ = 0;  // bells
+  if (left_on_socket_ == kNeverSwitched) {
+    stream_->close_file();
+    send_switch(true);
+  }
+}
+
+void Connection::send_switch(bool is_accepted) {
+  enqueue(kSwitchKind, to_fields(Switch{is_accepted}), {});
+  if (is_accepted) {
+    left_on_socket_ = backlog_;
+  }
+}
+
 bool Connection::receive(const Deliver& sink) {
+  if (reads_shared_) {
+    read_bells();
+  }
   may_have_more_ = true;
   for (std::size_t taken = 0; taken < kTurn;) {
     const bool has_frame = (header_ || read_header()) && read_fields() && read_floats();
@@ -201,7 +324,7 @@ bool Connection::receive(const Deliver& sink) {
     }
     taken += kHeaderBytes + fields_.size() + header_->floats * sizeof(float);
     deliver(sink);
-    if (begin_ == end_ && !may_have_more_ && !has_buffered()) {
+    if (begin_ == end_ && !may_have_more_ && !reads_shared_ && !channel_.has_buffered()) {
       return true;  // the socket is empty; asking again would only cost a system call
     }
   }
@@ -210,11 +333,8 @@ bool Connection::receive(const Deliver& sink) {
 
 // --- Sending.
 
-void Connection::send_hello(NodeId self) {
-  std::string fields;
-  ByteWriter writer(fields);
-  writer(Hello{self});
-  enqueue(kHelloKind, fields, {});
+void Connection::send_hello() {
+  enqueue(kHelloKind, to_fields(Hello{options_.self, *peer_, options_.host}), {});
 }
 
 void Connection::send(const Message& message) {
@@ -275,6 +395,7 @@ bool Connection::flush() {
 
 void Connection::sent(std::size_t bytes) {
   backlog_ -= bytes;
+  left_on_socket_ -= left_on_socket_ == kNeverSwitched || left_on_socket_ == 0 ? 0 : bytes;
   while (bytes > 0) {
     Segment& first = queue_.front();
     const std::size_t now = std::min(bytes, first.size() - first.sent);
@@ -286,30 +407,42 @@ void Connection::sent(std::size_t bytes) {
   }
 }
 
+/// What is to be sent next, as far as it goes the same way; returns how many pieces.
+std::size_t Connection::next_pieces(std::span<iovec> pieces) const {
+  std::size_t count = 0;
+  std::size_t left = writes_shared() ? backlog_ : left_on_socket_;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    bytes = std::min(bytes, left);
+    left -= bytes;
+    if (bytes > 0) {
+      // An iovec is for reading too; this one is only read from.
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+      pieces[count++] = {const_cast<void*>(data), bytes};
+    }
+  };
+  for (auto at = queue_.begin(); at != queue_.end() && count + 2 <= pieces.size(); ++at) {
+    const std::size_t skipped = std::min(at->sent, at->bytes.size());
+    const std::span<const std::byte> floats =
+        std::as_bytes(at->floats.view()).subspan(at->sent - skipped);
+    add(at->bytes.data() + skipped, at->bytes.size() - skipped);
+    add(floats.data(), floats.size());
+  }
+  return count;
+}
+
 /// Several pieces in one system call, or one after the other where they have to be encrypted.
 bool Connection::write_queue() {
   while (!queue_.empty()) {
     std::array<iovec, 16> pieces{};
-    std::size_t count = 0;
-    for (auto at = queue_.begin(); at != queue_.end() && count + 2 <= pieces.size(); ++at) {
-      const std::size_t skipped = std::min(at->sent, at->bytes.size());
-      const std::span<const std::byte> floats =
-          std::as_bytes(at->floats.view()).subspan(at->sent - skipped);
-      if (skipped < at->bytes.size()) {
-        pieces.at(count++) = {at->bytes.data() + skipped, at->bytes.size() - skipped};
-      }
-      if (!floats.empty()) {
-        // An iovec is for reading too; this one is only read from.
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
-        pieces.at(count++) = {const_cast<std::byte*>(floats.data()), floats.size()};
-      }
-    }
-    const comm::Transfer transfer = channel_.write_pieces(std::span(pieces).first(count));
+    const std::span<iovec> next = std::span(pieces).first(next_pieces(pieces));
+    const comm::Transfer transfer =
+        writes_shared() ? stream_->write_pieces(next) : channel_.write_pieces(next);
     is_closed_ = is_closed_ || transfer.outcome == Outcome::Closed;
-    if (transfer.outcome != Outcome::Moved) {
+    if (transfer.outcome == Outcome::Moved) {
+      sent(transfer.bytes);
+    } else if (!writes_shared() || stream_->sleep_until_writable()) {
       return !is_closed_;
     }
-    sent(transfer.bytes);
   }
   return true;
 }

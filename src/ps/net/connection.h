@@ -1,5 +1,13 @@
-// Connection: frames in both directions over an authenticated channel. Never blocks. Floats are received straight into
-// an aligned buffer and sent straight from where they are; only what the socket does not take at once is copied.
+// Connection: frames in both directions over an authenticated channel, or through shared memory: two processes of one
+// host agree on that right after the handshake, unless one does not want to. Never blocks. Floats are received straight
+// into an aligned buffer and sent straight from where they are; only what the socket does not take at once is copied.
+//
+//   caller                       acceptor
+//     Hello, with its host  ──►
+//                           ◄──  Offer, if it is the same host
+//     Switch                ──►                                   from here on the caller writes to shared memory
+//                           ◄──  Switch                           and from here on the acceptor
+//
 // One thread at a time.
 #pragma once
 
@@ -7,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +24,7 @@
 #include <vector>
 
 #include "comm/net/channel.h"
+#include "ps/net/shared_stream.h"
 #include "ps/protocol/message.h"
 #include "ps/wire/frame.h"
 
@@ -30,9 +40,15 @@ class BufferPool {
 };
 
 class Connection {
+  static constexpr std::size_t kNeverSwitched = std::numeric_limits<std::size_t>::max();
+
  public:
+  struct Options {
+    NodeId self{};
+    std::uint64_t host = 0;  ///< shared_memory_host(); 0: without shared memory
+  };
   /// `pool` must outlive it.
-  Connection(comm::Channel channel, BufferPool& pool);
+  Connection(comm::Channel channel, BufferPool& pool, const Options& options);
 
   /// Continues the handshake; true once it is done. Throws as Channel::advance().
   [[nodiscard]] bool advance();
@@ -53,20 +69,20 @@ class Connection {
   /// Reads and delivers what has arrived, up to a fair share; false if the other side has closed. Throws Error(Input) on
   /// a malformed frame.
   [[nodiscard]] bool receive(const Deliver& deliver);
-  /// Whether received bytes are buffered here, where polling does not show them.
-  [[nodiscard]] bool has_buffered() const { return channel_.is_open() && channel_.has_buffered(); }
+  /// Whether to receive again at once, because polling would not show what there is.
+  [[nodiscard]] bool has_more();
 
   /// Borrowed floats may change after it returns. Small messages wait for flush().
   void send(const Message& message);
-  /// The first message of the side that connected.
-  void send_hello(NodeId self);
+  /// The first message of the side that connected. Requires peer().
+  void send_hello();
   /// Copies pinned floats that are still to be sent, and continues elsewhere what is being received into memory of others.
   void detach();
   /// Sends what can be sent now; false if the other side has closed.
   [[nodiscard]] bool flush();
   [[nodiscard]] std::size_t backlog() const noexcept { return backlog_; }
   [[nodiscard]] bool wants_write() const noexcept {
-    return channel_.wants_write() || (is_open() && backlog_ > 0);
+    return channel_.wants_write() || (is_open() && backlog_ > 0 && !writes_shared());
   }
 
  private:
@@ -77,7 +93,11 @@ class Connection {
     [[nodiscard]] std::size_t size() const { return bytes.size() + floats.view().size_bytes(); }
   };
 
+  [[nodiscard]] bool writes_shared() const noexcept { return stream_ && left_on_socket_ == 0; }
+  [[nodiscard]] comm::Transfer read_pieces(std::span<iovec> pieces);
   [[nodiscard]] bool read_some(std::span<std::byte> into, std::size_t& got);
+  void read_bells();
+  [[nodiscard]] bool has_whole_frame() const;
   [[nodiscard]] bool read_ahead_of(std::span<std::byte> rest, std::size_t& got);
   [[nodiscard]] bool fill();
   [[nodiscard]] bool read_header();
@@ -86,15 +106,26 @@ class Connection {
   void choose_target();
   void leave_target();
   void deliver(const Deliver& deliver);
+  void take_control(std::uint8_t kind);
+  void take_hello();
+  void take_offer();
+  void take_switch();
+  void send_switch(bool is_accepted);
   void enqueue(std::uint8_t kind, const std::string& fields, const Values& floats);
   void retain_rest();
+  [[nodiscard]] std::size_t next_pieces(std::span<iovec> pieces) const;
   [[nodiscard]] bool write_queue();
   void sent(std::size_t bytes);
 
   comm::Channel channel_;
   BufferPool& pool_;
+  Options options_;
   std::optional<NodeId> peer_;
   bool is_closed_ = false;
+  std::unique_ptr<SharedStream> stream_;
+  bool reads_shared_ = false;
+  std::size_t left_on_socket_ =
+      kNeverSwitched;  ///< bytes to be sent before the shared memory is used
 
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;

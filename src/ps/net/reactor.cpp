@@ -27,7 +27,10 @@ Reactor::Reactor(ReactorOptions options, Handlers handlers)
     : options_(std::move(options)),
       handlers_(std::move(handlers)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      host_(options_.shares_memory && options_.encryption == comm::Encryption::None
+                ? shared_memory_host()
+                : 0) {
   if (!epoll_.valid() || !wake_.valid()) {
     comm::throw_system("cannot make the parameter server's epoll", errno);
   }
@@ -110,7 +113,8 @@ Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& p
                          .peer = peer});
   const std::uint32_t events = is_caller ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(EPOLL_CTL_ADD, channel.socket(), name, events);
-  auto connection = std::make_unique<Connection>(std::move(channel), pool_);
+  auto connection = std::make_unique<Connection>(std::move(channel), pool_,
+                                                 Connection::Options{options_.self, host_});
   connection->set_place(handlers_.place);
   links_.emplace(name, Link{std::move(connection), comm::Clock::now(), is_caller, events});
   strangers_.push_back(name);
@@ -138,7 +142,7 @@ Reactor::Name Reactor::dial(NodeId to) {
   Connection& connection = *links_.at(name).connection;
   connection.set_peer(to);
   links_.at(name).is_routed = true;
-  connection.send_hello(options_.self);
+  connection.send_hello();
   routes_[to] = name;
   return name;
 }
@@ -232,7 +236,7 @@ bool Reactor::progress(Name name, Link& link) {
       }
       handlers_.message(from, message);
     });
-  } while (is_open && connection.has_buffered());
+  } while (is_open && connection.has_more());
   return is_open;
 }
 

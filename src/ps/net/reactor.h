@@ -28,6 +28,7 @@ struct ReactorOptions {
   std::optional<comm::Address> listen{};  ///< nothing: only connects to others
   comm::Secret secret;
   comm::Encryption encryption = comm::Encryption::None;
+  bool shares_memory = false;  ///< with nodes of this host that want to, unless encrypted
 };
 
 class Reactor {
@@ -98,6 +99,7 @@ class Reactor {
   std::deque<Name> strangers_;  ///< in the handshake, oldest first
   std::vector<Name> unflushed_;
   Name next_name_ = 2;
+  std::uint64_t host_;  ///< shared_memory_host(), or 0
 };
 
 }  // namespace trireme::ps

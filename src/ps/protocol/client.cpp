@@ -368,11 +368,9 @@ void Client::beat(Micros now, Outbox& out) {
   out.push_back({options_.id, NodeId::Coordinator, std::move(message)});
 }
 
-// A slowest clock beyond the own one means that the others went on without this worker; it continues where they are.
+// A slowest clock beyond the own one means that the others went on without this worker; it continues where they are. An
+// answer that leaves a table out renews no lease there: the coordinator may not count this worker, or not know all clocks.
 void Client::take(const SlowestClocks& message) {
-  if (message.sent != 0) {
-    lease_begin_ = std::max(lease_begin_.value_or(message.sent), message.sent);
-  }
   for (const SlowestClock& entry : message.slowest) {
     const auto at = clocks_.find(entry.table);
     if (at == clocks_.end() || entry.registration < at->second.registration) {
@@ -383,6 +381,9 @@ void Client::take(const SlowestClocks& message) {
       clock.registration = entry.registration;
       clock.slowest.reset();
     }
+    if (message.sent != 0) {
+      clock.lease_begin = std::max(clock.lease_begin.value_or(message.sent), message.sent);
+    }
     clock.slowest = std::max(clock.slowest.value_or(entry.clock), entry.clock);
     clock.completed = std::max(clock.completed, entry.clock);
     clock.reported = std::max(clock.reported, entry.clock);
@@ -391,8 +392,11 @@ void Client::take(const SlowestClocks& message) {
 
 bool Client::may_start(TableId table, Micros now) const {
   const auto at = clocks_.find(table);
-  const bool has_lease = lease_begin_ && now < *lease_begin_ + options_.timing.lease;
-  if (at == clocks_.end() || !at->second.slowest || !has_lease) {
+  if (at == clocks_.end() || !at->second.slowest) {
+    return false;
+  }
+  const std::optional<Micros> begin = at->second.lease_begin;
+  if (!begin || now >= *begin + options_.timing.lease) {
     return false;
   }
   const std::optional<ClockCount> bound =

@@ -131,6 +131,7 @@ class Client {
     ClockCount reported = 0;
     std::optional<ClockCount> slowest;
     std::uint64_t registration = 0;
+    std::optional<Micros> lease_begin;  ///< from when on the coordinator counts this worker
     std::deque<IterationEnd> unreported;
   };
 
@@ -163,7 +164,6 @@ class Client {
   std::uint64_t states_received_ = 0;  ///< complete ones
   std::optional<Micros> asked_;
   std::optional<Micros> beaten_;
-  std::optional<Micros> lease_begin_;
 };
 
 }  // namespace trireme::ps

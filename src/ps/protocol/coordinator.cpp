@@ -85,7 +85,7 @@ void Coordinator::restore(std::string_view durable, Micros now) {
     NodeId id{};
     ServerRecord record;
     io(id, record);
-    record.heard = now;
+    record.heard = awake_time(now);
     servers_.emplace(id, std::move(record));
   }
   for (io(count); count > 0; --count) {
@@ -93,7 +93,7 @@ void Coordinator::restore(std::string_view durable, Micros now) {
     std::uint32_t joined = 0;
     io(id, joined);
     WorkerRecord& worker = workers_[id];
-    worker.heard = now;
+    worker.heard = awake_time(now);
     for (; joined > 0; --joined) {
       TableId table{};
       io(table);
@@ -142,7 +142,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
     record.address = beat.address;
     ++version_;
   }
-  record.heard = now;
+  record.heard = awake_time(now);
   record.is_alive = true;
   record.statuses.clear();
   for (const ShardStatus& status : beat.shards) {
@@ -259,7 +259,7 @@ void Coordinator::take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& 
   }
   const auto [at, is_new] = workers_.try_emplace(from);
   WorkerRecord& worker = at->second;
-  worker.heard = now;
+  worker.heard = awake_time(now);
   if (is_new) {
     ++version_;
   }

@@ -96,7 +96,7 @@ class Coordinator {
   struct ServerRecord {
     Incarnation incarnation = 0;
     std::string address;
-    Micros heard = 0;
+    Micros heard = 0;  ///< awake_time()
     bool is_alive = true;
     bool has_restarted = false;  ///< and waits until the lease of its former life has ended
     std::map<ShardId, ShardStatus> statuses{};
@@ -117,7 +117,7 @@ class Coordinator {
     }
   };
   struct WorkerRecord {
-    Micros heard = 0;
+    Micros heard = 0;  ///< awake_time()
     std::map<TableId, Registration> joined{};
   };
 
@@ -127,8 +127,9 @@ class Coordinator {
   void take(NodeId from, const CreateTable& request, Outbox& out);
   void take(NodeId from, const MoveShard& request, Outbox& out);
 
-  void renew_all(Micros now);
-  void expire(Micros now, Outbox& out);
+  /// How long this process has run. Never faster than time, so leases that it measures have ended.
+  [[nodiscard]] Micros awake_time(Micros now) const;
+  void expire(Outbox& out);
   void assign_all(Outbox& out);
   void reconfigure(ShardId shard, Outbox& out);
   [[nodiscard]] bool drop_dead(ShardRecord& record) const;
@@ -164,6 +165,7 @@ class Coordinator {
   std::vector<ClockTable> clocks_;  ///< by table
   std::vector<std::optional<ClockCount>> announced_;
   Micros last_tick_;
+  Micros awake_ = 0;  ///< awake_time() at the last tick
   std::uint64_t origin_;
   std::optional<SnapshotRound> round_;  ///< the last one
   bool is_round_taken_ = true;          ///< by take_snapshot()

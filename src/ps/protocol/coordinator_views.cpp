@@ -57,10 +57,9 @@ bool Coordinator::is_healthy() const {
 }
 
 void Coordinator::tick(Micros now, Outbox& out) {
-  if (now - std::exchange(last_tick_, now) > options_.timing.lease / 2) {
-    renew_all(now);  // this process was paused: heartbeats may wait to be read
-  }
-  expire(now, out);
+  awake_ = awake_time(now);
+  last_tick_ = now;
+  expire(out);
   if (!shards_.empty() && shards_[0].view.epoch == 0) {
     return assign_all(out);
   }
@@ -70,25 +69,22 @@ void Coordinator::tick(Micros now, Outbox& out) {
   advance_snapshot(now, out);
 }
 
-void Coordinator::renew_all(Micros now) {
-  for (auto& [id, server] : servers_) {
-    server.heard = server.is_alive ? now - options_.timing.lease / 2 : server.heard;
-  }
-  for (auto& [id, worker] : workers_) {
-    worker.heard = now;
-  }
+// Heartbeats wait to be read while this process is paused, so the pause must not count as silence. But a part of it must:
+// on a busy machine every tick may be late, and a dead server has to be noticed then, too.
+Micros Coordinator::awake_time(Micros now) const {
+  return awake_ + std::min(now - last_tick_, options_.timing.lease / 4);
 }
 
-void Coordinator::expire(Micros now, Outbox& out) {
+void Coordinator::expire(Outbox& out) {
   const Micros patience = planted(Fault::ExpireEarly)
                               ? options_.timing.heartbeat + options_.timing.lease_margin
                               : options_.timing.lease + options_.timing.lease_margin;
   for (auto& [id, server] : servers_) {
-    server.is_alive = server.is_alive && now - server.heard < patience;
+    server.is_alive = server.is_alive && awake_ - server.heard < patience;
   }
   std::vector<NodeId> late;
   for (const auto& [id, worker] : workers_) {
-    if (now - worker.heard >= patience) {
+    if (awake_ - worker.heard >= patience) {
       late.push_back(id);
     }
   }
@@ -209,7 +205,7 @@ bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const 
   // Only while all members have just been heard: one that died since its last heartbeat does not hold the shard.
   const auto is_fresh = [&](const Member& member) {
     return is_alive(member) &&
-           last_tick_ - servers_.at(member.server).heard <= 2 * options_.timing.heartbeat;
+           awake_ - servers_.at(member.server).heard <= 2 * options_.timing.heartbeat;
   };
   const bool is_calm =
       record.is_tail_synced && !view.learner && std::ranges::all_of(view.chain, is_fresh);

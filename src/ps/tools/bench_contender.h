@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "comm/net/socket.h"
+#include "ps/net/shared_stream.h"
 #include "ps/protocol/values.h"
 #include "ps/tools/child_process.h"
 #include "trireme/parameter_server.h"
@@ -70,6 +72,33 @@ class EchoServer {
 
   comm::Listener listener_;
   std::size_t floats_;
+  std::thread thread_;
+};
+
+/// The floor of shared memory: as EchoServer, through a SharedStream.
+class RingEcho : public Contender {
+ public:
+  explicit RingEcho(std::size_t floats);
+  ~RingEcho() override;
+  void step(std::size_t depth) override;
+  bool drain_one() override;
+
+ private:
+  void run() const;
+  [[nodiscard]] bool send_more();
+  [[nodiscard]] bool receive_more();
+
+  std::size_t floats_;
+  std::array<comm::Fd, 2> sockets_;  ///< of the client, of the server
+  std::unique_ptr<SharedStream> server_;
+  std::unique_ptr<SharedStream> client_;
+  std::vector<float> gradient_;
+  std::vector<float> answer_;
+  std::size_t begun_ = 0;
+  std::size_t sent_ = 0;
+  std::size_t done_ = 0;
+  std::size_t sent_bytes_ = 0;  ///< of the next one
+  std::size_t received_bytes_ = 0;
   std::thread thread_;
 };
 

@@ -95,10 +95,10 @@ std::vector<Record> compete(const std::vector<Contender*>& contenders, std::size
   return records;
 }
 
-/// Servers and a client in this process, over TCP.
+/// Servers and a client in this process.
 class BenchCluster {
  public:
-  explicit BenchCluster(std::size_t replicas)
+  BenchCluster(std::size_t replicas, bool shares_memory)
       : secret_(comm::Secret::random().hex()),
         coordinator_({.secret = secret_,
                       .lease = kLease,
@@ -106,11 +106,17 @@ class BenchCluster {
                       .replicas = replicas,
                       .min_servers = replicas}) {
     for (std::size_t i = 0; i < replicas; ++i) {
-      servers_.push_back(std::make_unique<ParameterServer>(ParameterServerOptions{
-          .number = i, .coordinator = coordinator_.address(), .secret = secret_, .lease = kLease}));
+      servers_.push_back(std::make_unique<ParameterServer>(
+          ParameterServerOptions{.number = i,
+                                 .coordinator = coordinator_.address(),
+                                 .secret = secret_,
+                                 .lease = kLease,
+                                 .shares_memory = shares_memory}));
     }
-    client_.emplace(ParameterClientOptions{
-        .coordinator = coordinator_.address(), .secret = secret_, .lease = kLease});
+    client_.emplace(ParameterClientOptions{.coordinator = coordinator_.address(),
+                                           .secret = secret_,
+                                           .lease = kLease,
+                                           .shares_memory = shares_memory});
   }
   [[nodiscard]] ParameterClient& client() { return *client_; }
 
@@ -153,7 +159,9 @@ class Bench {
     PushPullContender one(one_.client(), floats);
     PushPullContender chain(chain_.client(), floats);
     const std::unique_ptr<StreamContender> redis = redis_ ? redis_->connect(bytes) : nullptr;
-    std::vector<Contender*> contenders{floor.get(), &one, &chain};
+    RingEcho shared_floor(floats);
+    PushPullContender shared(shared_.client(), floats);
+    std::vector<Contender*> contenders{floor.get(), &one, &chain, &shared_floor, &shared};
     if (redis) {
       contenders.push_back(redis.get());
     }
@@ -175,18 +183,22 @@ class Bench {
                    .per_second = one.rate(),
                    .floor_share = one.rate() / floor.rate(),
                    .chain_share = records[2].rate() / one.rate(),
+                   .shared_floor_per_second = records[3].rate(),
+                   .shared_per_second = records[4].rate(),
+                   .shared_ratio = records[4].rate() / one.rate(),
                    .cpu_seconds_per_gb = one.cpu / (2 * static_cast<double>(size.count) *
                                                     static_cast<double>(one.operations) / kGiga)};
-    if (records.size() > 3) {
-      row.redis_per_second = records[3].rate();
-      row.redis_ratio = 2 * one.rate() / records[3].rate();
+    if (records.size() > 5) {
+      row.redis_per_second = records[5].rate();
+      row.redis_ratio = 2 * one.rate() / records[5].rate();
     }
     return row;
   }
 
   PsBenchOptions options_;
-  BenchCluster one_{1};
-  BenchCluster chain_{2};
+  BenchCluster one_{1, false};
+  BenchCluster chain_{2, false};
+  BenchCluster shared_{1, true};
   std::optional<RedisServer> redis_;
 };
 

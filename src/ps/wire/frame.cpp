@@ -74,7 +74,7 @@ FrameHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes,
   require_frame(
       raw.number == expected_number,
       fmt::format("number {} instead of {}: replayed or lost", raw.number, expected_number));
-  require_frame(raw.kind < std::variant_size_v<Message> || raw.kind == kHelloKind,
+  require_frame(raw.kind < std::variant_size_v<Message> || raw.kind >= kFirstControlKind,
                 fmt::format("unknown kind {}", raw.kind));
   require_frame(raw.field_bytes <= kMaxFieldBytes && raw.floats <= kMaxFloats,
                 fmt::format("{} bytes and {} floats are too many", raw.field_bytes, raw.floats));

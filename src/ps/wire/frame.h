@@ -1,7 +1,7 @@
 // Frames: how messages travel over a connection. A frame is a checked header, the message's fields, and its floats.
 //
 //   0   4   magic "TPS1"
-//   4   1   kind: the message's place in Message, or kHelloKind
+//   4   1   kind: the message's place in Message, or kFirstControlKind and above
 //   5   3   zeros
 //   8   4   bytes of the fields
 //   12  4   number of floats
@@ -24,6 +24,10 @@
 namespace trireme::ps {
 
 inline constexpr std::size_t kHeaderBytes = 32;
+/// Frames of the connection itself.
+inline constexpr std::uint8_t kFirstControlKind = 253;
+inline constexpr std::uint8_t kSwitchKind = 253;  ///< what follows is in shared memory
+inline constexpr std::uint8_t kOfferKind = 254;   ///< of shared memory
 inline constexpr std::uint8_t kHelloKind = 255;
 inline constexpr std::uint32_t kMaxFieldBytes = 64U << 20;
 inline constexpr std::uint32_t kMaxFloats = 1U << 28;
@@ -42,13 +46,25 @@ using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 [[nodiscard]] FrameHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes,
                                        std::uint64_t expected_number);
 
-/// The first frame on a connection: who is calling.
+/// The first frame on a connection: who is calling whom.
 struct Hello {
   NodeId from{};
+  NodeId to{};
+  std::uint64_t host = 0;  ///< of processes that can share memory; 0: this one does not want to
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.from);
+    io(self.from, self.to, self.host);
+  }
+};
+
+/// The last frame in one direction before the frames in shared memory.
+struct Switch {
+  bool is_accepted = true;  ///< false: the caller could not open the memory, and nothing changes
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.is_accepted);
   }
 };
 
