@@ -29,6 +29,7 @@ constexpr const char* kExamples =
     "  trireme ps serve --coordinator 127.0.0.1:7000 --number 0 &\n"
     "  trireme ps serve --coordinator 127.0.0.1:7000 --number 1 &\n"
     "  trireme ps status --coordinator 127.0.0.1:7000\n"
+    "  trireme ps serve --role coordinator --membership etcd://10.0.0.1:2379,10.0.0.2:2379/job &\n"
     "  trireme ps serve ... --snapshot DIR          of all of them: snapshots that --restore reads";
 
 struct StatusOptions {
@@ -54,7 +55,9 @@ void show_status(const StatusOptions& options) {
 void add_status(Command& ps) {
   auto options = std::make_shared<StatusOptions>();
   Command* command = ps.add_subcommand("status", "Show servers, tables and where the shards are");
-  command->add_option("--coordinator", options->coordinator, "where the coordinator listens")
+  command
+      ->add_option("--coordinator", options->coordinator,
+                   "where the coordinator listens, or its --membership")
       ->required();
   Option* json = command->add_flag("--json", options->json, "print JSON");
   command
