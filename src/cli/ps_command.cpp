@@ -164,6 +164,8 @@ void add_chaos(Command& ps, Outcome& outcome) {
       ->show_default();
   command->add_option("--replicas", options->chaos.replicas, "of each shard")->show_default();
   command->add_option("--lease", options->lease, "how long one may be silent")->show_default();
+  command->add_option("--membership", options->chaos.membership,
+                      "two coordinators, elected in this etcd://HOST:PORT,.../UNUSED-NAME");
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--verbose", options->verbose, "print each fault");
   command->callback([options, &outcome] { chaos(*options, outcome); });

@@ -271,6 +271,29 @@ TEST_F(Membership, SurvivesTheDeathOfEtcdsLeader) {
   workers.finish();
 }
 
+TEST_F(Membership, LosesAndDoublesNothingInChaos) {
+  EtcdProcesses etcd(1);
+  etcd.wait_until_ready();
+  const TemporaryFolder folder;
+  std::size_t coordinators = 0;
+  const ChaosResult result = run_chaos({.seed = 4,
+                                        .kills = 15,
+                                        .lease = {0.5},
+                                        .membership = etcd.url(),
+                                        .program = TRIREME_PROGRAM,
+                                        .folder = folder.path(),
+                                        .on_event = [&](const std::string& event) {
+                                          coordinators +=
+                                              event.starts_with("kill the coord") ? 1 : 0;
+                                        }});
+  EXPECT_GE(result.kills, 15U);
+  EXPECT_GT(coordinators, 0U);
+  EXPECT_GT(result.acknowledged, 0U);
+  EXPECT_EQ(result.lost, 0U);
+  EXPECT_EQ(result.doubled, 0U);
+  EXPECT_EQ(result.violations, 0U);
+}
+
 /// Where the calling thread is, until the object ends: on this host.
 class OnHost {
  public:
