@@ -43,6 +43,9 @@ struct SnapshotOptions {
   std::string restore{};
 };
 
+/// Of a coordinator that is one of several candidates.
+enum class CoordinatorRole : std::uint8_t { Standby, Active };
+
 struct ParameterCoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string secret{};  ///< of the job, at least 16 characters
@@ -54,22 +57,27 @@ struct ParameterCoordinatorOptions {
   std::shared_ptr<const UpdateRegistry>
       updates{};             ///< that tables may have; nothing: the built-in ones
   std::string state_file{};  ///< keeps its state over a restart; empty: nowhere
+  /// "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME": keeps its state in etcd. Of all coordinators with the same members and name
+  /// one is active at a time; the others stand by and take over when it fails. Empty: this is the only coordinator.
+  std::string membership{};
   SnapshotOptions snapshots{};
   std::function<void(const std::string&)> on_refused{};  ///< called with the peer and the reason
   std::function<void(const std::string&)> on_stopped{};  ///< called if it cannot continue
+  /// Called when its role has changed, with its address; on a thread of its own if there is `membership`.
+  std::function<void(CoordinatorRole, const std::string&)> on_role{};
 };
 
 /// Keeps the membership and the epochs. Never sees values.
 class ParameterCoordinator {
  public:
-  /// Is listening when it returns. Throws Error(Usage), Error(System), or Error(Input) if the state file or the snapshot
-  /// is damaged.
-  explicit ParameterCoordinator(ParameterCoordinatorOptions options);
+  /// Is listening when it returns, or with `membership` has become a candidate. Throws Error(Usage), Error(System), or
+  /// Error(Input) if the state file or the snapshot is damaged.
+  explicit ParameterCoordinator(const ParameterCoordinatorOptions& options);
   ~ParameterCoordinator();
   ParameterCoordinator(const ParameterCoordinator&) = delete;
   ParameterCoordinator& operator=(const ParameterCoordinator&) = delete;
 
-  /// "127.0.0.1:4000".
+  /// "127.0.0.1:4000"; of a candidate, `listen` of its options.
   [[nodiscard]] std::string address() const;
 
  private:
@@ -80,7 +88,7 @@ class ParameterCoordinator {
 struct ParameterServerOptions {
   std::uint64_t number = 0;  ///< different for each server; a restarted one keeps its own
   std::string listen = "127.0.0.1:0";
-  std::string coordinator{};
+  std::string coordinator{};  ///< its address, or its `membership`
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
@@ -137,7 +145,7 @@ struct TableHandle {
 };
 
 struct ParameterClientOptions {
-  std::string coordinator{};
+  std::string coordinator{};  ///< its address, or its `membership`
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;

@@ -20,6 +20,8 @@ struct ChaosOptions {
   std::size_t kills = 20;    ///< at least
   std::uint64_t pushes = 0;  ///< at least, acknowledged
   Seconds lease{0.15};
+  /// "etcd://HOST:PORT,…/NAME", of which nothing is stored yet: two coordinators, elected there. Empty: one.
+  std::string membership{};
   std::string program{};  ///< the file of the `trireme` program
   std::string folder{};   ///< an empty one
   std::function<void(const std::string&)> on_event{};

@@ -43,7 +43,9 @@ void show_status(const StatusOptions& options) {
 void add_status(Command& ps) {
   auto options = std::make_shared<StatusOptions>();
   Command* command = ps.add_subcommand("status", "Show servers, tables and where the shards are");
-  command->add_option("--coordinator", options->coordinator, "where the coordinator listens")
+  command
+      ->add_option("--coordinator", options->coordinator,
+                   "where the coordinator listens, or its --membership")
       ->required();
   Option* json = command->add_flag("--json", options->json, "print JSON");
   command
@@ -145,6 +147,8 @@ void add_chaos(Command& ps, Outcome& outcome) {
   command->add_option("--workers", options->chaos.workers, "that push all the time");
   command->add_option("--replicas", options->chaos.replicas, "of each shard");
   command->add_option("--lease", options->lease, "how long one may be silent");
+  command->add_option("--membership", options->chaos.membership,
+                      "two coordinators, elected in this etcd://HOST:PORT,.../UNUSED-NAME");
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--verbose", options->verbose, "print each fault");
   command->callback([options, &outcome] { chaos(*options, outcome); });

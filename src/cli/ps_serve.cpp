@@ -25,6 +25,7 @@ struct ServeOptions {
   std::size_t replicas = 2;
   std::size_t min_servers = 1;
   std::string state;
+  std::string membership;
   std::string snapshot;
   std::string snapshot_every = "60s";
   std::string restore;
@@ -65,6 +66,12 @@ ps::SnapshotOptions snapshot_options(const ServeOptions& options) {
           .restore = options.restore};
 }
 
+void print_role(ps::CoordinatorRole role, const std::string& address) {
+  fmt::print("{} at {}\n", role == ps::CoordinatorRole::Active ? "coordinator" : "standby",
+             address);
+  std::fflush(stdout);
+}
+
 void serve_coordinator(const ServeOptions& options, Outcome& outcome) {
   const ps::ParameterCoordinator coordinator(
       {.listen = options.listen,
@@ -75,11 +82,11 @@ void serve_coordinator(const ServeOptions& options, Outcome& outcome) {
        .replicas = options.replicas,
        .min_servers = options.min_servers,
        .state_file = options.state,
+       .membership = options.membership,
        .snapshots = snapshot_options(options),
        .on_refused = log_refusal,
-       .on_stopped = [&](const std::string& why) { stop_program(why, outcome); }});
-  fmt::print("coordinator at {}\n", coordinator.address());
-  std::fflush(stdout);
+       .on_stopped = [&](const std::string& why) { stop_program(why, outcome); },
+       .on_role = print_role});
   wait_for_signal();
 }
 
@@ -137,7 +144,7 @@ void add_ps_serve(Command& ps, Outcome& outcome) {
   command->add_option("--role", options->role, "")->choices({"server", "coordinator"});
   command->add_option("--listen", options->listen, "where to listen; port 0 takes a free one");
   command->add_option("--coordinator", options->coordinator,
-                      "of a server: where the coordinator listens");
+                      "of a server: where the coordinator listens, or its --membership");
   command->add_option("--number", options->number, "of a server: different for each one");
   command->add_option("--shards", options->shards,
                       "of the coordinator: into which tables are divided; a snapshot has its own");
@@ -147,6 +154,9 @@ void add_ps_serve(Command& ps, Outcome& outcome) {
                       "of the coordinator: servers to wait for before shards are assigned");
   command->add_option("--state", options->state,
                       "of the coordinator: the file that survives a restart");
+  command->add_option("--membership", options->membership,
+                      "of the coordinator, instead of --state: etcd://HOST:PORT,.../NAME; several "
+                      "may be started, of which one is active and the others take over");
   add_snapshot_options(*command, *options);
   command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere");
   command

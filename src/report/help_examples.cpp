@@ -124,6 +124,7 @@ Times are means with their 95 % confidence intervals; a message of n bytes takes
   trireme ps serve --coordinator 127.0.0.1:7000 --number 0 &
   trireme ps serve --coordinator 127.0.0.1:7000 --number 1 &
   trireme ps status --coordinator 127.0.0.1:7000
+  trireme ps serve --role coordinator --membership etcd://10.0.0.1:2379,10.0.0.2:2379/job &
   trireme ps serve ... --snapshot DIR          of all of them: snapshots that --restore reads)"},
     {"trireme schedule", R"(Examples:
   trireme schedule allreduce --ranks 4                          the fastest algorithm, and why

@@ -44,6 +44,7 @@ KeySet to_key_set(const Keys& keys) {
 ClientCore::ClientCore(const ParameterClientOptions& options)
     : options_(options),
       self_(worker_node(random_number())),
+      locator_(options.coordinator),
       client_({.id = self_, .timing = timing_for(options.lease)}),
       reactor_({.self = self_,
                 .secret = comm::Secret::from_text(options.secret),
@@ -58,7 +59,7 @@ ClientCore::ClientCore(const ParameterClientOptions& options)
                     },
                 .place = [this](std::uint8_t kind, std::string_view fields,
                                 std::size_t floats) { return place(kind, fields, floats); }}) {
-  reactor_.set_address(NodeId::Coordinator, options.coordinator);
+  find_coordinator();
   background_ = std::thread([this] { run_background(); });
 }
 
@@ -69,6 +70,12 @@ ClientCore::~ClientCore() {
   const MutexLock lock(mutex_);
   client_.leave(out_);
   send_all();
+}
+
+void ClientCore::find_coordinator() {
+  if (const std::optional<std::string> address = locator_.take_change()) {
+    reactor_.redirect(NodeId::Coordinator, *address);
+  }
 }
 
 Micros ClientCore::micros() {
@@ -159,6 +166,7 @@ void ClientCore::run_background() {
     bool has_driver = false;
     {
       const MutexLock lock(mutex_);
+      find_coordinator();
       client_.tick(micros(), out_);
       send_all();
       has_driver = is_driven_ || comm::Clock::now() - last_driven_ < comm::duration(kTick);
@@ -311,10 +319,10 @@ std::map<std::uint64_t, ServerTraffic> ClientCore::traffic() {
 std::string ClientCore::describe(const std::string& what) {
   const MutexLock lock(mutex_);
   if (!client_.is_ready()) {
-    return fmt::format(
-        "{}: no answer from the coordinator at {} within {}: is it running, and with the "
-        "same secret?",
-        what, options_.coordinator, to_text(options_.patience));
+    const std::string problem = locator_.problem();
+    return fmt::format("{}: no answer from the coordinator at {} within {}: {}", what,
+                       options_.coordinator, to_text(options_.patience),
+                       problem.empty() ? "is it running, and with the same secret?" : problem);
   }
   return fmt::format("{}: no answer within {}: {} operations are waiting; see trireme ps status",
                      what, to_text(options_.patience), client_.pending());

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "ps/membership/coordinator_locator.h"
 #include "ps/net/reactor.h"
 #include "ps/protocol/client.h"
 #include "trireme/parameter_server.h"
@@ -86,10 +87,12 @@ class ClientCore {
   [[nodiscard]] std::span<float> place(std::uint8_t kind, std::string_view fields,
                                        std::size_t floats);
   void drive(comm::Deadline deadline);
+  void find_coordinator() TRIREME_REQUIRES(mutex_);
   void run_background();
 
   ParameterClientOptions options_;
   NodeId self_;
+  CoordinatorLocator locator_;
   Mutex mutex_;
   CondVar changed_;
   Client client_ TRIREME_GUARDED_BY(mutex_);

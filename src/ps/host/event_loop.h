@@ -47,7 +47,8 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
 
   [[nodiscard]] std::string address() const { return comm::to_text(reactor_.address()); }
-  void set_address(NodeId node, const std::string& address) { reactor_.set_address(node, address); }
+  /// Before start(), or from a tick.
+  void redirect(NodeId node, const std::string& address) { reactor_.redirect(node, address); }
   void start(Machine machine);
   /// Waits for the thread.
   void stop();

@@ -54,6 +54,13 @@ void Reactor::set_address(NodeId node, const std::string& address) {
   destinations_[node].address = comm::parse_address(address);
 }
 
+void Reactor::redirect(NodeId node, const std::string& address) {
+  set_address(node, address);
+  if (const auto route = routes_.find(node); route != routes_.end()) {
+    drop(route->second, {});
+  }
+}
+
 void Reactor::wake() const noexcept {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));

@@ -46,6 +46,8 @@ class Reactor {
   [[nodiscard]] const comm::Address& address() const { return listener_->address; }
   /// Where a node listens, for send() to connect. Throws Error(Usage) if the address is invalid.
   void set_address(NodeId node, const std::string& address);
+  /// set_address(); closes a connection that was made to another address. Not from a handler.
+  void redirect(NodeId node, const std::string& address);
 
   /// Starts to connect unless there is a connection, so that the node can send to this one.
   void connect(NodeId to);

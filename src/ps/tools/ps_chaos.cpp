@@ -37,21 +37,30 @@ class Chaos {
       : options_(options),
         random_(options.seed),
         secret_(comm::Secret::random().hex()),
-        address_(comm::to_text(comm::listen_on().address)),
+        coordinators_(options.membership.empty() ? 1 : 2),
         servers_(options.servers),
         workers_(options.workers),
-        roster_(roster_file(options.folder)) {}
+        roster_(roster_file(options.folder)) {
+    for (Coordinator& coordinator : coordinators_) {
+      coordinator.address = comm::to_text(comm::listen_on().address);
+    }
+    coordinator_ = options.membership.empty() ? coordinators_[0].address : options.membership;
+  }
 
   [[nodiscard]] ChaosResult run();
 
  private:
+  struct Coordinator {
+    std::string address;
+    std::unique_ptr<ChildProcess> process;
+  };
   struct Worker {
     std::unique_ptr<ChildProcess> process;
     std::size_t life = 0;
   };
 
   [[nodiscard]] std::unique_ptr<ChildProcess> start(std::vector<std::string> arguments) const;
-  void start_coordinator();
+  void start_coordinator(Coordinator& coordinator) const;
   void start_server(std::size_t i);
   void start_worker(std::size_t i);
 
@@ -59,8 +68,8 @@ class Chaos {
   void kill_server(std::size_t i);
   void kill_rejoining(std::size_t i);
   void pause_server(std::size_t i);
-  void kill_coordinator();
-  void pause_coordinator();
+  void kill_coordinator(Coordinator& coordinator);
+  void pause_coordinator(Coordinator& coordinator);
   void kill_worker(std::size_t i);
   void pause_worker(std::size_t i);
   void move_shard();
@@ -89,8 +98,8 @@ class Chaos {
   ChaosOptions options_;
   std::mt19937_64 random_;
   std::string secret_;
-  std::string address_;
-  std::unique_ptr<ChildProcess> coordinator_;
+  std::vector<Coordinator> coordinators_;
+  std::string coordinator_;  ///< where the others find it
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<Worker> workers_;
   SharedRecord<Roster> roster_;
@@ -107,16 +116,18 @@ std::unique_ptr<ChildProcess> Chaos::start(std::vector<std::string> arguments) c
   return std::make_unique<ChildProcess>(command, fmt::format("{}={}", kSecretVariable, secret_));
 }
 
-void Chaos::start_coordinator() {
-  coordinator_ =
-      start({"serve", "--role", "coordinator", "--listen", address_, "--replicas",
+void Chaos::start_coordinator(Coordinator& coordinator) const {
+  const bool is_elected = !options_.membership.empty();
+  coordinator.process =
+      start({"serve", "--role", "coordinator", "--listen", coordinator.address, "--replicas",
              fmt::format("{}", options_.replicas), "--shards", fmt::format("{}", options_.shards),
-             "--min-servers", fmt::format("{}", options_.servers), "--state",
-             options_.folder + "/coordinator.state"});
+             "--min-servers", fmt::format("{}", options_.servers),
+             is_elected ? "--membership" : "--state",
+             is_elected ? options_.membership : options_.folder + "/coordinator.state"});
 }
 
 void Chaos::start_server(std::size_t i) {
-  servers_[i] = start({"serve", "--number", fmt::format("{}", i), "--coordinator", address_});
+  servers_[i] = start({"serve", "--number", fmt::format("{}", i), "--coordinator", coordinator_});
 }
 
 void Chaos::start_worker(std::size_t i) {
@@ -128,7 +139,7 @@ void Chaos::start_worker(std::size_t i) {
   ledgers_.push_back(
       std::make_unique<SharedRecord<LifeLedger>>(ledger_file(options_.folder, life)));
   workers_[i] = {
-      start({"chaos-worker", "--coordinator", address_, "--folder", options_.folder, "--life",
+      start({"chaos-worker", "--coordinator", coordinator_, "--folder", options_.folder, "--life",
              fmt::format("{}", life), "--seed", fmt::format("{}", options_.seed)}),
       life};
   roster_->life.at(i) = life;
@@ -216,22 +227,22 @@ void Chaos::pause_server(std::size_t i) {
   servers_[i]->resume();
 }
 
-void Chaos::kill_coordinator() {
-  note("kill the coordinator");
+void Chaos::kill_coordinator(Coordinator& coordinator) {
+  note(fmt::format("kill the coordinator at {}", coordinator.address));
   begin_strike(Strike::Kind::Other);
-  coordinator_->kill();
+  coordinator.process->kill();
   ++result_.kills;
   wait_up_to(200);
-  start_coordinator();
+  start_coordinator(coordinator);
 }
 
-void Chaos::pause_coordinator() {
-  note("pause the coordinator");
+void Chaos::pause_coordinator(Coordinator& coordinator) {
+  note(fmt::format("pause the coordinator at {}", coordinator.address));
   begin_strike(Strike::Kind::Other);
-  coordinator_->pause();
+  coordinator.process->pause();
   ++result_.pauses;
   wait_up_to(300);
-  coordinator_->resume();
+  coordinator.process->resume();
 }
 
 void Chaos::kill_worker(std::size_t i) {
@@ -269,7 +280,7 @@ void Chaos::move_shard() {
       return kill_server(below(servers_.size()));
     case 1:
       wait_up_to(30);
-      return kill_coordinator();
+      return kill_coordinator(coordinators_[below(coordinators_.size())]);
     default:
       return;
   }
@@ -280,6 +291,7 @@ void Chaos::strike() {
   const std::size_t dice = below(kSides);
   const std::size_t server = below(servers_.size());
   const std::size_t worker = below(workers_.size());
+  Coordinator& coordinator = coordinators_[below(coordinators_.size())];
   if (dice < 7) {
     kill_server(server);
   } else if (dice < 9) {
@@ -287,9 +299,9 @@ void Chaos::strike() {
   } else if (dice < 11) {
     pause_server(server);
   } else if (dice < 14) {
-    kill_coordinator();
+    kill_coordinator(coordinator);
   } else if (dice < 15) {
-    pause_coordinator();
+    pause_coordinator(coordinator);
   } else if (dice < 19) {
     move_shard();
   } else {
@@ -321,12 +333,16 @@ void Chaos::stop_workers() {
 
 ChaosResult Chaos::run() {
   const comm::Clock::time_point begin = comm::Clock::now();
-  start_coordinator();
+  for (Coordinator& coordinator : coordinators_) {
+    start_coordinator(coordinator);
+  }
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     start_server(i);
   }
-  observer_ = std::make_unique<ParameterClient>(ParameterClientOptions{
-      .coordinator = address_, .secret = secret_, .lease = options_.lease, .patience = kRecovery});
+  observer_ = std::make_unique<ParameterClient>(ParameterClientOptions{.coordinator = coordinator_,
+                                                                       .secret = secret_,
+                                                                       .lease = options_.lease,
+                                                                       .patience = kRecovery});
   const TableHandle counters = observer_->create_table(chaos_counters());
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     start_worker(i);

@@ -1,0 +1,22 @@
+// HTTP POST over TCP: as much of HTTP as etcd's JSON gateway needs. Callable from any thread.
+#pragma once
+
+#include <string>
+
+#include "comm/net/address.h"
+#include "comm/net/deadline.h"
+
+namespace trireme::ps {
+
+struct HttpResponse {
+  int status = 0;
+  std::string body{};
+};
+
+/// Speaks HTTP/1.0: the server closes the connection after its answer, so there are neither chunks to decode nor
+/// connections to keep. Throws Error(System) with the reason if there is no answer by the deadline, or none that is HTTP.
+/// A host name takes the time of the system's resolver, which the deadline does not shorten.
+[[nodiscard]] HttpResponse http_post(const comm::Address& server, const std::string& path,
+                                     const std::string& json, comm::Deadline deadline);
+
+}  // namespace trireme::ps

@@ -1,0 +1,244 @@
+// The client of etcd and the leadership in it, with a real etcd.
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "comm/proxy.h"
+#include "expect_error.h"
+#include "ps/etcd_processes.h"
+#include "ps/membership/base64.h"
+#include "ps/membership/coordinator_locator.h"
+#include "ps/membership/leadership.h"
+
+namespace trireme::ps {
+namespace {
+
+using Of = EtcdPut::Condition::Of;
+
+TEST(Base64, EncodesAndDecodesEveryLength) {
+  EXPECT_EQ(to_base64("bar"), "YmFy");
+  EXPECT_EQ(to_base64("ba"), "YmE=");
+  EXPECT_EQ(to_base64("b"), "Yg==");
+  EXPECT_EQ(to_base64(std::string("\xff\x00\xfe", 3)), "/wD+");
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
+    bytes += static_cast<char>(i * 37);
+  }
+  for (const char* wrong : {"YmF", "Ym F", "Y===", "====", "YmFy!"}) {
+    EXPECT_THROW((void)from_base64(wrong), Error) << wrong;
+  }
+}
+
+TEST(EtcdLocation, ParsesMembersAndName) {
+  const EtcdLocation location = parse_etcd_location("etcd://10.0.0.1:2379,node2:2380/jobs-1");
+  ASSERT_EQ(location.members.size(), 2U);
+  EXPECT_EQ(comm::to_text(location.members[1]), "node2:2380");
+  EXPECT_EQ(location.cluster, "jobs-1");
+  EXPECT_EQ(parse_etcd_location("etcd://node1:2379").cluster, "default");
+  for (const char* wrong : {"http://node1:2379", "etcd://", "etcd://node1", "etcd://node1:2379/",
+                            "etcd://a:1,/x", "etcd://node1:2379/a/b", "etcd://node1:2379/a b"}) {
+    EXPECT_THROW((void)parse_etcd_location(wrong), Error) << wrong;
+  }
+}
+
+TEST(Etcd, NamesEveryMemberThatDoesNotAnswer) {
+  const comm::Address nobody = comm::listen_on().address;  // closed again
+  const comm::Listener silent = comm::listen_on();
+  for (const comm::Address& address : {nobody, silent.address}) {
+    expect_error(ErrorKind::Peer, fmt::format("etcd at {}: ", comm::to_text(address)), [&] {
+      (void)Etcd({nobody, silent.address}).get("key", comm::deadline_in({1}));
+    });
+  }
+}
+
+/// Answers every connection with these bytes.
+class Answering {
+ public:
+  explicit Answering(std::string bytes)
+      : listener_(comm::listen_on()), thread_([this, bytes = std::move(bytes)] {
+          while (!stopping_) {
+            if (!comm::wait_for(listener_.socket, comm::Ready::Read, comm::deadline_in({0.05}))) {
+              continue;
+            }
+            comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in({5}));
+            comm::send_all(socket, std::as_bytes(std::span(bytes)), comm::deadline_in({5}));
+            std::array<std::byte, 4096> request{};
+            (void)comm::wait_for(socket, comm::Ready::Read, comm::deadline_in({5}));
+            (void)comm::receive_some(socket, request);
+            comm::close_politely(socket);
+          }
+        }) {}
+  ~Answering() {
+    stopping_ = true;
+    thread_.join();
+  }
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+  [[nodiscard]] const comm::Address& address() const { return listener_.address; }
+
+ private:
+  comm::Listener listener_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+TEST(Etcd, ReportsAnswersThatAreNotEtcds) {
+  const std::string head = "HTTP/1.0 200 OK\r\n\r\n";
+  for (const std::string& answer :
+       {std::string("SSH-2.0-OpenSSH\r\n"), std::string(), std::string("HTTP/1.0 \r\n\r\n"),
+        head + "{\"header\":", head + "[1,2]", head + "{\"header\":{\"member_id\":7}}",
+        head + "{\"header\":{\"member_id\":\"7\",\"raft_term\":\"x\"}}",
+        std::string("HTTP/1.0 500 Oops\r\n\r\n")}) {
+    const Answering server(answer);
+    expect_error(ErrorKind::Peer, "etcd at " + comm::to_text(server.address()),
+                 [&] { (void)Etcd({server.address()}).get("key", comm::deadline_in({0.5})); });
+  }
+}
+
+/// Tests with a real etcd of one member.
+class RealEtcd : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_etcd().empty()) {
+      GTEST_SKIP() << why_no_etcd();
+    }
+    processes_.emplace(1);
+    processes_->wait_until_ready();
+  }
+  [[nodiscard]] EtcdLocation location() const { return processes_->location(); }
+  [[nodiscard]] Etcd etcd() const { return Etcd(location().members); }
+  [[nodiscard]] std::unique_ptr<Leadership> elect(const std::string& address) {
+    return run_for_leader(
+        {.location = location(), .listen = [&] { return address; }, .stopping = &never_});
+  }
+  static comm::Deadline soon() { return comm::deadline_in(kSoon); }
+
+  std::atomic<bool> never_ = false;
+  std::optional<EtcdProcesses> processes_;
+};
+
+TEST_F(RealEtcd, PutsOnlyIfTheConditionsHold) {
+  Etcd etcd = this->etcd();
+  EXPECT_FALSE(etcd.get("a", soon()).found);
+  const std::string bytes("\0\xff value", 8);
+  const EtcdPutResult first =
+      etcd.put({.conditions = {{.key = "a"}}, .key = "a", .value = bytes}, soon());
+  ASSERT_TRUE(first.is_done);
+  const EtcdRead read = etcd.get("a", soon());
+  ASSERT_TRUE(read.found);
+  EXPECT_EQ(read.found->value, bytes);
+  EXPECT_EQ(read.found->created, first.revision);
+  EXPECT_FALSE(read.header.member.empty());
+  EXPECT_GT(read.header.term, 0);
+
+  const EtcdPut second{.conditions = {{.key = "a", .of = Of::Modified, .is = first.revision}},
+                       .key = "a",
+                       .value = "b"};
+  EXPECT_TRUE(etcd.put(second, soon()).is_done);
+  const EtcdPutResult repeated = etcd.put(second, soon());
+  EXPECT_FALSE(repeated.is_done);
+  ASSERT_TRUE(repeated.found);
+  EXPECT_EQ(repeated.found->value, "b");
+}
+
+TEST_F(RealEtcd, RefusesWithItsReason) {
+  expect_error(ErrorKind::System, "too large", [&] {  // its limit is 1.5 MiB
+    (void)etcd().put({.key = "a", .value = std::string(1'700'000, 'x')}, soon());
+  });
+}
+
+TEST_F(RealEtcd, HasOneLeaderWhoseSuccessorContinuesWithItsState) {
+  std::unique_ptr<Leadership> first = elect("10.0.0.1:7000");
+  EXPECT_EQ(first->load(), "");
+  first->store("one");
+  first->store("two");
+  EXPECT_TRUE(first->is_held());
+
+  std::atomic<bool> is_elected = false;
+  std::unique_ptr<Leadership> second;
+  std::thread candidate([&] {
+    second = elect("10.0.0.2:7000");
+    is_elected = true;
+  });
+  // Longer than the lease: only its renewals keep the second from being elected.
+  std::this_thread::sleep_for(comm::duration({1.5 * Leadership::kTtl.count}));
+  EXPECT_FALSE(is_elected && first->is_held());
+  first.reset();
+  candidate.join();
+  EXPECT_EQ(second->load(), "two");
+}
+
+TEST_F(RealEtcd, ALeaderThatWasReplacedCannotWrite) {
+  const std::unique_ptr<Leadership> first = elect("10.0.0.1:7000");
+  (void)first->load();
+  first->store("one");
+  // As if the lease had ended; the first one does not know it yet.
+  const std::string key = leader_key(location());
+  const EtcdRead leader = etcd().get(key, soon());
+  ASSERT_TRUE(leader.found);
+  (void)http_post(location().members[0], "/v3/kv/deleterange", Json{{"key", to_base64(key)}}.dump(),
+                  soon());
+  const std::unique_ptr<Leadership> second = elect("10.0.0.2:7000");
+  EXPECT_THROW(first->store("by the first"), Error);
+  EXPECT_FALSE(first->is_held());
+  EXPECT_THROW(first->require_valid(), Error);
+  EXPECT_EQ(second->load(), "one");
+}
+
+TEST_F(RealEtcd, AStateThatSomebodyElseWroteEndsTheLeadership) {
+  const std::unique_ptr<Leadership> leader = elect("10.0.0.1:7000");
+  (void)leader->load();
+  leader->store("one");
+  ASSERT_TRUE(etcd().put({.key = "/trireme/ps/test/state", .value = "foreign"}, soon()).is_done);
+  EXPECT_THROW(leader->store("two"), Error);
+  EXPECT_FALSE(leader->is_held());
+}
+
+TEST_F(RealEtcd, IsElectedOnceIfTheAnswerGetsLost) {
+  // Connections: read the leader, grant a lease, put. The answer to the put is not delivered.
+  test::Proxy proxy(location().members[0],
+                    {.close = test::Spot{.connection = 2, .way = test::Way::ToClient, .byte = 0}});
+  EtcdLocation through{.members = {proxy.address()}, .cluster = "test"};
+  const std::unique_ptr<Leadership> leader =
+      run_for_leader({.location = through,
+                      .listen = [] { return std::string("10.0.0.1:7000"); },
+                      .stopping = &never_});
+  EXPECT_TRUE(proxy.has_struck());
+  (void)leader->load();
+  leader->store("one");
+  const EtcdRead read = etcd().get(leader_key(location()), soon());
+  ASSERT_TRUE(read.found);
+  EXPECT_EQ(leader_address(read.found->value), "10.0.0.1:7000");
+}
+
+TEST_F(RealEtcd, EndsTheLeadershipWhenItCannotBeReached) {
+  const std::unique_ptr<Leadership> leader = elect("10.0.0.1:7000");
+  (void)leader->load();
+  processes_->kill(0);
+  EXPECT_THROW(leader->store("one"), Error);  // after the time that the lease had left
+  EXPECT_FALSE(leader->is_held());
+}
+
+TEST_F(RealEtcd, TheLocatorFollowsTheLeader) {
+  CoordinatorLocator locator(processes_->url());
+  const auto wait_for_address = [&] {
+    for (const comm::Deadline deadline = soon(); !comm::passed(deadline);) {
+      if (const auto address = locator.take_change()) {
+        return *address;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return std::string("none: ") + locator.problem();
+  };
+  std::unique_ptr<Leadership> leader = elect("10.0.0.1:7000");
+  EXPECT_EQ(wait_for_address(), "10.0.0.1:7000");
+  leader.reset();
+  leader = elect("10.0.0.2:7000");
+  EXPECT_EQ(wait_for_address(), "10.0.0.2:7000");
+  EXPECT_FALSE(locator.take_change());
+}
+
+}  // namespace
+}  // namespace trireme::ps
