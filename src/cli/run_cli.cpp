@@ -25,6 +25,7 @@ constexpr const char* kFooter =
     "  trireme tour                                        a two-minute tour\n"
     "  trireme generate --run RUN --prompt 'Once upon'     continue a text with a trained model\n"
     "  trireme evaluate --run RUN                          its loss on all validation data\n"
+    "  trireme report RUN                                  a page: curves, MFU, timeline, memory\n"
     "  trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step\n"
     "  trireme schedule allreduce --compare --ranks 16     which algorithm at which size\n"
     "  trireme pipeline --compare                          which pipeline schedule idles least\n"
@@ -68,6 +69,7 @@ int run(int argc, char** argv) {
   add_train_command(program, outcome);
   add_generate_command(program, outcome);
   add_evaluate_command(program);
+  add_report_command(program);
   add_tokenize_command(program);
   add_schedule_command(program, outcome);
   add_pipeline_command(program, outcome);
