@@ -27,6 +27,7 @@ void add_plan_show_command(Command& plan);
 void add_probe_command(Command& app);
 void add_ps_command(Command& app, Outcome& outcome);
 void add_repartition_command(Command& app, Outcome& outcome);
+void add_report_command(Command& app);
 void add_schedule_command(Command& app, Outcome& outcome);
 void add_simulate_command(Command& app);
 void add_straggler_command(Command& app);

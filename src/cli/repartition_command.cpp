@@ -14,12 +14,6 @@
 namespace trireme::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  trireme repartition                                 all pairs of layouts on 4 ranks\n"
-    "  trireme repartition --from row --to column -n 8 --shape 4096x1024\n"
-    "  trireme repartition -n 3 --shape 10x7 --run         also executed, bytes counted";
-
 struct Options {
   std::string from;
   std::string to;
@@ -90,7 +84,6 @@ void add_repartition_command(Command& app, Outcome& outcome) {
   }
   command->add_flag("--run", o.run, "also execute it on threads and compare result and bytes");
   command->add_flag("--json", o.json, "one JSON object");
-  command->footer(kExamples);
   command->callback([options, &outcome] { run(*options, outcome); });
 }
 

@@ -1,4 +1,5 @@
 // `trireme train`: trains a model from scratch or from a checkpoint.
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -13,9 +14,12 @@
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "command_line/interrupt.h"
+#include "report/page/page.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/page_server.h"
 #include "trireme/ps_chaos.h"
+#include "trireme/run_record.h"
 #include "trireme/sync.h"
 
 namespace trireme::cli {
@@ -129,6 +133,28 @@ void read_data_from_standard_input(RunOptions& options) {
   }
 }
 
+/// Listens for the live report, if it is requested; rank 0 has it.
+std::unique_ptr<PageServer> open_live_report(const TrainOptions& given,
+                                             const LaunchedRank& launched) {
+  if (!given.watch || launched.rank != 0) {
+    return nullptr;
+  }
+  auto server = parsed("--watch", std::to_string(*given.watch), [](const std::string& port) {
+    return std::make_unique<PageServer>(std::stoi(port));
+  });
+  fmt::print(stderr, "trireme: watch the run at {}\n", server->address());
+  return server;
+}
+
+void train(TrainingRun& run, PageServer* live_report) {
+  if (live_report != nullptr && run.rank() == 0) {
+    live_report->start([folder = run.run_folder()] {
+      return report::run_page(std::array{read_run(folder)}, {.live = true});
+    });
+  }
+  run.train();
+}
+
 void run(const TrainOptions& given, Outcome& outcome) {
   const LaunchedRank launched = find_launched_rank(variable);
   const std::unique_ptr<TrainDisplay> display = make_train_display(
@@ -142,12 +168,13 @@ void run(const TrainOptions& given, Outcome& outcome) {
   options->observer = observer_of(*display);
   options->should_stop = [&] { return interrupted.get() != 0; };
   const InterruptGuard guard(interrupted);
-  const auto train = [](TrainingRun& run) { run.train(); };
+  const std::unique_ptr<PageServer> live_report = open_live_report(given, launched);
+  const auto train_rank = [&](TrainingRun& run) { train(run, live_report.get()); };
   if (launched.size > 1) {
     World world = join_ranks(given);
-    run_rank(*options, world, train);
+    run_rank(*options, world, train_rank);
   } else {
-    run_ranks(*options, train);
+    run_ranks(*options, train_rank);
   }
   if (interrupted.get() != 0) {
     outcome.exit_code = exit_code_of(interrupted.get());

@@ -155,6 +155,12 @@ void add_output_options(Command* command, TrainOptions& o) {
   command->add_flag("--tensorboard", s.tensorboard,
                     "write TensorBoard event files into the run's folder");
   command->add_flag("--json", o.json, "print one line of JSON per step, and a summary");
+  constexpr int kLastPort = 65535;
+  command->add_option(
+      "--watch", o.watch,
+      "serve the run's report, as by trireme report, live on this port of 127.0.0.1; "
+      "0: any free port",
+      integer_in(0, kLastPort));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct TrainOptions {
   int threads = 0;
   std::string device = "auto";
   bool json = false;
+  std::optional<int> watch{};  ///< the port of the live report; 0: any
 };
 
 /// `options` must outlive the command.

@@ -6,36 +6,10 @@
 
 namespace trireme {
 
-MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructions) {
-  // Changes are recorded by moment, so that one pass finds the peak.
-  const std::size_t moments = std::max<std::size_t>(instructions, 1);
-  std::vector<std::array<std::int64_t, kCategories>> changes(moments + 1);
-  for (const Storage& storage : storages) {
-    const auto first = static_cast<std::size_t>(std::max(storage.first, 0));
-    const std::size_t after =
-        std::min(static_cast<std::size_t>(std::max(storage.last + 1, 0)), moments);
-    if (first < after) {
-      changes[first].at(static_cast<std::size_t>(storage.category)) += storage.bytes;
-      changes[after].at(static_cast<std::size_t>(storage.category)) -= storage.bytes;
-    }
-  }
-  MemoryUse use;
-  MemoryUse now;
-  for (std::size_t i = 0; i < moments; ++i) {
-    now.moment = static_cast<std::int32_t>(i);
-    for (std::size_t category = 0; category < kCategories; ++category) {
-      now.at_peak.at(category).count += changes[i].at(category);
-      now.peak.count += changes[i].at(category);
-    }
-    if (now.peak > use.peak) {
-      use = now;
-    }
-  }
-  return use;
-}
+namespace {
 
-MemoryUse memory_use(const Program& program) {
-  // A storage counts once, under the category of its first buffer.
+/// A storage counts once, under the category of its first buffer.
+std::vector<Storage> storages_of(const Program& program) {
   std::vector<Storage> storages;
   std::set<std::int32_t> counted;
   for (const Buffer& buffer : program.buffers) {
@@ -46,7 +20,55 @@ MemoryUse memory_use(const Program& program) {
                           .category = buffer.category});
     }
   }
-  return memory_use(storages, program.instructions.size());
+  return storages;
+}
+
+std::vector<CategoryBytes> memory_by_moment(const std::vector<Storage>& storages,
+                                            std::size_t instructions) {
+  // First the changes at each moment, then their sums: one pass over the storages.
+  const std::size_t moments = std::max<std::size_t>(instructions, 1);
+  std::vector<CategoryBytes> use(moments + 1);
+  for (const Storage& storage : storages) {
+    const auto first = static_cast<std::size_t>(std::max(storage.first, 0));
+    const std::size_t after =
+        std::min(static_cast<std::size_t>(std::max(storage.last + 1, 0)), moments);
+    if (first < after) {
+      use[first].at(static_cast<std::size_t>(storage.category)).count += storage.bytes;
+      use[after].at(static_cast<std::size_t>(storage.category)).count -= storage.bytes;
+    }
+  }
+  use.pop_back();
+  for (std::size_t i = 1; i < moments; ++i) {
+    for (std::size_t category = 0; category < kCategories; ++category) {
+      use[i].at(category).count += use[i - 1].at(category).count;
+    }
+  }
+  return use;
+}
+
+}  // namespace
+
+std::vector<CategoryBytes> memory_by_instruction(const Program& program) {
+  return memory_by_moment(storages_of(program), program.instructions.size());
+}
+
+MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructions) {
+  MemoryUse peak;
+  const std::vector<CategoryBytes> moments = memory_by_moment(storages, instructions);
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    Bytes sum;
+    for (const Bytes& bytes : moments[i]) {
+      sum.count += bytes.count;
+    }
+    if (sum > peak.peak) {
+      peak = {.at_peak = moments[i], .peak = sum, .moment = static_cast<std::int32_t>(i)};
+    }
+  }
+  return peak;
+}
+
+MemoryUse memory_use(const Program& program) {
+  return memory_use(storages_of(program), program.instructions.size());
 }
 
 }  // namespace trireme

@@ -1,12 +1,18 @@
-// The peak of a step's memory. Callable from any thread.
+// A step's memory by instruction, and its peak. Callable from any thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
 #include "program/lifetimes.h"
 
 namespace trireme {
+
+using CategoryBytes = std::array<Bytes, kCategories>;
+
+/// What the buffers hold during each instruction, by category; one moment if there is no instruction.
+[[nodiscard]] std::vector<CategoryBytes> memory_by_instruction(const Program& program);
 
 /// What the storages hold at the peak, over this many instructions.
 [[nodiscard]] MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructions);

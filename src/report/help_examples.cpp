@@ -12,6 +12,7 @@ constexpr auto kExamples = std::to_array<HelpExamples>({
   trireme tour                                        a two-minute tour
   trireme generate --run RUN --prompt 'Once upon'     continue a text with a trained model
   trireme evaluate --run RUN                          its loss on all validation data
+  trireme report RUN                                  a page: curves, MFU, timeline, memory
   trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step
   trireme schedule allreduce --compare --ranks 16     which algorithm at which size
   trireme pipeline --compare                          which pipeline schedule idles least
@@ -126,6 +127,17 @@ Times are means with their 95 % confidence intervals; a message of n bytes takes
   trireme ps status --coordinator 127.0.0.1:7000
   trireme ps serve --role coordinator --membership etcd://10.0.0.1:2379,10.0.0.2:2379/job &
   trireme ps serve ... --snapshot DIR          of all of them: snapshots that --restore reads)"},
+    {"trireme repartition", R"(Examples:
+  trireme repartition                                 all pairs of layouts on 4 ranks
+  trireme repartition --from row --to column -n 8 --shape 4096x1024
+  trireme repartition -n 3 --shape 10x7 --run         also executed, bytes counted)"},
+    {"trireme report", R"(Examples:
+  trireme report runs/gpt-mini-001                       writes runs/gpt-mini-001/report.html
+  trireme report runs/gpt-mini-001 runs/gpt-mini-002     both side by side, in report.html
+  trireme report runs/gpt-mini-001 -o page.html
+
+The page needs nothing else: no network, no other files. A run in progress can be reported too; to watch
+it, use trireme train --watch PORT.)"},
     {"trireme schedule", R"(Examples:
   trireme schedule allreduce --ranks 4                          the fastest algorithm, and why
   trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg

@@ -149,8 +149,9 @@ std::string next_text(const RunFacts& f, const RunSummary& e, const std::string&
   constexpr std::int64_t kFewSteps = 2;
   const std::string resume = fmt::format("train --resume {} --steps {}", shell_word(e.run_folder),
                                          e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
-  const std::array<std::pair<std::string, std::string_view>, 4> tries{
-      {{resume, "resume from here"},
+  const std::array<std::pair<std::string, std::string_view>, 5> tries{
+      {{"report " + shell_word(e.run_folder), "this run as a page: curves, MFU, timeline, memory"},
+       {resume, "resume from here"},
        {"train --data FILE --steps 2000", "your own text, byte by byte"},
        {"train --model llama-tiny", "another model"},
        {"train --help", "all options; docs/train.md explains them"}}};

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "program/memory_use.h"
 #include "program/traffic.h"
 #include "trireme/op.h"
 #include "trireme/program_set.h"
@@ -40,6 +41,7 @@ void StepRecorder::end_kernel(std::size_t i) {
                     begun_[i],
                     mark(),
                     {{"block", std::int64_t{instruction(i).block}},
+                     {"products", work.products},
                      {"flops", work.products + work.others},
                      {"bytes", work.bytes}}});
 }
@@ -97,6 +99,31 @@ void StepRecorder::write_spans() {
                              .args = std::move(span.args)});
   }
   spans_.clear();
+  write_memory();
+}
+
+/// Where it changes: an instruction's buffers are in use from its beginning.
+void StepRecorder::write_memory() {
+  const std::vector<CategoryBytes> moments = memory_by_instruction(options_.program);
+  CategoryBytes before;
+  before.fill({-1});
+  for (std::size_t i = 0; i < begun_.size(); ++i) {
+    if (begun_[i] == nullptr) {
+      continue;
+    }
+    const Seconds time = begun_[i]->since(*zero_);
+    for (std::size_t category = 0; category < kCategories; ++category) {
+      const Bytes bytes = moments[i].at(category);
+      if (bytes != before.at(category)) {
+        options_.trace.counters.push_back(
+            {.track = compute_,
+             .name = fmt::format("{} bytes", to_text(static_cast<Category>(category))),
+             .time = time,
+             .value = static_cast<double>(bytes.count)});
+      }
+    }
+    before = moments[i];
+  }
 }
 
 }  // namespace trireme::runtime

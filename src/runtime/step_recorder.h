@@ -34,7 +34,7 @@ class StepRecorder {
   void begin_wait(std::size_t i);
   void end_wait(std::size_t i);
 
-  /// Adds the spans to the trace. Requires that the step is done.
+  /// Adds the spans to the trace, and the memory in use by category. Requires that the step is done.
   void write_spans();
 
  private:
@@ -51,6 +51,7 @@ class StepRecorder {
   }
   Event* mark();
   std::size_t free_track();
+  void write_memory();
   [[nodiscard]] std::vector<TraceArg> exchange_args(std::size_t i) const;
 
   Options options_;

@@ -87,7 +87,7 @@ class XmlReader {
 
   std::string name() {
     const auto is_letter = [](char c) {
-      return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '-';
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
     };
     const auto length = static_cast<std::size_t>(
         std::find_if_not(rest_.begin(), rest_.end(), is_letter) - rest_.begin());

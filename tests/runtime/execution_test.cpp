@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -155,6 +156,23 @@ std::ptrdiff_t spans_on(const Trace& trace, std::string_view track) {
   });
 }
 
+/// The largest sum of the memory counters, which change one after the other.
+std::int64_t peak_in(const Trace& trace) {
+  std::map<std::string, double> now;
+  double time = -1;
+  double peak = 0;
+  const auto sum = [&] {
+    return std::accumulate(now.begin(), now.end(), 0.0,
+                           [](double all, const auto& one) { return all + one.second; });
+  };
+  for (const Trace::Counter& counter : trace.counters) {
+    peak = counter.time.count > time ? std::max(peak, sum()) : peak;
+    time = counter.time.count;
+    now[counter.name] = counter.value;
+  }
+  return static_cast<std::int64_t>(std::max(peak, sum()));
+}
+
 std::ptrdiff_t kernels_of(const Program& program) {
   return std::ranges::count_if(program.instructions, [](const Instruction& instruction) {
     return !instruction.op->is_view && !instruction.op->communicates;
@@ -176,6 +194,7 @@ TEST(Execution, TracesComeFromEvents) {
         EXPECT_EQ(spans_on(trace, "compute"), kernels_of(execution.program()));
         EXPECT_EQ(spans_on(trace, "waiting"), kExchanges);
         EXPECT_EQ(spans_on(trace, "exchanges"), kExchanges);
+        EXPECT_EQ(peak_in(trace), memory_use(execution.program()).peak.count);
       }
     };
     const MakeDevice make = [&](Rank rank) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "report/draw/linear_scale.h"
 #include "report/draw/log_axes.h"
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
@@ -35,31 +36,6 @@ struct Geometry {
 constexpr Geometry kPlot;
 constexpr std::string_view kGrid = "#e7e9ed";
 constexpr std::string_view kTarget = "#8a919c";
-
-/// Maps values to coordinates.
-struct LinearScale {
-  double first = 0;
-  double last = 1;
-  double from = 0;
-  double to = 1;
-
-  [[nodiscard]] double at(double value) const {
-    return from + (value - first) / (last - first) * (to - from);
-  }
-};
-
-/// Multiples of 1, 2 or 5 times a power of ten, about six of them.
-std::vector<double> ticks_of(const LinearScale& scale) {
-  constexpr double kAbout = 6;
-  const double rough = (scale.last - scale.first) / kAbout;
-  double step = std::pow(10, std::floor(std::log10(rough)));
-  step *= rough / step > 5 ? 10 : rough / step > 2 ? 5 : rough / step > 1 ? 2 : 1;
-  std::vector<double> ticks;
-  for (double tick = std::ceil(scale.first / step) * step; tick <= scale.last; tick += step) {
-    ticks.push_back(tick);
-  }
-  return ticks;
-}
 
 class ScenarioPlot {
  public:

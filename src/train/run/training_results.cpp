@@ -10,6 +10,7 @@
 #include "train/run/training_run_impl.h"
 #include "trireme/compiled_plan.h"
 #include "trireme/files.h"
+#include "trireme/run_record.h"
 
 namespace trireme {
 namespace {
@@ -70,6 +71,7 @@ void TrainingRun::Impl::write_trace(Trace trace) {
   }
   if (ranks_.leads()) {
     trace.title = fmt::format("{}, step {}", name_of(model_.config), last_result_.step);
+    trace.details.push_back({"step", last_result_.step});
     write_file(folder_ + "/trace.json", to_chrome_json(trace));
   }
 }
@@ -103,6 +105,23 @@ Seconds TrainingRun::Impl::median_step_time() {
   const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
   std::ranges::nth_element(step_times_, middle);
   return {*middle};
+}
+
+void TrainingRun::Impl::write_facts() {
+  if (!is_read_only()) {
+    lead([this] {
+      write_file(folder_ + "/facts.json",
+                 to_text(RecordedFacts{.facts = facts_, .environment = find_environment()}));
+      std::error_code ignored;
+      std::filesystem::remove(folder_ + "/summary.json", ignored);  // of the run that this resumes
+    });
+  }
+}
+
+void TrainingRun::Impl::write_summary(const RunSummary& summary) {
+  if (record_) {
+    write_file(folder_ + "/summary.json", to_json(facts_, summary) + "\n");
+  }
 }
 
 RunSummary TrainingRun::Impl::summarize(double seconds) {

@@ -69,6 +69,7 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
                                  .host = options_.host,
                                  .memory = memory_},
                                 ranks_, *compiled_, trainer_, *device_);
+  write_facts();
 }
 
 std::shared_ptr<const CompiledTraining> TrainingRun::Impl::compile() const {
@@ -120,6 +121,7 @@ RunSummary TrainingRun::Impl::train() {
     export_model(options_.export_folder);
   }
   RunSummary summary = summarize(seconds);
+  write_summary(summary);
   notify(options_.observer.end, facts_, summary);
   return summary;
 }

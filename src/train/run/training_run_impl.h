@@ -131,6 +131,10 @@ class TrainingRun::Impl {
   StepReport record(StepReport report);
   [[nodiscard]] std::string sample_text();
   [[nodiscard]] Seconds median_step_time();
+  /// facts.json, for reports. Collective.
+  void write_facts();
+  /// summary.json, on rank 0, unless the run only exported.
+  void write_summary(const RunSummary& summary);
   [[nodiscard]] RunSummary summarize(double seconds);
 
   RunOptions options_;

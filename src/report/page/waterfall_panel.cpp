@@ -1,0 +1,98 @@
+// Where the peak went: from all that the hardware could have done in the traced step down to MFU. Each part is a share of
+// the ranks' time in that step, so that they add up to 100 %.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "report/page/panels.h"
+#include "report/page/traced_step.h"
+
+namespace trireme::report {
+namespace {
+
+struct Part {
+  std::string_view key;
+  std::string_view name;
+  double share = 0;
+  std::string_view color;
+  bool total = false;  ///< what is left, rather than what is lost
+};
+
+/// With T the step's time and means over ranks: T = messages + collectives + outside + other kernels + products.
+std::vector<Part> parts_of(const RecordedStep& step, const RankTimes& mean) {
+  const double whole = step.report.step_time.count;
+  const double slower = mean.products / whole - step.hfu;
+  return {{"peak", "Peak of the hardware", 1, "c1", true},
+          {"messages", "Waiting for messages", mean.messages / whole, "wait"},
+          {"collectives", "Waiting for collectives", mean.collectives / whole, "exchange"},
+          {"outside", "Outside kernels", (whole - mean.kernels() - mean.waiting()) / whole, "none"},
+          {"others", "Kernels without matrix products", mean.others / whole, "update"},
+          {"slower",
+           slower < 0 ? "Matrix products above the measured peak" : "Matrix products below peak",
+           slower, "backward"},
+          {"hfu", "HFU: executed products", step.hfu, "c1", true},
+          {"recomputed", "Recomputation and unused products", step.hfu - step.mfu, "recompute"},
+          {"mfu", "MFU: products of the model", step.mfu, "c1", true}};
+}
+
+/// A part that is lost hangs from what was left before it; a negative one stands on it. `whole` is the width of the cell.
+std::vector<BarPart> bar_of(const Part& part, double left, double whole) {
+  constexpr double kThinnest = 0.3;
+  const double from = part.total ? 0 : std::min(left, left - part.share);
+  const double width = std::abs(part.share);
+  return {{.start = 100 * from / whole,
+           .width = width > 0 ? std::max(100 * width / whole, kThinnest) : 0,
+           .color = part.color}};
+}
+
+std::string lost_text(const Part& part) {
+  const std::string_view sign = part.total ? "" : part.share < 0 ? "+ " : "− ";
+  return fmt::format("{}{}", sign, share_text(std::abs(part.share)));
+}
+
+Element draw_parts(std::size_t number, const RecordedStep& step, const std::vector<Part>& parts) {
+  Table table{.caption = fmt::format("Where the peak of step {} went", step.report.step),
+              .headings = {"part", "", "share"},
+              .source = "trace.json",
+              .run = number};
+  const double whole = std::max(1.0, step.hfu);
+  double left = 1;
+  for (const Part& part : parts) {
+    Row row{.cells = {text_cell(std::string(part.name)), bar_cell(bar_of(part, left, whole)),
+                      number_cell(part.key, part.share, lost_text(part))},
+            .attributes = {{"data-step", std::to_string(step.report.step)}},
+            .css_class = part.total ? "total" : ""};
+    table.rows.push_back(std::move(row));
+    left = part.total ? part.share : left - part.share;
+  }
+  return draw(table);
+}
+
+Element draw_waterfall(std::size_t number, const RunRecord& run) {
+  const RecordedStep* step = run.traced_step();
+  if (step == nullptr) {
+    return not_recorded(kNoTrace);
+  }
+  if (!has_products(*run.trace)) {
+    return not_recorded(
+        "Not recorded: this trace.json does not say which kernels compute matrix products.");
+  }
+  const std::vector<RankTimes> times = times_of(traced_ranks(*run.trace), step->report.step_time);
+  return draw_parts(number, *step, parts_of(*step, mean_of(times)));
+}
+
+}  // namespace
+
+Element waterfall_panel(Runs runs) {
+  Element element =
+      panel({.id = "waterfall",
+             .title = "Where the rest went",
+             .about = "From the peak of the hardware down to MFU, in the traced step: "
+                      "shares of the time of all ranks. Ranks that share cores also "
+                      "wait for each other inside kernels."});
+  add_each(element, runs, draw_waterfall);
+  return element;
+}
+
+}  // namespace trireme::report
