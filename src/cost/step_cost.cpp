@@ -109,10 +109,12 @@ struct StageTimes {
   double weight = 0;
 };
 
-/// n micro-batches on p ranks, in the published closed forms.
+/// n micro-batches on p ranks, in the published closed forms. Those of zero-bubble schedules assume that n is not small;
+/// even one micro-batch passes all ranks forward and backward, and then the first computes its gradients of weights.
 double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes& t) {
   const double p = layout.pipe;
   const double both = t.forward + t.input;
+  const double least = t.total - (p - 1) * t.weight;
   switch (layout.schedule) {
     case PipelineForm::Naive:
       return n * t.total;
@@ -122,11 +124,11 @@ double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes
     case PipelineForm::Interleaved:
       return n * t.slowest + (p - 1) / p * t.total / layout.chunks;
     case PipelineForm::ZbH1:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - t.weight);
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - t.weight));
     case PipelineForm::ZbH2:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight);
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight));
     case PipelineForm::ZbV:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight) / 2;
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight) / 2);
   }
   return 0;
 }
@@ -263,11 +265,12 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   const double p = layout.pipe;
   const double layers = dense_blocks_ + mixture_blocks_;
   const double beside = 0.5 * (pass.tensor + pass.context + pass.expert);
+  const double launched = pass.compute() / (pass.compute() - pass.launch);  // all passes wait alike
   const StageTimes times{.slowest = slowest_rank(layout, layers, pass.blocks() / layers, pass.head),
                          .total = pass.total(),
-                         .forward = (pass.forward + beside) / p,
-                         .input = (pass.input + pass.recompute + beside) / p,
-                         .weight = pass.weight / p};
+                         .forward = (pass.forward * launched + beside) / p,
+                         .input = ((pass.input + pass.recompute) * launched + beside) / p,
+                         .weight = pass.weight * launched / p};
   const double pipeline = pipeline_seconds(layout, n, times);
   const double parameters = parameters_per_rank(layout);
   const double share = n / p;  // of a micro-batch's work that an average rank does in a step

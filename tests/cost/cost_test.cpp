@@ -103,6 +103,21 @@ TEST(StepCost, PipelinesTakeAsLongAsTheirTables) {
   }
 }
 
+TEST(StepCost, OneMicrobatchPassesEveryStage) {
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  Efficiency slow = default_efficiency("a100");
+  slow.launch = {1};  // all else is negligible
+  const TransformerCost cost(small_gpt(), {.batch = 1}, cluster, slow);
+  const auto bubble = [&](PipelineForm form) {
+    return cost.step({.pipe = 8, .schedule = form}).bubble();
+  };
+  // Of 8 stages only one computes at a time, but for the gradients of weights, which are less than a third.
+  EXPECT_NEAR(bubble(PipelineForm::OneFOneB), 7.0 / 8, 0.01);
+  EXPECT_GT(bubble(PipelineForm::ZbH1), 0.8);
+  EXPECT_LT(bubble(PipelineForm::ZbH1), bubble(PipelineForm::OneFOneB));
+  EXPECT_GE(bubble(PipelineForm::ZbV), 0.8);
+}
+
 TEST(StepCost, BubbleOfEqualStagesIsThePublishedOne) {
   Architecture model = small_gpt();
   model.model.vocabulary = 8;  // aligned, and as good as none
