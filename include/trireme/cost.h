@@ -186,6 +186,7 @@ class TransformerCost {
     BlockCost mixture{};      ///< of blocks with experts
     double head_forward = 0;  ///< final norm, logits and loss of a micro-batch
     double head_backward = 0;
+    double head_launch = 0;  ///< of the host: launching embedding, head and loss
     double head_useful = 0;
     double head_memory_bound = 0;
     double head_bytes = 0;  ///< activations
@@ -201,6 +202,7 @@ class TransformerCost {
 
  private:
   struct Pass;  ///< what a micro-batch costs on all ranks of a pipeline together
+  [[nodiscard]] double tile_overhead(double m, double n, double k) const;
   [[nodiscard]] double matmul(double m, double n, double k) const;
   [[nodiscard]] double moving(double bytes) const;
   void add_products(const ParallelLayout& layout, double hidden, double used,

@@ -43,6 +43,7 @@ class GroupCosts {
   [[nodiscard]] double collective(Operation operation, const GroupShape& group, double bytes) const;
 
   int devices_per_node_ = 1;
+  double start_ = 0;  ///< seconds of a collective before data moves
   LinkLevel node_;
   LinkLevel network_;
   Seconds gamma_;

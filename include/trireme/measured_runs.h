@@ -81,9 +81,9 @@ struct Accounting {
 // Calibration.
 
 struct FitOptions {
-  /// How far the fitted shares may be from the given ones, as the standard deviation of their logarithm.
-  double freedom = 0.08;
-  double noise = 0.05;  ///< of the measured times
+  /// How far the fitted shares may be from the given ones, as the standard deviation of their logarithm; see fit().
+  double freedom = 0.06;
+  double noise = 0.03;  ///< of the measured times, outliers aside
 };
 
 /// Multipliers of the shares of an efficiency; the same for all devices of a source.
@@ -94,7 +94,8 @@ struct Correction {
   [[nodiscard]] Efficiency apply(const Efficiency& efficiency) const;
 };
 
-/// The correction under which the predicted times are closest to the measured ones. With few runs it stays near 1.
+/// The correction under which the predicted times are closest to the measured ones. With few runs it stays near 1; with
+/// many it may be farther from 1 than `freedom` suggests, if cross-validation says so.
 [[nodiscard]] Correction fit(const std::vector<const MeasuredRun*>& runs,
                              const FitOptions& options);
 

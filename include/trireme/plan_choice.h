@@ -2,6 +2,7 @@
 // steps, and takes the fastest that fits into memory. One thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,9 @@ struct PlanChoiceOptions {
   Plan fixed{};                     ///< what is not searched, and the default of what is
   bool search_zero = true;          ///< else `fixed.zero`
   bool search_microbatches = true;  ///< else `fixed.microbatches`
-  /// No further candidate is tried after this time, or ten times as long while none suits, so that a large model still
-  /// starts soon.
-  Seconds budget{3};
+  /// No further candidate is tried once those so far have this many instructions, on all ranks together, so that a large
+  /// model still starts soon. A number and not a time, so that a busy machine chooses the same plan.
+  std::size_t budget = 100'000;
 };
 
 struct PlanCandidate {
@@ -33,7 +34,7 @@ struct PlanChoice {
   std::vector<PlanCandidate>
       candidates{};            ///< those that fit, fastest first, then those that do not
   std::size_t unsuitable = 0;  ///< that the model or the batch does not allow
-  std::size_t skipped = 0;     ///< not tried: the time was up
+  std::size_t skipped = 0;     ///< not tried: the budget was spent
   Seconds time{};              ///< that the choice took
 
   /// The first, which fits.

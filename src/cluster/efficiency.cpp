@@ -54,14 +54,14 @@ struct DefaultRow {
 };
 
 const std::vector<DefaultRow>& default_rows() {
-  static const Efficiency a100{.matmul = 0.84,
-                               .depth = 350,
+  static const Efficiency a100{.matmul = 0.86,
+                               .depth = 400,
                                .units = 108,
-                               .attention = 0.31,
-                               .scores = 0.38,
-                               .memory = 0.77,
-                               .node_links = 0.95,
-                               .network_links = 0.8,
+                               .attention = 0.32,
+                               .scores = 0.45,
+                               .memory = 0.73,
+                               .node_links = 0.92,
+                               .network_links = 0.87,
                                .overlap = 0.75,
                                .source =
                                    "fitted to runs of Megatron-LM (SC21), Korthikanti 2022, "

@@ -2,6 +2,8 @@
 // widths of all queries and all keys, f the hidden width, t the tensor-parallel degree.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -23,6 +25,23 @@ constexpr double kScoreBytesForward = 11;  // per score of unfused attention: ma
 constexpr double kScoreBytesBackward = 17;
 constexpr double kLossBytes = 10;       // per logit, forward and again backward
 constexpr double kFusedBackward = 2.5;  // FLOPs of a fused attention's backward over its forward
+
+/// Launching embedding, final norm, logits and loss of a micro-batch, forward and backward, in forward passes of a
+/// block. Unlike the launches of blocks they add to the device's time: fitted to vTrain's profiles of single kernels.
+constexpr double kEndLaunches = 2;
+
+/// How much longer tensor cores take for operands whose rows are not aligned to 16 bytes: loads are half as wide for each
+/// factor of two that is missing. From vTrain's profiles with a vocabulary of 50257 words, whole or in halves, quarters
+/// and eighths.
+double alignment_penalty(double size) {
+  constexpr std::int64_t kAligned = 8;  // elements of 16 bits
+  constexpr double kHalfWidthLoads = 1.4;
+  double penalty = 1;
+  for (std::int64_t width = kAligned; width > 1 && std::fmod(size, width) != 0; width /= 2) {
+    penalty *= kHalfWidthLoads;
+  }
+  return penalty;
+}
 
 }  // namespace
 
@@ -77,16 +96,26 @@ double TransformerCost::moving(double bytes) const {
   return bytes / (bandwidth_ * eff_.memory);
 }
 
+/// What filling tiles and the last, partly filled wave of tiles over the multiprocessors cost, as a factor. Where a
+/// product has few tiles, K is split as well: then there are more of them, each with less to do between filling and
+/// draining.
+double TransformerCost::tile_overhead(double m, double n, double k) const {
+  constexpr int kMaxSplit = 16;
+  if (eff_.units == 0) {
+    return 1 + eff_.depth / k;
+  }
+  const double full = std::ceil(m / eff_.tile_rows) * std::ceil(n / eff_.tile_columns) / eff_.units;
+  double best = std::numeric_limits<double>::infinity();
+  for (int split = 1; split <= kMaxSplit; split *= 2) {
+    const double waves = std::ceil(full * split) / (full * split);
+    best = std::min(best, waves * (1 + eff_.depth * split / k));
+  }
+  return best * alignment_penalty(m) * alignment_penalty(n) * alignment_penalty(k);
+}
+
 /// M x K by K x N; see Efficiency.
 double TransformerCost::matmul(double m, double n, double k) const {
-  constexpr double kWorstWave = 4;  // few tiles: then K is split as well
-  double waves = 1;
-  if (eff_.units > 0) {
-    const double full =
-        std::ceil(m / eff_.tile_rows) * std::ceil(n / eff_.tile_columns) / eff_.units;
-    waves = std::min(kWorstWave, std::ceil(full) / full);
-  }
-  const double compute = 2 * m * n * k / matmul_rate_ * (1 + eff_.depth / k) * waves;
+  const double compute = 2 * m * n * k / matmul_rate_ * tile_overhead(m, n, k);
   return smooth_max(compute, moving(kWord * (m * k + k * n + m * n)));
 }
 
@@ -237,11 +266,13 @@ TransformerCost::Blocks TransformerCost::blocks(const ParallelLayout& layout) co
         GroupShape::of(layout.expert, layout.tensor * layout.context, links_.devices_per_node());
     blocks.mixture.expert = 4 * links_.alltoall(experts, kWord * m * h_ * chosen / layout.tensor);
   }
-  const double vocabulary = static_cast<double>(model.vocabulary) / layout.tensor;
+  const double words = static_cast<double>(model.vocabulary) / layout.tensor;
+  const double vocabulary = std::ceil(words);  // of the largest shard
   const double loss = moving(kLossBytes * m * vocabulary);
-  blocks.head_useful = 6 * m * vocabulary * h_ / peak_;
+  blocks.head_useful = 6 * m * words * h_ / peak_;
   blocks.head_forward = matmul(m, vocabulary, h_) + loss;
   blocks.head_backward = matmul(m, h_, vocabulary) + matmul(vocabulary, h_, m) + loss;
+  blocks.head_launch = kEndLaunches * eff_.launch.count;
   blocks.head_memory_bound = 2 * loss;
   blocks.head_bytes = m * (6 * vocabulary + kWord * h_);
   return blocks;

@@ -12,6 +12,7 @@ namespace {
 constexpr int kParts = Correction::kParts;
 using Vector = std::array<double, kParts>;
 using Matrix = std::array<Vector, kParts>;
+using Runs = std::vector<const MeasuredRun*>;
 
 double residual(const MeasuredRun& run, const Correction& correction) {
   return std::log(predicted_cost(run, correction).seconds / run.seconds);
@@ -92,7 +93,7 @@ namespace {
 
 /// How far each share may be from the given one: the standard deviations of their logarithms, relative to `freedom`. The
 /// host's launches differ most between programs.
-constexpr Vector kFreedom{0.5, 1, 1, 0.6, 6, 1, 1, 1};
+constexpr Vector kFreedom{0.75, 1, 1, 0.6, 6, 1, 1, 1};
 
 double prior_weight(std::size_t part, const FitOptions& options) {
   const double deviation = kFreedom[part] * options.freedom;
@@ -100,8 +101,7 @@ double prior_weight(std::size_t part, const FitOptions& options) {
 }
 
 /// Minus the logarithm of the probability, but for a constant.
-double penalty(const std::vector<const MeasuredRun*>& runs, const Correction& at,
-               const FitOptions& options) {
+double penalty(const Runs& runs, const Correction& at, const FitOptions& options) {
   double sum = 0;
   for (std::size_t i = 0; i < kParts; ++i) {
     sum += 0.5 * prior_weight(i, options) * at.log[i] * at.log[i];
@@ -116,8 +116,7 @@ double penalty(const std::vector<const MeasuredRun*>& runs, const Correction& at
 }
 
 /// Gauss-Newton with Levenberg's damping.
-Correction descend(const std::vector<const MeasuredRun*>& runs, Correction at,
-                   const FitOptions& options) {
+Correction descend(const Runs& runs, Correction at, const FitOptions& options) {
   constexpr int kRounds = 40;
   double damping = 1e-2;
   double best = penalty(runs, at, options);
@@ -152,10 +151,8 @@ Correction descend(const std::vector<const MeasuredRun*>& runs, Correction at,
   return at;
 }
 
-}  // namespace
-
 /// From several starts, since a floor that no run reaches has no slope.
-Correction fit(const std::vector<const MeasuredRun*>& runs, const FitOptions& options) {
+Correction most_probable(const Runs& runs, const FitOptions& options) {
   Correction best;
   for (const double launch : {0.0, 1.5, 3.0}) {
     Correction start;
@@ -166,6 +163,36 @@ Correction fit(const std::vector<const MeasuredRun*>& runs, const FitOptions& op
     }
   }
   return best;
+}
+
+/// Each half of the runs predicted by a fit to the other: the mean of the absolute residuals.
+double cross_validated(const Runs& runs, const FitOptions& options) {
+  std::array<Runs, 2> halves;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    halves[i % 2].push_back(runs[i]);
+  }
+  double sum = 0;
+  for (std::size_t half = 0; half < 2; ++half) {
+    const Correction found = most_probable(halves[1 - half], options);
+    for (const MeasuredRun* run : halves[half]) {
+      sum += std::abs(residual(*run, found));
+    }
+  }
+  return sum / static_cast<double>(runs.size());
+}
+
+}  // namespace
+
+/// Many runs may know better than the given efficiency: then they may move farther from it, if that predicts runs that
+/// were left out of the fit better.
+Correction fit(const std::vector<const MeasuredRun*>& runs, const FitOptions& options) {
+  constexpr std::size_t kManyRuns = 40;
+  constexpr double kWider = 8;
+  FitOptions wide = options;
+  wide.freedom *= kWider;
+  const bool widen =
+      runs.size() >= kManyRuns && cross_validated(runs, wide) < cross_validated(runs, options);
+  return most_probable(runs, widen ? wide : options);
 }
 
 }  // namespace trireme

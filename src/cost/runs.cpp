@@ -358,16 +358,18 @@ class Columns {
     }
   }
 
-  /// vTrain's runs are of Megatron-LM on A100s; those on several nodes recompute activations.
+  /// vTrain's runs are of Megatron-LM on A100s; those on several nodes recompute activations. Those on one node are its
+  /// simulator's, whose shards have the same number of whole words: 50257 divided by the degree, rounded down.
   [[nodiscard]] Row published(const Row& plain, const Fields& fields, int line) const {
     const bool single = plain.number("gpus") <= 8;
+    const int tensor = plain.integer("tp", 1);
     const std::vector<std::pair<const char*, std::string>> constants{
         {"source", single ? "vTrain single (SC21 software)" : "vTrain multi (SC21 software)"},
         {"model", fmt::format("GPT {}x{}", plain.text("layers"), plain.text("hidden"))},
         {"gpu", "A100"},
         {"recompute", single ? "none" : "full"},
         {"precision", "fp16"},
-        {"vocab", "51200"},
+        {"vocab", fmt::format("{}", single ? 50257 / tensor * tensor : 51200)},
         {"seconds_per_step", fmt::format("{}", plain.number("milliseconds") / 1000)}};
     Fields columns = columns_;
     Fields values = fields;

@@ -40,6 +40,7 @@ struct TransformerCost::Pass {
   double weight = 0;
   double recompute = 0;
   double launch = 0;
+  double head_launch = 0;  ///< part of `head`
   double useful = 0;
   double memory_bound = 0;
   double tensor = 0;
@@ -76,12 +77,13 @@ TransformerCost::Pass TransformerCost::pass(const ParallelLayout& /*layout*/,
           .weight = sum(&BlockCost::backward_weight),
           .recompute = sum(&BlockCost::recompute),
           .launch = sum(&BlockCost::launch),
+          .head_launch = blocks.head_launch,
           .useful = sum(&BlockCost::useful) + blocks.head_useful,
           .memory_bound = sum(&BlockCost::memory_bound) + blocks.head_memory_bound,
           .tensor = sum(&BlockCost::tensor),
           .context = sum(&BlockCost::context),
           .expert = sum(&BlockCost::expert),
-          .head = blocks.head_forward + blocks.head_backward};
+          .head = blocks.head_forward + blocks.head_backward + blocks.head_launch};
 }
 
 namespace {
@@ -107,10 +109,12 @@ struct StageTimes {
   double weight = 0;
 };
 
-/// n micro-batches on p ranks, in the published closed forms.
+/// n micro-batches on p ranks, in the published closed forms. Those of zero-bubble schedules assume that n is not small;
+/// even one micro-batch passes all ranks forward and backward, and then the first computes its gradients of weights.
 double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes& t) {
   const double p = layout.pipe;
   const double both = t.forward + t.input;
+  const double least = t.total - (p - 1) * t.weight;
   switch (layout.schedule) {
     case PipelineForm::Naive:
       return n * t.total;
@@ -120,11 +124,11 @@ double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes
     case PipelineForm::Interleaved:
       return n * t.slowest + (p - 1) / p * t.total / layout.chunks;
     case PipelineForm::ZbH1:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - t.weight);
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - t.weight));
     case PipelineForm::ZbH2:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight);
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight));
     case PipelineForm::ZbV:
-      return n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight) / 2;
+      return std::max(least, n * t.slowest + (p - 1) * std::max(0.0, both - 2 * t.weight) / 2);
   }
   return 0;
 }
@@ -141,6 +145,19 @@ double in_flight(const ParallelLayout& layout, double n) {
       return std::min(n, p * (1 + (p - 1) / (p * layout.chunks)));
     default:
       return std::min(n, p);
+  }
+}
+
+/// The same of the last rank, which starts the backward pass of a micro-batch right after its forward pass.
+double in_flight_last(const ParallelLayout& layout, double n) {
+  switch (layout.schedule) {
+    case PipelineForm::Naive:
+    case PipelineForm::OneFOneB:
+      return 1;
+    case PipelineForm::Interleaved:
+      return std::min(n, layout.pipe * (1 - 1.0 / layout.chunks) + 1.0 / layout.chunks);
+    default:
+      return in_flight(layout, n);
   }
 }
 
@@ -227,10 +244,10 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
       parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
   part(cost, CostedMemory::OptimizerState) =
       parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1);
+  const double first = in_flight(layout, n) * kept + (layout.pipe == 1 ? blocks.head_bytes : 0);
+  const double last = in_flight_last(layout, n) * kept + blocks.head_bytes;
   part(cost, CostedMemory::Activations) =
-      in_flight(layout, n) * kept +
-      std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
-      (layout.pipe == 1 ? blocks.head_bytes : 0);
+      std::max(first, last) + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes);
   part(cost, CostedMemory::Communication) =
       layout.zero >= 3 ? 2 * kWord * block_parameters_ / layout.tensor : 0;
   // One bucket is filled while another is reduced.
@@ -248,11 +265,12 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   const double p = layout.pipe;
   const double layers = dense_blocks_ + mixture_blocks_;
   const double beside = 0.5 * (pass.tensor + pass.context + pass.expert);
+  const double launched = pass.compute() / (pass.compute() - pass.launch);  // all passes wait alike
   const StageTimes times{.slowest = slowest_rank(layout, layers, pass.blocks() / layers, pass.head),
                          .total = pass.total(),
-                         .forward = (pass.forward + beside) / p,
-                         .input = (pass.input + pass.recompute + beside) / p,
-                         .weight = pass.weight / p};
+                         .forward = (pass.forward * launched + beside) / p,
+                         .input = ((pass.input + pass.recompute) * launched + beside) / p,
+                         .weight = pass.weight * launched / p};
   const double pipeline = pipeline_seconds(layout, n, times);
   const double parameters = parameters_per_rank(layout);
   const double share = n / p;  // of a micro-batch's work that an average rank does in a step
@@ -261,8 +279,8 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   part(cost, TimePart::Useful) = share * pass.useful;
   part(cost, TimePart::MemoryBound) = share * pass.memory_bound;
   part(cost, TimePart::Shape) = share * (pass.forward + pass.input + pass.weight + pass.head -
-                                         pass.useful - pass.memory_bound);
-  part(cost, TimePart::Launch) = share * pass.launch;
+                                         pass.head_launch - pass.useful - pass.memory_bound);
+  part(cost, TimePart::Launch) = share * (pass.launch + pass.head_launch);
   part(cost, TimePart::Recompute) = share * pass.recompute;
   part(cost, TimePart::Tensor) = share * pass.tensor;
   part(cost, TimePart::Context) = share * pass.context;
@@ -294,14 +312,14 @@ StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blo
     cost.time[static_cast<std::size_t>(p)] = seconds;
     return seconds;
   };
-  cost.seconds = set(TimePart::Useful, useful) + set(TimePart::MemoryBound, memory_bound) +
-                 set(TimePart::Shape, share * (pass.forward + pass.input + pass.weight) +
-                                          head * pass.head - useful - memory_bound) +
-                 set(TimePart::Launch, share * pass.launch) +
-                 set(TimePart::Recompute, share * pass.recompute) +
-                 set(TimePart::Tensor, share * pass.tensor) +
-                 set(TimePart::Context, share * pass.context) +
-                 set(TimePart::Expert, share * pass.expert);
+  cost.seconds =
+      set(TimePart::Useful, useful) + set(TimePart::MemoryBound, memory_bound) +
+      set(TimePart::Shape, share * (pass.forward + pass.input + pass.weight) +
+                               head * (pass.head - pass.head_launch) - useful - memory_bound) +
+      set(TimePart::Launch, share * pass.launch + head * pass.head_launch) +
+      set(TimePart::Recompute, share * pass.recompute) +
+      set(TimePart::Tensor, share * pass.tensor) + set(TimePart::Context, share * pass.context) +
+      set(TimePart::Expert, share * pass.expert);
 
   const double all = dense_blocks_ * block_parameters_ + mixture_blocks_ * mixture_parameters_ +
                      mixture_blocks_ * expert_parameters_ / layout.expert;

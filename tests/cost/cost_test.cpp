@@ -103,9 +103,24 @@ TEST(StepCost, PipelinesTakeAsLongAsTheirTables) {
   }
 }
 
+TEST(StepCost, OneMicrobatchPassesEveryStage) {
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  Efficiency slow = default_efficiency("a100");
+  slow.launch = {1};  // all else is negligible
+  const TransformerCost cost(small_gpt(), {.batch = 1}, cluster, slow);
+  const auto bubble = [&](PipelineForm form) {
+    return cost.step({.pipe = 8, .schedule = form}).bubble();
+  };
+  // Of 8 stages only one computes at a time, but for the gradients of weights, which are less than a third.
+  EXPECT_NEAR(bubble(PipelineForm::OneFOneB), 7.0 / 8, 0.01);
+  EXPECT_GT(bubble(PipelineForm::ZbH1), 0.8);
+  EXPECT_LT(bubble(PipelineForm::ZbH1), bubble(PipelineForm::OneFOneB));
+  EXPECT_GE(bubble(PipelineForm::ZbV), 0.8);
+}
+
 TEST(StepCost, BubbleOfEqualStagesIsThePublishedOne) {
   Architecture model = small_gpt();
-  model.model.vocabulary = 1;
+  model.model.vocabulary = 8;  // aligned, and as good as none
   const Cluster cluster = cluster_preset("dgx-a100:1");
   const TransformerCost cost(model, {.batch = 24}, cluster, pipeline_only());
   const auto bubble = [&](const ParallelLayout& layout) {
@@ -159,6 +174,68 @@ TEST(StepCost, RecomputationTradesTimeForMemory) {
   EXPECT_LT(full.mfu(), full.hfu());
 }
 
+TEST(StepCost, MemoryIsThatOfTheFullestStage) {
+  const TransformerCost cost = cost_on(1);
+  const auto activations = [&](ParallelLayout layout) {
+    layout.pipe = 8;
+    return cost.step(layout).memory[static_cast<std::size_t>(CostedMemory::Activations)];
+  };
+  const TransformerCost::Blocks full =
+      cost.blocks({.microbatch = 8, .recompute = RecomputeMode::Full});
+  // With full recomputation the first stage keeps little, and the logits of the last one are larger.
+  EXPECT_DOUBLE_EQ(activations({.microbatch = 8, .recompute = RecomputeMode::Full}),
+                   4 * full.dense.activation_bytes + full.dense.working_bytes + full.head_bytes);
+  const TransformerCost::Blocks none = cost.blocks({});
+  EXPECT_DOUBLE_EQ(activations({}), 8 * 4 * none.dense.activation_bytes + none.dense.working_bytes);
+  EXPECT_DOUBLE_EQ(
+      activations({.schedule = PipelineForm::Gpipe}),
+      256 * 4 * none.dense.activation_bytes + none.dense.working_bytes + none.head_bytes);
+}
+
+TEST(StepCost, MisalignedVocabulariesAreSlow) {
+  const auto head = [](std::int64_t words, int tensor) {
+    Architecture model = small_gpt();
+    model.model.vocabulary = words;
+    const Cluster cluster = cluster_preset("dgx-a100:1");
+    const TransformerCost cost(model, {.batch = 8}, cluster, efficiency_of(cluster));
+    const TransformerCost::Blocks blocks = cost.blocks({.tensor = tensor, .microbatch = 4});
+    return blocks.head_forward + blocks.head_backward;
+  };
+  EXPECT_GT(head(50257, 1), 2 * head(50304, 1));
+  // Shards of 25128, 12564 and 6282 words, and their padded neighbors.
+  EXPECT_NEAR(head(50256, 2) / head(50304, 2), 1, 0.01);
+  const double quarter = head(50256, 4) / head(50304, 4);
+  EXPECT_GT(quarter, 1.2);
+  EXPECT_GT(head(50256, 8) / head(50688, 8), quarter);
+}
+
+TEST(StepCost, ProductsWithFewTilesSplitTheirDepth) {
+  // The gradient of the head's input has few tiles and a depth of the whole vocabulary.
+  Architecture narrow = small_gpt();
+  narrow.model.width = 1024;
+  narrow.model.head_width = 32;
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  const TransformerCost cost(narrow, {.batch = 8, .length = 1024}, cluster, efficiency_of(cluster));
+  const auto per_sequence = [&](int microbatch) {
+    return cost.blocks({.microbatch = microbatch}).head_backward / microbatch;
+  };
+  EXPECT_LT(per_sequence(1), 1.25 * per_sequence(8));
+}
+
+TEST(StepCost, LaunchesOfTheEndsCountPerMicrobatch) {
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  Efficiency slow = default_efficiency("a100");
+  slow.launch = {1e-3};
+  const TransformerCost cost(small_gpt(), {.batch = 64}, cluster, slow);
+  EXPECT_NEAR(cost.blocks({.data = 8}).head_launch, 2e-3, 1e-9);
+  Efficiency none = slow;
+  none.launch = {0};
+  const TransformerCost free(small_gpt(), {.batch = 64}, cluster, none);
+  const ParallelLayout layout{.data = 8, .microbatch = 8};
+  EXPECT_NEAR(cost.step(layout).part(TimePart::Launch), 2e-3, 1e-3);
+  EXPECT_EQ(free.step(layout).part(TimePart::Launch), 0);
+}
+
 TEST(StepCost, UnknownPeakOrBandwidthIsRefused) {
   Cluster cluster = cluster_preset("dgx-a100");
   EXPECT_THROW(TransformerCost(small_gpt(), {.dtype = "f8"}, cluster, {}), Error);
@@ -184,6 +261,17 @@ TEST(GroupCosts, AreTheTimesOfTheSchedules) {
       build(Operation::Allgather, Algorithm::TwoLevel, {.ranks = 32, .ranks_per_node = 8});
   EXPECT_NEAR(links.allgather({.ranks = 32, .per_node = 8}, bytes),
               time_schedule(both, payload, model).seconds.count, 1e-9);
+}
+
+TEST(GroupCosts, CollectivesOfGpusStartLate) {
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  const GroupCosts links(cluster, default_efficiency("a100"));
+  // NCCL on A100s, as measured: 16 MiB on 2, 4 and 8 ranks of a node.
+  const double bytes = 16 << 20;
+  EXPECT_NEAR(links.allreduce({.ranks = 2, .per_node = 2}, bytes), 132e-6, 20e-6);
+  EXPECT_NEAR(links.allreduce({.ranks = 4, .per_node = 4}, bytes), 180e-6, 20e-6);
+  EXPECT_NEAR(links.allreduce({.ranks = 8, .per_node = 8}, bytes), 232e-6, 40e-6);
+  EXPECT_EQ(links.allreduce({.ranks = 1, .per_node = 1}, bytes), 0);
 }
 
 TEST(GroupShape, CountsRanksOfANode) {

@@ -81,6 +81,18 @@ TEST(MeasuredRuns, ReadsTheColumnsOfVTrain) {
   EXPECT_NEAR(predicted_cost(runs.runs[0], {}).seconds, 15, 1.5);
 }
 
+TEST(MeasuredRuns, VTrainsSimulatorRoundsShardsOfTheVocabularyDown) {
+  const MeasuredRuns runs = parse_runs(
+      "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor "
+      "parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n"
+      "4,16,2,1024,16,20,1024,1,4,1,158.717599\n"
+      "8,4,2,1024,16,24,1024,4,1,2,128.248067\n",
+      "x");
+  ASSERT_EQ(runs.runs.size(), 2U);
+  EXPECT_EQ(runs.runs[0].model.model.vocabulary, 50257);
+  EXPECT_EQ(runs.runs[1].model.model.vocabulary, 4 * 12564);
+}
+
 TEST(Prediction, OfMegatronRunsIsWithinFivePercent) {
   EXPECT_LT(mean_error(published("Megatron-LM")), 5);
 }
@@ -119,6 +131,30 @@ TEST(Calibration, FindsWhatMakesRunsSlower) {
     after += std::abs(predicted_cost(*run, found).seconds / run->seconds - 1);
   }
   EXPECT_LT(after, 0.3 * before);
+}
+
+/// Far slower than the given efficiency: many runs outweigh it.
+TEST(Calibration, ManyRunsMayMoveFarFromTheGivenEfficiency) {
+  const MeasuredRuns few = published("Korthikanti");
+  std::vector<MeasuredRun> runs;
+  Correction slow;
+  slow.log = {-0.6, 0, 0, 0, 0, -0.8, 0, 0};
+  for (int copies = 1; copies <= 12; ++copies) {
+    for (MeasuredRun run : few.runs) {
+      run.work.batch *= copies;
+      run.seconds = predicted_cost(run, slow).seconds;
+      runs.push_back(run);
+    }
+  }
+  std::vector<const MeasuredRun*> all;
+  for (const MeasuredRun& run : runs) {
+    all.push_back(&run);
+  }
+  const Correction found = fit(all, {});
+  for (const MeasuredRun* run : all) {
+    EXPECT_NEAR(predicted_cost(*run, found).seconds / run->seconds, 1, 0.02) << run->describe();
+  }
+  EXPECT_NEAR(found.log[0], slow.log[0], 0.05);
 }
 
 TEST(Calibration, OnNothingChangesNothing) {

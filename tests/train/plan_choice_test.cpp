@@ -1,6 +1,7 @@
 #include "trireme/plan_choice.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -51,6 +52,8 @@ TEST(CandidatePlans, KeepWhatIsFixed) {
   }
 }
 
+constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
+
 RunOptions small_run() {
   RunOptions run;
   run.settings.model = "gpt-nano";
@@ -64,7 +67,7 @@ RunOptions small_run() {
 
 /// Every kernel takes the same time there, so that ranks that run half of the kernels win.
 TEST(PlanChoice, TakesTheFastest) {
-  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = {1e6}});
+  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = kEverything});
   EXPECT_EQ(summary_of(choice.best().plan), "pipe=2, 2 micro-batches");
   EXPECT_TRUE(std::ranges::is_sorted(choice.candidates, {}, &PlanCandidate::step));
   EXPECT_GT(choice.candidates.size(), 5U);
@@ -76,8 +79,8 @@ TEST(PlanChoice, TakesTheFastest) {
 }
 
 TEST(PlanChoice, IsTheSameEveryTime) {
-  const PlanChoice one = choose_plan(small_run(), {.ranks = {1, 2}, .budget = {1e6}});
-  const PlanChoice two = choose_plan(small_run(), {.ranks = {1, 2}, .budget = {1e6}});
+  const PlanChoice one = choose_plan(small_run(), {.ranks = {1, 2}, .budget = kEverything});
+  const PlanChoice two = choose_plan(small_run(), {.ranks = {1, 2}, .budget = kEverything});
   ASSERT_EQ(one.candidates.size(), two.candidates.size());
   for (std::size_t i = 0; i < one.candidates.size(); ++i) {
     EXPECT_EQ(one.candidates[i].plan, two.candidates[i].plan);
@@ -88,28 +91,28 @@ TEST(PlanChoice, IsTheSameEveryTime) {
 /// Sharding the optimizer's state does not help enough; sharding everything does.
 TEST(PlanChoice, TakesOnlyWhatFits) {
   RunOptions run = small_run();
-  PlanChoice all = choose_plan(run, {.ranks = {2}, .budget = {1e6}});
+  PlanChoice all = choose_plan(run, {.ranks = {2}, .budget = kEverything});
   const auto least = std::ranges::min_element(all.candidates, {}, &PlanCandidate::memory);
   ASSERT_LT(least->memory, all.best().memory);
   run.memory_limit = least->memory;
-  const PlanChoice choice = choose_plan(run, {.ranks = {2}, .budget = {1e6}});
+  const PlanChoice choice = choose_plan(run, {.ranks = {2}, .budget = kEverything});
   EXPECT_LE(choice.best().memory, *run.memory_limit);
   EXPECT_FALSE(choice.candidates.back().fits);
 
   run.memory_limit = Bytes{1000};
   expect_error(ErrorKind::System, "no plan fits into memory",
-               [&] { (void)choose_plan(run, {.ranks = {2}, .budget = {1e6}}); });
+               [&] { (void)choose_plan(run, {.ranks = {2}, .budget = kEverything}); });
 }
 
-TEST(PlanChoice, StopsWhenTheTimeIsUp) {
-  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = {0}});
+TEST(PlanChoice, StopsWhenTheBudgetIsSpent) {
+  const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = 0});
   EXPECT_EQ(choice.candidates.size(), 1U);
   EXPECT_GT(choice.skipped, 5U);
 }
 
 TEST(PlanChoice, RefusesWhatItCannotChoose) {
   RunOptions run = small_run();
-  PlanChoiceOptions options{.ranks = {2}, .search_microbatches = false, .budget = {1e6}};
+  PlanChoiceOptions options{.ranks = {2}, .search_microbatches = false, .budget = kEverything};
   options.fixed.microbatches = 64;
   expect_error(ErrorKind::Usage, "no plan suits this model and batch",
                [&] { (void)choose_plan(run, options); });

@@ -33,6 +33,14 @@ Bytes memory_of(const train::CompiledTraining& compiled) {
   return most;
 }
 
+std::size_t instructions_of(const train::CompiledTraining& compiled) {
+  std::size_t count = 0;
+  for (const Program& program : compiled.step.programs()) {
+    count += program.instructions.size();
+  }
+  return count;
+}
+
 class Chooser {
  public:
   Chooser(const RunOptions& run, const PlanChoiceOptions& options) : run_(run), options_(options) {
@@ -62,10 +70,7 @@ class Chooser {
   }
 
   void consider(const Plan& plan) {
-    constexpr double kUntilOneSuits = 10;
-    const double budget = options_.budget.count * (choice_.candidates.empty() ? kUntilOneSuits : 1);
-    const bool tried = !choice_.candidates.empty() || choice_.unsuitable > 0;
-    if (tried && elapsed().count > budget) {
+    if (!choice_.candidates.empty() && instructions_ >= options_.budget) {
       ++choice_.skipped;
       return;
     }
@@ -74,6 +79,7 @@ class Chooser {
           train::compile_training(train::trainer_options(run_.settings, model_, plan));
       const simulate::SimulationReport report = predict::predict_step(
           compiled.step.programs(), plan.mesh, run_.host.value(), {.threads = options_.threads});
+      instructions_ += instructions_of(compiled);
       const Bytes memory = memory_of(compiled);
       choice_.candidates.push_back(
           {.plan = plan, .step = report.step, .memory = memory, .fits = memory <= limit_of(plan)});
@@ -114,7 +120,8 @@ class Chooser {
   const PlanChoiceOptions& options_;
   AnyModelConfig model_;
   Clock::time_point start_ = Clock::now();
-  std::string reason_;  ///< why the first unsuitable candidate is
+  std::size_t instructions_ = 0;  ///< of all candidates so far
+  std::string reason_;            ///< why the first unsuitable candidate is
   PlanChoice choice_;
 };
 
