@@ -45,6 +45,9 @@ struct Example {
 /// Given numbers to replace, by the names of their inputs.
 using ExampleInputs = std::map<std::string, double, std::less<>>;
 
+/// Inputs written as "devices=1024". Throws Error(Usage) for another form, or a name that is set twice.
+[[nodiscard]] ExampleInputs parse_inputs(const std::vector<std::string>& texts);
+
 /// By name, case-insensitive. Throws Error(Usage) naming the nearest match or listing all, and if `set` has an input that
 /// the example does not have, or a value out of its range.
 [[nodiscard]] Example example(std::string_view name, const ExampleInputs& set = {});

@@ -21,7 +21,7 @@
 #include "report/bench_text.h"
 #include "report/capabilities_text.h"
 #include "report/draw/bench_drawing.h"
-#include "trireme/bench_lists.h"
+#include "trireme/bench_options.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
@@ -31,97 +31,13 @@ namespace trireme::cli {
 namespace {
 
 struct Options {
-  std::string operations;
-  std::string sizes = "8..16M";
-  std::string algorithms = "automatic";
-  Rank ranks = 0;
-  std::string transport = "shm";
-  bool encrypt = false;
-  std::string dtype = "f32";
-  std::string buffers = "own";
-  int repeats = 0;
+  measure::BenchOptions bench;
   bool json = false;
   std::string svg;
   std::string cluster;
   std::string tune;
   std::string tuning;
 };
-
-TransportKind parse_bench_transport(const std::string& text) {
-  for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::InProcess,
-                                   TransportKind::Tcp, TransportKind::Ucx}) {
-    if (text != to_text(kind)) {
-      continue;
-    }
-    if (!is_built(kind)) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("this build has no transport {}; install libucx-dev "
-                              "and rebuild, or use tcp",
-                              text));
-    }
-    return kind;
-  }
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("unknown transport '{}'; ranks of one host use shm, in-process, tcp or ucx",
-                  text));
-}
-
-BufferKind parse_buffers(const std::string& text) {
-  if (text == "own") {
-    return BufferKind::Own;
-  }
-  if (text == "shared") {
-    return BufferKind::Shared;
-  }
-  throw Error(ErrorKind::Usage, fmt::format("unknown buffer kind '{}'; use own or shared", text));
-}
-
-/// Adds the cases that the lists name to the plan.
-void add_cases(measure::BenchPlan& plan, const Options& o) {
-  measure::BenchSelection selection{.operations = measure::parse_operation_list(o.operations),
-                                    .sizes = parsed("--sizes", o.sizes, measure::parse_size_list)};
-  if (o.algorithms != "all") {
-    selection.methods = parsed("--algorithm", o.algorithms, measure::parse_method_list);
-    require(measure::sees_memory(plan) ||
-                std::ranges::find(*selection.methods, Method::Kind::Direct, &Method::kind) ==
-                    selection.methods->end(),
-            "--algorithm: direct needs ranks that share memory; use --transport shm or in-process");
-  }
-  parsed("--sizes", o.sizes, [&](const std::string&) { measure::add_cases(plan, selection); });
-  require(
-      !plan.cases.empty(),
-      fmt::format("--algorithm: {} does not do {}; 'trireme schedule --help' lists the algorithms",
-                  o.algorithms, o.operations));
-}
-
-measure::BenchPlan make_plan(const Options& options) {
-  measure::BenchPlan plan{
-      .ranks = options.ranks == 0 ? std::max(2, measure::allowed_cores()) : options.ranks,
-      .transport = parsed("--transport", options.transport, parse_bench_transport),
-      .encrypt = options.encrypt,
-      .dtype = parsed("--dtype", options.dtype, parse_dtype),
-      .buffers = parsed("--buffers", options.buffers, parse_buffers),
-      .repeats = options.repeats};
-  if (plan.ranks < 1 || plan.ranks > measure::kMaxBenchRanks) {
-    throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
-                                              plan.ranks, measure::kMaxBenchRanks));
-  }
-  if (plan.buffers == BufferKind::Shared && !measure::sees_memory(plan)) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("--buffers: --transport {} has no shared buffers; use shm or in-process",
-                    to_text(plan.transport)));
-  }
-  if (plan.encrypt && plan.transport != TransportKind::Tcp) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--encrypt: {} is not encrypted (--transport {}); use --transport tcp",
-                            plan.transport == TransportKind::Ucx ? "ucx" : "memory of one host",
-                            to_text(plan.transport)));
-  }
-  add_cases(plan, options);
-  return plan;
-}
 
 /// On a terminal, shows progress and the next case. Otherwise prints nothing to standard error.
 measure::BenchProgress progress_line(const measure::BenchPlan& plan) {
@@ -202,11 +118,11 @@ void run_matrix(const Options& options, Outcome& outcome) {
 }
 
 void run(const Options& options, Outcome& outcome) {
-  if (options.operations == "matrix") {
+  if (options.bench.operations == "matrix") {
     run_matrix(options, outcome);
     return;
   }
-  measure::BenchPlan plan = make_plan(options);
+  measure::BenchPlan plan = measure::make_bench_plan(options.bench);
   if (!options.tuning.empty()) {
     plan.tuning = parsed("--tuning", options.tuning, load_tuning);
   }
@@ -228,23 +144,25 @@ void run(const Options& options, Outcome& outcome) {
 
 void add_options(Command& command, Options& o) {
   command
-      .add_option("operations", o.operations,
+      .add_option("operations", o.bench.operations,
                   "comma-separated; one of: all " + names_of(all_operations()) +
                       "; or matrix: which work on which transport with which types")
       ->required();
-  command.add_option("-n,--ranks", o.ranks, "number of ranks (default: one per core, at least 2)",
+  command.add_option("-n,--ranks", o.bench.ranks,
+                     "number of ranks (default: one per core, at least 2)",
                      integer_in(1, measure::kMaxBenchRanks));
   command.add_option(
-      "--sizes", o.sizes,
+      "--sizes", o.bench.sizes,
       "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
       "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2");
-  command.add_option("-a,--algorithm", o.algorithms,
+  command.add_option("-a,--algorithm", o.bench.algorithms,
                      "comma-separated; one of: all automatic direct " + names_of(all_algorithms()));
-  command.add_option("--transport", o.transport, "one of: shm in-process tcp ucx");
-  command.add_flag("--encrypt", o.encrypt, "with --transport tcp: encrypt connections (TLS 1.3)");
-  command.add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
-  command.add_option("--buffers", o.buffers, "one of: own shared (of World::allocate)");
-  command.add_option("--repeats", o.repeats,
+  command.add_option("--transport", o.bench.transport, "one of: shm in-process tcp ucx");
+  command.add_flag("--encrypt", o.bench.encrypt,
+                   "with --transport tcp: encrypt connections (TLS 1.3)");
+  command.add_option("--dtype", o.bench.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
+  command.add_option("--buffers", o.bench.buffers, "one of: own shared (of World::allocate)");
+  command.add_option("--repeats", o.bench.repeats,
                      "timed calls per case (default: chosen by the time of a call)",
                      integer_in(1, 1'000'000));
   command.add_option(

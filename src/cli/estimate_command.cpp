@@ -1,6 +1,4 @@
 // `trireme estimate`: parameters, FLOPs, memory, roofline and utilization of a model on a device.
-#include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -14,119 +12,25 @@
 #include "report/estimate_text.h"
 #include "report/example_text.h"
 #include "trireme/error.h"
-#include "trireme/estimate_report.h"
+#include "trireme/estimate_options.h"
 #include "trireme/message.h"
-#include "trireme/model_sizes.h"
 #include "trireme/named_architecture.h"
 
 namespace trireme::cli {
 namespace {
 
-constexpr std::int64_t kLongestDefault = 8192;
 constexpr std::int64_t kMax = std::int64_t{1} << 40;
 
 struct Options {
-  std::string model = "gpt2-small";
-  std::int64_t batch = 1;
-  std::int64_t length = 0;  // 0: the model's context
-  std::string device = "h100";
-  std::string dtype = "bf16";
-  std::string recompute = "none";
-  std::string optimizer = "adamw";
-  std::string family;
-  int devices = 1;
-  std::string step_time;
-  double tokens = 0;
-  double mfu = 0;
+  EstimateOptions estimate;
   int ops = 10;
   std::string example;
   std::vector<std::string> set;
   bool json = false;
-  ModelSizes sizes;
 };
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::Usage, message);
-}
-
-/// The dtype of the graph; tf32 only changes how f32 is multiplied.
-DType parse_graph_type(const std::string& text) {
-  if (text == "tf32") {
-    return DType::F32;
-  }
-  const DType dtype = parse_dtype(text);
-  if (!is_float(dtype)) {
-    refuse(fmt::format("models are not trained in {}; use bf16, f16, tf32, f32 or f64", text));
-  }
-  return dtype;
-}
-
-/// The value of an option if given, else the default.
-std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
-  return option > 0 ? option : otherwise;
-}
-
-Architecture make_architecture(const Options& o) {
-  ModelSizes sizes = o.sizes;
-  if (!o.family.empty()) {
-    sizes.family = parsed("--family", o.family, parse_family);
-  }
-  if (o.length > 0 && sizes.context == 0) {
-    sizes.least_context = o.length;
-  }
-  return resized(parsed("--model", o.model, named_architecture), sizes);
-}
-
-EstimateRequest make_request(const Options& o) {
-  EstimateRequest request{.architecture = make_architecture(o),
-                          .device = parsed("--device", o.device, device_preset),
-                          .peak_type = o.dtype,
-                          .optimizer = o.optimizer,
-                          .devices = o.devices};
-  const std::int64_t context = request.architecture.model.context;
-  request.step = {.batch = {o.batch, given_or(o.length, std::min(context, kLongestDefault))},
-                  .dtype = parsed("--dtype", o.dtype, parse_graph_type),
-                  .recompute = parsed("--recompute", o.recompute, parse_recompute_mode),
-                  .optimizer = parsed("--optimizer", o.optimizer, parse_optimizer)};
-  if (request.step.batch.length > context) {
-    refuse(fmt::format("--length: {} tokens are more than the context of {}, {}",
-                       request.step.batch.length, o.model, context));
-  }
-  if (!o.step_time.empty()) {
-    request.step_time = parsed("--step-time", o.step_time, parse_seconds);
-    if (request.step_time->count <= 0) {
-      refuse("--step-time: must be more than 0");
-    }
-  }
-  if (o.tokens > 0) {
-    request.run_tokens = o.tokens;
-  }
-  if (o.mfu > 0) {
-    request.run_mfu = o.mfu;
-  }
-  return request;
-}
-
-/// "devices=1024" adds an input.
-void add_input(const std::string& text, ExampleInputs& inputs) {
-  const std::size_t equals = text.find('=');
-  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  char* end = nullptr;
-  const double number = std::strtod(value.c_str(), &end);
-  if (equals == 0 || value.empty() || end != value.c_str() + value.size()) {
-    refuse(
-        fmt::format("--set: invalid input '{}': expected NAME=NUMBER, such as devices=64", text));
-  }
-  if (!inputs.emplace(text.substr(0, equals), number).second) {
-    refuse(fmt::format("--set: '{}' is set twice", text.substr(0, equals)));
-  }
-}
-
 Example make_example(const Options& o) {
-  ExampleInputs inputs;
-  for (const std::string& text : o.set) {
-    add_input(text, inputs);
-  }
+  const ExampleInputs inputs = parse_inputs(o.set);
   return parsed(inputs.empty() ? "--example" : "--set", o.example,
                 [&](const std::string& name) { return example(name, inputs); });
 }
@@ -147,7 +51,7 @@ void run(const Options& o) {
     run_example(o);
     return;
   }
-  const EstimateReport report = make_estimate(make_request(o));
+  const EstimateReport report = make_estimate(make_estimate_request(o.estimate));
   std::cout << (o.json
                     ? report::estimate_json(report)
                     : report::estimate_text(report, {.terminal = standard_output(), .ops = o.ops}));
@@ -162,24 +66,24 @@ std::string words(const std::vector<std::string>& names) {
 }
 
 void add_what_options(Command& command, Options& o) {
-  command.add_option("-m,--model", o.model,
+  command.add_option("-m,--model", o.estimate.model,
                      "a config.json, its folder, or one of: " + words(architecture_names()));
-  command.add_option("-b,--batch", o.batch, "sequences of a step on each device",
+  command.add_option("-b,--batch", o.estimate.batch, "sequences of a step on each device",
                      integer_in(std::int64_t{1}, kMax));
-  command.add_option("-t,--length", o.length,
+  command.add_option("-t,--length", o.estimate.length,
                      "tokens of a sequence (default: the model's context, at most 8192)",
                      integer_in(std::int64_t{1}, kMax));
-  command.add_option("-d,--device", o.device, "one of: " + words(device_preset_names()));
-  command.add_option("--devices", o.devices, "number of devices, each with its own batch",
+  command.add_option("-d,--device", o.estimate.device, "one of: " + words(device_preset_names()));
+  command.add_option("--devices", o.estimate.devices, "number of devices, each with its own batch",
                      integer_in(1, 1 << 24));
-  command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64");
-  command.add_option("--recompute", o.recompute, "one of: none selective full");
-  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad");
-  command.add_option("--step-time", o.step_time,
+  command.add_option("--dtype", o.estimate.dtype, "one of: bf16 f16 tf32 f32 f64");
+  command.add_option("--recompute", o.estimate.recompute, "one of: none selective full");
+  command.add_option("--optimizer", o.estimate.optimizer, "one of: adamw sgd momentum adagrad");
+  command.add_option("--step-time", o.estimate.step_time,
                      "measured time of a step, such as 350ms: gives MFU and HFU");
-  command.add_option("--tokens", o.tokens,
+  command.add_option("--tokens", o.estimate.tokens,
                      "tokens of a whole run, such as 300e9: gives FLOPs and days", above_zero());
-  command.add_option("--mfu", o.mfu, "of the run, such as 0.4 (default: from --step-time)",
+  command.add_option("--mfu", o.estimate.mfu, "of the run, such as 0.4 (default: from --step-time)",
                      number_in(1e-6, 1.0));
 }
 
@@ -188,21 +92,22 @@ void add_size_options(Command& command, Options& o) {
   const auto size = [&](const char* name, std::int64_t& value, const char* what) {
     command.add_option(name, value, what, integer_in(std::int64_t{1}, kMax));
   };
-  command.add_option("--family", o.family, "one of: gpt2 llama");
-  size("--layers", o.sizes.layers, "blocks of the model");
-  size("--width", o.sizes.width, "of the residual stream; heads and feed-forward follow");
-  size("--heads", o.sizes.heads, "of attention");
-  size("--key-heads", o.sizes.key_heads, "heads of keys and values, for grouped queries");
-  size("--head-width", o.sizes.head_width, "of one head (default: width / heads)");
-  size("--hidden", o.sizes.hidden, "width of the feed-forward part");
-  size("--vocabulary", o.sizes.vocabulary, "words");
-  size("--context", o.sizes.context, "longest sequence");
-  size("--experts", o.sizes.experts, "of a mixture, in each block that has them");
-  size("--experts-per-token", o.sizes.experts_per_token, "that each token is routed to");
-  size("--expert-hidden", o.sizes.expert_hidden, "width of one expert (default: as --hidden)");
-  size("--shared-experts", o.sizes.shared_experts, "that every token passes as well");
-  size("--mixture-every", o.sizes.mixture_every, "experts only in every n-th block");
-  command.add_flag("--untied", o.sizes.untied, "the output layer has its own weights");
+  command.add_option("--family", o.estimate.family, "one of: gpt2 llama");
+  size("--layers", o.estimate.sizes.layers, "blocks of the model");
+  size("--width", o.estimate.sizes.width, "of the residual stream; heads and feed-forward follow");
+  size("--heads", o.estimate.sizes.heads, "of attention");
+  size("--key-heads", o.estimate.sizes.key_heads, "heads of keys and values, for grouped queries");
+  size("--head-width", o.estimate.sizes.head_width, "of one head (default: width / heads)");
+  size("--hidden", o.estimate.sizes.hidden, "width of the feed-forward part");
+  size("--vocabulary", o.estimate.sizes.vocabulary, "words");
+  size("--context", o.estimate.sizes.context, "longest sequence");
+  size("--experts", o.estimate.sizes.experts, "of a mixture, in each block that has them");
+  size("--experts-per-token", o.estimate.sizes.experts_per_token, "that each token is routed to");
+  size("--expert-hidden", o.estimate.sizes.expert_hidden,
+       "width of one expert (default: as --hidden)");
+  size("--shared-experts", o.estimate.sizes.shared_experts, "that every token passes as well");
+  size("--mixture-every", o.estimate.sizes.mixture_every, "experts only in every n-th block");
+  command.add_flag("--untied", o.estimate.sizes.untied, "the output layer has its own weights");
 }
 
 }  // namespace

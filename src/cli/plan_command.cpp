@@ -14,8 +14,7 @@
 #include "trireme/error.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
-#include "trireme/named_architecture.h"
-#include "trireme/planner.h"
+#include "trireme/planner_options.h"
 #include "trireme/search_text.h"
 #include "trireme/train_step.h"
 
@@ -23,97 +22,13 @@ namespace trireme::cli {
 namespace {
 
 struct Options {
-  std::string model = "llama3-8b";
+  PlannerOptions planner;
   std::string cluster = "dgx-h100";
-  std::string batch = "256";
-  std::int64_t length = 0;
-  std::string dtype = "bf16";
-  std::string mesh;
-  std::string schedule;
-  std::string recompute;
-  int zero = -1;
-  int microbatch = 0;
-  std::string bucket;
-  std::string context;
-  std::string search = "exhaustive";
-  McmcOptions mcmc{};
-  std::string memory_limit;
   std::string tokens;
-  double watts = 0;
-  double price = 0;
-  std::string attention = "fused";
   std::string output;
-  int keep = 10;
-  bool wide = false;
-  bool overlap_tensor = false;
   bool explain = false;
   bool json = false;
 };
-
-/// The power and the price of a device, as given on the command line.
-void set_running_costs(Cluster& cluster, const Options& o) {
-  const auto set = [&](DeviceSpec& device) {
-    device.power = o.watts > 0 ? std::optional(Power{o.watts}) : device.power;
-    device.price = o.price > 0 ? std::optional(Price{o.price}) : device.price;
-  };
-  for (NodeKind& kind : cluster.kinds) {
-    set(kind.device);
-  }
-  if (!cluster.is_mixed()) {
-    set(cluster.device);
-  }
-}
-
-SearchOptions make_search(const Options& o) {
-  SearchOptions search{.keep = o.keep};
-  SearchSpace& space = search.space;
-  space.extent = o.wide ? SearchSpace::Extent::Wide : SearchSpace::Extent::Usual;
-  if (!o.mesh.empty()) {
-    const Mesh mesh = parsed("--mesh", o.mesh, parse_mesh);
-    for (const MeshAxis& axis : mesh.axes()) {
-      parsed("--mesh", axis.name, [&](const std::string&) { return fix_axis(space, axis), 0; });
-    }
-  }
-  if (!o.schedule.empty()) {
-    space.schedules = {parsed("--schedule", o.schedule, parse_pipeline_form)};
-  }
-  if (!o.recompute.empty()) {
-    space.recompute = {parsed("--recompute", o.recompute, parse_recompute_mode)};
-  }
-  if (o.zero >= 0) {
-    space.zero = {o.zero};
-  }
-  if (o.microbatch > 0) {
-    space.microbatch = {o.microbatch};
-  }
-  if (!o.bucket.empty()) {
-    space.buckets = {parsed("--bucket", o.bucket, parse_bytes)};
-  }
-  if (!o.context.empty()) {
-    space.context_modes = {parsed("--context", o.context, parse_context)};
-  }
-  search.method = o.search == "mcmc" ? SearchMethod::Mcmc : SearchMethod::Exhaustive;
-  search.mcmc = o.mcmc;
-  if (!o.memory_limit.empty()) {
-    search.memory_bytes =
-        static_cast<double>(parsed("--memory-limit", o.memory_limit, parse_bytes).count);
-  }
-  return search;
-}
-
-TransformerCost make_cost(const Options& o) {
-  const Architecture model = parsed("--model", o.model, named_architecture);
-  Cluster cluster = parsed("--cluster", o.cluster, load_cluster);
-  set_running_costs(cluster, o);
-  Workload work{.length = o.length > 0 ? o.length : model.model.context,
-                .dtype = o.dtype,
-                .attention = o.attention == "fused" ? Workload::Attention::Fused
-                                                    : Workload::Attention::Unfused,
-                .overlap_tensor = o.overlap_tensor};
-  work.batch = parsed("--batch", o.batch,
-                      [&](const std::string& text) { return parse_batch(text, work.length); });
-  return {model, work, cluster, efficiency_of(cluster)};
-}
 
 /// What `trireme train` would need for the plan: its programs keep other tensors than the closed form assumes. Nothing if
 /// it cannot run the plan, or the model or the dtype.
@@ -122,7 +37,7 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
-  settings.dtype = o.dtype;
+  settings.dtype = o.planner.dtype;
   NamedModel model;
   model.config = cost.model().model;
   model.is_preset = true;
@@ -141,9 +56,9 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
 }
 
 void run(const Options& o, Outcome& outcome) {
-  const TransformerCost cost = make_cost(o);
+  const TransformerCost cost = make_cost(o.planner, parsed("--cluster", o.cluster, load_cluster));
   const double tokens = o.tokens.empty() ? 0 : parsed("--tokens", o.tokens, parse_token_count);
-  const PlanSearch search = search_plans(cost, make_search(o));
+  const PlanSearch search = search_plans(cost, make_search(o.planner));
   std::cout << (o.json
                     ? report::plan_search_json(cost, search, tokens)
                     : report::plan_search_text(
@@ -161,44 +76,44 @@ void run(const Options& o, Outcome& outcome) {
 }
 
 void add_options(Command& command, Options& o) {
-  command.add_option("-m,--model", o.model,
+  command.add_option("-m,--model", o.planner.model,
                      "a config.json, its folder, or a name (see estimate --help)");
   command.add_option("-c,--cluster", o.cluster,
                      "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
                      ".cluster.json file");
-  command.add_option("-b,--batch", o.batch,
+  command.add_option("-b,--batch", o.planner.batch,
                      "sequences of a step over all devices, or tokens: 16Mtokens");
-  command.add_option("-t,--length", o.length, "tokens of a sequence (default: the model's context)",
-                     integer_in(1, 1 << 30));
-  command.add_option("--dtype", o.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32");
-  command.add_option("--attention", o.attention, "unfused: scores go through memory")
+  command.add_option("-t,--length", o.planner.length,
+                     "tokens of a sequence (default: the model's context)", integer_in(1, 1 << 30));
+  command.add_option("--dtype", o.planner.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32");
+  command.add_option("--attention", o.planner.attention, "unfused: scores go through memory")
       ->choices({"fused", "unfused"});
-  command.add_flag("--overlap-tensor", o.overlap_tensor,
+  command.add_flag("--overlap-tensor", o.planner.overlap_tensor,
                    "tensor-parallel communication overlaps with computation");
-  command.add_option("--memory-limit", o.memory_limit,
+  command.add_option("--memory-limit", o.planner.memory_limit,
                      "of a device, such as 70GB (default: 92 % of its memory)");
   command.add_option(
       "--tokens", o.tokens,
       "to train on, such as 15T: also print the time, energy and money of all steps");
-  command.add_option("--watts", o.watts, "that a device draws (default: the cluster's, if known)",
-                     above_zero());
-  command.add_option("--price", o.price,
+  command.add_option("--watts", o.planner.watts,
+                     "that a device draws (default: the cluster's, if known)", above_zero());
+  command.add_option("--price", o.planner.price,
                      "of a device, in dollars per hour (default: the cluster's, if known)",
                      above_zero());
 }
 
 void add_search_options(Command& command, Options& o) {
   command.section("Restrict the search");
-  command.add_option("--mesh", o.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16");
-  command.add_option("--schedule", o.schedule,
+  command.add_option("--mesh", o.planner.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16");
+  command.add_option("--schedule", o.planner.schedule,
                      "one of: naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v");
-  command.add_option("--recompute", o.recompute, "one of: none selective full");
-  command.add_option("--zero", o.zero, "one of: 0 1 2 3", integer_in(0, 3));
-  command.add_option("--microbatch", o.microbatch, "sequences that a rank computes at once",
+  command.add_option("--recompute", o.planner.recompute, "one of: none selective full");
+  command.add_option("--zero", o.planner.zero, "one of: 0 1 2 3", integer_in(0, 3));
+  command.add_option("--microbatch", o.planner.microbatch, "sequences that a rank computes at once",
                      integer_in(1, 1 << 20));
-  command.add_option("--bucket", o.bucket, "in which gradients are reduced, such as 25MiB");
-  command.add_option("--context", o.context, "one of: gather all-to-all ring");
-  command.add_flag("--wide", o.wide,
+  command.add_option("--bucket", o.planner.bucket, "in which gradients are reduced, such as 25MiB");
+  command.add_option("--context", o.planner.context, "one of: gather all-to-all ring");
+  command.add_flag("--wide", o.planner.wide,
                    "also sizes that are not powers of two, tensor groups across nodes, unequal "
                    "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
                    "kinds of context parallelism");
@@ -206,13 +121,13 @@ void add_search_options(Command& command, Options& o) {
 
 void add_method_options(Command& command, Options& o) {
   command.section("How to search");
-  command.add_option("--search", o.search, "mcmc: a random walk, as a baseline")
+  command.add_option("--search", o.planner.search, "mcmc: a random walk, as a baseline")
       ->choices({"exhaustive", "mcmc"});
-  command.add_option("--moves", o.mcmc.moves, "of the random walk",
+  command.add_option("--moves", o.planner.mcmc.moves, "of the random walk",
                      integer_in(std::int64_t{1}, std::int64_t{1} << 32));
-  command.add_option("--temperature", o.mcmc.temperature,
+  command.add_option("--temperature", o.planner.mcmc.temperature,
                      "of the random walk: the slowdown that it takes readily", above_zero());
-  command.add_option("--seed", o.mcmc.seed, "of the random walk");
+  command.add_option("--seed", o.planner.mcmc.seed, "of the random walk");
 }
 
 }  // namespace
@@ -225,7 +140,8 @@ void add_plan_command(Command& app, Outcome& outcome) {
   add_search_options(*command, *options);
   add_method_options(*command, *options);
   command->section("Output");
-  command->add_option("--keep", options->keep, "how many plans to show", integer_in(1, 1000));
+  command->add_option("--keep", options->planner.keep, "how many plans to show",
+                      integer_in(1, 1000));
   command->add_option("-o,--output", options->output,
                       "write the best one as a .plan.json for trireme train --plan");
   command->add_flag("--explain", options->explain, "also print the assumptions behind the times");

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "command_line/terminal.h"
 #include "report/repartition_text.h"
 #include "trireme/cpu_device.h"
 #include "trireme/message.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/files.h"
+#include "command_line/files.h"
 #include "report/page/page.h"
 #include "trireme/message.h"
 #include "trireme/run_record.h"

@@ -21,24 +21,14 @@
 #include "trireme/algorithm_comparison.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
-#include "trireme/schedule_report.h"
-#include "trireme/tensor.h"
+#include "trireme/schedule_options.h"
 
 namespace trireme::cli {
 namespace {
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 50;
-
 struct Options {
-  std::string operation;
-  std::string algorithm = "auto";
+  simulate::ScheduleOptions schedule;
   std::string file;
-  Rank ranks = 8;
-  Rank root = 0;
-  std::string size = "1MiB";
-  std::string dtype = "u8";
-  std::int64_t segments = 0;  // 0: the best
-  Rank per_node = 0;
   std::string alpha = "1us";
   std::string beta = "1ns";
   std::string gamma = "0.1ns";
@@ -63,118 +53,30 @@ CostModel make_costs(Options& options) {
   }
   const Cluster cluster = load_cluster(options.cluster);
   if (!options.ranks_given) {
-    options.ranks = cluster.devices();
+    options.schedule.ranks = cluster.devices();
   }
-  if (options.ranks > cluster.devices()) {
+  if (options.schedule.ranks > cluster.devices()) {
     throw Error(
         ErrorKind::Usage,
         fmt::format(
             "--ranks: {} ranks on {}, which has {} devices; name a larger cluster, such as {}:{}",
-            options.ranks, cluster.name, cluster.devices(),
+            options.schedule.ranks, cluster.name, cluster.devices(),
             options.cluster.substr(0, options.cluster.find(':')),
-            (options.ranks + cluster.devices_per_node - 1) / cluster.devices_per_node));
+            (options.schedule.ranks + cluster.devices_per_node - 1) / cluster.devices_per_node));
   }
   return simulate::cluster_costs(cluster);
 }
 
-Payload make_payload(const Options& options) {
-  const Bytes bytes = parsed("--size", options.size, parse_bytes);
-  if (bytes.count > kLargestSize) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--size: {} are more than the largest size, 1024 TiB", to_text(bytes)));
-  }
-  const Bytes element = size_of(parsed("--dtype", options.dtype, parse_dtype));
-  if (bytes.count % element.count != 0) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--size: {} bytes are not a multiple of the {} element size ({} bytes)",
-                            bytes.count, options.dtype, element.count));
-  }
-  return {bytes.count / element.count, element.count};
-}
-
-Operation required_operation(const Options& options) {
-  if (options.operation.empty()) {
-    throw Error(ErrorKind::Usage,
-                "name an operation (trireme schedule allreduce …) or a file (--file my.schedule)");
-  }
-  return parse_operation(options.operation);
-}
-
-/// What to build: the requested algorithm, or the one predicted fastest.
-struct Decision {
-  Algorithm algorithm;
-  BuildOptions build;
-  std::string reason;
-};
-
-/// Rejects invalid ranks and roots before anything is computed from them.
-void check_numbers(const Options& options, Operation operation) {
-  const Algorithm any = algorithms_for(operation).front();
-  (void)parsed("--ranks", "", [&](const std::string&) {
-    return formula(operation, any, {.ranks = options.ranks});
-  });
-  (void)parsed("--root", "", [&](const std::string&) {
-    return formula(operation, any, {.ranks = options.ranks, .root = options.root});
-  });
-}
-
-Decision decide(const Options& options, Operation operation, Bytes bytes, const CostModel& costs) {
-  check_numbers(options, operation);
-  const BuildOptions requested{
-      .ranks = options.ranks, .root = options.root, .ranks_per_node = options.per_node};
-  Decision decision{Algorithm::Mst, requested, ""};
-  if (options.algorithm == "auto") {
-    Selector selector(costs);
-    const Selector::Query query{
-        .operation = operation, .ranks = options.ranks, .root = options.root, .bytes = bytes};
-    const Choice& best = selector.rank(query).front();
-    decision = {best.algorithm, best.options, selector.explain(query)};
-  } else {
-    decision.algorithm = parsed("--algorithm", options.algorithm, parse_algorithm);
-    (void)formula_text(operation, decision.algorithm);  // throws if unsupported
-    decision.build.segments =
-        best_segments(operation, decision.algorithm, options.ranks, bytes, costs);
-    if (decision.build.ranks_per_node == 0 && !costs.is_uniform() &&
-        options.ranks % costs.levels.front().span == 0) {
-      decision.build.ranks_per_node = costs.levels.front().span;
-    }
-  }
-  if (options.segments != 0 && !properties(decision.algorithm).segmented) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--segments: {} has no segments; use chain or double-tree",
-                            to_text(decision.algorithm)));
-  }
-  if (options.per_node != 0 && !properties(decision.algorithm).two_level) {
-    throw Error(ErrorKind::Usage, fmt::format("--per-node: {} ignores nodes; use two-level",
-                                              to_text(decision.algorithm)));
-  }
-  if (options.segments != 0) {
-    decision.build.segments = options.segments;
-  }
-  return decision;
-}
-
 /// A file names its operation, so one on the command line is an error.
-simulate::ScheduleReport report_from_file(const Options& options, const Payload& payload,
-                                          const CostModel& costs) {
-  if (!options.operation.empty()) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("--file: the file names its operation; leave out '{}'", options.operation));
+simulate::ScheduleReport report_from_file(const Options& options, const CostModel& costs) {
+  if (!options.schedule.operation.empty()) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("--file: the file names its operation; leave out '{}'",
+                            options.schedule.operation));
   }
   Schedule schedule = parsed(options.file, read_file(options.file), parse_schedule);
-  return simulate::make_schedule_report(std::move(schedule), payload, costs);
-}
-
-simulate::ScheduleReport report_from_catalog(const Options& options, const Payload& payload,
-                                             const CostModel& costs) {
-  const Operation operation = required_operation(options);
-  const Bytes bytes{operation == Operation::Barrier ? 0 : payload.elements * payload.element_bytes};
-  const Decision decision = decide(options, operation, bytes, costs);
-  simulate::ScheduleReport report = simulate::make_schedule_report(
-      simulate::ScheduleRecipe{operation, decision.algorithm, decision.build}, payload, costs);
-  report.reason = decision.reason;
-  return report;
+  return simulate::make_schedule_report(std::move(schedule),
+                                        simulate::schedule_payload(options.schedule), costs);
 }
 
 simulate::NetworkReport make_network(const Options& options,
@@ -188,13 +90,13 @@ simulate::NetworkReport make_network(const Options& options,
 
 void run_comparison(Options options) {
   const CostModel costs = make_costs(options);
-  const Operation operation = required_operation(options);
-  check_numbers(options, operation);
+  const Operation operation = simulate::required_operation(options.schedule);
+  simulate::require_ranks_and_root(options.schedule, operation);
   const simulate::SizeRange range = parsed("--sizes", options.sizes, simulate::parse_size_range);
   Selector selector(costs);
   const auto compare_by = [&](double factor) {
     const Selector::Query query{
-        .operation = operation, .ranks = options.ranks, .root = options.root};
+        .operation = operation, .ranks = options.schedule.ranks, .root = options.schedule.root};
     return simulate::compare_algorithms(selector, query,
                                         simulate::size_range(range.first, range.last, factor));
   };
@@ -212,13 +114,12 @@ void run_schedule(Options options, Outcome& outcome) {
   const CostModel costs = make_costs(options);
   constexpr Rank kQuick = 4096;
   std::optional<Patience> patience;
-  if (options.ranks > kQuick) {
-    patience.emplace(fmt::format("{} ranks", options.ranks));
+  if (options.schedule.ranks > kQuick) {
+    patience.emplace(fmt::format("{} ranks", options.schedule.ranks));
   }
-  const Payload payload = make_payload(options);
   simulate::ScheduleReport report = options.file.empty()
-                                        ? report_from_catalog(options, payload, costs)
-                                        : report_from_file(options, payload, costs);
+                                        ? simulate::make_schedule_report(options.schedule, costs)
+                                        : report_from_file(options, costs);
   if (!options.topology.empty()) {
     report.network = make_network(options, report);
   }
@@ -240,23 +141,23 @@ void run_schedule(Options options, Outcome& outcome) {
 }
 
 void add_what_options(Command& command, Options& o) {
-  command.add_option("operation", o.operation, "one of: " + names_of(all_operations()));
+  command.add_option("operation", o.schedule.operation, "one of: " + names_of(all_operations()));
   auto* file = command.add_option("--file", o.file, "show the schedule in this file instead");
   command
-      .add_option("-a,--algorithm", o.algorithm,
+      .add_option("-a,--algorithm", o.schedule.algorithm,
                   "one of: auto (the fastest) " + names_of(all_algorithms()))
       ->excludes(file);
-  command.add_option("-n,--ranks", o.ranks, "number of ranks")->excludes(file);
-  command.add_option("--root", o.root, "the root of broadcast, reduce, scatter, gather")
+  command.add_option("-n,--ranks", o.schedule.ranks, "number of ranks")->excludes(file);
+  command.add_option("--root", o.schedule.root, "the root of broadcast, reduce, scatter, gather")
       ->excludes(file);
-  command.add_option("-s,--size", o.size,
+  command.add_option("-s,--size", o.schedule.size,
                      "bytes of the whole vector (alltoall: of one rank's send buffer)");
-  command.add_option("--dtype", o.dtype, "element type; blocks hold whole elements");
-  command.add_option("--segments", o.segments,
+  command.add_option("--dtype", o.schedule.dtype, "element type; blocks hold whole elements");
+  command.add_option("--segments", o.schedule.segments,
                      "segments of chain and double-tree (default: the best)",
                      integer_in(1, 1 << 20));
   command.add_option(
-      "--per-node", o.per_node,
+      "--per-node", o.schedule.per_node,
       "ranks on a node, for two-level (default: of the cluster, or near the square root)",
       integer_in(1, 1 << 20));
 }

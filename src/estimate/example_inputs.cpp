@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -49,7 +50,31 @@ std::string_view expected(InputKind kind) {
   return "a number";
 }
 
+/// "devices=1024" adds an input.
+void add_input(const std::string& text, ExampleInputs& inputs) {
+  const std::size_t equals = text.find('=');
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  char* end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  if (equals == 0 || value.empty() || end != value.c_str() + value.size()) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("--set: invalid input '{}': expected NAME=NUMBER, such as devices=64", text));
+  }
+  if (!inputs.emplace(text.substr(0, equals), number).second) {
+    throw Error(ErrorKind::Usage, fmt::format("--set: '{}' is set twice", text.substr(0, equals)));
+  }
+}
+
 }  // namespace
+
+ExampleInputs parse_inputs(const std::vector<std::string>& texts) {
+  ExampleInputs inputs;
+  for (const std::string& text : texts) {
+    add_input(text, inputs);
+  }
+  return inputs;
+}
 
 ExampleInputReader::ExampleInputReader(std::string_view example, const ExampleInputs& set)
     : example_(example), set_(set) {}

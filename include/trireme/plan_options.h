@@ -1,0 +1,38 @@
+// How a training run is distributed over ranks, as its user writes it. Values; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trireme/plan.h"
+
+namespace trireme {
+
+struct PlanOptions {
+  std::optional<int> ranks{};  ///< none: as many as the mesh has
+  std::string mesh{};
+  std::string file{};
+  std::optional<int> microbatches{};  ///< none: 1
+  std::string schedule = "1f1b";
+  int chunks = 1;
+  std::optional<int> zero{};  ///< none: 0
+  bool sequence = false;
+  std::string context = "gather";
+  std::string compression = "none";
+
+  /// --mesh auto: `trireme train` chooses the plan.
+  [[nodiscard]] bool is_automatic() const;
+  /// -n without any other of these options.
+  [[nodiscard]] bool is_only_ranks() const;
+  /// What the options fix of a plan that is to be chosen; its mesh is empty.
+  [[nodiscard]] Plan fixed_part() const;
+
+  /// Throws Error(Usage) that names the option, Error(Input) if the file is not a plan. With neither mesh nor file, all
+  /// ranks are along data. Only a file sets recomputation here: --recompute belongs to TrainSettings, which a run
+  /// stores.
+  [[nodiscard]] Plan plan() const;
+
+  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
+};
+
+}  // namespace trireme
