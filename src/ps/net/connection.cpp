@@ -89,7 +89,7 @@ bool Connection::has_whole_frame() const {
 /// Whether answers might have to be copied for lack of room: the caller has to read some first. Only the acceptor waits,
 /// so the two never wait for each other.
 bool Connection::is_congested() const {
-  return is_acceptor_ && writes_shared() && (backlog_ > 0 || !stream_->is_half_free());
+  return is_acceptor_ && writes_shared() && !stream_->is_half_free();
 }
 
 bool Connection::has_more() {
