@@ -35,7 +35,8 @@ struct PsBenchRow {
   double shared_floor_per_second = 0;  ///< round trips through shared memory
   double shared_per_second = 0;        ///< operations through shared memory
   double shared_ratio = 0;             ///< of the operations over TCP
-  double cpu_seconds_per_gb = 0;       ///< of worker and server, per 10^9 bytes in both directions
+  double shared_cpu_seconds_per_gb = 0;
+  double cpu_seconds_per_gb = 0;  ///< of worker and server, per 10^9 bytes in both directions
   double memcpy_bytes_per_second = 0;
 };
 

@@ -97,17 +97,19 @@ std::string ps_bench_text(const std::vector<ps::PsBenchRow>& rows) {
       "push+pull of one vector over TCP and through shared memory (shm); the floors are bare loops "
       "that also add. Medians of interleaved runs.\n";
   text += fmt::format(
-      "{:>8} {:>5} {:>10} {:>10} {:>6} {:>7} {:>6} {:>9} {:>10} {:>10} {:>6} {:>10} {:>7} {:>11}\n",
+      "{:>8} {:>5} {:>10} {:>10} {:>6} {:>7} {:>6} {:>9} {:>10} {:>10} {:>6} {:>9} {:>10} {:>7} "
+      "{:>11}\n",
       "size", "depth", "floor/s", "op/s", "share", "GB/s", "chain", "CPU-s/GB", "shm floor",
-      "shm/s", "x TCP", "Redis/s", "x Redis", "memcpy GB/s");
+      "shm/s", "x TCP", "CPU-s/GB", "Redis/s", "x Redis", "memcpy GB/s");
   for (const ps::PsBenchRow& row : rows) {
     text += fmt::format(
         "{:>8} {:>5} {:>10.0f} {:>10.0f} {:>5.0f}% {:>7.2f} {:>5.0f}% {:>9.2f} {:>10.0f} {:>10.0f} "
-        "{:>6.2f} {:>10} {:>7} {:>11.1f}\n",
+        "{:>6.2f} {:>9.2f} {:>10} {:>7} {:>11.1f}\n",
         to_text(row.size), row.depth, row.floor_per_second, row.per_second, 100 * row.floor_share,
         2e-9 * static_cast<double>(row.size.count) * row.per_second, 100 * row.chain_share,
         row.cpu_seconds_per_gb, row.shared_floor_per_second, row.shared_per_second,
-        row.shared_ratio, row.redis_per_second ? fmt::format("{:.0f}", *row.redis_per_second) : "-",
+        row.shared_ratio, row.shared_cpu_seconds_per_gb,
+        row.redis_per_second ? fmt::format("{:.0f}", *row.redis_per_second) : "-",
         row.redis_ratio ? fmt::format("{:.2f}", *row.redis_ratio) : "-",
         1e-9 * row.memcpy_bytes_per_second);
   }
@@ -126,6 +128,7 @@ std::string ps_bench_json(const std::vector<ps::PsBenchRow>& rows) {
                     {"shared_floor_per_second", row.shared_floor_per_second},
                     {"shared_per_second", row.shared_per_second},
                     {"shared_ratio", row.shared_ratio},
+                    {"shared_cpu_seconds_per_gb", row.shared_cpu_seconds_per_gb},
                     {"redis_per_second", optional_number(row.redis_per_second)},
                     {"redis_ratio", optional_number(row.redis_ratio)},
                     {"cpu_seconds_per_gb", row.cpu_seconds_per_gb},

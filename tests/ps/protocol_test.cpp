@@ -1,9 +1,12 @@
 #include <cmath>
+#include <utility>
+#include <variant>
 
 #include <gtest/gtest.h>
 
 #include "expect_error.h"
 #include "ps/protocol/bytes.h"
+#include "ps/protocol/client.h"
 #include "ps/protocol/clocks.h"
 #include "ps/protocol/coordinator.h"
 #include "ps/protocol/ring.h"
@@ -123,6 +126,35 @@ TEST(Coordinator, DoesNotTakeItsOwnPauseForSilence) {
     cluster.beat(1);
   }
   EXPECT_EQ(cluster.replicas(), 2U);
+}
+
+// A tail whose lease has just ended ignores a pull; pushes to the same shard are answered all the time.
+TEST(Client, RepeatsALostPullThoughItsPushesAreAnswered) {
+  Client client({.id = worker_node(1)});
+  Outbox out;
+  ClusterState state;
+  state.shard_count = 1;
+  state.views.push_back(
+      {ShardId{0}, View{.epoch = 1, .chain = {{server_node(0), 1}}, .learner = {}}});
+  state.tables.push_back({TableId{0}, {.name = "w", .keys = 1}});
+  client.handle({NodeId::Coordinator, worker_node(1), state}, 0, out);
+  const Part part{ShardId{0}, {.begin = 0, .end = 1}, 0};
+  out.clear();
+  (void)client.pull(TableId{0}, part, 0, out);
+  int pulls = 0;
+  for (Micros now = 0; now < 5'000'000; now += 5'000) {
+    (void)client.push(TableId{0}, part, Values::copy(std::vector<float>{1}), Reply::Acknowledge,
+                      now, out);
+    client.tick(now, out);
+    for (const Envelope& envelope : std::exchange(out, {})) {
+      pulls += std::holds_alternative<Pull>(envelope.message) ? 1 : 0;
+      if (const auto* push = std::get_if<Push>(&envelope.message)) {
+        const PushDone done{ShardId{0}, 1, push->sequence, {}};
+        client.handle({server_node(0), worker_node(1), done}, now, out);
+      }
+    }
+  }
+  EXPECT_GE(pulls, 3) << "once, and again";
 }
 
 TEST(Frame, RoundTripsAMessage) {

@@ -86,7 +86,16 @@ bool Connection::has_whole_frame() const {
   return bytes - kHeaderBytes >= header.field_bytes + header.floats * sizeof(float);
 }
 
+/// Whether answers might have to be copied for lack of room: the caller has to read some first. Only the acceptor waits,
+/// so the two never wait for each other.
+bool Connection::is_congested() const {
+  return is_acceptor_ && writes_shared() && !stream_->is_half_free();
+}
+
 bool Connection::has_more() {
+  if (is_congested() && !is_closed_ && stream_->sleep_until_half_free()) {
+    return false;  // a bell announces room
+  }
   const bool may_sleep = !reads_shared_ || is_closed_ || stream_->sleep_until_readable();
   return !may_sleep || has_whole_frame() || (channel_.is_open() && channel_.has_buffered());
 }
@@ -276,6 +285,7 @@ void Connection::take_hello() {
   } catch (const Error&) {
     return;  // memory or descriptors are short: the socket will do
   }
+  is_acceptor_ = true;
   enqueue(kOfferKind, to_fields(stream_->offer()), {});
 }
 
@@ -315,9 +325,10 @@ void Connection::send_switch(bool is_accepted) {
 bool Connection::receive(const Deliver& sink) {
   if (reads_shared_) {
     read_bells();
+    (void)flush();
   }
   may_have_more_ = true;
-  for (std::size_t taken = 0; taken < kTurn;) {
+  for (std::size_t taken = 0; taken < kTurn && !is_congested();) {
     const bool has_frame = (header_ || read_header()) && read_fields() && read_floats();
     if (!has_frame) {
       return !is_closed_;

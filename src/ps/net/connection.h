@@ -98,6 +98,7 @@ class Connection {
   [[nodiscard]] bool read_some(std::span<std::byte> into, std::size_t& got);
   void read_bells();
   [[nodiscard]] bool has_whole_frame() const;
+  [[nodiscard]] bool is_congested() const;
   [[nodiscard]] bool read_ahead_of(std::span<std::byte> rest, std::size_t& got);
   [[nodiscard]] bool fill();
   [[nodiscard]] bool read_header();
@@ -123,6 +124,7 @@ class Connection {
   std::optional<NodeId> peer_;
   bool is_closed_ = false;
   std::unique_ptr<SharedStream> stream_;
+  bool is_acceptor_ = false;  ///< of shared memory
   bool reads_shared_ = false;
   std::size_t left_on_socket_ =
       kNeverSwitched;  ///< bytes to be sent before the shared memory is used

@@ -260,11 +260,16 @@ bool SharedStream::sleep_until_readable() {
 
 bool SharedStream::sleep_until_writable() {
   out_->writer_sleeps.store(1, std::memory_order_seq_cst);
-  if (room() == 0) {
-    return true;
-  }
-  out_->writer_sleeps.store(0, std::memory_order_seq_cst);
-  return false;
+  return room() == 0;  // otherwise a needless bell, at most
+}
+
+bool SharedStream::sleep_until_half_free() {
+  out_->writer_sleeps.store(1, std::memory_order_seq_cst);
+  return !is_half_free();
+}
+
+bool SharedStream::is_half_free() const {
+  return room() >= kRingBytes / 2;
 }
 
 void SharedStream::expect_more() const {

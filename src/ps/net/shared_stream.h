@@ -63,6 +63,9 @@ class SharedStream {
   [[nodiscard]] bool sleep_until_readable();
   /// The same for writing.
   [[nodiscard]] bool sleep_until_writable();
+  /// The same until half of the ring for writing is free.
+  [[nodiscard]] bool sleep_until_half_free();
+  [[nodiscard]] bool is_half_free() const;
   /// Waits a few microseconds for more to read: the other side is in the middle of a message.
   void expect_more() const;
 

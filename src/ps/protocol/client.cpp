@@ -119,15 +119,16 @@ OpId Client::push(TableId table, const Part& part, Values values, Reply reply, M
   if (to.pushes.empty() && to.pulls.empty()) {
     note_progress(to, now);
   }
-  const PendingPush& pending =
-      to.pushes.emplace_back(PendingPush{next_op_++, Push{.shard = part.shard,
-                                                          .epoch = to.view.epoch,
-                                                          .worker = options_.id,
-                                                          .sequence = to.next++,
-                                                          .table = table,
-                                                          .reply = reply,
-                                                          .keys = part.keys,
-                                                          .values = std::move(values)}});
+  const PendingPush& pending = to.pushes.emplace_back(PendingPush{next_op_++,
+                                                                  Push{.shard = part.shard,
+                                                                       .epoch = to.view.epoch,
+                                                                       .worker = options_.id,
+                                                                       .sequence = to.next++,
+                                                                       .table = table,
+                                                                       .reply = reply,
+                                                                       .keys = part.keys,
+                                                                       .values = std::move(values)},
+                                                                  now});
   ++pending_;
   send(to, pending.message, out);
   return pending.op;
@@ -151,9 +152,9 @@ OpId Client::pull(TableId table, const Part& part, Micros now, Outbox& out) {
   return op;
 }
 
-void Client::start_pull(Lane& lane, OpId op, Pull message, Micros /*now*/, Outbox& out) {
+void Client::start_pull(Lane& lane, OpId op, Pull message, Micros now, Outbox& out) {
   const auto request = message.request;
-  const auto at = lane.pulls.insert_or_assign(request, PendingPull{op, std::move(message)});
+  const auto at = lane.pulls.insert_or_assign(request, PendingPull{op, std::move(message), now});
   send(lane, at.first->second.message, out);
 }
 
@@ -183,14 +184,32 @@ void Client::send_again(Lane& lane, Micros now, Outbox& out) {
     if (planted(Fault::RenumberRetries)) {
       pending.message.sequence = lane.next++;
     }
+    pending.sent = now;
     send(lane, pending.message, out);
   }
   sent = 0;
-  for (const auto& [request, pending] : lane.pulls) {
+  for (auto& [request, pending] : lane.pulls) {
     if (sent++ == kMaxResent) {
       break;
     }
+    pending.sent = now;
     send(lane, pending.message, out);
+  }
+}
+
+/// Repeats what was lost while others on the lane are answered: the oldest push, after which all others are in order, and
+/// pulls.
+void Client::send_lost(Lane& lane, Micros now, Outbox& out) {
+  const Micros latest = now - kMaxBackoff * options_.timing.retry;
+  if (!lane.pushes.empty() && lane.pushes.front().sent <= latest) {
+    lane.pushes.front().sent = now;
+    send(lane, lane.pushes.front().message, out);
+  }
+  for (auto& [request, pending] : lane.pulls) {
+    if (pending.sent <= latest) {
+      pending.sent = now;
+      send(lane, pending.message, out);
+    }
   }
 }
 
@@ -295,6 +314,8 @@ void Client::tick(Micros now, Outbox& out) {
       send_again(lane, now, out);
       lane.patience = std::min(2 * patience, kMaxBackoff * options_.timing.retry);
       ask_for_state(now, out);
+    } else if (is_waiting) {
+      send_lost(lane, now, out);
     }
   }
 }

@@ -108,10 +108,12 @@ class Client {
   struct PendingPush {
     OpId op = 0;
     Push message;
+    Micros sent = 0;  ///< last
   };
   struct PendingPull {
     OpId op = 0;
     Pull message;
+    Micros sent = 0;  ///< last
   };
   /// The traffic with one shard.
   struct Lane {
@@ -145,6 +147,7 @@ class Client {
   void send(const Lane& lane, Push message, Outbox& out);
   void send(const Lane& lane, Pull message, Outbox& out);
   void send_again(Lane& lane, Micros now, Outbox& out);
+  void send_lost(Lane& lane, Micros now, Outbox& out);
   void note_progress(Lane& lane, Micros now);
   void start_pull(Lane& lane, OpId op, Pull message, Micros now, Outbox& out);
   void report_clocks(Micros now, Outbox& out);

@@ -174,20 +174,26 @@ class Bench {
   }
 
  private:
+  [[nodiscard]] static double cpu_per_gb(const Record& record, Bytes size) {
+    constexpr double kGiga = 1e9;
+    return record.cpu /
+           (2 * static_cast<double>(size.count) * static_cast<double>(record.operations) / kGiga);
+  }
+
   [[nodiscard]] static PsBenchRow row_of(const std::vector<Record>& records, Bytes size) {
     const Record& floor = records[0];
     const Record& one = records[1];
-    constexpr double kGiga = 1e9;
+    const Record& shared = records[4];
     PsBenchRow row{.size = size,
                    .floor_per_second = floor.rate(),
                    .per_second = one.rate(),
                    .floor_share = one.rate() / floor.rate(),
                    .chain_share = records[2].rate() / one.rate(),
                    .shared_floor_per_second = records[3].rate(),
-                   .shared_per_second = records[4].rate(),
-                   .shared_ratio = records[4].rate() / one.rate(),
-                   .cpu_seconds_per_gb = one.cpu / (2 * static_cast<double>(size.count) *
-                                                    static_cast<double>(one.operations) / kGiga)};
+                   .shared_per_second = shared.rate(),
+                   .shared_ratio = shared.rate() / one.rate(),
+                   .shared_cpu_seconds_per_gb = cpu_per_gb(shared, size),
+                   .cpu_seconds_per_gb = cpu_per_gb(one, size)};
     if (records.size() > 5) {
       row.redis_per_second = records[5].rate();
       row.redis_ratio = 2 * one.rate() / records[5].rate();
