@@ -86,6 +86,8 @@ class EtcdProcesses {
     throw std::runtime_error("etcd has no leader");
   }
   void kill(std::size_t member) { processes_[member]->kill(); }
+  void pause(std::size_t member) { processes_[member]->pause(); }
+  void resume(std::size_t member) { processes_[member]->resume(); }
 
  private:
   static std::vector<Place> free_places(std::size_t members) {

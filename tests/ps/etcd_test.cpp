@@ -1,6 +1,8 @@
 // The client of etcd and the leadership in it, with a real etcd.
+#include <array>
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -238,6 +240,116 @@ TEST_F(RealEtcd, TheLocatorFollowsTheLeader) {
   leader = elect("10.0.0.2:7000");
   EXPECT_EQ(wait_for_address(), "10.0.0.2:7000");
   EXPECT_FALSE(locator.take_change());
+}
+
+/// Two candidates that count in the stored state while they lead.
+class CountingLeaders {
+ public:
+  explicit CountingLeaders(std::array<EtcdLocation, 2> locations)
+      : locations_(std::move(locations)) {
+    for (std::size_t i = 0; i < leaders_.size(); ++i) {
+      threads_.emplace_back([this, i] { run(i); });
+    }
+  }
+  ~CountingLeaders() { stop(); }
+  CountingLeaders(const CountingLeaders&) = delete;
+  CountingLeaders& operator=(const CountingLeaders&) = delete;
+
+  void stop() {
+    stopping_ = true;
+    for (std::thread& thread : threads_) {
+      thread.join();
+    }
+    threads_.clear();
+  }
+  void wait_for_leader(std::size_t candidate) {
+    const comm::Deadline deadline = comm::deadline_in(kSoon);
+    while (!does_lead(candidate) && !comm::passed(deadline)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_FALSE(comm::passed(deadline)) << "candidate " << candidate << " is not elected";
+  }
+
+ private:
+  void run(std::size_t self) {
+    bool rests = false;
+    while (!stopping_) {
+      if (std::exchange(rests, false)) {  // so that the other one is elected
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+      }
+      const std::unique_ptr<Leadership> leader =
+          run_for_leader({.location = locations_.at(self),
+                          .listen = [] { return std::string("10.0.0.1:7000"); },
+                          .stopping = &stopping_});
+      if (leader) {
+        set_leader(self, leader.get());
+        lead(self);
+        set_leader(self, nullptr);
+        rests = true;
+      }
+    }
+  }
+  [[nodiscard]] bool does_lead(std::size_t candidate) {
+    const MutexLock lock(mutex_);
+    return leaders_.at(candidate) != nullptr && leaders_.at(candidate)->is_held();
+  }
+  void set_leader(std::size_t self, Leadership* leader) {
+    const MutexLock lock(mutex_);
+    leaders_.at(self) = leader;
+  }
+  void lead(std::size_t self) {
+    Leadership& leader = *leaders_.at(self);
+    try {
+      const std::string state = leader.load();
+      std::int64_t count = state.empty() ? 0 : std::stoll(state);
+      for (const comm::Deadline end = comm::deadline_in({3}); !stopping_ && !comm::passed(end);) {
+        leader.store(std::to_string(++count));
+        check(self, count);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    } catch (const Error&) {  // deposed
+    }
+  }
+  /// A count that was stored is known to whoever leads later, and the other one does not lead now.
+  void check(std::size_t self, std::int64_t count) {
+    const MutexLock lock(mutex_);
+    const Leadership* const other = leaders_.at(1 - self);
+    const bool does_other_lead = other != nullptr && other->is_held();
+    if (leaders_.at(self)->is_held()) {
+      EXPECT_FALSE(does_other_lead);
+      EXPECT_GT(count, count_);
+      count_ = count;
+    }
+  }
+
+  std::array<EtcdLocation, 2> locations_;
+  std::atomic<bool> stopping_ = false;
+  Mutex mutex_;
+  std::array<Leadership*, 2> leaders_{};  ///< those that were elected and have not given up
+  std::int64_t count_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+/// The first candidate knows one member of three, which pauses: etcd ends its lease, and it cannot know. When the member
+/// continues, it may believe that it is etcd's leader, and confirm renewals.
+TEST(Leadership, IsHeldByOneWhenItsMemberOfEtcdPauses) {
+  if (!why_no_etcd().empty()) {
+    GTEST_SKIP() << why_no_etcd();
+  }
+  EtcdProcesses etcd(3);
+  etcd.wait_until_ready();
+  std::array<EtcdLocation, 2> locations{etcd.location(), etcd.location()};
+  locations[0].members.resize(1);
+  locations[1].members.erase(locations[1].members.begin());
+  CountingLeaders leaders(locations);
+  for (int round = 0; round < 2; ++round) {
+    leaders.wait_for_leader(0);
+    etcd.pause(0);
+    leaders.wait_for_leader(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // its checks
+    etcd.resume(0);
+  }
+  leaders.stop();
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ class Leadership final : public CoordinatorStore {
   Leadership(const EtcdLocation& location, const Election& election);
   /// Gives it up, so that another candidate can begin at once. Whoever acted by it must have stopped.
   ~Leadership() override;
+  Leadership(const Leadership&) = delete;
+  Leadership& operator=(const Leadership&) = delete;
 
   [[nodiscard]] std::string name() const override;
   // Both repeat while etcd does not answer, until the leadership ends.
