@@ -111,11 +111,11 @@ PipelineTable make_pipedream(const PipelineOptions& options) {
 }
 
 // Stages update on their own, each time that they have summed the gradients of a few micro-batches, here half as many as
-// there are ranks; backward passes come before new forward passes (Gaunt et al., AMPNet, 2017). With equal times that is
-// 1F1B with a longer period. AMPNet keeps no older versions, so its backward may read weights that its forward did not;
-// here it reads those of its forward, as everywhere.
+// there are ranks but at least two; backward passes come before new forward passes (Gaunt et al., AMPNet, 2017). With
+// equal times that is 1F1B with a longer period. AMPNet keeps no older versions, so its backward may read weights that
+// its forward did not; here it reads those of its forward, as everywhere.
 PipelineTable make_ampnet(const PipelineOptions& options) {
-  PipelineTable table = one_forward_one_backward("ampnet", options, std::max(1, options.ranks / 2));
+  PipelineTable table = one_forward_one_backward("ampnet", options, std::max(2, options.ranks / 2));
   table.weights = WeightVersions::Newest;
   return table;
 }
