@@ -81,7 +81,7 @@ typedef enum trireme_reduction {
 
 /* Errors. */
 
-/* "peer died", …; never NULL. */
+/* "a rank died", …; never NULL. */
 const char* trireme_status_text(trireme_status status);
 /* What the last call that failed on this thread reported; "" if none has. Valid until the next call on this thread. */
 const char* trireme_last_error(void);

@@ -102,7 +102,7 @@ trireme_status guarded(F f) noexcept {
 DType type_of(trireme_dtype dtype) {
   const auto number = static_cast<std::size_t>(dtype);
   if (number >= kDTypes.size()) {
-    throw Error(ErrorKind::Usage, fmt::format("{} is no trireme_dtype", number));
+    throw Error(ErrorKind::Usage, fmt::format("invalid trireme_dtype {}", number));
   }
   return kDTypes.at(number);
 }
@@ -110,7 +110,7 @@ DType type_of(trireme_dtype dtype) {
 Reduction reduction_of(trireme_reduction reduction) {
   if (reduction < TRIREME_SUM || reduction > TRIREME_BIT_XOR) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} is no trireme_reduction", static_cast<int>(reduction)));
+                fmt::format("invalid trireme_reduction {}", static_cast<int>(reduction)));
   }
   return static_cast<Reduction>(reduction);
 }

@@ -13,17 +13,24 @@ namespace {
 
 constexpr int kMaxChunks = 64;
 
-constexpr std::array<PipelineSchedule, 9> kSchedules{{
+constexpr std::array<PipelineSchedule, 11> kSchedules{{
     {"naive", "one micro-batch at a time; one rank works, all others wait", "(D-1)/D", make_naive},
     {.name = "gpipe",
      .description = "all micro-batches forward, then all back",
      .bubble = "(D-1)/(D-1+N)",
      .make = make_gpipe,
      .forward_first = true},
+    {.name = kTokenSchedule,
+     .description = "gpipe over slices of each sequence instead of micro-batches; not for training",
+     .bubble = "(D-1)/(D-1+N)",
+     .make = make_terapipe,
+     .forward_first = true},
     {"pipedream", "never waits for an update; old weights are kept for the backward",
      "0 once it is full", make_pipedream},
     {"pipedream-2bw", "the same with two versions of the weights only", "0 once it is full",
      make_pipedream_2bw},
+    {"ampnet", "each stage updates on its own after a few micro-batches", "0 once it is full",
+     make_ampnet},
     {"1f1b", "one forward and one backward in turn; fewer activations than gpipe", "(D-1)/(D-1+N)",
      make_1f1b},
     {.name = "interleaved",

@@ -1,4 +1,4 @@
-// The tables with one stage per rank: naive, GPipe, 1F1B, and PipeDream's two. D is the number of ranks, N that of
+// The tables with one stage per rank: naive, GPipe, TeraPipe, 1F1B, PipeDream's two, and AMPNet. D is the number of ranks, N that of
 // micro-batches; a rank's number is also its stage's.
 #include "plan/pipeline_tables.h"
 
@@ -41,6 +41,22 @@ PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& 
   return table;
 }
 
+/// All micro-batches forward, then all backward, the last first.
+PipelineTable all_forward_then_back(std::string name, const PipelineOptions& options) {
+  PipelineTable table = empty_pipeline(std::move(name), options, 1);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
+    for (int m = 0; m < options.microbatches; ++m) {
+      tasks.push_back({PipelineWork::Forward, rank, m});
+    }
+    for (int m = options.microbatches; m-- > 0;) {
+      tasks.push_back({PipelineWork::Backward, rank, m});
+    }
+    tasks.push_back({PipelineWork::Update, rank, options.microbatches - 1});
+  }
+  return table;
+}
+
 }  // namespace
 
 PipelineTable empty_pipeline(std::string name, const PipelineOptions& options, int chunks) {
@@ -69,18 +85,14 @@ PipelineTable make_naive(const PipelineOptions& options) {
 // All micro-batches forward, then all backward, the last first (Huang et al., GPipe, 2019). Bubble (D-1)/(D-1+N); a
 // rank keeps the activations of N micro-batches.
 PipelineTable make_gpipe(const PipelineOptions& options) {
-  PipelineTable table = empty_pipeline("gpipe", options, 1);
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
-    for (int m = 0; m < options.microbatches; ++m) {
-      tasks.push_back({PipelineWork::Forward, rank, m});
-    }
-    for (int m = options.microbatches; m-- > 0;) {
-      tasks.push_back({PipelineWork::Backward, rank, m});
-    }
-    tasks.push_back({PipelineWork::Update, rank, options.microbatches - 1});
-  }
-  return table;
+  return all_forward_then_back("gpipe", options);
+}
+
+// GPipe within sequences: what the table calls micro-batches are slices of the tokens (Li et al., TeraPipe, 2021). Under a
+// causal mask a slice needs the keys and values of those before it, and the gradients that flow into its own keys and
+// values come from those after it: forward in order, backward in reverse. Bubble (D-1)/(D-1+N) even for one sequence.
+PipelineTable make_terapipe(const PipelineOptions& options) {
+  return all_forward_then_back("terapipe", options);
 }
 
 // As many micro-batches forward as there are ranks after this one, then alternating one forward and one backward
@@ -98,7 +110,17 @@ PipelineTable make_pipedream(const PipelineOptions& options) {
   return table;
 }
 
-// The same, but the gradients of D micro-batches are summed before they are applied, and every stage reads the second
+// Stages update on their own, each time that they have summed the gradients of a few micro-batches, here half as many as
+// there are ranks but at least two; backward passes come before new forward passes (Gaunt et al., AMPNet, 2017). With
+// equal times that is 1F1B with a longer period. AMPNet keeps no older versions, so its backward may read weights that
+// its forward did not; here it reads those of its forward, as everywhere.
+PipelineTable make_ampnet(const PipelineOptions& options) {
+  PipelineTable table = one_forward_one_backward("ampnet", options, std::max(2, options.ranks / 2));
+  table.weights = WeightVersions::Newest;
+  return table;
+}
+
+// As PipeDream, but the gradients of D micro-batches are summed before they are applied, and every stage reads the second
 // newest version: two versions suffice (Narayanan et al., PipeDream-2BW, 2021).
 PipelineTable make_pipedream_2bw(const PipelineOptions& options) {
   PipelineTable table = one_forward_one_backward("pipedream-2bw", options, options.ranks);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "plan/assignments.h"
+#include "plan/pipeline_tables.h"
 #include "trireme/error.h"
 #include "trireme/plan.h"
 
@@ -17,6 +18,12 @@ constexpr std::string_view kData = "data";
 std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
   try {
     const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
+    if (row.name == kTokenSchedule) {
+      return fmt::format(
+          "{} divides sequences, and plans divide the batch: it can be timed and drawn by trireme "
+          "pipeline, not run; use gpipe, or shard the sequence along context",
+          kTokenSchedule);
+    }
     return options.ranks > 1 ? find_unfit(row, options) : "";
   } catch (const Error& error) {
     return error.what();

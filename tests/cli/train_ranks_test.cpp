@@ -170,7 +170,7 @@ TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
 
 // Training with stale weights converges too, though not identically.
 TEST_F(TrainRanks, TheLossFallsWithOlderWeights) {
-  for (const char* schedule : {"pipedream --clip 0", "pipedream-2bw"}) {
+  for (const char* schedule : {"pipedream --clip 0", "pipedream-2bw", "ampnet --clip 0"}) {
     const std::string run = new_run();
     const Ran ran = run_program(fmt::format(
         "train --model gpt-nano --batch 16 --length 32 --rate constant:0.003 --steps 40 "

@@ -270,6 +270,7 @@ void check(const Trial& trial) {
 
 TEST(WeightVersions, PipeDreamIsWhatItsTableSays) {
   check({.plan = {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream"}});
+  check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "ampnet"}});
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "pipedream"}});
   check({.plan = {.mesh = "pipe=2", .microbatches = 3, .schedule = "pipedream"}, .sequences = 4});
 }

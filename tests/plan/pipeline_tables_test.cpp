@@ -269,5 +269,38 @@ TEST(PipelineCatalogue, RefusesWhatCannotBe) {
   refuse("more than a table holds", "gpipe", {.ranks = 4096, .microbatches = 1 << 20});
 }
 
+/// The micro-batches of a rank's tasks of this kind, in order.
+std::vector<int> order_of(const PipelineTable& table, int rank, PipelineWork work) {
+  std::vector<int> order;
+  for (const PipelineTask& task : table.tasks[static_cast<std::size_t>(rank)]) {
+    if (task.work == work) {
+      order.push_back(task.microbatch);
+    }
+  }
+  return order;
+}
+
+// A slice sees the keys of those before it, so gradients come back from those after it.
+TEST(PipelineTables, TeraPipeTakesSlicesForwardAndBackInReverse) {
+  const PipelineTable table = make_pipeline("terapipe", {.ranks = 4, .microbatches = 6});
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(order_of(table, rank, PipelineWork::Forward), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(order_of(table, rank, PipelineWork::Backward), (std::vector<int>{5, 4, 3, 2, 1, 0}));
+    EXPECT_EQ(order_of(table, rank, PipelineWork::Update), (std::vector<int>{5}));
+  }
+  EXPECT_DOUBLE_EQ(time_pipeline(table, PipelineDurations{}).bubble, 3.0 / 9);
+}
+
+TEST(PipelineTables, AmpnetUpdatesEachStageOnItsOwn) {
+  const PipelineTable table = make_pipeline("ampnet", {.ranks = 4, .microbatches = 32});
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(order_of(table, rank, PipelineWork::Update).size(), 16U);
+  }
+  EXPECT_NEAR(time_pipeline(table, PipelineDurations{}).steady_bubble.value(), 0, 1e-9);
+  const std::vector<int> versions = live_versions(table).front();
+  EXPECT_EQ(versions.back(), 1);
+  EXPECT_LE(versions.front(), 3);  // pipedream, which updates twice as often, has 4
+}
+
 }  // namespace
 }  // namespace trireme

@@ -207,5 +207,14 @@ TEST(Compression, RefusesWhatIsNone) {
   }
 }
 
+TEST(Plan, RefusesAScheduleThatDividesSequences) {
+  Plan plan;
+  plan.mesh = parse_mesh("pipe=2");
+  plan.microbatches = 4;
+  plan.schedule = "terapipe";
+  ASSERT_EQ(problems(plan).size(), 1U);
+  EXPECT_NE(problems(plan).front().find("use gpipe"), std::string::npos) << problems(plan).front();
+}
+
 }  // namespace
 }  // namespace trireme
