@@ -90,7 +90,8 @@ Element waterfall_panel(Runs runs) {
              .title = "Where the rest went",
              .about = "From the peak of the hardware down to MFU, in the traced step: "
                       "shares of the time of all ranks. Ranks that share cores also "
-                      "wait for each other inside kernels."});
+                      "wait for each other inside kernels.",
+             .wide = runs.size() > 1});
   add_each(element, runs, draw_waterfall);
   return element;
 }
