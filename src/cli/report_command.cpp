@@ -14,15 +14,12 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  trireme report runs/gpt-mini-001                       writes "
-    "runs/gpt-mini-001/report.html\n"
-    "  trireme report runs/gpt-mini-001 runs/gpt-mini-002     both side by side, in report.html\n"
+    "  trireme report runs/gpt-mini-001                     into runs/gpt-mini-001/report.html\n"
+    "  trireme report runs/gpt-mini-001 runs/gpt-mini-002   both side by side, in report.html\n"
     "  trireme report runs/gpt-mini-001 -o page.html\n"
     "\n"
-    "The page needs nothing else: no network, no other files. A run that goes on can be reported "
-    "too; "
-    "to watch\n"
-    "it, use trireme train --watch PORT.";
+    "The page needs nothing else: no network, no other files. A run in progress can be reported\n"
+    "too; to watch it, use trireme train --watch PORT.";
 
 struct Options {
   std::vector<std::string> folders;
