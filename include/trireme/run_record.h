@@ -1,5 +1,5 @@
 // RunRecord: everything that a training run has written into its folder, as values. What `trireme report` shows.
-// Callable from any thread, also while the run goes on.
+// Callable from any thread, also while the run is in progress.
 #pragma once
 
 #include <cstdint>

@@ -132,12 +132,12 @@ Times are means with their 95 % confidence intervals; a message of n bytes takes
   trireme repartition --from row --to column -n 8 --shape 4096x1024
   trireme repartition -n 3 --shape 10x7 --run         also executed, bytes counted)"},
     {"trireme report", R"(Examples:
-  trireme report runs/gpt-mini-001                       writes runs/gpt-mini-001/report.html
-  trireme report runs/gpt-mini-001 runs/gpt-mini-002     both side by side, in report.html
+  trireme report runs/gpt-mini-001                     into runs/gpt-mini-001/report.html
+  trireme report runs/gpt-mini-001 runs/gpt-mini-002   both side by side, in report.html
   trireme report runs/gpt-mini-001 -o page.html
 
-The page needs nothing else: no network, no other files. A run in progress can be reported too; to watch
-it, use trireme train --watch PORT.)"},
+The page needs nothing else: no network, no other files. A run in progress can be reported
+too; to watch it, use trireme train --watch PORT.)"},
     {"trireme schedule", R"(Examples:
   trireme schedule allreduce --ranks 4                          the fastest algorithm, and why
   trireme schedule broadcast --algorithm mst --ranks 9 --root 1 --svg tree.svg

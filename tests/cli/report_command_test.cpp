@@ -331,7 +331,7 @@ TEST_F(ReportCommand, RefusesWhatIsNotARun) {
   EXPECT_NE(ran.err.find("is not the folder of a run"), std::string::npos) << ran.err;
 }
 
-TEST_F(ReportCommand, ShowsARunWhileItGoesOn) {
+TEST_F(ReportCommand, ShowsARunInProgress) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started = start(run, "-n 2 --mesh data=2 --watch 0");
   const std::string said = read_text(folder_ / "err");

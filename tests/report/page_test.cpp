@@ -107,6 +107,32 @@ TEST(RunPage, TakesTheStepApart) {
   EXPECT_EQ(number_on(root, "memory", "time"), 0.375);
 }
 
+TEST(RunPage, PutsPredictionsNextToMeasurements) {
+  RunRecord run = run_of(4);
+  run.steps[2].report.step_time = {1};
+  run.trace = trace_of_step(3);
+  run.facts.emplace();
+  run.facts->model_flops = 100;
+  run.facts->peak_flops = 1000;
+  run.facts->predicted =
+      StepPrediction{.step = {0.25}, .compute = 0.5, .exposed = 0.125, .idle = 0.25};
+  const XmlNode root = panels_of(run_page(std::span(&run, 1)));
+  const auto number = [&](const std::string& key) { return number_on(root, "predictions", key); };
+  EXPECT_EQ(number("predicted_seconds"), 0.25);
+  EXPECT_EQ(number("seconds"), 0.5) << "of the median step";
+  EXPECT_EQ(number("predicted_mfu"), 0.4);
+  EXPECT_EQ(number("mfu"), 0.25);
+  EXPECT_EQ(number("predicted_kernels"), 0.5);
+  EXPECT_EQ(number("kernels"), 0.75);
+  EXPECT_EQ(number("predicted_waiting"), 0.375);
+  EXPECT_EQ(number("waiting"), 0.125);
+  run.facts->predicted.reset();
+  run.facts->not_predicted = "run 'trireme probe' once";
+  const std::string text =
+      text_of(panel_named(panels_of(run_page(std::span(&run, 1))), "predictions"));
+  EXPECT_NE(text.find("Not predicted: run 'trireme probe' once."), std::string::npos) << text;
+}
+
 /// A rank that ends its step after rank 0 is counted until then, so that the parts add up.
 TEST(RunPage, PartsOfAStepAddUpToAllOfIt) {
   RunRecord run = run_of(4);

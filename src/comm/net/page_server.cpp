@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -116,21 +117,23 @@ class PageServer::Impl {
   void serve() {
     while (!stop_) {
       try {
-        if (comm::wait_for(listener_.socket, comm::Ready::Read, deadline_in(kPause))) {
-          if (std::optional<Fd> socket = comm::accept_now(listener_.socket)) {
-            serve_one(*socket);
-          }
-        }
+        serve_next();
       } catch (const Error&) {
         std::this_thread::sleep_for(comm::duration(kPause));
       }
     }
   }
 
-  void serve_one(Fd& socket) {
-    const std::string answer = to_text(answer_to(read_head(socket)));
-    comm::send_all(socket, std::as_bytes(std::span(answer)), deadline_in(kAnswerTime));
-    comm::close_politely(socket);
+  /// Answers a client, if one connects before the pause is over.
+  void serve_next() {
+    if (!comm::wait_for(listener_.socket, comm::Ready::Read, deadline_in(kPause))) {
+      return;
+    }
+    if (std::optional<Fd> socket = comm::accept_now(listener_.socket)) {
+      const std::string answer = to_text(answer_to(read_head(*socket)));
+      comm::send_all(*socket, std::as_bytes(std::span(answer)), deadline_in(kAnswerTime));
+      comm::close_politely(*socket);
+    }
   }
 
   [[nodiscard]] bool is_own(std::string_view host) const {

@@ -65,7 +65,7 @@ Element table_of(std::size_t number, const RunRecord& run, const std::string& wh
     }
   }
   const std::string some =
-      each > 1 ? fmt::format(" (every {}th of {} steps)", each, run.steps.size()) : "";
+      each > 1 ? fmt::format(" (one in {} of {} steps)", each, run.steps.size()) : "";
   return folded(fmt::format("{} as numbers: {}{}", what, name_of(run), some), table);
 }
 
@@ -151,6 +151,10 @@ std::string rate_tick(double value) {
                         : fmt::format("{:g}", value);
 }
 
+bool exceeds_peak(const RunRecord& run) {
+  return std::ranges::any_of(run.steps, [](const RecordedStep& step) { return step.hfu > 1; });
+}
+
 /// The color of a run's second curve: with one run, the second color.
 std::string second_color(Runs runs, std::size_t run) {
   return color_of(runs.size() == 1 ? 1 : run);
@@ -170,7 +174,7 @@ Element loss_panel(Runs runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     chart.series.push_back(
         {series_name(runs, i, "training"), color_of(i), points_of(runs[i], loss_of)});
-    chart.series.push_back({series_name(runs, i, "validation"), second_color(runs, i),
+    chart.series.push_back({series_name(runs, i, "validation (dashed)"), second_color(runs, i),
                             points_of(runs[i], validation_of), true});
   }
   const std::optional<RunFacts>& facts = runs[0].facts;
@@ -215,18 +219,26 @@ Element utilization_panel(Runs runs) {
   Element element = panel({.id = "utilization",
                            .title = "Utilization",
                            .about = "Matrix products as a share of what the hardware can do: MFU "
-                                    "counts those of the model, HFU all that were executed."});
+                                    "counts those of the model, HFU all that were executed.",
+                           .wide = runs.size() > 1});
   if (!has_steps(runs)) {
     return element.add(not_recorded(kNoSteps));
   }
   LineChart chart{.id = "utilization-chart", .y_text = share_tick, .from_zero = true};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    chart.series.push_back(
-        {series_name(runs, i, "HFU"), second_color(runs, i), points_of(runs[i], hfu_of), false});
+    if (runs.size() == 1) {
+      chart.series.push_back(
+          {series_name(runs, i, "HFU"), second_color(runs, i), points_of(runs[i], hfu_of), false});
+    }
     chart.series.push_back({series_name(runs, i, "MFU"), color_of(i), points_of(runs[i], mfu_of)});
   }
   add_curves(element, runs, std::move(chart), "Utilization",
              {{"mfu", "MFU", mfu_of, share_text}, {"hfu", "HFU", hfu_of, share_text}});
+  if (std::ranges::any_of(runs, exceeds_peak)) {
+    element.add(html("p", "about",
+                     "More than 100 %: the machine was busy, or ranks shared cores, when the run "
+                     "measured its peak, so that peak is too low."));
+  }
   return element;
 }
 

@@ -166,7 +166,8 @@ Element prediction_panel(Runs runs) {
   Element element = panel({.id = "predictions",
                            .title = "Predicted and measured",
                            .about = "A run predicts its step from what trireme probe has measured "
-                                    "of this host. Shares are those of the traced step."});
+                                    "of this host. Shares are those of the traced step.",
+                           .wide = runs.size() > 1});
   add_each(element, runs, draw_prediction);
   return element;
 }

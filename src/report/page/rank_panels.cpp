@@ -105,7 +105,8 @@ Element idle_panel(Runs runs) {
       {.id = "idle",
        .title = "Pipeline and idle time",
        .about =
-           "What each rank did with its time in the traced step, until rank 0 had finished it."});
+           "What each rank did with its time in the traced step, until rank 0 had finished it.",
+       .wide = runs.size() > 1});
   add_each(element, runs, draw_idle);
   return element;
 }
@@ -115,7 +116,8 @@ Element collectives_panel(Runs runs) {
       panel({.id = "collectives",
              .title = "Bytes per collective",
              .about = "What all ranks together sent in the traced step, by operation and mesh "
-                      "axis. Time in flight overlaps with computing."});
+                      "axis. Time in flight overlaps with computing.",
+             .wide = runs.size() > 1});
   add_each(element, runs, draw_collectives);
   return element;
 }

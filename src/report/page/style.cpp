@@ -45,6 +45,7 @@ main{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:20px;padding
 figure{margin:0}figcaption{font-size:.84rem;color:var(--soft);margin-top:6px}
 .multiples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:10px 28px;margin-bottom:14px}
 svg.chart,svg.timeline{display:block;width:100%;height:auto;overflow:visible}
+.wide>svg.chart{max-width:640px}
 svg.timeline{min-width:680px}
 svg text{fill:var(--soft);font-size:13px;font-family:inherit;font-variant-numeric:tabular-nums}
 svg.timeline text{font-size:12px}
@@ -79,6 +80,7 @@ tr.differs>*{background:var(--lane)}
 details{margin-top:10px;border-top:1px solid var(--line);padding-top:8px}
 summary{cursor:pointer;font-size:.87rem;color:var(--c1);padding:4px 0}
 details .scroll{max-height:420px;overflow:auto}
+details+.about{margin-top:12px}
 footer{padding-bottom:48px;font-size:.82rem}
 @media(max-width:900px){main{grid-template-columns:minmax(0,1fr)}}
 @media(max-width:560px){header,main,footer{padding-left:12px;padding-right:12px}header{padding-top:28px}

@@ -36,7 +36,7 @@ std::vector<Part> parts_of(const RecordedStep& step, const RankTimes& mean) {
           {"mfu", "MFU: products of the model", step.mfu, "c1", true}};
 }
 
-/// A part that is lost hangs from what was left before it; a negative one stands on it. `whole` is the width of the cell.
+/// A lost part ends where the part before it left off; a negative one starts there. `whole` is the width of the cell.
 std::vector<BarPart> bar_of(const Part& part, double left, double whole) {
   constexpr double kThinnest = 0.3;
   const double from = part.total ? 0 : std::min(left, left - part.share);
@@ -90,7 +90,8 @@ Element waterfall_panel(Runs runs) {
              .title = "Where the rest went",
              .about = "From the peak of the hardware down to MFU, in the traced step: "
                       "shares of the time of all ranks. Ranks that share cores also "
-                      "wait for each other inside kernels."});
+                      "wait for each other inside kernels.",
+             .wide = runs.size() > 1});
   add_each(element, runs, draw_waterfall);
   return element;
 }

@@ -67,7 +67,7 @@ RecordedStep step_of(const Json& json, const std::string& unit) {
   return step;
 }
 
-/// A run that goes on may have written half of the last line; a null is a loss that was not finite. Neither is read.
+/// A run in progress may have written half of the last line, which is skipped.
 void read_steps(const std::string& path, RunRecord& run) {
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line) && !lines.eof();) {
