@@ -197,7 +197,7 @@ void add_what_options(Command& command, Options& o) {
       ->check(integer_in(1, 1 << 24));
   command.add_option("--dtype", o.dtype, "one of: bf16 f16 tf32 f32 f64")->show_default();
   command.add_option("--recompute", o.recompute, "one of: none selective full")->show_default();
-  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad")
+  command.add_option("--optimizer", o.optimizer, "one of: adamw sgd momentum adagrad lion muon")
       ->show_default();
   command.add_option("--step-time", o.step_time,
                      "measured time of a step, such as 350ms: gives MFU and HFU");
