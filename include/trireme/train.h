@@ -58,7 +58,13 @@ struct RunFacts {
   std::string model{};
   std::string weights{};  ///< describes the initial weights; "": random
   std::string data{};
+  std::int64_t data_units = 0;        ///< of the training data, in `unit`; 0: it never repeats
+  std::int64_t validation_units = 0;  ///< likewise
   std::string device{};
+  std::string dtype{};      ///< "f32", "bf16 with f32 master weights"
+  std::string optimizer{};  ///< with all its settings; see parse_optimizer()
+  std::string rate{};       ///< the learning rate schedule, as --rate takes it
+  std::string gradients{};  ///< "averaged over …": what a gradient is the mean of
   std::int64_t parameters = 0;
   std::int64_t vocabulary = 0;  ///< of the data; 0: the data has no tokens
   std::int64_t first_step = 0;  ///< steps taken before this run started or resumed

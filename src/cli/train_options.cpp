@@ -69,13 +69,18 @@ void add_optimization_options(Command* command, TrainSettings& s) {
   command->section("Optimization");
   command->add_option("--steps", s.steps, "total number of steps")->show_default();
   command->add_option("--batch", s.batch, "sequences (or examples) per step")->show_default();
+  command
+      ->add_option("--optimizer", s.optimizer,
+                   "adamw,beta1=B,beta2=B,eps=E,weight-decay=W (matrices only), or one of: adamw "
+                   "sgd momentum adagrad lion muon")
+      ->show_default();
   command->add_option(
       "--rate", s.rate,
-      "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
-      "(default: cosine over the steps)");
+      "peak of the learning rate, such as 3e-4 (default: by width and optimizer), or a schedule: "
+      "cosine:PEAK,warmup=W,steps=N,least=L, linear, wsd, constant (default: cosine over the "
+      "steps)");
   command->add_option("--clip", s.clip, "maximum global gradient norm; 0 disables clipping")
       ->show_default();
-  command->add_option("--decay", s.decay, "weight decay (matrices only)")->show_default();
   command
       ->add_option("--master", s.master,
                    "for bf16 and f16: master weights that the optimizer updates; one of: f32 none")

@@ -191,6 +191,29 @@ std::string product_speed_text(const RunFacts& f) {
   return fmt::format("{:.0f} of {:.0f} TFLOP/s", f.measured_flops / 1e12, f.peak_flops / 1e12);
 }
 
+/// ": 3.80 M tokens, and 200.0 k for validation"; "" if they never end.
+std::string data_size_text(const RunFacts& f) {
+  if (f.data_units == 0) {
+    return "";
+  }
+  const std::string text = ": " + counted(static_cast<double>(f.data_units), f.unit);
+  return f.validation_units == 0
+             ? text
+             : fmt::format("{}, and {}", text,
+                           counted(static_cast<double>(f.validation_units), "for validation"));
+}
+
+/// "750 steps: 1.54 M tokens, 0.40 epochs, 0.34 tokens per parameter"
+std::string run_size_text(const RunFacts& f) {
+  const auto units = static_cast<double>(f.steps * f.units_per_step);
+  std::string text = fmt::format("{} steps: {}", f.steps, counted(units, f.unit));
+  if (f.data_units > 0) {
+    text += fmt::format(", {:.2g} epochs", units / static_cast<double>(f.data_units));
+  }
+  return text + fmt::format(", {:.2g} {} per parameter", units / static_cast<double>(f.parameters),
+                            f.unit);
+}
+
 }  // namespace
 
 std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m, Seconds time) {
@@ -236,7 +259,11 @@ std::string run_facts_text(const RunFacts& f) {
   if (!f.weights.empty()) {
     text += fmt::format("begins   with {}\n", f.weights);
   }
-  text += fmt::format("data     {}\n", f.data);
+  text += fmt::format("data     {}{}\n", f.data, data_size_text(f));
+  text += fmt::format("run      {}\n", run_size_text(f));
+  text += fmt::format("optimizer {}\n", f.optimizer);
+  text += fmt::format("rate     {}\n", f.rate);
+  text += fmt::format("dtype    {}; gradients {}\n", f.dtype, f.gradients);
   text += fmt::format("device   {}; {} in a large matrix product, measured now\n", f.device,
                       product_speed_text(f));
   if (!f.ranks.empty()) {

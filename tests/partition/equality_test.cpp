@@ -30,10 +30,11 @@ struct Task {
   Batches batches{};
 };
 
-Task language_task(const ModelConfig& config, const BatchShape& shape) {
+Task language_task(const ModelConfig& config, const BatchShape& shape,
+                   const Optimizer& optimizer = AdamW{}) {
   Task task;
   const Model model = make_model(config, shape);
-  task.graph = language_training(model);
+  task.graph = language_training(model, optimizer);
   task.names = dim_names(task.graph);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, 0.3);
@@ -190,6 +191,32 @@ TEST(LongEquality, Llama) {
 // Experts on separate ranks, alone and combined with other axes.
 TEST(Equality, MixtureOfExperts) {
   check_all(language_task(tiny_experts(), kTinyBatch), plans_of_experts());
+}
+
+/// Nodes of an op in the graph of a step.
+std::int64_t count_of(const Graph& graph, std::string_view op) {
+  return std::ranges::count_if(graph.nodes(),
+                               [&](const Node& node) { return node.op->name == op; });
+}
+
+// Muon gathers the matrices that a plan shards; everything else is AdamW's.
+TEST(Equality, GptWithMuon) {
+  const Task task = language_task(tiny_model(), kTinyBatch, Muon{});
+  EXPECT_EQ(count_of(task.graph, "muon"), 4 * 6);
+  EXPECT_GT(count_of(task.graph, "adamw"), 0);
+  check_all(task, third(1));
+}
+TEST(LongEquality, GptWithMuon) {
+  check_all(language_task(tiny_model(), kTinyBatch, Muon{}), plans_of_language_models());
+}
+
+// Experts are separate matrices, which stay where they are.
+TEST(Equality, MixtureOfExpertsWithMuon) {
+  check_all(language_task(tiny_experts(), kTinyBatch, Muon{}), every_nth(plans_of_experts(), 2, 0));
+}
+
+TEST(Equality, LlamaWithLion) {
+  check_all(language_task(tiny_model(Family::Llama), kTinyBatch, Lion{}), third(0));
 }
 
 Task example_task(const Model& model, const Numbers& inputs) {

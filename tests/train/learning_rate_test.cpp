@@ -85,5 +85,22 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
           "the least rate, 2, is above the peak, 1");
 }
 
+TEST(LearningRate, ANumberIsThePeakOfTheDefault) {
+  const LearningRate otherwise{
+      .shape = Decay::Cosine, .peak = 2e-3, .warmup = 5, .steps = 50, .decay = 0, .least = 2e-4};
+  const LearningRate rate = parse_learning_rate("3e-4", otherwise);
+  EXPECT_EQ(rate.shape, Decay::Cosine);
+  EXPECT_EQ(rate.warmup, 5);
+  EXPECT_EQ(rate.steps, 50);
+  EXPECT_DOUBLE_EQ(rate.peak, 3e-4);
+  EXPECT_DOUBLE_EQ(rate.least, 3e-5);
+}
+
+TEST(LearningRate, TakesTheLengthOfTheRun) {
+  const LearningRate otherwise{.steps = 70};
+  EXPECT_EQ(parse_learning_rate("linear:1e-3,warmup=7", otherwise).steps, 70);
+  EXPECT_EQ(parse_learning_rate("linear:1e-3,steps=9", otherwise).steps, 9);
+}
+
 }  // namespace
 }  // namespace trireme::train

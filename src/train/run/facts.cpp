@@ -123,6 +123,9 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   json["summary"] = true;
   json["model"] = facts.model;
   json["parameters"] = facts.parameters;
+  json["dtype"] = facts.dtype;
+  json["optimizer"] = facts.optimizer;
+  json["learning_rate_schedule"] = facts.rate;
   json["ranks"] = text_or_null(facts.ranks);
   json["step"] = summary.step;
   json["final_loss"] = number_or_null(summary.loss);

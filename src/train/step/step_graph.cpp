@@ -20,7 +20,7 @@ std::optional<CompiledPlan> compile_update(const Model& model, const TrainerOpti
   if (!options.split_update) {
     return std::nullopt;
   }
-  Graph update = make_split_training(model.graph, training_of(options)).update;
+  Graph update = make_split_training(model.graph, training_of(options, model.graph)).update;
   DimNames names = dim_names(update);
   return compile(NamedGraph{.graph = std::move(update), .names = std::move(names)}, options.plan);
 }
@@ -51,8 +51,9 @@ double bytes_along_data(const Program& program) {
 
 }  // namespace
 
-TrainingOptions training_of(const TrainerOptions& options) {
+TrainingOptions training_of(const TrainerOptions& options, const Graph& forward) {
   TrainingOptions training = options.training;
+  training.dim_names = dim_names(forward);
   if (dtype_of(options.model) == DType::F16 && !training.loss_scaling) {
     training.loss_scaling.emplace();
   }
@@ -60,9 +61,10 @@ TrainingOptions training_of(const TrainerOptions& options) {
 }
 
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
-  const Graph step = options.split_update
-                         ? make_split_training(model.graph, training_of(options)).gradients
-                         : make_training_graph(model.graph, training_of(options));
+  const Graph step =
+      options.split_update
+          ? make_split_training(model.graph, training_of(options, model.graph)).gradients
+          : make_training_graph(model.graph, training_of(options, model.graph));
   const Graph graph = recompute_by(step, options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
