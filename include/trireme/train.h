@@ -128,6 +128,12 @@ struct StepReport {
       experts{};  ///< of each block with experts, unless workers have models of their own
 };
 
+/// The lowest validation loss of a run.
+struct BestValidation {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
 struct RunSummary {
   std::int64_t step = 0;
   std::optional<double> first_loss{};  ///< of the first step, if any step ran
@@ -142,6 +148,9 @@ struct RunSummary {
   bool tensorboard = false;  ///< event files were written
   bool traced = false;       ///< trace.json was written
   bool interrupted = false;
+  std::optional<BestValidation> best{};  ///< if the run kept its checkpoint or could stop early
+  std::string best_folder{};             ///< where its checkpoint is, if it was kept
+  bool stopped_early = false;            ///< the validation loss had stopped falling (patience)
   std::int64_t compilations = 0;  ///< of graphs, by this process: the step and its evaluation
   std::int64_t overflows = 0;     ///< steps repeated with a smaller loss scale
 };
@@ -239,7 +248,8 @@ class TrainingRun {
   [[nodiscard]] std::int64_t step() const;
   [[nodiscard]] const std::string& run_folder() const;
 
-  /// Runs all remaining steps, with checkpoints and validation as configured; then saves and exports. Throws
+  /// Runs all remaining steps, with checkpoints and validation as configured; then saves and exports the model, or the
+  /// best one if that was kept. Throws
   /// Error(Input) if the loss becomes non-finite, naming the tensor where that began; earlier steps are saved.
   RunSummary train();
   /// One step. Throws as train().

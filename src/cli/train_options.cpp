@@ -157,8 +157,9 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
       ->add_option(
           "--resume", run.resume,
           "resume the run in this folder with its own options; --steps, --rate, --clip, "
-          "--decay, --dropout, --batch, --recompute, --sync, --save-every, --keep, "
-          "--validate-every and the plan may differ, --data and --tokenizer may have moved")
+          "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
+          "--validate-every, --patience, the settings of --optimizer and the plan may differ, "
+          "--data and --tokenizer may have moved")
       ->excludes(folder)
       ->check(named);
   command
@@ -168,6 +169,8 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
           "first (200,10min); 0: only at the end, where one is always saved")
       ->show_default();
   command->add_option("--keep", run.settings.keep, "number of checkpoints to keep")->show_default();
+  command->add_flag("--keep-best", run.settings.keep_best,
+                    "also keep the checkpoint with the lowest validation loss; --export takes it");
   command
       ->add_option("--export", run.export_folder,
                    "write config.json and model.safetensors into this folder at the end")
@@ -179,6 +182,8 @@ void add_output_options(Command* command, TrainOptions& o) {
   TrainSettings& s = o.run.settings;
   command->add_option("--validate-every", s.validate_every,
                       "measure the validation loss every N steps");
+  command->add_option("--patience", s.patience,
+                      "stop after N validations without a new lowest loss (default: never)");
   command->add_flag("--tensorboard", s.tensorboard,
                     "write TensorBoard event files into the run's folder");
   command->add_flag("--json", o.json, "print one line of JSON per step, and a summary");

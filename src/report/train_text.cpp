@@ -101,9 +101,21 @@ std::string final_loss_text(const RunSummary& e) {
   return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
 }
 
+/// "lowest validation loss 2.310, at step 400; kept in runs/a/best"
+std::string best_text(const RunSummary& e) {
+  return fmt::format("lowest validation loss {:.3f}, at step {}{}", e.best->loss, e.best->step,
+                     e.best_folder.empty() ? "" : "; kept in " + e.best_folder);
+}
+
 std::string losses_text(const RunFacts& f, const RunSummary& e, const Terminal& terminal) {
   std::string text;
   text += fmt::format("  {}\n", styled(final_loss_text(e), Style::Bold, terminal.color));
+  if (e.best) {
+    text += fmt::format("  {}\n", best_text(e));
+  }
+  if (e.stopped_early) {
+    text += "  the validation loss stopped falling; a larger --patience would continue\n";
+  }
   if (f.vocabulary > 0) {
     text += fmt::format("    {:.3f}  from guessing evenly among the {} tokens there are\n",
                         std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
@@ -147,8 +159,10 @@ std::string files_text(const RunFacts& f, const RunSummary& e) {
 std::string next_text(const RunFacts& f, const RunSummary& e, const std::string& program) {
   std::string text;
   constexpr std::int64_t kFewSteps = 2;
-  const std::string resume = fmt::format("train --resume {} --steps {}", shell_word(e.run_folder),
-                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
+  const std::string resume =
+      fmt::format("train --resume {} --steps {}{}", shell_word(e.run_folder),
+                  e.interrupted || e.stopped_early ? f.steps : std::max(2 * e.step, kFewSteps),
+                  e.stopped_early ? " --patience 0" : "");
   const std::array<std::pair<std::string, std::string_view>, 4> tries{
       {{resume, "resume from here"},
        {"train --data FILE --steps 2000", "your own text, byte by byte"},
@@ -298,8 +312,10 @@ std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOpt
   std::string text;
   const std::int64_t steps = e.step - f.first_step;
   text += fmt::format("\n{} {} steps, {}, in {}: {} a second",
-                      e.interrupted ? "Stopped after" : "Trained for", steps,
-                      counted(static_cast<double>(steps * f.units_per_step), f.unit),
+                      e.stopped_early ? "Stopped early after"
+                      : e.interrupted ? "Stopped after"
+                                      : "Trained for",
+                      steps, counted(static_cast<double>(steps * f.units_per_step), f.unit),
                       clock_text(e.time.count), counted(e.units_per_second, f.unit));
   if (steps > 0) {
     const double share = mfu(f, {e.time.count / static_cast<double>(steps)});
