@@ -32,7 +32,8 @@ void add_model_options(Command* command, TrainSettings& s) {
       ->check(named);
   command->add_option("--experts", s.experts,
                       "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
-                      "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
+                      "gate=softmax-first|top-k-first,capacity=F,balance=W,"
+                      "per=batch|microbatch,shared=S,noise "
                       "(default: from the model)");
   command->add_option("--dropout", s.dropout, "dropout probability")->show_default();
   command->add_option("--dtype", s.dtype, "one of: f32 bf16 f16 f64")->show_default();

@@ -248,6 +248,21 @@ std::vector<double> drawn(std::size_t count, int below) {
   return numbers;
 }
 
+// A loss for each micro-batch is known when its forward pass is, so that any schedule runs.
+TEST(Equality, BalanceOfMicrobatches) {
+  ModelConfig config = tiny_experts();
+  config.balance_loss = 0.1;
+  config.balance_groups = 2;
+  check_all(language_task(config, kTinyBatch),
+            {{.mesh = "", .microbatches = 2},
+             {.mesh = "pipe=2", .microbatches = 2},
+             {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},
+             {.mesh = "data=2", .microbatches = 2},
+             {.mesh = "data=2,pipe=2", .microbatches = 2, .zero = 1},
+             {.mesh = "expert=2,pipe=2", .microbatches = 2},
+             {.mesh = "data=2"}});
+}
+
 Task perceptron_task() {
   return example_task(tiny_perceptron(), {{"x", drawn(35, 0)}, {"targets", drawn(21, 0)}});
 }

@@ -92,6 +92,19 @@ std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& mo
   return to_text(smaller);
 }
 
+namespace {
+
+/// A balance loss for each micro-batch is a mean over equal parts.
+void require_equal_microbatches(const AnyModelConfig& model, std::int64_t batch, const Plan& plan) {
+  const auto* language = std::get_if<ModelConfig>(&model);
+  require(language == nullptr || language->balance_groups != 0 || batch % plan.microbatches == 0,
+          fmt::format("--experts …,per=microbatch: {} sequences do not divide evenly into {} "
+                      "micro-batches; use a multiple for --batch, or per=batch",
+                      batch, plan.microbatches));
+}
+
+}  // namespace
+
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
 TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
                                const Plan& plan) {
@@ -100,6 +113,7 @@ TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConf
   options.workers = worker_count(plan, sync);
   options.batch = {settings.batch / options.workers, settings.length};
   options.model = model;
+  require_equal_microbatches(model, options.batch.sequences, plan);
   options.rate = learning_rate(settings, model);
   options.training.optimizer = parse_optimizer(settings.optimizer);
   options.training.clip_limit =

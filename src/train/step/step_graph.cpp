@@ -1,5 +1,6 @@
 #include "train/step/step_graph.h"
 
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +42,17 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
           .model_copies = options.model_copies};
 }
 
+/// The model with a balance loss for each micro-batch of the plan, if it is to have that.
+AnyModelConfig balanced_model(const TrainerOptions& options) {
+  AnyModelConfig model = options.model;
+  auto* language = std::get_if<ModelConfig>(&model);
+  if (language != nullptr && language->balance_groups == 0) {
+    language->balance_groups =
+        std::gcd(options.batch.sequences, std::int64_t{options.plan.microbatches});
+  }
+  return model;
+}
+
 double bytes_along_data(const Program& program) {
   double bytes = 0;
   for (const OpTraffic& traffic : traffic_of(program)) {
@@ -71,7 +83,7 @@ StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
 
 PlannedStep make_planned_step(const TrainerOptions& options) {
   PlannedStep planned;
-  planned.model = make_model(options.model, options.batch);
+  planned.model = make_model(balanced_model(options), options.batch);
   const StepGraph step = make_step_graph(planned.model, options);
   planned.graph = compress_gradients(step.graph, options.plan, dim_names(step.graph));
   planned.flops = options.plan.compression.any() ? count_flops(planned.graph.graph) : step.flops;
