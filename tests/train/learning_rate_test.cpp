@@ -68,7 +68,7 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
     expect_error(ErrorKind::Usage, words, [&] { (void)parse_learning_rate(text); });
   };
   refuses("", "unknown schedule ''");
-  refuses("cos:1", "unknown schedule 'cos'; write constant, linear, cosine or wsd");
+  refuses("cos:1", "unknown schedule 'cos'; write a number, or constant, linear, cosine or wsd");
   refuses("constant", "has no peak");
   refuses("constant:fast", "the peak is 'fast', not a number");
   refuses("constant:-1", "the peak is '-1'");
