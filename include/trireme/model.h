@@ -48,6 +48,9 @@ struct ModelConfig {
   double capacity_factor =
       1.25;  ///< capacity of an expert per sequence, relative to an even share; 0: no token is ever dropped
   double balance_loss = 0.01;  ///< weight of the auxiliary loss
+  /// The auxiliary loss is the mean of those of this many equal parts of the batch; 0: of the micro-batches of a training
+  /// plan, in a model alone 1.
+  std::int64_t balance_groups = 1;
   /// Default: softmax first with one expert per token, since the gate would otherwise be 1 and the router would not
   /// learn; else top-k first.
   std::optional<GateOrder> gate_order{};

@@ -37,7 +37,4 @@ struct ModelSizes {
 /// "gpt2" or "llama". Throws Error(Usage).
 [[nodiscard]] Family parse_family(const std::string& text);
 
-/// "adamw", "sgd", "momentum" or "adagrad", with their usual settings. Throws Error(Usage).
-[[nodiscard]] Optimizer parse_optimizer(const std::string& text);
-
 }  // namespace trireme

@@ -58,7 +58,13 @@ struct RunFacts {
   std::string model{};
   std::string weights{};  ///< describes the initial weights; "": random
   std::string data{};
+  std::int64_t data_units = 0;        ///< of the training data, in `unit`; 0: it never repeats
+  std::int64_t validation_units = 0;  ///< likewise
   std::string device{};
+  std::string dtype{};      ///< "f32", "bf16 with f32 master weights"
+  std::string optimizer{};  ///< with all its settings; see parse_optimizer()
+  std::string rate{};       ///< the learning rate schedule, as --rate takes it
+  std::string gradients{};  ///< "averaged over …": what a gradient is the mean of
   std::int64_t parameters = 0;
   std::int64_t vocabulary = 0;  ///< of the data; 0: the data has no tokens
   std::int64_t first_step = 0;  ///< steps taken before this run started or resumed
@@ -122,6 +128,12 @@ struct StepReport {
       experts{};  ///< of each block with experts, unless workers have models of their own
 };
 
+/// The lowest validation loss of a run.
+struct BestValidation {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
 struct RunSummary {
   std::int64_t step = 0;
   std::optional<double> first_loss{};  ///< of the first step, if any step ran
@@ -136,6 +148,9 @@ struct RunSummary {
   bool tensorboard = false;  ///< event files were written
   bool traced = false;       ///< trace.json was written
   bool interrupted = false;
+  std::optional<BestValidation> best{};  ///< if the run kept its checkpoint or could stop early
+  std::string best_folder{};             ///< where its checkpoint is, if it was kept
+  bool stopped_early = false;            ///< the validation loss had stopped falling (patience)
   std::int64_t compilations = 0;  ///< of graphs, by this process: the step and its evaluation
   std::int64_t overflows = 0;     ///< steps repeated with a smaller loss scale
 };
@@ -233,7 +248,8 @@ class TrainingRun {
   [[nodiscard]] std::int64_t step() const;
   [[nodiscard]] const std::string& run_folder() const;
 
-  /// Runs all remaining steps, with checkpoints and validation as configured; then saves and exports. Throws
+  /// Runs all remaining steps, with checkpoints and validation as configured; then saves and exports the model, or the
+  /// best one if that was kept. Throws
   /// Error(Input) if the loss becomes non-finite, naming the tensor where that began; earlier steps are saved.
   RunSummary train();
   /// One step. Throws as train().

@@ -37,10 +37,12 @@ struct TrainSettings {
   std::int64_t vocabulary = 0;
   std::int64_t batch = 16;
   std::int64_t length = 128;
-  std::int64_t steps = 750;  ///< of the whole run
-  std::string rate{};        ///< the learning rate schedule; "": warmup and cosine over the steps
-  double clip = 1.0;         ///< maximum global gradient norm; 0: no clipping
-  double decay = 0.1;
+  std::int64_t steps = 750;         ///< of the whole run
+  std::string optimizer = "adamw";  ///< see parse_optimizer
+  /// The learning rate: a schedule, or its peak ("3e-4"); "": a peak that suits the model's width and the optimizer.
+  /// Without a schedule: warmup and cosine over the steps.
+  std::string rate{};
+  double clip = 1.0;  ///< maximum global gradient norm; 0: no clipping
   double dropout = 0.0;
   std::string experts{};     ///< see parse_experts; "": as in the model
   double validation = 0.05;  ///< fraction of the data, without validation_data
@@ -54,7 +56,10 @@ struct TrainSettings {
   std::string save_every = "15min";  ///< see parse_save_interval
   std::int64_t keep = 3;             ///< number of checkpoints to keep
   std::int64_t validate_every = 0;   ///< steps between validations; 0: one at the end
-  bool tensorboard = false;          ///< also write event files for TensorBoard
+  bool keep_best = false;            ///< also keep the checkpoint with the lowest validation loss
+  std::int64_t patience =
+      0;  ///< validations without a new lowest loss before the run stops; 0: never
+  bool tensorboard = false;  ///< also write event files for TensorBoard
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };
@@ -62,9 +67,10 @@ struct TrainSettings {
 /// Everything wrong with the settings, each with a fix. Opens no files and does not check `model`.
 [[nodiscard]] std::vector<std::string> problems(const TrainSettings& settings);
 
-/// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,shared=1,noise" into a model's mixture of
-/// experts: their number, then settings by name, in any order. every=2 puts experts into every second block, gate is
-/// softmax-first or top-k-first, capacity=0 drops nothing, noise is on or off. Settings not named stay as they are.
+/// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,per=batch,shared=1,noise" into a model's
+/// mixture of experts: their number, then settings by name, in any order. every=2 puts experts into every second block,
+/// gate is softmax-first or top-k-first, capacity=0 drops nothing, per=microbatch balances each micro-batch, noise is on
+/// or off. Settings not named stay as they are.
 /// Throws Error(Usage) that says what is wrong.
 void parse_experts(std::string_view text, ModelConfig& config);
 

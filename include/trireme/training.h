@@ -10,11 +10,12 @@
 #include <variant>
 #include <vector>
 
+#include "trireme/dim_names.h"
 #include "trireme/graph.h"
 
 namespace trireme {
 
-// The optimizers and their constants; src/graph/ops/optimizers.cpp defines what they compute.
+// The optimizers and their constants; src/graph/ops/optimizers.cpp and muon.cpp define what they compute.
 
 struct Sgd {
   double decay = 0;
@@ -37,7 +38,32 @@ struct AdamW {
   double epsilon = 1e-8;
   double decay = 0.01;
 };
-using Optimizer = std::variant<Sgd, Momentum, Adagrad, AdamW>;
+/// State: m/PARAMETER.
+struct Lion {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double decay = 0.1;
+};
+/// Orthogonalized momentum for the parameters that are matrices by TrainingOptions::dim_names, AdamW with the same
+/// learning rate and decay for all others. State: m/PARAMETER; for the others also v/PARAMETER.
+struct Muon {
+  double momentum = 0.95;
+  double beta1 = 0.9;  ///< this and the next two: of AdamW
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double decay = 0.1;
+};
+using Optimizer = std::variant<Sgd, Momentum, Adagrad, AdamW, Lion, Muon>;
+
+/// Reads "adamw", "adamw,beta2=0.999,eps=1e-8,weight-decay=0.01", "momentum,momentum=0.95,nesterov=on": adamw, sgd,
+/// momentum, adagrad, lion or muon, then settings by name, in any order. What is not named has the default of `trireme
+/// train`: weight-decay=0.1 for adamw, lion and muon, else 0; beta2=0.95 for adamw. Throws Error(Usage) that says what is
+/// wrong.
+[[nodiscard]] Optimizer parse_optimizer(std::string_view text);
+/// With all settings; parse_optimizer() reads it back.
+[[nodiscard]] std::string to_text(const Optimizer& optimizer);
+/// "adamw", "muon".
+[[nodiscard]] std::string_view name_of(const Optimizer& optimizer);
 
 /// The backward pass starts from a scale instead of 1, so that small gradients do not underflow in f16; the optimizer
 /// divides by it. The scale adapts: it halves after an overflow and doubles after enough steps without one.
@@ -63,6 +89,10 @@ struct TrainingOptions {
   bool independent_updates = false;
   /// Parameters whose names end in one of these never decay.
   std::vector<std::string> no_decay{};
+  /// For Muon: the names of the parameters' dimensions. Those named heads and head form rows or columns together, experts
+  /// are separate matrices. Embeddings (a dimension named vocabulary or positions) and parameters without names are not
+  /// matrices.
+  DimNames dim_names{};
 };
 
 /// The weight decay of a parameter with this name and as many dimensions.

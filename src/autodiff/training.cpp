@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "autodiff/optimizer_recipe.h"
 #include "autodiff/rebuild.h"
 #include "tensor/half.h"
 #include "trireme/autodiff.h"
@@ -14,38 +15,6 @@
 
 namespace trireme {
 namespace {
-
-/// An optimizer in the form of its node.
-struct Recipe {
-  std::string_view op{};
-  std::vector<std::string_view> states{};
-  Attributes attributes{};
-  bool counts_steps = false;
-};
-
-Recipe recipe_of(const Sgd& o) {
-  return {.op = "sgd", .states = {}, .attributes = {{"decay", o.decay}}};
-}
-Recipe recipe_of(const Momentum& o) {
-  return {.op = "momentum",
-          .states = {"m"},
-          .attributes = {{"momentum", o.momentum},
-                         {"decay", o.decay},
-                         {"nesterov", std::int64_t{o.nesterov ? 1 : 0}}}};
-}
-Recipe recipe_of(const Adagrad& o) {
-  return {
-      .op = "adagrad", .states = {"s"}, .attributes = {{"epsilon", o.epsilon}, {"decay", o.decay}}};
-}
-Recipe recipe_of(const AdamW& o) {
-  return {.op = "adamw",
-          .states = {"m", "v"},
-          .attributes = {{"beta1", o.beta1},
-                         {"beta2", o.beta2},
-                         {"epsilon", o.epsilon},
-                         {"decay", o.decay}},
-          .counts_steps = true};
-}
 
 struct Trained {
   ValueId parameter{};
@@ -94,9 +63,7 @@ Graph with_loss_alone(const Graph& graph, std::vector<Output>& statistics) {
 class Training {
  public:
   Training(const Graph& forward, const TrainingOptions& options)
-      : options_(options),
-        recipe_(std::visit([](const auto& o) { return recipe_of(o); }, options.optimizer)),
-        builder_(with_loss_alone(forward, statistics_)) {}
+      : options_(options), builder_(with_loss_alone(forward, statistics_)) {}
 
   Graph run() {
     find_parameters();
@@ -277,6 +244,7 @@ class Training {
 
   void add_step(const Trained& trained, ValueId g_scale) {
     const Value parameter = builder_.graph().value(trained.parameter);
+    const OptimizerRecipe recipe = optimizer_recipe(options_, parameter);
     builder_.set_block(trained.block);
     const bool has_master = options_.master_weights && is_half(parameter.type.dtype);
     const ValueId moved =
@@ -284,18 +252,17 @@ class Training {
                    : trained.parameter;
     std::vector<ValueId> kept{moved};
     std::vector<ValueId> inputs{moved, trained.gradient};
-    for (const std::string_view state : recipe_.states) {
+    for (const std::string_view state : recipe.states) {
       kept.push_back(
           builder_.state(fmt::format("{}/{}", state, parameter.name), state_type(parameter.type)));
       inputs.push_back(kept.back());
     }
     inputs.push_back(rate_);
-    if (recipe_.counts_steps) {
+    if (recipe.counts_steps) {
       inputs.push_back(step_);
     }
     inputs.push_back(g_scale);
-    const std::vector<ValueId> results =
-        builder_.add(recipe_.op, inputs, attributes_for(parameter));
+    const std::vector<ValueId> results = builder_.add(recipe.op, inputs, recipe.attributes);
     for (std::size_t k = 0; k < results.size(); ++k) {
       builder_.rename(results[k], "new/" + builder_.graph().value(kept[k]).name);
       builder_.update(kept[k], results[k]);
@@ -312,15 +279,7 @@ class Training {
     return {parameter.dtype == DType::F64 ? DType::F64 : DType::F32, parameter.shape};
   }
 
-  [[nodiscard]] Attributes attributes_for(const Value& parameter) const {
-    Attributes attributes = recipe_.attributes;
-    attributes["decay"] =
-        weight_decay(options_, parameter.name, static_cast<int>(parameter.type.shape.rank()));
-    return attributes;
-  }
-
   const TrainingOptions& options_;  // owned by the caller for the duration of the call
-  Recipe recipe_;
   std::vector<Output> statistics_;
   GraphBuilder builder_;
   ValueId loss_{};
@@ -335,14 +294,6 @@ class Training {
 };
 
 }  // namespace
-
-double weight_decay(const TrainingOptions& options, std::string_view parameter, int dimensions) {
-  const bool excepted = std::ranges::any_of(
-      options.no_decay, [&](const std::string& ending) { return parameter.ends_with(ending); });
-  return excepted || dimensions < options.decay_from_rank
-             ? 0.0
-             : std::visit([](const auto& optimizer) { return optimizer.decay; }, options.optimizer);
-}
 
 SplitTraining make_split_training(const Graph& forward, const TrainingOptions& options) {
   return Training(forward, options).run_split();

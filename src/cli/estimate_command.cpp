@@ -78,7 +78,8 @@ void add_what_options(Command& command, Options& o) {
                      integer_in(1, 1 << 24));
   command.add_option("--dtype", o.estimate.dtype, "one of: bf16 f16 tf32 f32 f64");
   command.add_option("--recompute", o.estimate.recompute, "one of: none selective full");
-  command.add_option("--optimizer", o.estimate.optimizer, "one of: adamw sgd momentum adagrad");
+  command.add_option("--optimizer", o.estimate.optimizer,
+                     "one of: adamw sgd momentum adagrad lion muon");
   command.add_option("--step-time", o.estimate.step_time,
                      "measured time of a step, such as 350ms: gives MFU and HFU");
   command.add_option("--tokens", o.estimate.tokens,

@@ -31,7 +31,8 @@ void add_model_options(Command* command, TrainSettings& s) {
       named);
   command->add_option("--experts", s.experts,
                       "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
-                      "gate=softmax-first|top-k-first,capacity=F,balance=W,shared=S,noise "
+                      "gate=softmax-first|top-k-first,capacity=F,balance=W,"
+                      "per=batch|microbatch,shared=S,noise "
                       "(default: from the model)");
   command->add_option("--dropout", s.dropout, "dropout probability");
   command->add_option("--dtype", s.dtype, "one of: f32 bf16 f16 f64");
@@ -65,11 +66,15 @@ void add_optimization_options(Command* command, TrainSettings& s) {
   command->add_option("--steps", s.steps, "total number of steps");
   command->add_option("--batch", s.batch, "sequences (or examples) per step");
   command->add_option(
+      "--optimizer", s.optimizer,
+      "adamw,beta1=B,beta2=B,eps=E,weight-decay=W (matrices only), or one of: adamw "
+      "sgd momentum adagrad lion muon");
+  command->add_option(
       "--rate", s.rate,
-      "learning rate: cosine:PEAK,warmup=W,steps=N,least=L, or linear, wsd, constant "
-      "(default: cosine over the steps)");
+      "peak of the learning rate, such as 3e-4 (default: by width and optimizer), or a schedule: "
+      "cosine:PEAK,warmup=W,steps=N,least=L, linear, wsd, constant (default: cosine over the "
+      "steps)");
   command->add_option("--clip", s.clip, "maximum global gradient norm; 0 disables clipping");
-  command->add_option("--decay", s.decay, "weight decay (matrices only)");
   command->add_option(
       "--master", s.master,
       "for bf16 and f16: master weights that the optimizer updates; one of: f32 none");
@@ -134,8 +139,9 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
       ->add_option(
           "--resume", run.resume,
           "resume the run in this folder with its own options; --steps, --rate, --clip, "
-          "--decay, --dropout, --batch, --recompute, --sync, --save-every, --keep, "
-          "--validate-every and the plan may differ, --data and --tokenizer may have moved",
+          "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
+          "--validate-every, --patience, the settings of --optimizer and the plan may differ, "
+          "--data and --tokenizer may have moved",
           named)
       ->excludes(folder);
   command->add_option(
@@ -143,6 +149,8 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
       "save a checkpoint every N steps (200), after a time (10min), or whichever comes "
       "first (200,10min); 0: only at the end, where one is always saved");
   command->add_option("--keep", run.settings.keep, "number of checkpoints to keep");
+  command->add_flag("--keep-best", run.settings.keep_best,
+                    "also keep the checkpoint with the lowest validation loss; --export takes it");
   command->add_option("--export", run.export_folder,
                       "write config.json and model.safetensors into this folder at the end", named);
 }
@@ -152,6 +160,8 @@ void add_output_options(Command* command, TrainOptions& o) {
   TrainSettings& s = o.run.settings;
   command->add_option("--validate-every", s.validate_every,
                       "measure the validation loss every N steps");
+  command->add_option("--patience", s.patience,
+                      "stop after N validations without a new lowest loss (default: never)");
   command->add_flag("--tensorboard", s.tensorboard,
                     "write TensorBoard event files into the run's folder");
   command->add_flag("--json", o.json, "print one line of JSON per step, and a summary");

@@ -7,6 +7,7 @@
 
 #include "trireme/error.h"
 #include "trireme/estimate.h"
+#include "trireme/model_dims.h"
 #include "trireme/op.h"
 #include "trireme/optimize.h"
 
@@ -105,8 +106,10 @@ Graph training_step(const Architecture& architecture, const StepOptions& options
   }
   ModelConfig config = architecture.model;
   config.dtype = options.dtype;
-  Graph graph = make_training_graph(make_model(config, options.batch).graph,
-                                    {.optimizer = options.optimizer, .clip_limit = 1.0});
+  const Model model = make_model(config, options.batch);
+  TrainingOptions training{.optimizer = options.optimizer, .clip_limit = 1.0};
+  training.dim_names = dim_names(model.graph);
+  Graph graph = make_training_graph(model.graph, training);
   graph = recompute(graph, {.mode = options.recompute});
   return options.fused ? fuse_elementwise(graph) : graph;
 }

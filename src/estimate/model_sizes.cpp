@@ -73,21 +73,4 @@ Family parse_family(const std::string& text) {
   throw Error(ErrorKind::Usage, fmt::format("unknown model family '{}'; use gpt2 or llama", text));
 }
 
-Optimizer parse_optimizer(const std::string& text) {
-  if (text == "adamw") {
-    return AdamW{};
-  }
-  if (text == "sgd") {
-    return Sgd{};
-  }
-  if (text == "momentum") {
-    return Momentum{};
-  }
-  if (text == "adagrad") {
-    return Adagrad{};
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown optimizer '{}'; use adamw, sgd, momentum or adagrad", text));
-}
-
 }  // namespace trireme

@@ -8,6 +8,9 @@
 //
 //   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V is initially 0
 //   balance = weight E sum_e (share of choices for e) (mean probability of e)
+//
+// The balance is that of the whole batch, or the mean over equal parts of it, each of which can then be a micro-batch
+// that is finished before the next begins.
 #include "model/experts.h"
 
 #include <algorithm>
@@ -48,7 +51,7 @@ class Mixture {
     result.load = layers_.cast(counts_, DType::F32);
     result.drops = drops(placed[1], places);
     if (c_.balance_loss > 0) {
-      result.balance = balance();
+      result.balance = c_.balance_groups > 1 ? grouped_balance(placed[1]) : balance();
     }
     return result;
   }
@@ -155,6 +158,29 @@ class Mixture {
                                 {{"axes", std::vector<std::int64_t>{0, 1}}});
     const double weight = c_.balance_loss * static_cast<double>(c_.experts) / tokens;
     return b_.add1("scale", {einsum("e,e->", share, sum)}, {{"factor", weight}});
+  }
+
+  /// The same for each group of sequences; the mean over the groups. `load` [B,E] counts the choices of each sequence.
+  ValueId grouped_balance(ValueId load) {
+    const DType wide = c_.dtype == DType::F64 ? DType::F64 : DType::F32;
+    const auto tokens = static_cast<double>(sequences_ * length_);
+    const double choices = tokens * static_cast<double>(c_.experts_per_token);
+    const ValueId counts = sum_groups(layers_.cast(load, wide));
+    const ValueId share =
+        b_.add1("scale", {counts}, {{"factor", static_cast<double>(c_.balance_groups) / choices}});
+    const ValueId sum = sum_groups(b_.add1("reduce_sum", {layers_.cast(probabilities_, wide)},
+                                           {{"axes", std::vector<std::int64_t>{1}}}));
+    const double weight = c_.balance_loss * static_cast<double>(c_.experts) / tokens;
+    return b_.add1("scale", {einsum("ge,ge->", share, sum)}, {{"factor", weight}});
+  }
+
+  /// [B,E] to [groups,E].
+  ValueId sum_groups(ValueId x) {
+    const std::int64_t groups = c_.balance_groups;
+    const ValueId grouped =
+        b_.add1("reshape", {x},
+                {{"shape", std::vector<std::int64_t>{groups, sequences_ / groups, c_.experts}}});
+    return b_.add1("reduce_sum", {grouped}, {{"axes", std::vector<std::int64_t>{1}}});
   }
 
   Layers& layers_;

@@ -69,6 +69,7 @@ AnyModelConfig for_inference(AnyModelConfig config) {
   if (auto* language = std::get_if<ModelConfig>(&config)) {
     language->dropout = 0;
     language->noisy_router = false;
+    language->balance_groups = 1;
   }
   return config;
 }

@@ -81,7 +81,7 @@ NamedModel load_model(const std::string& model) {
     preset.config = preset_any_model(model);
   } catch (const Error& error) {
     throw Error(error.kind(),
-                fmt::format("{}; or give a config.json or the folder of one", error.what()));
+                fmt::format("{} (or give a config.json, or the folder of one)", error.what()));
   }
   return preset;
 }

@@ -14,7 +14,8 @@ void refuse_missing(const Placed& placed, const PipelineTable& table, CopyId id)
       ErrorKind::Usage,
       fmt::format(
           "schedule {} cannot run: {} needs the forward pass of every micro-batch first (as "
-          "the load-balancing loss of experts does); use schedule gpipe, or one micro-batch",
+          "the load-balancing loss of experts does); use schedule gpipe, one micro-batch, or "
+          "--experts …,per=microbatch",
           table.name, placed.value(id).name));
 }
 

@@ -101,9 +101,21 @@ std::string final_loss_text(const RunSummary& e) {
   return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
 }
 
+/// "lowest validation loss 2.310, at step 400; kept in runs/a/best"
+std::string best_text(const RunSummary& e) {
+  return fmt::format("lowest validation loss {:.3f}, at step {}{}", e.best->loss, e.best->step,
+                     e.best_folder.empty() ? "" : "; kept in " + e.best_folder);
+}
+
 std::string losses_text(const RunFacts& f, const RunSummary& e, const Terminal& terminal) {
   std::string text;
   text += fmt::format("  {}\n", styled(final_loss_text(e), Style::Bold, terminal.color));
+  if (e.best) {
+    text += fmt::format("  {}\n", best_text(e));
+  }
+  if (e.stopped_early) {
+    text += "  the validation loss stopped falling; a larger --patience would continue\n";
+  }
   if (f.vocabulary > 0) {
     text += fmt::format("    {:.3f}  from guessing evenly among the {} tokens there are\n",
                         std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
@@ -147,8 +159,10 @@ std::string files_text(const RunFacts& f, const RunSummary& e) {
 std::string next_text(const RunFacts& f, const RunSummary& e, const std::string& program) {
   std::string text;
   constexpr std::int64_t kFewSteps = 2;
-  const std::string resume = fmt::format("train --resume {} --steps {}", shell_word(e.run_folder),
-                                         e.interrupted ? f.steps : std::max(2 * e.step, kFewSteps));
+  const std::string resume =
+      fmt::format("train --resume {} --steps {}{}", shell_word(e.run_folder),
+                  e.interrupted || e.stopped_early ? f.steps : std::max(2 * e.step, kFewSteps),
+                  e.stopped_early ? " --patience 0" : "");
   const std::array<std::pair<std::string, std::string_view>, 5> tries{
       {{"report " + shell_word(e.run_folder), "this run as a page: curves, MFU, timeline, memory"},
        {resume, "resume from here"},
@@ -190,6 +204,29 @@ std::string product_speed_text(const RunFacts& f) {
     return fmt::format("{:.0f} GFLOP/s", f.measured_flops / 1e9);
   }
   return fmt::format("{:.0f} of {:.0f} TFLOP/s", f.measured_flops / 1e12, f.peak_flops / 1e12);
+}
+
+/// ": 3.80 M tokens, and 200.0 k for validation"; "" if they never end.
+std::string data_size_text(const RunFacts& f) {
+  if (f.data_units == 0) {
+    return "";
+  }
+  const std::string text = ": " + counted(static_cast<double>(f.data_units), f.unit);
+  return f.validation_units == 0
+             ? text
+             : fmt::format("{}, and {}", text,
+                           counted(static_cast<double>(f.validation_units), "for validation"));
+}
+
+/// "750 steps: 1.54 M tokens, 0.40 epochs, 0.34 tokens per parameter"
+std::string run_size_text(const RunFacts& f) {
+  const auto units = static_cast<double>(f.steps * f.units_per_step);
+  std::string text = fmt::format("{} steps: {}", f.steps, counted(units, f.unit));
+  if (f.data_units > 0) {
+    text += fmt::format(", {:.2g} epochs", units / static_cast<double>(f.data_units));
+  }
+  return text + fmt::format(", {:.2g} {} per parameter", units / static_cast<double>(f.parameters),
+                            f.unit);
 }
 
 }  // namespace
@@ -237,7 +274,11 @@ std::string run_facts_text(const RunFacts& f) {
   if (!f.weights.empty()) {
     text += fmt::format("begins   with {}\n", f.weights);
   }
-  text += fmt::format("data     {}\n", f.data);
+  text += fmt::format("data     {}{}\n", f.data, data_size_text(f));
+  text += fmt::format("run      {}\n", run_size_text(f));
+  text += fmt::format("optimizer {}\n", f.optimizer);
+  text += fmt::format("rate     {}\n", f.rate);
+  text += fmt::format("dtype    {}; gradients {}\n", f.dtype, f.gradients);
   text += fmt::format("device   {}; {} in a large matrix product, measured now\n", f.device,
                       product_speed_text(f));
   if (!f.ranks.empty()) {
@@ -272,8 +313,10 @@ std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOpt
   std::string text;
   const std::int64_t steps = e.step - f.first_step;
   text += fmt::format("\n{} {} steps, {}, in {}: {} a second",
-                      e.interrupted ? "Stopped after" : "Trained for", steps,
-                      counted(static_cast<double>(steps * f.units_per_step), f.unit),
+                      e.stopped_early ? "Stopped early after"
+                      : e.interrupted ? "Stopped after"
+                                      : "Trained for",
+                      steps, counted(static_cast<double>(steps * f.units_per_step), f.unit),
                       clock_text(e.time.count), counted(e.units_per_second, f.unit));
   if (steps > 0) {
     const double share = mfu(f, {e.time.count / static_cast<double>(steps)});

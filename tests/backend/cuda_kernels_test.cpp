@@ -12,7 +12,8 @@
 namespace trireme::testing {
 namespace {
 
-/// Ops that the device refuses, whatever their types: convolutions and pools, compression, and generation with a cache.
+/// Ops that the device refuses, whatever their types: convolutions and pools, compression, Muon, and
+/// generation with a cache.
 const std::set<std::string, std::less<>> kRefused{"attention_at",
                                                   "avg_pool",
                                                   "avg_pool_backward",
@@ -23,6 +24,7 @@ const std::set<std::string, std::less<>> kRefused{"attention_at",
                                                   "largest",
                                                   "max_pool",
                                                   "max_pool_backward",
+                                                  "muon",
                                                   "orthonormal",
                                                   "pack_bytes",
                                                   "pack_signs",

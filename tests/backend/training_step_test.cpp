@@ -9,6 +9,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/execution.h"
 #include "trireme/model.h"
+#include "trireme/model_dims.h"
 #include "trireme/op.h"
 #include "trireme/optimize.h"
 #include "trireme/training.h"
@@ -31,13 +32,15 @@ ModelConfig small_model(DType dtype) {
 }
 
 Graph training_graph(const Model& model, const Optimizer& optimizer) {
-  return make_training_graph(model.graph, {.optimizer = optimizer, .clip_limit = 1.0});
+  TrainingOptions options{.optimizer = optimizer, .clip_limit = 1.0};
+  options.dim_names = dim_names(model.graph);
+  return make_training_graph(model.graph, options);
 }
 
 TEST(TrainingStep, UpdatesInPlace) {
   const Model model = make_model(small_model(DType::F32), kBatch);
-  for (const Optimizer& optimizer :
-       {Optimizer(Sgd{}), Optimizer(Momentum{}), Optimizer(Adagrad{}), Optimizer(AdamW{})}) {
+  for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Momentum{}), Optimizer(Adagrad{}),
+                                     Optimizer(AdamW{}), Optimizer(Lion{}), Optimizer(Muon{})}) {
     const Graph graph = training_graph(model, optimizer);
     const Program program = make_program(graph);
     require_valid(program);

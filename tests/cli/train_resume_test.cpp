@@ -19,17 +19,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const std::string kSmallShape = "train --model gpt-nano --batch 6 --length 32 ";
+
 class TrainResume : public TrainRanks {
  protected:
   static std::vector<std::string> checkpoints(const std::string& run) {
+    return names_in(run + "/checkpoints");
+  }
+  /// The checkpoints of a folder.
+  static std::vector<std::string> names_in(const std::string& folder) {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(run + "/checkpoints")) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.is_directory()) {
         names.push_back(entry.path().filename().string());
       }
     }
     std::ranges::sort(names);
     return names;
+  }
+
+  static std::string last_line(const std::string& text) {
+    const std::size_t end = text.find_last_not_of('\n');
+    const std::size_t begin = text.rfind('\n', end);
+    return text.substr(begin == std::string::npos ? 0 : begin + 1);
+  }
+
+  /// The lowest validation loss in metrics.jsonl, and its step.
+  static std::pair<double, std::int64_t> lowest_validation(const std::string& run) {
+    std::pair<double, std::int64_t> lowest{1e30, 0};
+    std::istringstream in(read_text(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      const Json json = Json::parse(line);
+      if (json.contains("validation_loss") &&
+          json["validation_loss"].get<double>() < lowest.first) {
+        lowest = {json["validation_loss"].get<double>(), json["step"].get<std::int64_t>()};
+      }
+    }
+    return lowest;
   }
 
   static void expect_steps(const std::string& run, std::int64_t last) {
@@ -217,6 +243,65 @@ TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
   const Ran refused = run_program(small + new_run() + " --memory-limit 1KiB");
   EXPECT_NE(refused.err.find(fmt::format("this run needs {} of memory", needs)), std::string::npos)
       << needs << refused.err;
+}
+
+/// Each optimizer with settings of its own, on one device and under ZeRO: a run in two parts takes the steps of a whole
+/// one.
+TEST_F(TrainResume, RestoresTheOptimizer) {
+  for (const char* optimizer :
+       {"sgd", "momentum,nesterov=on", "adagrad,eps=1e-6", "adamw,beta2=0.999,weight-decay=0.01",
+        "lion,beta1=0.8", "muon,momentum=0.9"}) {
+    for (const char* plan : {"-n 1", "--mesh data=2 --zero 1"}) {
+      const std::string options =
+          fmt::format("{}--rate constant:3e-4 --optimizer {} {} ", kSmallShape, optimizer, plan);
+      const std::string whole = new_run();
+      (void)expect_success(options + "--steps 6 --run-folder " + whole);
+      const std::string run = new_run();
+      (void)expect_success(options + "--steps 3 --run-folder " + run);
+      (void)expect_success("train --steps 6 --resume " + run);
+      expect_same(losses_in(read_text(whole + "/metrics.jsonl")),
+                  losses_in(read_text(run + "/metrics.jsonl")), options);
+      EXPECT_EQ(Json::parse(read_text(run + "/settings.json"))["optimizer"].get<std::string>(),
+                optimizer);
+    }
+  }
+}
+
+TEST_F(TrainResume, AnotherOptimizerCannotUseTheState) {
+  const std::string run = new_run();
+  (void)expect_success(kSmall + "--optimizer lion --steps 2 --run-folder " + run);
+  expect_error("train --steps 3 --optimizer adamw --resume " + run,
+               "--optimizer: this run started with lion, whose state adamw cannot use; keep lion");
+  (void)expect_success("train --steps 3 --optimizer lion,beta2=0.9 --resume " + run);
+}
+
+/// The lowest validation loss is kept, exported, and remembered by a resumed run; the run stops when it is not beaten.
+TEST_F(TrainResume, KeepsTheBestAndStopsEarly) {
+  for (const char* plan : {"-n 1", "--mesh data=2,tensor=2"}) {
+    const std::string run = new_run();
+    const std::string out = run + "-model";
+    // The rate is so large that the loss rises after the first steps.
+    const std::string options =
+        fmt::format("{}--rate constant:0.3 --validate-every 2 --keep-best --patience 3 --json {} ",
+                    kSmallShape, plan);
+    (void)expect_success(options + "--steps 4 --run-folder " + run);
+    const Ran ran = expect_success(
+        fmt::format("train --json --steps 1000 --resume {} --export {} {}", run, out, plan));
+    const Json end = Json::parse(last_line(ran.out));
+    EXPECT_TRUE(end["stopped_early"].get<bool>()) << plan;
+    EXPECT_FALSE(end["interrupted"].get<bool>()) << plan;
+    const auto best = end["best_step"].get<std::int64_t>();
+    const auto [lowest, at] = lowest_validation(run);
+    EXPECT_EQ(best, at) << plan;
+    EXPECT_EQ(end["best_validation_loss"].get<double>(), lowest) << plan;
+    EXPECT_EQ(end["step"].get<std::int64_t>(), best + 3 * 2) << plan;
+    EXPECT_EQ(names_in(run + "/best"), (std::vector<std::string>{fmt::format("step-{:06}", best)}));
+    const Ran check = expect_success(fmt::format(
+        "train --batch 6 --length 32 --steps 0 --json --model {} --run-folder {}", out, new_run()));
+    EXPECT_NEAR(Json::parse(last_line(check.out))["validation_loss"].get<double>(), lowest,
+                1e-4 * lowest)
+        << plan;
+  }
 }
 
 class TrainExperts : public TrainResume {

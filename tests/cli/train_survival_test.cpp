@@ -1,4 +1,5 @@
-// Runs that are interrupted, killed and starved at random moments: each can be resumed, and nothing is lost or left.
+// Runs that get signals, full disks and truncated data at random moments: each can be resumed, and nothing is lost or
+// left.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,15 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Blow { Term, Hangup, Interrupt, Kill, KillRank, FullDisk, TruncatedData };
-constexpr int kBlows = 7;
+enum class Fault { Term, Hangup, Interrupt, Kill, KillRank, FullDisk, TruncatedData };
+constexpr int kFaults = 7;
 constexpr std::int64_t kSaveEvery = 5;
 const std::string kExact = kSmall + "--dtype f64 ";
 
-std::string to_text(Blow blow) {
-  constexpr std::array<const char*, kBlows> kNames{
+std::string to_text(Fault fault) {
+  constexpr std::array<const char*, kFaults> kNames{
       "SIGTERM", "SIGHUP", "SIGINT", "SIGKILL", "SIGKILL to a rank", "full disk", "truncated data"};
-  return kNames.at(static_cast<std::size_t>(blow));
+  return kNames.at(static_cast<std::size_t>(fault));
 }
 
 /// The numbers of the steps in metrics.jsonl. A line that is being written is not one yet.
@@ -75,21 +76,21 @@ class TrainSurvival : public TrainRanks {
     }
   }
 
-  void survive(int blows) {
+  void survive(int faults) {
     constexpr unsigned kSeed = 20;
     std::mt19937 random(kSeed);
     const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    for (int i = 0; i < blows; ++i) {
+    for (int i = 0; i < faults; ++i) {
       const bool four = below(2) == 1;
-      auto blow = static_cast<Blow>(i < kBlows ? i : below(kBlows));
-      if ((blow == Blow::KillRank && !four) || (blow == Blow::FullDisk && !private_)) {
-        blow = Blow::Kill;
+      auto fault = static_cast<Fault>(i < kFaults ? i : below(kFaults));
+      if ((fault == Fault::KillRank && !four) || (fault == Fault::FullDisk && !private_)) {
+        fault = Fault::Kill;
       }
-      SCOPED_TRACE(fmt::format("round {}: {} on {} after step {}", i, to_text(blow),
+      SCOPED_TRACE(fmt::format("round {}: {} on {} after step {}", i, to_text(fault),
                                four ? "4 ranks" : "one device", last_step(run_)));
       // Sometimes while it starts.
       const std::int64_t wanted = below(4) == 0 ? 0 : last_step(run_) + 1 + below(12);
-      strike(blow, four, wanted, std::chrono::milliseconds(below(1500)));
+      disturb(fault, four, wanted, std::chrono::milliseconds(below(1500)));
       if (HasFatalFailure()) {
         return;
       }
@@ -122,8 +123,8 @@ class TrainSurvival : public TrainRanks {
                      kExact, data_, kSaveEvery, run_, mesh);
   }
 
-  /// Starts or resumes the run, deals the blow after the wanted step (0: after `delay`), and checks what is left.
-  void strike(Blow blow, bool four, std::int64_t wanted, std::chrono::milliseconds delay) {
+  /// Starts or resumes the run, injects the fault after the wanted step (0: after `delay`), and checks what is left.
+  void disturb(Fault fault, bool four, std::int64_t wanted, std::chrono::milliseconds delay) {
     const std::int64_t saved = saved_step(run_);
     Started started(command(four), log_);
     if (wanted == 0) {
@@ -134,54 +135,54 @@ class TrainSurvival : public TrainRanks {
           << read_text(log_ + "/err");
     }
     const pid_t process = started.process();
-    deal(blow, started);
+    inject(fault, started);
     const Ran ran = started.wait(kAMinute);
-    restore(blow);
+    restore(fault);
     EXPECT_TRUE(becomes_true([&] { return kill(-process, 0) != 0; }, kAMinute)) << "orphans";
-    check(blow, ran, wanted, saved);
+    check(fault, ran, wanted, saved);
   }
 
   static bool ended(pid_t process) {
     return read_text(fmt::format("/proc/{}/stat", process)).find(") Z ") != std::string::npos;
   }
 
-  void deal(Blow blow, const Started& started) {
+  void inject(Fault fault, const Started& started) {
     const pid_t process = started.process();
     const std::vector<pid_t> ranks = started.ranks();
-    switch (blow) {
-      case Blow::Term:
+    switch (fault) {
+      case Fault::Term:
         kill(process, SIGTERM);
         break;
-      case Blow::Hangup:
+      case Fault::Hangup:
         kill(-process, SIGHUP);
         break;
-      case Blow::Interrupt:
+      case Fault::Interrupt:
         kill(-process, SIGINT);
         break;
-      case Blow::Kill:
+      case Fault::Kill:
         kill(process, SIGKILL);
         break;
-      case Blow::KillRank:
+      case Fault::KillRank:
         kill(ranks.empty() ? process : ranks.back(), SIGKILL);
         break;
-      case Blow::FullDisk:
+      case Fault::FullDisk:
         fill_disk(disk_ + "/ballast");
         break;
-      case Blow::TruncatedData:
+      case Fault::TruncatedData:
         ASSERT_EQ(truncate(data_.c_str(), 1000), 0);
         break;
     }
   }
 
-  void restore(Blow blow) const {
-    if (blow == Blow::FullDisk) {
+  void restore(Fault fault) const {
+    if (fault == Fault::FullDisk) {
       fs::remove(disk_ + "/ballast");
-    } else if (blow == Blow::TruncatedData) {
+    } else if (fault == Fault::TruncatedData) {
       write_text(data_, text_);
     }
   }
 
-  void check(Blow blow, const Ran& ran, std::int64_t wanted, std::int64_t saved_before) {
+  void check(Fault fault, const Ran& ran, std::int64_t wanted, std::int64_t saved_before) {
     const std::int64_t last = last_step(run_);
     const std::int64_t saved = saved_step(run_);
     EXPECT_GE(saved, saved_before) << ran.err;
@@ -189,28 +190,28 @@ class TrainSurvival : public TrainRanks {
     if (wanted == 0) {
       return;  // it may have been too early for an orderly end
     }
-    switch (blow) {
-      case Blow::Term:
-      case Blow::Hangup:
-      case Blow::Interrupt: {
+    switch (fault) {
+      case Fault::Term:
+      case Fault::Hangup:
+      case Fault::Interrupt: {
         constexpr std::array kSignals{SIGTERM, SIGHUP, SIGINT};
-        EXPECT_EQ(ran.exit_code, 128 + kSignals.at(static_cast<std::size_t>(blow))) << ran.err;
+        EXPECT_EQ(ran.exit_code, 128 + kSignals.at(static_cast<std::size_t>(fault))) << ran.err;
         EXPECT_EQ(saved, last) << ran.err;
         break;
       }
-      case Blow::TruncatedData:
+      case Fault::TruncatedData:
         EXPECT_EQ(ran.exit_code, 2) << ran.err;
         EXPECT_NE(ran.err.find("book' was truncated while in use"), std::string::npos) << ran.err;
         EXPECT_EQ(saved, last) << ran.err;
         break;
-      case Blow::FullDisk:
+      case Fault::FullDisk:
         EXPECT_EQ(ran.exit_code, 1) << ran.err;
         EXPECT_NE(ran.err.find("No space left on device"), std::string::npos) << ran.err;
         break;
-      case Blow::KillRank:
+      case Fault::KillRank:
         EXPECT_NE(ran.err.find("--resume " + run_), std::string::npos) << ran.err;
         [[fallthrough]];
-      case Blow::Kill:
+      case Fault::Kill:
         EXPECT_NE(ran.exit_code, 0);
     }
   }
@@ -238,18 +239,18 @@ class TrainSurvival : public TrainRanks {
 };
 using LongTrainSurvival = TrainSurvival;
 
-TEST_F(TrainSurvival, OfTwentyBlows) {
+TEST_F(TrainSurvival, SurvivesTwentySignals) {
   survive(20);
   finish();
 }
 
-TEST_F(LongTrainSurvival, OfTwoHundredBlows) {
+TEST_F(LongTrainSurvival, SurvivesTwoHundredSignals) {
   survive(200);
   finish();
 }
 
-/// A disk without room for a checkpoint is reported before the first step.
-TEST_F(TrainSurvival, NoRoomForACheckpoint) {
+/// Before the first step.
+TEST_F(TrainSurvival, ReportsADiskWithoutRoomForACheckpoint) {
   const std::string small = folder_ / "small";
   fs::create_directory(small);
   if (!has_private_mounts() || !mount_disk(small, "64k")) {

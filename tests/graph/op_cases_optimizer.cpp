@@ -45,6 +45,20 @@ std::vector<OpCase> scale_cases() {
   return cases;
 }
 
+OpCase muon(const Shape& shape, const Operand& scale, std::int64_t batch, std::int64_t rows) {
+  return {"muon",
+          {{shape}, {shape}, statistic(shape, -1, 1), kRate, scale},
+          {{"batch", batch}, {"rows", rows}, {"decay", 0.1}}};
+}
+
+/// Wide, tall and square, several matrices, rows and columns of several dimensions, none, and a skipped step.
+std::vector<OpCase> muon_cases() {
+  return {muon({3, 7}, kScale, 0, 1),    muon({9, 4}, kScale, 0, 1),
+          muon({5, 5}, kSkip, 0, 1),     muon({2, 3, 4}, kScale, 1, 1),
+          muon({2, 3, 4}, kScale, 0, 2), muon({4, 2, 3}, kScale, 0, 1),
+          muon({0, 3}, kScale, 0, 1),    muon({40, 33}, kScale, 0, 1)};
+}
+
 }  // namespace
 
 std::vector<OpCase> optimizer_cases() {
@@ -57,8 +71,12 @@ std::vector<OpCase> optimizer_cases() {
       cases.push_back({"sgd", {{shape}, {shape}, kRate, scale}, {{"decay", 0.1}}});
       cases.push_back({"momentum", {{shape}, {shape}, statistic(shape, -1, 1), kRate, scale}});
       cases.push_back({"adagrad", {{shape}, {shape}, statistic(shape, 0, 1), kRate, scale}});
+      cases.push_back({"lion", {{shape}, {shape}, statistic(shape, -1, 1), kRate, scale}});
       cases.push_back(adamw(shape, scale, {}));
     }
+  }
+  for (OpCase& one : muon_cases()) {
+    cases.push_back(std::move(one));
   }
   // Gradients in f32, whatever the parameter's type; and of a master copy.
   cases.push_back({"sgd", {{{9}}, statistic({9}, -1, 1), kRate, kScale}});

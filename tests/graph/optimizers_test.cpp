@@ -67,6 +67,43 @@ TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {
   }
 }
 
+/// The step of muon on p = 0 with momentum 0: -rate scale X.
+std::vector<double> muon_step(const Shape& shape, const std::vector<double>& gradient) {
+  GraphBuilder builder("g");
+  const std::vector<ValueId> in{
+      builder.parameter("p", {DType::F64, shape}), builder.input("g", {DType::F64, shape}),
+      builder.state("m", {DType::F64, shape}), builder.input("lr", {DType::F64, {}}),
+      builder.input("scale", {DType::F64, {}})};
+  const std::vector<ValueId> out = builder.add("muon", in, {{"momentum", 0.0}});
+  Dense g(shape);
+  g.data = gradient;
+  const Leaves leaves{
+      {"p", Dense(shape)}, {"g", g}, {"m", Dense(shape)}, {"lr", scalar(1)}, {"scale", scalar(1)}};
+  return evaluate(builder.graph(), leaves)[static_cast<std::size_t>(out[0].index)].data;
+}
+
+/// Rows of a wide matrix become nearly orthonormal, whatever their lengths were; the scale is 0.2 sqrt(3).
+TEST(Muon, OrthogonalizesTheGradient) {
+  const std::vector<double> x = muon_step({2, 3}, {4, 0, 1, 0, 0.5, 2});
+  const double scale = 0.2 * std::sqrt(3.0);
+  const auto dot = [&](std::size_t a, std::size_t b) {
+    return (x[a] * x[b] + x[a + 1] * x[b + 1] + x[a + 2] * x[b + 2]) / (scale * scale);
+  };
+  EXPECT_NEAR(dot(0, 0), 1, 0.6);
+  EXPECT_NEAR(dot(3, 3), 1, 0.6);
+  EXPECT_NEAR(dot(0, 3), 0, 0.25);
+  EXPECT_LT(x[0], 0) << "against the gradient";
+}
+
+TEST(Muon, DoesNotDependOnTheLengthOfTheGradient) {
+  const std::vector<double> one = muon_step({2, 2}, {1, 2, 3, 5});
+  const std::vector<double> large = muon_step({2, 2}, {1000, 2000, 3000, 5000});
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_NEAR(one[i], large[i], 1e-6);
+  }
+  EXPECT_EQ(muon_step({2, 2}, {0, 0, 0, 0}), (std::vector<double>{0, 0, 0, 0}));
+}
+
 std::vector<Dense> clip(const std::vector<double>& sums, double limit) {
   GraphBuilder builder("g");
   Leaves leaves;

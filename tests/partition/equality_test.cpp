@@ -30,10 +30,11 @@ struct Task {
   Batches batches{};
 };
 
-Task language_task(const ModelConfig& config, const BatchShape& shape) {
+Task language_task(const ModelConfig& config, const BatchShape& shape,
+                   const Optimizer& optimizer = AdamW{}) {
   Task task;
   const Model model = make_model(config, shape);
-  task.graph = language_training(model);
+  task.graph = language_training(model, optimizer);
   task.names = dim_names(task.graph);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, 0.3);
@@ -208,6 +209,32 @@ TEST(Equality, MixtureOfExperts) {
   check_all(language_task(tiny_experts(), kTinyBatch), plans_of_experts());
 }
 
+/// Nodes of an op in the graph of a step.
+std::int64_t count_of(const Graph& graph, std::string_view op) {
+  return std::ranges::count_if(graph.nodes(),
+                               [&](const Node& node) { return node.op->name == op; });
+}
+
+// Muon gathers the matrices that a plan shards; everything else is AdamW's.
+TEST(Equality, GptWithMuon) {
+  const Task task = language_task(tiny_model(), kTinyBatch, Muon{});
+  EXPECT_EQ(count_of(task.graph, "muon"), 4 * 6);
+  EXPECT_GT(count_of(task.graph, "adamw"), 0);
+  check_all(task, third(1));
+}
+TEST(LongEquality, GptWithMuon) {
+  check_all(language_task(tiny_model(), kTinyBatch, Muon{}), plans_of_language_models());
+}
+
+// Experts are separate matrices, which stay where they are.
+TEST(Equality, MixtureOfExpertsWithMuon) {
+  check_all(language_task(tiny_experts(), kTinyBatch, Muon{}), every_nth(plans_of_experts(), 2, 0));
+}
+
+TEST(Equality, LlamaWithLion) {
+  check_all(language_task(tiny_model(Family::Llama), kTinyBatch, Lion{}), third(0));
+}
+
 Task example_task(const Model& model, const Numbers& inputs) {
   Task task;
   task.graph = example_training(model);
@@ -235,6 +262,21 @@ std::vector<double> drawn(std::size_t count, int below) {
   std::uniform_int_distribution<int> whole(0, std::max(below - 1, 0));
   std::ranges::generate(numbers, [&] { return below > 0 ? whole(random) : normal(random); });
   return numbers;
+}
+
+// A loss for each micro-batch is known when its forward pass is, so that any schedule runs.
+TEST(Equality, BalanceOfMicrobatches) {
+  ModelConfig config = tiny_experts();
+  config.balance_loss = 0.1;
+  config.balance_groups = 2;
+  check_all(language_task(config, kTinyBatch),
+            {{.mesh = "", .microbatches = 2},
+             {.mesh = "pipe=2", .microbatches = 2},
+             {.mesh = "pipe=2", .microbatches = 2, .schedule = "zb-h1"},
+             {.mesh = "data=2", .microbatches = 2},
+             {.mesh = "data=2,pipe=2", .microbatches = 2, .zero = 1},
+             {.mesh = "expert=2,pipe=2", .microbatches = 2},
+             {.mesh = "data=2"}});
 }
 
 Task perceptron_task() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tiny_model.h"
+#include "trireme/model_dims.h"
 #include "trireme/model_kinds.h"
 #include "trireme/training.h"
 
@@ -44,9 +45,11 @@ inline Model tiny_conv_net() {
   return make_model(config, 6);
 }
 
-/// Adam with clipping.
-inline Graph language_training(const Model& model) {
+/// With clipping.
+inline Graph language_training(const Model& model, const Optimizer& optimizer = AdamW{}) {
   TrainingOptions options;
+  options.optimizer = optimizer;
+  options.dim_names = dim_names(model.graph);
   options.clip_limit = 0.5;
   return make_training_graph(model.graph, options);
 }

@@ -68,7 +68,7 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
     expect_error(ErrorKind::Usage, words, [&] { (void)parse_learning_rate(text); });
   };
   refuses("", "unknown schedule ''");
-  refuses("cos:1", "unknown schedule 'cos'; write constant, linear, cosine or wsd");
+  refuses("cos:1", "unknown schedule 'cos'; write a number, or constant, linear, cosine or wsd");
   refuses("constant", "has no peak");
   refuses("constant:fast", "the peak is 'fast', not a number");
   refuses("constant:-1", "the peak is '-1'");
@@ -83,6 +83,23 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
   refuses("wsd:1,steps=5,warmup=3,decay=3", "a warmup of 3 and a decay of 3 in a run of 5");
   refuses("cosine:1,steps=9223372036854775807,warmup=9223372036854775807,least=2",
           "the least rate, 2, is above the peak, 1");
+}
+
+TEST(LearningRate, ANumberIsThePeakOfTheDefault) {
+  const LearningRate otherwise{
+      .shape = Decay::Cosine, .peak = 2e-3, .warmup = 5, .steps = 50, .decay = 0, .least = 2e-4};
+  const LearningRate rate = parse_learning_rate("3e-4", otherwise);
+  EXPECT_EQ(rate.shape, Decay::Cosine);
+  EXPECT_EQ(rate.warmup, 5);
+  EXPECT_EQ(rate.steps, 50);
+  EXPECT_DOUBLE_EQ(rate.peak, 3e-4);
+  EXPECT_DOUBLE_EQ(rate.least, 3e-5);
+}
+
+TEST(LearningRate, TakesTheLengthOfTheRun) {
+  const LearningRate otherwise{.steps = 70};
+  EXPECT_EQ(parse_learning_rate("linear:1e-3,warmup=7", otherwise).steps, 70);
+  EXPECT_EQ(parse_learning_rate("linear:1e-3,steps=9", otherwise).steps, 9);
 }
 
 }  // namespace

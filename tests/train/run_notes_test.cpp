@@ -68,6 +68,25 @@ TEST(RunNotes, NameOptionsWithoutEffect) {
             "--master none has no effect: f32 weights have no master copies");
 }
 
+TEST(RunNotes, KnowWhichDataIsForValidation) {
+  Case files;
+  files.settings.validation_data = {"held-out.txt"};
+  files.settings.validate_every = 3;
+  files.settings.validation = 0;
+  EXPECT_EQ(files.notes(), "--validation 0 has no effect: --validation-data names the data");
+  files.settings.validation = TrainSettings{}.validation;
+  EXPECT_EQ(files.notes(), "");
+}
+
+TEST(RunNotes, NameABalanceThatIsThatOfTheBatch) {
+  Case experts;
+  experts.model.experts = 4;
+  experts.model.balance_groups = 0;
+  EXPECT_EQ(experts.notes(), "per=microbatch has no effect: the whole batch is one micro-batch");
+  experts.plan.microbatches = 2;
+  EXPECT_EQ(experts.notes(), "");
+}
+
 TEST(RunNotes, WarnAboutRanksThatWillIdle) {
   Case data = on_mesh("data=4");
   data.settings.batch = 3;

@@ -73,6 +73,29 @@ struct Adagrad {
   }
 };
 
+template <class T, class G>
+struct Lion {
+  using W = Wide<T>;
+  const T* p;
+  const G* g;
+  const W* m;
+  T* new_p;
+  W* new_m;
+  Rates<W> rates;
+  W beta1;
+  W beta2;
+  W decay;
+  __device__ void operator()(std::int64_t i) const {
+    const W old = load(p[i]);
+    const W gradient = *rates.scale * static_cast<W>(load(g[i]));
+    const W along = beta1 * m[i] + (1 - beta1) * gradient;
+    const W sign = along > 0 ? W{1} : along < 0 ? W{-1} : W{0};
+    const bool skips = rates.skips();
+    new_p[i] = narrow<T>(skips ? old : old - *rates.rate * (sign + decay * old));
+    new_m[i] = skips ? m[i] : beta2 * m[i] + (1 - beta2) * gradient;
+  }
+};
+
 template <class W>
 struct AdamwOptions {
   W beta1;
@@ -196,6 +219,30 @@ std::optional<Launch> prepare_adagrad(const KernelRequest& request) {
   });
 }
 
+std::optional<Launch> prepare_lion(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[0].shape.element_count();
+  const Signature s = signature_of(request);
+  const double beta1 = s.number("beta1");
+  const double beta2 = s.number("beta2");
+  const double decay = s.number("decay");
+  return for_parameter(request, [&]<class T, class G>(T, G) -> std::optional<Launch> {
+    using W = Wide<T>;
+    return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
+      enqueue_each(count,
+                   Lion<T, G>{input<T>(m, 0),
+                              input<G>(m, 1),
+                              input<W>(m, 2),
+                              output<T>(m, 0),
+                              output<W>(m, 1),
+                              {input<W>(m, 3), input<W>(m, 4)},
+                              static_cast<W>(beta1),
+                              static_cast<W>(beta2),
+                              static_cast<W>(decay)},
+                   stream);
+    }};
+  });
+}
+
 std::optional<Launch> prepare_adamw(const KernelRequest& request) {
   const std::int64_t count = request.inputs[0].shape.element_count();
   const Signature s = signature_of(request);
@@ -223,7 +270,8 @@ std::optional<Launch> prepare_adamw(const KernelRequest& request) {
 std::span<const KernelRow> optimizer_kernels() {
   static constexpr std::array kRows{
       KernelRow{"sgd", prepare_sgd}, KernelRow{"momentum", prepare_momentum},
-      KernelRow{"adagrad", prepare_adagrad}, KernelRow{"adamw", prepare_adamw}};
+      KernelRow{"adagrad", prepare_adagrad}, KernelRow{"adamw", prepare_adamw},
+      KernelRow{"lion", prepare_lion}};
   return kRows;
 }
 

@@ -23,6 +23,7 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> finite_ops();
 [[nodiscard]] std::vector<Op> fused_ops();
 [[nodiscard]] std::vector<Op> layer_norm_ops();
+[[nodiscard]] std::vector<Op> muon_ops();
 [[nodiscard]] std::vector<Op> optimizers_ops();
 [[nodiscard]] std::vector<Op> orthonormal_ops();
 [[nodiscard]] std::vector<Op> pack_ops();

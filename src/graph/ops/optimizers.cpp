@@ -9,6 +9,8 @@
 //             p' = p - lr (m^ / (sqrt(v^) + epsilon) + decay p)
 //             with m^ = m' / (1 - beta1^t), v^ = v' / (1 - beta2^t); t is step, which counts from 1. If a step
 //             has several rounds of updates, it is their count: t = (step - 1) rounds + round + 1
+//   lion      p' = p - lr (sign(beta1 m + (1 - beta1) d) + decay p),  m' = beta2 m + (1 - beta2) d
+//             (Chen et al., 2023)
 //
 // A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
 // gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
@@ -22,6 +24,7 @@
 #include <fmt/format.h>
 
 #include "graph/ops/families.h"
+#include "graph/ops/optimizer_step.h"
 #include "trireme/op_rules.h"
 
 namespace trireme::ops {
@@ -44,8 +47,9 @@ void require_scalar(const Signature& s, std::size_t input) {
       fmt::format("{} must be f32[]", name));
 }
 
-/// p, g, as many states as results after the first, then scalars.
-std::vector<TensorType> infer_step(const Signature& s) {
+}  // namespace
+
+std::vector<TensorType> infer_optimizer_step(const Signature& s) {
   const TensorType& p = s.inputs[0];
   rules::require_float(s, 0);
   const TensorType& g = s.inputs[1];
@@ -66,6 +70,18 @@ std::vector<TensorType> infer_step(const Signature& s) {
   return results;
 }
 
+bool keeps_old(std::span<const Dense> in, std::span<Dense> out) {
+  const double g_scale = in.back().data[0];
+  if (g_scale != 0 && std::isfinite(g_scale)) {
+    return false;
+  }
+  out[0] = in[0];
+  std::copy_n(in.begin() + 2, out.size() - 1, out.begin() + 1);
+  return true;
+}
+
+namespace {
+
 using Inputs = std::span<const Dense>;
 using Results = std::span<Dense>;
 
@@ -75,10 +91,7 @@ using Element = void (*)(const Signature&, Inputs, Results, std::size_t);
 /// Skips the step, or processes every element.
 template <Element kElement>
 void reference_step(const Signature& s, Inputs in, Results out) {
-  const double g_scale = in.back().data[0];
-  if (g_scale == 0 || !std::isfinite(g_scale)) {
-    out[0] = in[0];
-    std::copy_n(in.begin() + 2, out.size() - 1, out.begin() + 1);
+  if (keeps_old(in, out)) {
     return;
   }
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {
@@ -128,6 +141,19 @@ void adamw(const Signature& s, Inputs in, Results out, std::size_t i) {
       p - lr * (m_hat / (std::sqrt(v_hat) + s.number("epsilon")) + s.number("decay") * p);
   out[1].data[i] = m;
   out[2].data[i] = v;
+}
+
+void lion(const Signature& s, Inputs in, Results out, std::size_t i) {
+  const double lr = in[3].data[0];
+  const double g = in[4].data[0] * in[1].data[i];
+  const double beta1 = s.number("beta1");
+  const double beta2 = s.number("beta2");
+  const double p = in[0].data[i];
+  const double m = in[2].data[i];
+  const double along = beta1 * m + (1 - beta1) * g;
+  const double sign = along > 0 ? 1 : along < 0 ? -1 : 0;
+  out[0].data[i] = p - lr * (sign + s.number("decay") * p);
+  out[1].data[i] = beta2 * m + (1 - beta2) * g;
 }
 
 // sum_squares: a tensor's contribution to the global norm.
@@ -197,7 +223,7 @@ Op row(std::string_view name, std::string_view summary, const std::vector<std::s
         .inputs = {"p", "g"},
         .outputs = {"new_p"},
         .attributes = attributes,
-        .infer = infer_step,
+        .infer = infer_optimizer_step,
         .factors = rules::elementwise_factors,
         .work = rules::per_element<kFlops>,
         .in_place = {{0, 0}},
@@ -252,6 +278,8 @@ std::vector<Op> optimizers_ops() {
                                  {"decay", 0.01},
                                  {"rounds", std::int64_t{1}},
                                  {"round", std::int64_t{0}}}));
+  rows.push_back(row<lion, 11>("lion", "a step along the sign of a decaying mean of gradients",
+                               {"m"}, {{"beta1", 0.9}, {"beta2", 0.99}, {"decay", 0.0}}));
   return rows;
 }
 

@@ -50,6 +50,13 @@ bool on_or_off(std::string_view what, std::string_view text) {
   return text == "on";
 }
 
+std::int64_t balance_groups(std::string_view text) {
+  if (text != "batch" && text != "microbatch") {
+    refuse(fmt::format("per is {}; write batch or microbatch", in_quotes(text)));
+  }
+  return text == "batch" ? 1 : 0;
+}
+
 void set(ModelConfig& config, std::string_view name, std::string_view value) {
   if (name == "per-token") {
     config.experts_per_token = whole(name, value);
@@ -61,6 +68,8 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
     config.capacity_factor = real(name, value);
   } else if (name == "balance") {
     config.balance_loss = real(name, value);
+  } else if (name == "per") {
+    config.balance_groups = balance_groups(value);
   } else if (name == "shared") {
     config.shared_experts = whole(name, value);
   } else if (name == "noise") {
@@ -68,7 +77,7 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
   } else {
     refuse(
         fmt::format("unknown setting {}; use per-token, every, gate, capacity, "
-                    "balance, shared and noise",
+                    "balance, per, shared and noise",
                     in_quotes(name)));
   }
 }

@@ -123,6 +123,9 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   json["summary"] = true;
   json["model"] = facts.model;
   json["parameters"] = facts.parameters;
+  json["dtype"] = facts.dtype;
+  json["optimizer"] = facts.optimizer;
+  json["learning_rate_schedule"] = facts.rate;
   json["ranks"] = text_or_null(facts.ranks);
   json["step"] = summary.step;
   json["final_loss"] = number_or_null(summary.loss);
@@ -140,6 +143,9 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   json["weights"] = text_or_null(facts.weights);
   json["export_folder"] = text_or_null(summary.exported);
   json["interrupted"] = summary.interrupted;
+  json["stopped_early"] = summary.stopped_early;
+  json["best_step"] = summary.best ? Json(summary.best->step) : Json();
+  json["best_validation_loss"] = summary.best ? Json(summary.best->loss) : Json();
   json["overflows"] = summary.overflows;
   json["compilations"] = summary.compilations;
   json["run_folder"] = summary.run_folder;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/cores.h"
+#include "tensor/half.h"
 #include "train/run/memory_check.h"
 #include "train/run/run_notes.h"
 #include "train/run/run_setup.h"
@@ -50,6 +51,21 @@ std::string ranks_text(const Plan& plan, const std::string& sync) {
   const std::size_t assigned = plan.ops.size() + plan.values.size();
   text += assigned > 0 ? fmt::format(", {} assignment{}", assigned, assigned == 1 ? "" : "s") : "";
   return text;
+}
+
+/// "bf16 with f32 master weights"
+std::string dtype_text(const TrainSettings& settings) {
+  const bool has_master = is_half(parse_dtype(settings.dtype)) && settings.master == "f32";
+  return settings.dtype + (has_master ? " with f32 master weights" : "");
+}
+
+/// "averaged over all 2048 tokens of a step"
+std::string gradients_text(const RunFacts& facts, int workers, const std::string& sync) {
+  return workers == 1
+             ? fmt::format("averaged over all {} {} of a step", facts.units_per_step, facts.unit)
+             : fmt::format(
+                   "averaged over the {} {} of each worker's share; {} combines the workers",
+                   facts.units_per_step / workers, facts.unit, sync);
 }
 
 std::optional<GradientTraffic> gradient_traffic(const RunParts& parts,
@@ -108,13 +124,21 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.model = name_of(parts.model.config);
   facts.weights = parts.model.weights ? weights_text(*parts.model.weights) : "";
   facts.data = parts.data.name;
+  const std::int64_t per_example = is_text ? parts.settings.length : 1;
+  facts.data_units = parts.data.training->epoch_size() * per_example;
+  facts.validation_units =
+      parts.data.validation ? parts.data.validation->epoch_size() * per_example : 0;
   facts.device = device.name();
+  facts.dtype = dtype_text(parts.settings);
+  facts.optimizer = to_text(trainer.training().optimizer);
+  facts.rate = to_text(learning_rate(parts.settings, parts.model.config));
   facts.parameters = trainer.parameter_count();
   facts.vocabulary = parts.data.vocabulary;
   facts.first_step = trainer.step();
   facts.steps = parts.settings.steps;
   facts.unit = is_text ? "tokens" : "examples";
-  facts.units_per_step = parts.settings.batch * (is_text ? parts.settings.length : 1);
+  facts.units_per_step = parts.settings.batch * per_example;
+  facts.gradients = gradients_text(facts, ranks.workers(), parts.settings.sync);
   facts.model_flops = ranks.workers() * trainer.flops().model().products;
   facts.hardware_flops = ranks.workers() * trainer.flops().hardware().products;
   const double concurrent = concurrent_ranks(ranks, device);

@@ -24,6 +24,8 @@ class Notes {
       find_idle_ranks("tensor", "attention heads", language->heads, "the model");
       find_idle_ranks("context", "tokens in a sequence", settings_.length, "--length");
       find_idle_ranks("expert", "experts", language->experts, "--experts");
+      no_effect(language->balance_groups == 0 && plan_.microbatches == 1, "per=microbatch",
+                "the whole batch is one micro-batch");
     }
     return std::move(notes_);
   }
@@ -58,9 +60,13 @@ class Notes {
   }
 
   void find_settings() {
-    no_effect(settings_.validate_every > 0 && settings_.validation == 0,
+    no_effect(settings_.validate_every > 0 && settings_.validation == 0 &&
+                  settings_.validation_data.empty(),
               fmt::format("--validate-every {}", settings_.validate_every),
               "--validation 0 sets no data aside");
+    no_effect(
+        settings_.validation != TrainSettings{}.validation && !settings_.validation_data.empty(),
+        fmt::format("--validation {}", settings_.validation), "--validation-data names the data");
     no_effect(settings_.master == "none" && !is_half(parse_dtype(settings_.dtype)), "--master none",
               fmt::format("{} weights have no master copies", settings_.dtype));
   }

@@ -25,11 +25,23 @@ std::string find_resume_problem(const RunOptions& options) {
   }
 }
 
+bool has_servers(const RunServers& given) {
+  const RunServers defaults;
+  return !given.address.empty() || given.count != defaults.count ||
+         given.replicas != defaults.replicas || given.lease != defaults.lease;
+}
+
 /// Why the workers cannot synchronize like this.
 std::vector<std::string> find_sync_problems(const RunOptions& options) {
   const TrainSettings& s = options.settings;
   const SyncSpec sync = parse_sync(s.sync);
   std::vector<std::string> found = problems(sync, options.plan);
+  if (!uses_server(sync) && has_servers(options.servers)) {
+    found.push_back(fmt::format(
+        "--ps, --ps-servers, --ps-replicas and --ps-lease are for --sync ps:…, and --sync is {}; "
+        "leave them out",
+        s.sync));
+  }
   if (!found.empty() || !has_replicas(sync)) {
     return found;
   }
@@ -42,6 +54,13 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
   }
   if (updates_elsewhere(sync) && s.dtype != "f32") {
     found.push_back(fmt::format("--sync {} exchanges f32 gradients; use --dtype f32", s.sync));
+  }
+  if (const auto optimizer = name_of(parse_optimizer(s.optimizer));
+      uses_server(sync) && (optimizer == "lion" || optimizer == "muon")) {
+    found.push_back(
+        fmt::format("--sync {}: parameter servers apply adamw, sgd, momentum or adagrad, not {}; "
+                    "use another --optimizer, or --sync allreduce",
+                    s.sync, optimizer));
   }
   if (uses_server(sync) && options.servers.address.empty()) {
     const int servers = options.servers.count > 0 ? options.servers.count : workers;

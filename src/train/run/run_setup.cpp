@@ -26,6 +26,20 @@ double width_of(const ConvNetConfig& config) {
   return static_cast<double>(config.filters);
 }
 
+/// Small models tolerate, and need, a larger learning rate.
+struct DefaultPeak {
+  double width;
+
+  [[nodiscard]] double adaptive() const { return std::clamp(0.3 / width, 2e-4, 3e-3); }
+  double operator()(const AdamW&) const { return adaptive(); }
+  double operator()(const Muon&) const { return adaptive(); }
+  /// Every element moves by the whole rate.
+  double operator()(const Lion&) const { return adaptive() / 5; }
+  double operator()(const Sgd&) const { return 0.1; }
+  double operator()(const Momentum&) const { return 0.03; }
+  double operator()(const Adagrad&) const { return 0.01; }
+};
+
 }  // namespace
 
 NamedModel find_model(const RunOptions& options) {
@@ -53,15 +67,19 @@ TrainData open_data(const RunOptions& options, const AnyModelConfig& model) {
 }
 
 LearningRate default_learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {
-  // Small models tolerate, and need, a larger learning rate.
   const double width = std::visit([](const auto& config) { return width_of(config); }, model);
-  const double peak = std::clamp(0.3 / width, 2e-4, 3e-3);
+  const double peak = std::visit(DefaultPeak{width}, parse_optimizer(settings.optimizer));
   return {.shape = Decay::Cosine,
           .peak = peak,
           .warmup = std::max<std::int64_t>(1, std::min<std::int64_t>(50, settings.steps / 10)),
           .steps = std::max<std::int64_t>(settings.steps, 1),
           .decay = 0,
           .least = peak / 10};
+}
+
+LearningRate learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {
+  const LearningRate otherwise = default_learning_rate(settings, model);
+  return settings.rate.empty() ? otherwise : parse_learning_rate(settings.rate, otherwise);
 }
 
 std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model, double rate) {
@@ -74,17 +92,30 @@ std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& mo
   return to_text(smaller);
 }
 
+namespace {
+
+/// A balance loss for each micro-batch is a mean over equal parts.
+void require_equal_microbatches(const AnyModelConfig& model, std::int64_t batch, const Plan& plan) {
+  const auto* language = std::get_if<ModelConfig>(&model);
+  require(language == nullptr || language->balance_groups != 0 || batch % plan.microbatches == 0,
+          fmt::format("--experts …,per=microbatch: {} sequences do not divide evenly into {} "
+                      "micro-batches; use a multiple for --batch, or per=batch",
+                      batch, plan.microbatches));
+}
+
+}  // namespace
+
 /// Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
 TrainerOptions trainer_options(const TrainSettings& settings, const AnyModelConfig& model,
                                const Plan& plan) {
   const SyncSpec sync = parse_sync(settings.sync);
   TrainerOptions options;
-  options.model = model;
   options.workers = worker_count(plan, sync);
   options.batch = {settings.batch / options.workers, settings.length};
-  options.rate = settings.rate.empty() ? default_learning_rate(settings, model)
-                                       : parse_learning_rate(settings.rate);
-  options.training.optimizer = AdamW{.beta2 = 0.95, .decay = settings.decay};
+  options.model = model;
+  require_equal_microbatches(model, options.batch.sequences, plan);
+  options.rate = learning_rate(settings, model);
+  options.training.optimizer = parse_optimizer(settings.optimizer);
   options.training.clip_limit =
       settings.clip > 0 ? settings.clip : std::numeric_limits<double>::infinity();
   options.training.independent_updates = table_of(plan).weights == WeightVersions::Newest;

@@ -20,9 +20,9 @@ namespace trireme::train {
 [[nodiscard]] TrainerOptions trainer_options(const TrainSettings& settings,
                                              const AnyModelConfig& model, const Plan& plan);
 
-/// The default schedule for the model, if the settings give none.
-[[nodiscard]] LearningRate default_learning_rate(const TrainSettings& settings,
-                                                 const AnyModelConfig& model);
+/// The schedule that the settings name, or the default for the model and the optimizer.
+[[nodiscard]] LearningRate learning_rate(const TrainSettings& settings,
+                                         const AnyModelConfig& model);
 
 /// A schedule to try after `rate` was too large: the default or, if that is no smaller, a third of the rate.
 [[nodiscard]] std::string smaller_rate(const TrainSettings& settings, const AnyModelConfig& model,

@@ -9,6 +9,7 @@
 #include "train/step/learning_rate.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
+#include "trireme/message.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/sync.h"
 #include "trireme/train_settings.h"
@@ -17,9 +18,9 @@ namespace trireme {
 namespace {
 
 /// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
-constexpr std::array<std::string_view, 12> kMayChange{
-    "batch",     "clip",       "decay", "dropout", "keep",        "rate",
-    "recompute", "save-every", "steps", "sync",    "tensorboard", "validate-every"};
+constexpr std::array<std::string_view, 14> kMayChange{
+    "batch", "clip",      "dropout",    "keep",  "keep-best", "optimizer",   "patience",
+    "rate",  "recompute", "save-every", "steps", "sync",      "tensorboard", "validate-every"};
 
 /// Settings that name files, which may have moved. The run checks that their contents are the same.
 constexpr std::array<std::string_view, 3> kMayMove{"data", "tokenizer", "validation-data"};
@@ -81,6 +82,26 @@ void check_sizes(const TrainSettings& s, Problems& problems) {
                   s.length, counts ? s.batch * s.length : 0, kMaxTokens));
 }
 
+void check_optimization(const TrainSettings& s, Problems& problems) {
+  problems.require(s.clip >= 0 && std::isfinite(s.clip),
+                   fmt::format("--clip is {}; it must be above 0, or 0 to never clip", s.clip));
+  problems.require_share("--dropout", s.dropout);
+  problems.require_parses("--optimizer", s.optimizer, parse_optimizer);
+  if (!s.rate.empty()) {
+    const train::LearningRate otherwise{.steps = std::max<std::int64_t>(1, s.steps)};
+    problems.require_parses("--rate", s.rate, [&](const std::string& text) {
+      return train::parse_learning_rate(text, otherwise);
+    });
+  }
+}
+
+/// Runs saved before there were several optimizers have the weight decay of AdamW.
+std::string read_optimizer(const JsonObject& object) {
+  return object.find("optimizer") != nullptr
+             ? object.text("optimizer")
+             : fmt::format("adamw,weight-decay={}", object.number("decay"));
+}
+
 void check_loss_scale(double scale, DType type, Problems& problems) {
   constexpr double kLargest = 1e30;  // leaves headroom below the f32 maximum
   problems.require(scale >= 1 && scale <= kLargest,
@@ -111,6 +132,21 @@ void read_saving(const JsonObject& object, TrainSettings& settings) {
     settings.validate_every = object.integer("validate-every");
     settings.tensorboard = object.require("tensorboard").get<bool>();
   }
+  if (object.find("keep-best") != nullptr) {
+    settings.keep_best = object.require("keep-best").get<bool>();
+    settings.patience = object.integer("patience");
+  }
+}
+
+void check_validation(const TrainSettings& s, Problems& problems) {
+  problems.require_share("--validation", s.validation);
+  problems.require_between("--validate-every", s.validate_every, 0, kMaxSteps);
+  problems.require_between("--patience", s.patience, 0, kMaxSteps);
+  const bool validates = s.validate_every > 0 && (s.validation > 0 || !s.validation_data.empty());
+  problems.require(validates || !s.keep_best,
+                   "--keep-best compares validation losses; measure them with --validate-every");
+  problems.require(validates || s.patience == 0,
+                   "--patience counts validations; have some with --validate-every");
 }
 
 }  // namespace
@@ -118,21 +154,13 @@ void read_saving(const JsonObject& object, TrainSettings& settings) {
 std::vector<std::string> problems(const TrainSettings& s) {
   Problems problems;
   check_sizes(s, problems);
-  problems.require(s.clip >= 0 && std::isfinite(s.clip),
-                   fmt::format("--clip is {}; it must be above 0, or 0 to never clip", s.clip));
-  problems.require(s.decay >= 0 && std::isfinite(s.decay),
-                   fmt::format("--decay is {}; it must be 0 or more", s.decay));
-  problems.require_share("--dropout", s.dropout);
-  problems.require_share("--validation", s.validation);
+  check_optimization(s, problems);
+  check_validation(s, problems);
   problems.require_parses("--save-every", s.save_every, parse_save_interval);
   problems.require_between("--keep", s.keep, 1, kMaxKeep);
-  problems.require_between("--validate-every", s.validate_every, 0, kMaxSteps);
   check_dtype(s, problems);
   problems.require_parses("--recompute", s.recompute, parse_recompute);
   problems.require_parses("--sync", s.sync, parse_sync);
-  if (!s.rate.empty()) {
-    problems.require_parses("--rate", s.rate, train::parse_learning_rate);
-  }
   problems.require(s.tokenizer.empty() || !s.data.empty(),
                    "--tokenizer is for the text of --data; give that too");
   problems.require(s.validation_data.empty() || !s.data.empty(),
@@ -150,9 +178,9 @@ std::string to_text(const TrainSettings& s) {
                   {"batch", s.batch},
                   {"length", s.length},
                   {"steps", s.steps},
+                  {"optimizer", s.optimizer},
                   {"rate", s.rate},
                   {"clip", s.clip},
-                  {"decay", s.decay},
                   {"dropout", s.dropout},
                   {"experts", s.experts},
                   {"validation", s.validation},
@@ -165,6 +193,8 @@ std::string to_text(const TrainSettings& s) {
                   {"save-every", s.save_every},
                   {"keep", s.keep},
                   {"validate-every", s.validate_every},
+                  {"keep-best", s.keep_best},
+                  {"patience", s.patience},
                   {"tensorboard", s.tensorboard}};
   return json.dump(2) + "\n";
 }
@@ -187,12 +217,9 @@ std::vector<std::string> texts(const Json* value) {
 
 TrainSettings parse_train_settings(std::string_view text, std::string_view what) {
   const Json json = parse_json(text, what);
-  const JsonObject object(
-      json, what, "", {"model",      "weights",    "data",       "validation-data", "tokenizer",
-                       "vocabulary", "batch",      "length",     "steps",           "rate",
-                       "clip",       "decay",      "dropout",    "experts",         "validation",
-                       "dtype",      "master",     "loss-scale", "recompute",       "seed",
-                       "sync",       "save-every", "keep",       "validate-every",  "tensorboard"});
+  std::vector<std::string> known = setting_names();
+  known.emplace_back("decay");
+  const JsonObject object(json, what, "", known);
   // Field by field: GCC 12 destroys members twice when one in the middle of a braced list throws.
   TrainSettings settings;
   settings.model = object.text("model");
@@ -206,9 +233,9 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
   settings.batch = object.integer("batch");
   settings.length = object.integer("length");
   settings.steps = object.integer("steps");
+  settings.optimizer = read_optimizer(object);
   settings.rate = object.text("rate");
   settings.clip = object.number("clip");
-  settings.decay = object.number("decay");
   settings.dropout = object.number("dropout");
   settings.experts = object.optional_text("experts");
   settings.validation = object.number("validation");
@@ -258,6 +285,20 @@ std::string value_text(const Json& value) {
 
 }  // namespace
 
+namespace {
+
+/// Its settings may change, but its state has a meaning for one kind only.
+void require_same_optimizer(const std::string& own, const std::string& given) {
+  const std::string name(name_of(parse_optimizer(own)));
+  const auto other = parsed("--optimizer", given, parse_optimizer);
+  require(name == name_of(other),
+          fmt::format("--optimizer: this run started with {0}, whose state {1} cannot use; keep "
+                      "{0}, or start a new run",
+                      name, name_of(other)));
+}
+
+}  // namespace
+
 TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& given,
                                const std::vector<std::string>& names) {
   Json merged = parse_json(to_text(own), "settings");
@@ -273,6 +314,7 @@ TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& gi
     }
     merged[name] = anew[name];
   }
+  require_same_optimizer(own.optimizer, merged["optimizer"].get<std::string>());
   return parse_train_settings(merged.dump(), "settings");
 }
 

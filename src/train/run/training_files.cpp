@@ -95,6 +95,7 @@ void TrainingRun::Impl::describe_run() {
   keep_tokenizer(folder_);
   write_file(folder_ + "/settings.json", to_text(settings_));
   record_.emplace(folder_, trainer_.step(), settings_.tensorboard);
+  validations_.load(folder_ + "/metrics.jsonl");
   if (!options_.resume.empty() && !has_checkpoint_) {
     notify(options_.observer.warning,
            fmt::format("{} has no checkpoint yet: it starts over", folder_));
@@ -107,7 +108,7 @@ void TrainingRun::Impl::check_disk() {
   need.folder = folder_;
   need.checkpoint = {bytes_of(saved.model) + (saved.optimizer ? bytes_of(*saved.optimizer) : 0)};
   need.saved = static_cast<int>(train::list_steps(folder_ + "/checkpoints").size());
-  need.keep = static_cast<int>(settings_.keep);
+  need.keep = static_cast<int>(settings_.keep) + (settings_.keep_best ? 1 : 0);
   const Bytes available = options_.free_disk_space ? options_.free_disk_space(folder_)
                                                    : train::free_disk_space(folder_);
   if (const std::string warning = check_disk_space(need, available); !warning.empty()) {
@@ -141,6 +142,14 @@ std::string TrainingRun::Impl::save() {
   if (record_) {
     record_->sync();
   }
+  std::string path = save_into(folder_ + "/checkpoints", static_cast<int>(settings_.keep));
+  if (save_timer_) {
+    save_timer_->saved(trainer_.step());
+  }
+  return path;
+}
+
+std::string TrainingRun::Impl::save_into(const std::string& folder, int keep) {
   if (sync_) {
     sync_->settle();
   }
@@ -148,17 +157,25 @@ std::string TrainingRun::Impl::save() {
   if (ranks_.any(found.has_value())) {
     give_up(Failure{.result = last_result_, .found = found});
   }
-  if (save_timer_) {
-    save_timer_->saved(trainer_.step());
-  }
   if (!ranks_.leads()) {
     if (!sync_ || ranks_.worker() == 0) {
       trainer_.give_state();
     }
     return {};
   }
-  return train::save_checkpoint(folder_ + "/checkpoints", state(),
-                                {.keep = static_cast<int>(settings_.keep), .disk = {}});
+  return train::save_checkpoint(folder, state(), {.keep = keep, .disk = {}});
+}
+
+void TrainingRun::Impl::save_best() {
+  save_into(folder_ + "/best", 1);
+  improved_ = false;
+}
+
+void TrainingRun::Impl::restore_best() {
+  const auto best = settings_.keep_best ? train::load_latest(folder_ + "/best") : std::nullopt;
+  if (best) {
+    trainer_.restore(best->checkpoint);
+  }
 }
 
 void TrainingRun::Impl::export_model(const std::string& folder) {

@@ -80,6 +80,9 @@ StepReport TrainingRun::Impl::record(StepReport report) {
   if (settings_.validate_every > 0 && report.step % settings_.validate_every == 0) {
     report.validation = evaluate();
   }
+  if (report.validation && ranks_.leads()) {
+    improved_ = validations_.add(report.step, *report.validation) || improved_;
+  }
   losses_.add(report.loss);
   step_times_.push_back(report.step_time.count);
   if (record_) {
@@ -139,7 +142,12 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.sample = sample_text();
   summary.tensorboard = settings_.tensorboard;
   summary.traced = std::filesystem::exists(folder_ + "/trace.json");
-  summary.interrupted = trainer_.step() < settings_.steps;
+  if (settings_.keep_best || settings_.patience > 0) {
+    summary.best = validations_.best();
+    summary.best_folder = settings_.keep_best ? folder_ + "/best" : "";
+  }
+  summary.stopped_early = trainer_.step() < settings_.steps && out_of_patience();
+  summary.interrupted = trainer_.step() < settings_.steps && !summary.stopped_early;
   summary.overflows = overflows_;
   summary.compilations = compilation_count();
   return summary;

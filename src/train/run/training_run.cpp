@@ -99,6 +99,9 @@ RunSummary TrainingRun::Impl::train() {
     if (agreed.without_data < ranks_.count()) {
       give_up_on_data(agreed.without_data);
     }
+    if (agreed.save_best) {
+      save_best();
+    }
     if (agreed.save) {
       save();
     }
@@ -114,13 +117,17 @@ RunSummary TrainingRun::Impl::train() {
     }
   }
   const double seconds = seconds_since(start);
+  if (settings_.keep_best && ranks_.any(improved_)) {
+    save_best();
+  }
   if (!save_timer_->has_saved(trainer_.step())) {
     save();
   }
+  RunSummary summary = summarize(seconds);
   if (!options_.export_folder.empty()) {
+    restore_best();
     export_model(options_.export_folder);
   }
-  RunSummary summary = summarize(seconds);
   write_summary(summary);
   notify(options_.observer.end, facts_, summary);
   return summary;
@@ -131,17 +138,25 @@ bool TrainingRun::Impl::should_stop() {
   return stopping_;
 }
 
+bool TrainingRun::Impl::out_of_patience() const {
+  return settings_.patience > 0 && validations_.since_best() >= settings_.patience;
+}
+
 /// Rank 0 decides when to save: the clocks of the ranks differ.
 TrainingRun::Impl::Agreed TrainingRun::Impl::agree() {
   if (!sync_) {
     read_batch(*data_.training, position_);
   }
   const int count = ranks_.count();
-  std::array<std::int32_t, 3> flags{should_stop() ? 1 : 0,
+  std::array<std::int32_t, 4> flags{should_stop() || out_of_patience() ? 1 : 0,
                                     ranks_.leads() && save_timer_->is_due(trainer_.step()) ? 1 : 0,
+                                    settings_.keep_best && improved_ ? 1 : 0,
                                     data_error_ ? count - ranks_.rank() : 0};
   ranks_.take_maximum(flags);
-  return {.stop = flags[0] != 0, .save = flags[1] != 0, .without_data = count - flags[2]};
+  return {.stop = flags[0] != 0,
+          .save = flags[1] != 0,
+          .save_best = flags[2] != 0,
+          .without_data = count - flags[3]};
 }
 
 StepReport TrainingRun::Impl::run_step() {

@@ -17,6 +17,7 @@
 #include "train/run/run_lock.h"
 #include "train/run/run_model.h"
 #include "train/run/save_timer.h"
+#include "train/run/validation_history.h"
 #include "train/step/memory_plan.h"
 #include "train/step/trainer.h"
 #include "train/sync/make_strategy.h"
@@ -59,6 +60,7 @@ class TrainingRun::Impl {
   struct Agreed {
     bool stop = false;
     bool save = false;
+    bool save_best = false;
     int without_data = 0;  ///< the first rank that cannot read its data; count() if all can
   };
 
@@ -77,6 +79,8 @@ class TrainingRun::Impl {
   // The step loop.
 
   [[nodiscard]] bool should_stop();
+  /// Rank 0 only: the validation loss has not fallen for as long as the settings wait.
+  [[nodiscard]] bool out_of_patience() const;
   /// Collective.
   [[nodiscard]] Agreed agree();
   /// Keeps the error if the batch cannot be read.
@@ -107,6 +111,11 @@ class TrainingRun::Impl {
   void describe_run();
   void restore();
   [[nodiscard]] train::CheckpointState state();
+  /// Saves a checkpoint there; returns its path, "" except on rank 0. Collective.
+  std::string save_into(const std::string& folder, int keep);
+  void save_best();
+  /// The parameters with the lowest validation loss, if they were kept. Collective.
+  void restore_best();
   void check_disk();
   [[nodiscard]] HuggingFaceExport export_to(const std::string& folder) const;
   /// Rank 0 reports what is wrong.
@@ -165,6 +174,8 @@ class TrainingRun::Impl {
   bool stopping_ = false;                      ///< should_stop() has returned true
   std::optional<train::StepRecord> record_;    ///< rank 0 only
   std::optional<train::SaveTimer> save_timer_;
+  train::ValidationHistory validations_;  ///< rank 0 only
+  bool improved_ = false;                 ///< rank 0 only: the best checkpoint is not saved yet
 };
 
 }  // namespace trireme

@@ -34,19 +34,31 @@ Decay parse_shape_name(std::string_view name) {
     }
   }
   fail(
-      fmt::format("unknown schedule {}; write constant, linear, cosine or wsd, as in "
+      fmt::format("unknown schedule {}; write a number, or constant, linear, cosine or wsd, as in "
                   "'cosine:0.001,warmup=100,steps=2000'",
                   in_quotes(name)));
 }
 
-double parse_rate(std::string_view what, std::string_view text) {
+std::optional<double> find_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
-      value < 0) {
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
+                                                                  : std::nullopt;
+}
+
+double parse_rate(std::string_view what, std::string_view text) {
+  const std::optional<double> value = find_number(text);
+  if (!value || !std::isfinite(*value) || *value < 0) {
     fail(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
   }
-  return value;
+  return *value;
+}
+
+/// With another peak.
+LearningRate scaled(LearningRate rate, double peak) {
+  rate.least = rate.peak > 0 ? rate.least * peak / rate.peak : 0;
+  rate.peak = peak;
+  return rate;
 }
 
 std::int64_t parse_steps(std::string_view what, std::string_view text) {
@@ -125,9 +137,13 @@ std::string to_text(const LearningRate& rate) {
                      rate.least == 0 ? "" : fmt::format(",least={}", rate.least));
 }
 
-LearningRate parse_learning_rate(std::string_view text) {
+LearningRate parse_learning_rate(std::string_view text, const LearningRate& otherwise) {
+  if (find_number(trim(text))) {
+    return scaled(otherwise, parse_rate("the peak", trim(text)));
+  }
   const std::size_t colon = text.find(':');
   LearningRate rate{.shape = parse_shape_name(trim(text.substr(0, colon)))};
+  rate.steps = rate.shape == Decay::Constant ? 0 : otherwise.steps;
   if (colon == std::string_view::npos) {
     fail(fmt::format("{} has no peak; write it as in 'constant:0.001'", in_quotes(text)));
   }

@@ -204,7 +204,7 @@ class Search {
   /// with a smaller one if that does not fit.
   void try_budget() {
     const Model model = make_model(options_.model, options_.batch);
-    const Graph graph = make_training_graph(model.graph, training_of(options_));
+    const Graph graph = make_training_graph(model.graph, training_of(options_, model.graph));
     const Bytes least = kept_bytes(recompute(graph, {.mode = RecomputeMode::Full, .blocks = {}}));
     Bytes most = kept_bytes(graph);
     const auto near_enough =

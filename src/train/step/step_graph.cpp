@@ -1,5 +1,6 @@
 #include "train/step/step_graph.h"
 
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ std::optional<CompiledPlan> compile_update(const Model& model, const TrainerOpti
   if (!options.split_update) {
     return std::nullopt;
   }
-  Graph update = make_split_training(model.graph, training_of(options)).update;
+  Graph update = make_split_training(model.graph, training_of(options, model.graph)).update;
   DimNames names = dim_names(update);
   return compile(NamedGraph{.graph = std::move(update), .names = std::move(names)}, options.plan);
 }
@@ -41,6 +42,17 @@ CompiledTraining compile_by(const TrainerOptions& options, const Compile& compil
           .model_copies = options.model_copies};
 }
 
+/// The model with a balance loss for each micro-batch of the plan, if it is to have that.
+AnyModelConfig balanced_model(const TrainerOptions& options) {
+  AnyModelConfig model = options.model;
+  auto* language = std::get_if<ModelConfig>(&model);
+  if (language != nullptr && language->balance_groups == 0) {
+    language->balance_groups =
+        std::gcd(options.batch.sequences, std::int64_t{options.plan.microbatches});
+  }
+  return model;
+}
+
 double bytes_along_data(const Program& program) {
   double bytes = 0;
   for (const OpTraffic& traffic : traffic_of(program)) {
@@ -51,8 +63,9 @@ double bytes_along_data(const Program& program) {
 
 }  // namespace
 
-TrainingOptions training_of(const TrainerOptions& options) {
+TrainingOptions training_of(const TrainerOptions& options, const Graph& forward) {
   TrainingOptions training = options.training;
+  training.dim_names = dim_names(forward);
   if (dtype_of(options.model) == DType::F16 && !training.loss_scaling) {
     training.loss_scaling.emplace();
   }
@@ -60,16 +73,17 @@ TrainingOptions training_of(const TrainerOptions& options) {
 }
 
 StepGraph make_step_graph(const Model& model, const TrainerOptions& options) {
-  const Graph step = options.split_update
-                         ? make_split_training(model.graph, training_of(options)).gradients
-                         : make_training_graph(model.graph, training_of(options));
+  const Graph step =
+      options.split_update
+          ? make_split_training(model.graph, training_of(options, model.graph)).gradients
+          : make_training_graph(model.graph, training_of(options, model.graph));
   const Graph graph = recompute_by(step, options.plan.recompute);
   return {.graph = remove_dead_nodes(graph), .flops = count_flops(graph)};
 }
 
 PlannedStep make_planned_step(const TrainerOptions& options) {
   PlannedStep planned;
-  planned.model = make_model(options.model, options.batch);
+  planned.model = make_model(balanced_model(options), options.batch);
   const StepGraph step = make_step_graph(planned.model, options);
   planned.graph = compress_gradients(step.graph, options.plan, dim_names(step.graph));
   planned.flops = options.plan.compression.any() ? count_flops(planned.graph.graph) : step.flops;

@@ -32,8 +32,9 @@ struct TrainerOptions {
   int model_copies = 0;
 };
 
-/// `options.training` with defaults applied: f16 always uses loss scaling.
-[[nodiscard]] TrainingOptions training_of(const TrainerOptions& options);
+/// `options.training` with what follows from the model: f16 always uses loss scaling, and its matrices are known by the
+/// names of their dimensions.
+[[nodiscard]] TrainingOptions training_of(const TrainerOptions& options, const Graph& forward);
 
 struct StepGraph {
   Graph graph{};      ///< without dead nodes; not fused yet

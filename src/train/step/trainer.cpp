@@ -43,7 +43,7 @@ Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTr
       compiled_(std::move(compiled)),
       device_(device),
       communicator_(communicator),
-      scaling_(training_of(options).loss_scaling),
+      scaling_(training_of(options, compiled_->model.graph).loss_scaling),
       execution_(std::make_unique<ShardedExecution>(compiled_->step, device_, communicator_)) {
   if (compiled_->update) {
     update_ = std::make_unique<ShardedExecution>(*compiled_->update, device_, communicator_);

@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "trireme/error.h"
+
 namespace trireme::train {
 namespace {
 
@@ -27,6 +29,14 @@ struct ToServer {
                        .beta2 = static_cast<float>(o.beta2),
                        .epsilon = static_cast<float>(o.epsilon)},
             .states = {"m", "v"}};
+  }
+  ServerOptimizer operator()(const Lion&) const { return unsupported(); }
+  ServerOptimizer operator()(const Muon&) const { return unsupported(); }
+
+  [[noreturn]] static ServerOptimizer unsupported() {
+    throw Error(ErrorKind::Usage,
+                "parameter servers apply sgd, momentum, adagrad and adamw; use one of these with "
+                "--optimizer, or --sync allreduce");
   }
 };
 

@@ -1,18 +1,13 @@
 // Optimizers, as defined in graph/ops/optimizers.cpp: one pass over parameters, gradients and state, in place where the
 // program says so. And the gradient norm for clipping, summed in blocks that do not depend on the number of threads.
 #include <array>
-#include <cstring>
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "backend/cpu/loops/optimizer_step.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-double scalar(const KernelMemory& memory, std::size_t k, DType dtype) {
-  return dtype == DType::F64 ? *input<double>(memory, k)
-                             : static_cast<double>(*input<float>(memory, k));
-}
 
 /// The scalar inputs of a step.
 struct Scalars {
@@ -128,11 +123,28 @@ struct AdamwRule {
   }
 };
 
-void keep_old(const KernelMemory& memory, std::size_t in, std::size_t out, std::int64_t bytes) {
-  if (memory.outputs[out] != memory.inputs[in]) {
-    std::memcpy(memory.outputs[out], memory.inputs[in], static_cast<std::size_t>(bytes));
+template <class W>
+struct LionElement {
+  W g_scale, beta1, beta2, more1, more2, keep, rate;
+  Next<W> operator()(W p, W g, W a, W) const {
+    const W d = g_scale * g;
+    const W along = beta1 * a + more1 * d;
+    const W sign = along > 0 ? W{1} : along < 0 ? W{-1} : W{0};
+    return {keep * p - rate * sign, beta2 * a + more2 * d, 0};
   }
-}
+};
+struct LionRule {
+  static constexpr int kStates = 1;
+  double beta1, beta2, decay;
+  explicit LionRule(const Signature& s)
+      : beta1(s.number("beta1")), beta2(s.number("beta2")), decay(s.number("decay")) {}
+  template <class W>
+  [[nodiscard]] LionElement<W> element(const Scalars& x) const {
+    const auto w = [](double number) { return static_cast<W>(number); };
+    return {w(x.g_scale),          w(beta1), w(beta2), w(1 - beta1), w(1 - beta2),
+            w(1 - x.rate * decay), w(x.rate)};
+  }
+};
 
 /// Elements [begin, end). kStates pointers of each kind are used.
 template <int kStates, class P, class G, class Element>
@@ -174,11 +186,7 @@ std::unique_ptr<PreparedKernel> step_of(const KernelRequest& request) {
         .rate = scalar(memory, rate, types[0]),
         .step = counts ? static_cast<double>(*input<std::int64_t>(memory, last - 1)) : 0,
         .g_scale = scalar(memory, last, types[1])};
-    if (scalars.g_scale == 0 || !std::isfinite(scalars.g_scale)) {
-      keep_old(memory, 0, 0, n * static_cast<std::int64_t>(sizeof(P)));
-      for (std::size_t k = 0; k < Rule::kStates; ++k) {
-        keep_old(memory, k + 2, k + 1, n * static_cast<std::int64_t>(sizeof(W)));
-      }
+    if (keeps_old<P>(memory, scalars.g_scale, n, Rule::kStates)) {
       return;
     }
     const auto element = rule.template element<W>(scalars);
@@ -188,20 +196,10 @@ std::unique_ptr<PreparedKernel> step_of(const KernelRequest& request) {
   });
 }
 
-/// Gradients have the parameter's type or f32; for f32 parameters, any type but f64.
 template <class Rule>
 std::unique_ptr<PreparedKernel> step(const KernelRequest& request) {
-  const DType gradient = request.inputs[1].dtype;
-  const bool same = gradient == request.inputs[0].dtype;
-  return for_float(request.inputs[0].dtype, [&]<class P>(P) {
-    if constexpr (std::is_same_v<P, float>) {
-      if (gradient == DType::BF16 || gradient == DType::F16) {
-        return gradient == DType::BF16 ? step_of<Rule, P, BFloat16>(request)
-                                       : step_of<Rule, P, Float16>(request);
-      }
-    }
-    return same ? step_of<Rule, P, P>(request) : step_of<Rule, P, float>(request);
-  });
+  return for_parameter(request,
+                       [&]<class P, class G>(P, G) { return step_of<Rule, P, G>(request); });
 }
 
 constexpr std::int64_t kBlock = 16384;
@@ -302,7 +300,8 @@ std::unique_ptr<PreparedKernel> next_loss_scale(const KernelRequest& request) {
 
 std::vector<KernelRow> optimizer_kernels() {
   return {{"adagrad", step<AdagradRule>},       {"adamw", step<AdamwRule>},
-          {"clip_scale", clip_scale},           {"momentum", step<MomentumRule>},
+          {"clip_scale", clip_scale},           {"lion", step<LionRule>},
+          {"momentum", step<MomentumRule>},     {"muon", muon_step},
           {"next_loss_scale", next_loss_scale}, {"sgd", step<SgdRule>},
           {"sum_squares", sum_squares}};
 }

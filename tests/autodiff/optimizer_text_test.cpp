@@ -1,0 +1,56 @@
+// Optimizers as text: what `trireme train --optimizer` takes.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "trireme/error.h"
+#include "trireme/training.h"
+
+namespace trireme {
+namespace {
+
+TEST(OptimizerText, ParsesBack) {
+  for (const char* text :
+       {"adamw,beta1=0.8,beta2=0.999,eps=1e-06,weight-decay=0.05", "sgd,weight-decay=0.5",
+        "momentum,momentum=0.5,nesterov=on,weight-decay=0", "adagrad,eps=0.1,weight-decay=0",
+        "lion,beta1=0.95,beta2=0.98,weight-decay=1",
+        "muon,momentum=0.9,beta1=0.5,beta2=0.75,eps=1e-09,weight-decay=0.25"}) {
+    EXPECT_EQ(to_text(parse_optimizer(text)), text);
+  }
+}
+
+TEST(OptimizerText, HasDefaults) {
+  EXPECT_EQ(to_text(parse_optimizer("adamw")),
+            "adamw,beta1=0.9,beta2=0.95,eps=1e-08,weight-decay=0.1");
+  EXPECT_EQ(to_text(parse_optimizer("sgd")), "sgd,weight-decay=0");
+  EXPECT_EQ(to_text(parse_optimizer("lion, beta1=0.5")),
+            "lion,beta1=0.5,beta2=0.99,weight-decay=0.1");
+  EXPECT_EQ(name_of(parse_optimizer("muon,momentum=0.9")), "muon");
+}
+
+TEST(OptimizerText, NamesWhatIsWrong) {
+  struct Wrong {
+    const char* text;
+    const char* words;
+  };
+  for (const Wrong& one :
+       {Wrong{"adam", "unknown optimizer 'adam'; use one of: adamw sgd momentum adagrad lion muon"},
+        {"sgd,beta1=0.9", "sgd has no setting 'beta1'; use weight-decay"},
+        {"adamw,beta2=1", "beta2 of adamw is '1'; it must be a number of 0 or more and below 1"},
+        {"adamw,beta2=", "beta2 of adamw is ''"},
+        {"adamw,eps=0", "eps of adamw is '0'; it must be a number above 0"},
+        {"lion,weight-decay=-1", "weight-decay of lion is '-1'; it must be a number of 0 or more"},
+        {"lion,beta1=0.9,beta1=0.8", "'beta1' is given twice"},
+        {"momentum,nesterov=yes", "nesterov of momentum is 'yes'; it must be on or off"}}) {
+    try {
+      (void)parse_optimizer(one.text);
+      ADD_FAILURE() << one.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Usage);
+      EXPECT_NE(std::string(error.what()).find(one.words), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
