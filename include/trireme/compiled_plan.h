@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/fusions.h"
 #include "trireme/partition.h"
 #include "trireme/parts.h"
 #include "trireme/plan.h"
@@ -21,9 +22,9 @@ namespace trireme {
 class CompiledPlan {
  public:
   /// Compiles the programs of all ranks. Throws Error(Usage) if the plan does not fit the graph.
-  CompiledPlan(NamedGraph graph, Plan plan);
+  explicit CompiledPlan(NamedGraph graph, Plan plan, const Fusions& fusions = {});
   /// Compiles the program of one rank only.
-  CompiledPlan(NamedGraph graph, Plan plan, int only_rank);
+  CompiledPlan(NamedGraph graph, Plan plan, int only_rank, const Fusions& fusions = {});
   /// Compiles the programs of these ranks only.
   CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks);
   ~CompiledPlan();
@@ -50,7 +51,7 @@ class CompiledPlan {
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
  private:
-  void compile(const DimNames& names);
+  void compile(const DimNames& names, const Fusions& fusions);
 
   Graph graph_;
   Plan plan_;

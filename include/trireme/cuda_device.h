@@ -33,6 +33,10 @@ struct CudaFacts {
 /// Initializes the driver. Throws Error(System) if there is no such device.
 [[nodiscard]] CudaFacts cuda_facts(int number);
 
+/// Keeps which algorithms matrix products run fastest by in this file, by GPU and library version, so that later runs need
+/// not time them again. For all devices of the process; call it before the first is made. "": nowhere, the default.
+void keep_cuda_algorithms(const std::string& path);
+
 /// Throws Error(System) if there is no such device.
 [[nodiscard]] std::unique_ptr<Device> make_cuda_device(int number = 0);
 

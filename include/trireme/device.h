@@ -12,6 +12,7 @@
 #include <string>
 
 #include "trireme/exchange.h"
+#include "trireme/fusions.h"
 #include "trireme/kernel.h"
 #include "trireme/stream.h"
 #include "trireme/units.h"
@@ -57,6 +58,8 @@ class Device {
   [[nodiscard]] virtual bool runs_inline() const { return false; }
   /// Every buffer's offset in an arena is a multiple of this.
   [[nodiscard]] virtual Bytes alignment() const { return {64}; }
+  /// What it runs faster as one op; by default nothing.
+  [[nodiscard]] virtual Fusions fusions() const { return {}; }
   /// What is left of the device's own memory; nothing if it uses the host's.
   [[nodiscard]] virtual std::optional<Bytes> free_memory() const { return std::nullopt; }
 

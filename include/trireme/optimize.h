@@ -2,6 +2,7 @@
 // outputs, updates and the names of remaining values do not change. Callable from any thread.
 #pragma once
 
+#include "trireme/fusions.h"
 #include "trireme/graph.h"
 
 namespace trireme {
@@ -18,5 +19,15 @@ namespace trireme {
 /// results but the last. Run it last: gradients, recomputation and other passes need to see ops. f64 results are
 /// identical bit for bit; narrower types are rounded less often.
 [[nodiscard]] Graph fuse_elementwise(const Graph& graph);
+
+/// Replaces a cross-entropy and its backward by one `classifier` node, and pads its classes where their number is not a
+/// multiple of 8, which unaligned matrix products are slow for. Losses and gradients are the same.
+[[nodiscard]] Graph fuse_classifier(const Graph& graph);
+
+/// Replaces products, norms and optimizers and the nodes that follow them, of those wanted, by one node each.
+[[nodiscard]] Graph fuse_followers(const Graph& graph, const Fusions& wanted);
+
+/// What a device runs: these fusions, then element-wise ones. Run it last, on the graph of a rank.
+[[nodiscard]] Graph fuse_for(const Graph& graph, const Fusions& wanted);
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/host_file.h"
 #include "trireme/cpu_device.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"
@@ -36,6 +37,9 @@ std::function<std::unique_ptr<Device>(int ranks)> devices_named(const std::strin
   const int found = cuda_device_count();
   if (name == "cpu" || (name == "auto" && found == 0)) {
     return cpu_devices(threads);
+  }
+  if (const std::string folder = cache_folder(); !folder.empty()) {
+    keep_cuda_algorithms(folder + "/cuda-algorithms.txt");
   }
   if (name == "auto") {  // several ranks cannot share a GPU yet
     return [threads](int ranks) {

@@ -18,17 +18,22 @@ std::string absolute_path_in(const char* variable) {
 
 }  // namespace
 
-std::string host_file_path() {
-  std::string folder = absolute_path_in("XDG_CACHE_HOME");
-  if (folder.empty()) {
-    const std::string home = absolute_path_in("HOME");
-    if (home.empty()) {
-      throw Error(ErrorKind::Usage,
-                  "no folder for the costs of this host: set HOME or XDG_CACHE_HOME");
-    }
-    folder = home + "/.cache";
+std::string cache_folder() {
+  const std::string folder = absolute_path_in("XDG_CACHE_HOME");
+  if (!folder.empty()) {
+    return folder + "/trireme";
   }
-  return folder + "/trireme/" + measure::host_name() + ".cluster.json";
+  const std::string home = absolute_path_in("HOME");
+  return home.empty() ? "" : home + "/.cache/trireme";
+}
+
+std::string host_file_path() {
+  const std::string folder = cache_folder();
+  if (folder.empty()) {
+    throw Error(ErrorKind::Usage,
+                "no folder for the costs of this host: set HOME or XDG_CACHE_HOME");
+  }
+  return folder + "/" + measure::host_name() + ".cluster.json";
 }
 
 std::optional<Cluster> load_host_file() {

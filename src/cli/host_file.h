@@ -8,6 +8,8 @@
 
 namespace trireme::cli {
 
+/// $XDG_CACHE_HOME/trireme, or under ~/.cache; empty if the environment names neither.
+[[nodiscard]] std::string cache_folder();
 /// $XDG_CACHE_HOME/trireme/HOST.cluster.json, or under ~/.cache. Throws Error(Usage) if the
 /// environment names neither.
 [[nodiscard]] std::string host_file_path();

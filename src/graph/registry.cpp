@@ -17,16 +17,17 @@ namespace {
 
 using Family = std::vector<Op> (*)();
 constexpr std::array kFamilies{
-    Family{ops::attention_ops},   Family{ops::binary_ops},        Family{ops::cache_ops},
-    Family{ops::cast_ops},        Family{ops::communication_ops}, Family{ops::conv_ops},
-    Family{ops::copy_ops},        Family{ops::cross_entropy_ops}, Family{ops::dropout_ops},
-    Family{ops::einsum_ops},      Family{ops::embedding_ops},     Family{ops::experts_ops},
-    Family{ops::fill_ops},        Family{ops::finite_ops},        Family{ops::fused_ops},
-    Family{ops::layer_norm_ops},  Family{ops::muon_ops},          Family{ops::optimizers_ops},
-    Family{ops::orthonormal_ops}, Family{ops::pack_ops},          Family{ops::parts_ops},
-    Family{ops::pool_ops},        Family{ops::reduce_ops},        Family{ops::rms_norm_ops},
-    Family{ops::rope_ops},        Family{ops::rows_ops},          Family{ops::scale_ops},
-    Family{ops::shapes_ops},      Family{ops::softmax_ops},       Family{ops::top_k_ops},
+    Family{ops::attention_ops}, Family{ops::binary_ops},     Family{ops::cache_ops},
+    Family{ops::cast_ops},      Family{ops::classifier_ops}, Family{ops::communication_ops},
+    Family{ops::conv_ops},      Family{ops::copy_ops},       Family{ops::cross_entropy_ops},
+    Family{ops::dropout_ops},   Family{ops::einsum_ops},     Family{ops::embedding_ops},
+    Family{ops::experts_ops},   Family{ops::fill_ops},       Family{ops::finite_ops},
+    Family{ops::fused_ops},     Family{ops::layer_norm_ops}, Family{ops::muon_ops},
+    Family{ops::norm_add_ops},  Family{ops::optimizers_ops}, Family{ops::orthonormal_ops},
+    Family{ops::pack_ops},      Family{ops::parts_ops},      Family{ops::pool_ops},
+    Family{ops::products_ops},  Family{ops::reduce_ops},     Family{ops::rms_norm_ops},
+    Family{ops::rope_ops},      Family{ops::rows_ops},       Family{ops::scale_ops},
+    Family{ops::shapes_ops},    Family{ops::softmax_ops},    Family{ops::top_k_ops},
     Family{ops::unary_ops},
 };
 

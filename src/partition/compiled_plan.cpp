@@ -17,22 +17,24 @@ std::atomic<std::int64_t>& compilations() {
 
 }  // namespace
 
-CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan)
+CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, const Fusions& fusions)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)) {
   ranks_.resize(static_cast<std::size_t>(plan_.mesh.devices()));
   std::iota(ranks_.begin(), ranks_.end(), 0);
-  compile(graph.names);
+  compile(graph.names, fusions);
 }
 
-CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank)
-    : CompiledPlan(std::move(graph), std::move(plan), std::vector<int>{only_rank}) {}
+CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank, const Fusions& fusions)
+    : graph_(std::move(graph.graph)), plan_(std::move(plan)), ranks_{only_rank} {
+  compile(graph.names, fusions);
+}
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)), ranks_(std::move(ranks)) {
-  compile(graph.names);
+  compile(graph.names, {});
 }
 
-void CompiledPlan::compile(const DimNames& names) {
+void CompiledPlan::compile(const DimNames& names, const Fusions& fusions) {
   ++compilations();
   placements_ = resolve_placements(graph_, plan_, names);
   table_ = table_of(plan_);
@@ -40,7 +42,7 @@ void CompiledPlan::compile(const DimNames& names) {
   programs_.reserve(ranks_.size());
   for (const int rank : ranks_) {
     const RankGraph mine = partition_->graph_at(place_of(plan_, placements_, rank), table_);
-    programs_.push_back(make_program(fuse_elementwise(mine.graph)));
+    programs_.push_back(make_program(fuse_for(mine.graph, fusions)));
   }
 }
 

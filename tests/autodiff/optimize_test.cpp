@@ -218,5 +218,123 @@ TEST(Optimize, ChangesNoResult) {
   EXPECT_EQ(kept_bytes(smaller), kept_bytes(graph));
 }
 
+/// What dloss needs moves before the loss; 5 classes become 128, and the weight's gradient loses the padding.
+TEST(FuseClassifier, PadsClassesAndJoinsTheLossWithItsGradient) {
+  const Graph graph = parse_graph(R"(graph g {
+  input %h: f32[4,8]
+  input %targets: i32[4]
+  parameter %w: f32[5,8]
+  %logits: f32[4,5] = einsum(%h, %w) equation="tc,vc->tv"
+  %top: f32[4] = reduce_max(%logits) axes=[-1]
+  %sum: f32[4], %picked: f32[4] = cross_entropy_sums(%logits, %targets, %top)
+  %each: f32[4] = cross_entropy(%sum, %picked, %top, %targets)
+  %loss: f32[] = reduce_sum(%each) axes=[0]
+  %one: f32[] = fill() value=1.0 @backward
+  %deach: f32[4] = broadcast(%one) axes=[0] shape=[4] @backward
+  %dsum: f32[4], %dpicked: f32[4] = cross_entropy_backward(%deach, %sum, %targets) @backward
+  %dlogits: f32[4,5] = cross_entropy_sums_backward(%dsum, %dpicked, %logits, %targets, %top) @backward
+  %dh: f32[4,8] = einsum(%dlogits, %w) equation="tv,vc->tc" @backward
+  %dw: f32[5,8] = einsum(%h, %dlogits) equation="tc,tv->vc" @backward
+  output loss = %loss
+  output dh = %dh
+  output dw = %dw
+}
+)");
+  EXPECT_EQ(to_text(fuse_classifier(graph)), R"(graph g {
+  input %h: f32[4,8]
+  input %targets: i32[4]
+  parameter %w: f32[5,8]
+  %one: f32[] = fill() value=1.0 @backward
+  %deach: f32[4] = broadcast(%one) shape=[4] axes=[0] @backward
+  %pad: f32[128,8] = pad(%w) before=[0,0] after=[123,0]
+  %logits: f32[4,128] = einsum(%h, %pad) equation="tc,vc->tv"
+  %each: f32[4], %dlogits: f32[4,128] = classifier(%logits, %targets, %deach) classes=5
+  %loss: f32[] = reduce_sum(%each) axes=[0]
+  %dh: f32[4,8] = einsum(%dlogits, %pad) equation="tv,vc->tc" @backward
+  %einsum: f32[128,8] = einsum(%h, %dlogits) equation="tc,tv->vc" @backward
+  %dw: f32[5,8] = slice(%einsum) begin=[0,0] end=[5,8] @backward
+  output loss = %loss
+  output dh = %dh
+  output dw = %dw
+}
+)");
+}
+
+/// A result that is needed elsewhere is not fused away.
+TEST(FuseFollowers, JoinsProductsWithWhatFollows) {
+  const Graph graph = parse_graph(R"(graph g {
+  input %x: f32[4,8]
+  input %dy: f32[4,8]
+  parameter %w: f32[16,8]
+  parameter %b: f32[16]
+  parameter %v: f32[8,16]
+  parameter %c: f32[8]
+  %xw: f32[4,16] = einsum(%x, %w) equation="tc,fc->tf"
+  %z: f32[4,16] = add(%xw, %b)
+  %g: f32[4,16] = gelu(%z)
+  %gv: f32[4,8] = einsum(%g, %v) equation="tf,cf->tc"
+  %gvc: f32[4,8] = add(%gv, %c)
+  %y: f32[4,8] = add(%x, %gvc)
+  %dg: f32[4,16] = einsum(%dy, %v) equation="tc,cf->tf" @backward
+  %dz: f32[4,16] = gelu_backward(%z, %dg) @backward
+  %dxw: f32[4,8] = einsum(%dz, %w) equation="tf,fc->tc" @backward
+  %dx: f32[4,8] = add(%dy, %dxw) @backward
+  %kept: f32[4,8] = einsum(%dz, %w) equation="tf,fc->tc" @backward
+  %both: f32[4,8] = add(%kept, %x) @backward
+  output y = %y
+  output dx = %dx
+  output kept = %kept
+  output both = %both
+}
+)");
+  EXPECT_EQ(to_text(fuse_followers(graph, {.products = true})), R"(graph g {
+  input %x: f32[4,8]
+  input %dy: f32[4,8]
+  parameter %w: f32[16,8]
+  parameter %b: f32[16]
+  parameter %v: f32[8,16]
+  parameter %c: f32[8]
+  %g: f32[4,16], %z: f32[4,16] = einsum_bias_gelu(%x, %w, %b) equation="tc,fc->tf"
+  %y: f32[4,8] = einsum_bias_add(%g, %v, %c, %x) equation="tf,cf->tc"
+  %dz: f32[4,16] = einsum_gelu_backward(%dy, %v, %z) equation="tc,cf->tf" @backward
+  %dx: f32[4,8] = einsum_add(%dz, %w, %dy) equation="tf,fc->tc" @backward
+  %kept: f32[4,8] = einsum(%dz, %w) equation="tf,fc->tc" @backward
+  %both: f32[4,8] = add(%kept, %x) @backward
+  output y = %y
+  output dx = %dx
+  output kept = %kept
+  output both = %both
+}
+)");
+  EXPECT_EQ(fuse_followers(graph, {}), graph);
+}
+
+/// Logits that something else reads stay as they are.
+TEST(FuseClassifier, LeavesLogitsThatAreAnOutput) {
+  GraphBuilder builder(parse_graph(R"(graph g {
+  input %h: f32[4,8]
+  input %targets: i32[4]
+  parameter %w: f32[5,8]
+  %logits: f32[4,5] = einsum(%h, %w) equation="tc,vc->tv"
+  %top: f32[4] = reduce_max(%logits) axes=[-1]
+  %sum: f32[4], %picked: f32[4] = cross_entropy_sums(%logits, %targets, %top)
+  %each: f32[4] = cross_entropy(%sum, %picked, %top, %targets)
+  %loss: f32[] = reduce_sum(%each) axes=[0]
+  %one: f32[] = fill() value=1.0 @backward
+  %deach: f32[4] = broadcast(%one) axes=[0] shape=[4] @backward
+  %dsum: f32[4], %dpicked: f32[4] = cross_entropy_backward(%deach, %sum, %targets) @backward
+  %dlogits: f32[4,5] = cross_entropy_sums_backward(%dsum, %dpicked, %logits, %targets, %top) @backward
+  %dh: f32[4,8] = einsum(%dlogits, %w) equation="tv,vc->tc" @backward
+  %dw: f32[5,8] = einsum(%h, %dlogits) equation="tc,tv->vc" @backward
+  output loss = %loss
+  output dh = %dh
+  output dw = %dw
+}
+)"));
+  builder.output("logits", builder.graph().find("logits"));
+  const Graph graph = builder.finish();
+  EXPECT_EQ(fuse_classifier(graph), graph);
+}
+
 }  // namespace
 }  // namespace trireme::testing

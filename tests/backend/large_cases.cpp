@@ -43,6 +43,36 @@ std::vector<OpCase> choices() {
           {"select", {{{}, 1, 2}, {{30000}}, {{30000}}}}};
 }
 
+/// Rows that fit a GPU's shared memory and rows that do not, with padding; products that its library fuses.
+std::vector<OpCase> fusions() {
+  const Attributes linear{{"equation", std::string("btc,fc->btf")}};
+  const Shape x{2, 70, 64};
+  const Shape w{96, 64};
+  const Shape y{2, 70, 96};
+  const Attributes padded{{"classes", std::int64_t{6001}}};
+  std::vector<OpCase> cases{
+      {"classifier", {{{9, 6016}, -4, 4}, whole({9}, -1, 6000), statistic({9}, -1, 1)}, padded},
+      {"classifier", {{{3, 6001}, -4, 4}, whole({3}, -1, 6000), statistic({3}, -1, 1)}},
+      {"classifier",
+       {{{2, 60032}, -4, 4}, whole({2}, 0, 59999), statistic({2}, -1, 1)},
+       {{"classes", std::int64_t{60000}}}},
+      {"einsum_add", {{x}, {w}, {y}}, linear},
+      {"einsum_bias", {{x}, {w}, {{96}}}, linear},
+      {"einsum_bias_add", {{x}, {w}, {{96}}, {y}}, linear},
+      {"einsum_bias_gelu", {{x}, {w}, {{96}}}, linear},
+      {"einsum_gelu_backward", {{x}, {w}, {y}}, linear}};
+  for (const std::int64_t width : {768, 1600, 2056, 5001}) {
+    const Shape rows{70, width};
+    const Operand rstd = statistic({70}, 0.5, 2);
+    cases.push_back({"layer_norm", {{rows}, {{width}}, {{width}}}});
+    cases.push_back({"rms_norm", {{rows}, {{width}}}});
+    cases.push_back({"layer_norm_backward_add",
+                     {{rows}, {rows}, {{width}}, statistic({70}, -1, 1), rstd, {rows}}});
+    cases.push_back({"rms_norm_backward_add", {{rows}, {rows}, {{width}}, rstd, {rows}}});
+  }
+  return cases;
+}
+
 std::vector<OpCase> packing() {
   const Operand bits = whole({3, 2, 1375}, 0, 255);
   const Operand pairs = whole({3, 2, 2750}, 0, 2);
@@ -150,7 +180,8 @@ std::vector<OpCase> images() {
 
 std::vector<OpCase> large_cases() {
   std::vector<OpCase> all;
-  for (const auto& some : {moves(), choices(), packing(), elements(), rows(), images()}) {
+  for (const auto& some :
+       {moves(), choices(), fusions(), packing(), elements(), rows(), images()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -7,6 +7,7 @@
 
 #include "graph/evaluate.h"
 #include "trireme/cpu_device.h"
+#include "trireme/cuda_device.h"
 #include "trireme/execution.h"
 #include "trireme/model.h"
 #include "trireme/model_dims.h"
@@ -79,6 +80,8 @@ class Training {
     execution_.run();
   }
 
+  [[nodiscard]] double loss() const { return execution_.number("loss"); }
+
   [[nodiscard]] HostBuffer parameter(const ModelParameter& which) const {
     HostBuffer values(which.type.dtype, which.type.shape.element_count());
     execution_.read(which.name, values.raw());
@@ -142,6 +145,66 @@ TEST(TrainingStep, IsTheSameWhenFused) {
   const Model model = make_model(small_model(DType::F32), kBatch);
   const Graph narrow = training_graph(model, AdamW{});
   EXPECT_LT(difference<float>(model, narrow, fuse_elementwise(narrow), 1), 1e-4);
+}
+
+constexpr Fusions kAll{.classifier = true, .products = true, .norms = true, .updates = true};
+
+/// With 19 classes, which are padded, and 24, which are not.
+TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
+  for (const Family family : {Family::Gpt2, Family::Llama}) {
+    for (const std::int64_t vocabulary : {19, 24}) {
+      ModelConfig config = small_model(DType::F64);
+      config.family = family;
+      config.vocabulary = vocabulary;
+      const Model wide = make_model(config, kBatch);
+      const Graph graph = training_graph(wide, AdamW{});
+      EXPECT_LT(difference<double>(wide, graph, fuse_for(graph, kAll), 1), 1e-9);
+      config.dtype = DType::F32;
+      const Model model = make_model(config, kBatch);
+      const Graph narrow = training_graph(model, Momentum{});  // AdamW amplifies rounding
+      EXPECT_LT(difference<float>(model, narrow, fuse_for(narrow, kAll), 1), 1e-4);
+    }
+  }
+}
+
+/// With what the device fuses. In bf16, kernels of the two devices round differently.
+TEST(CudaTraining, FollowsTheCpu) {
+  if (cuda_device_count() == 0) {
+    GTEST_SKIP() << "no CUDA device";
+  }
+  const std::unique_ptr<Device> cpu = make_cpu_device({.threads = 1, .pinned = false});
+  const std::unique_ptr<Device> cuda = make_cuda_device();
+  for (const Family family : {Family::Gpt2, Family::Llama}) {
+    for (const auto& [dtype, tolerance] : {std::pair(DType::F32, 1e-4), {DType::BF16, 5e-2}}) {
+      ModelConfig config = small_model(dtype);
+      config.family = family;
+      config.width = 24;
+      config.head_width = 8;
+      config.hidden = 32;
+      const Model model = make_model(config, kBatch);
+      const Graph graph = training_graph(model, AdamW{});
+      Training expected(model, graph, *cpu);
+      Training found(model, fuse_for(graph, cuda->fusions()), *cuda);
+      for (int step = 1; step <= 5; ++step) {
+        expected.step(step);
+        found.step(step);
+        EXPECT_NEAR(found.loss(), expected.loss(), tolerance) << to_text(dtype) << " " << step;
+      }
+    }
+  }
+}
+
+/// Parameters in bf16 are rounded by the node that updates their master copies, in place.
+TEST(TrainingStep, RoundsParametersWhereTheyAreUpdated) {
+  const Model model = make_model(small_model(DType::BF16), kBatch);
+  const Graph graph = fuse_for(remove_dead_nodes(training_graph(model, AdamW{})), kAll);
+  EXPECT_TRUE(std::ranges::none_of(graph.nodes(), [](const Node& node) {
+    return node.op->name == "adamw" || node.op->name == "cast";
+  }));
+  const Program program = make_program(graph);
+  require_valid(program);
+  EXPECT_TRUE(std::ranges::none_of(program.instructions,
+                                   [](const Instruction& i) { return i.op->name == "copy"; }));
 }
 
 }  // namespace

@@ -12,6 +12,12 @@ const Operand kRate = statistic({}, 0.01, 0.1);
 const Operand kScale = statistic({}, 0.5, 1);
 const Operand kSkip = statistic({}, 0, 0);
 
+OpCase rounded(OpCase one, std::string to) {
+  one.op = "adamw_rounded";
+  one.attributes["to"] = std::move(to);
+  return one;
+}
+
 OpCase adamw(const Shape& shape, const Operand& scale, const Attributes& attributes) {
   const Operand step{{}, 1, 9, 0, Operand::Kind::Whole};
   return {"adamw",
@@ -73,6 +79,7 @@ std::vector<OpCase> optimizer_cases() {
       cases.push_back({"adagrad", {{shape}, {shape}, statistic(shape, 0, 1), kRate, scale}});
       cases.push_back({"lion", {{shape}, {shape}, statistic(shape, -1, 1), kRate, scale}});
       cases.push_back(adamw(shape, scale, {}));
+      cases.push_back(rounded(adamw(shape, scale, {}), "bf16"));
     }
   }
   for (OpCase& one : muon_cases()) {
@@ -83,6 +90,8 @@ std::vector<OpCase> optimizer_cases() {
   cases.push_back({"sgd", {statistic({9}, -1, 1), {{9}}, kRate, kScale}});
   OpCase master = adamw({9}, kScale, {});
   master.inputs[0] = statistic({9}, -1, 1);
+  cases.push_back(rounded(master, "f16"));
+  cases.push_back(rounded(master, "f32"));
   cases.push_back(std::move(master));
   OpCase wide = adamw({9}, kScale, {});
   wide.inputs[1] = statistic({9}, -1, 1);

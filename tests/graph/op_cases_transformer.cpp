@@ -141,6 +141,62 @@ std::vector<OpCase> cross_entropy_cases() {
   return cases;
 }
 
+std::vector<OpCase> classifier_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& rows : {Shape{2, 3}, Shape{37}, Shape{}, Shape{0, 2}}) {
+    for (const std::int64_t classes : {0, 5, 13}) {
+      std::vector<std::int64_t> dims = rows.dims();
+      dims.push_back(16);
+      const Operand targets =
+          whole(rows, -1, classes == 0 ? 15.0 : static_cast<double>(classes - 1));
+      cases.push_back({"classifier",
+                       {{Shape(dims), -2, 2}, targets, statistic(rows, -1, 1)},
+                       {{"classes", classes}}});
+    }
+  }
+  cases.push_back(
+      {"classifier", {{{3, 7}}, whole({3}, -1, 6), statistic({3}, -1, 1)}, {}, DType::I64});
+  return cases;
+}
+
+/// Products with a bias, an activation, its derivative or a sum. The last two are neither aligned nor by rows.
+std::vector<OpCase> product_cases() {
+  struct Shapes {
+    std::string equation;
+    Shape a, b, bias, y;
+  };
+  std::vector<OpCase> cases;
+  for (const auto& [equation, a, b, bias, y] :
+       {Shapes{"btc,fc->btf", {2, 3, 5}, {16, 5}, {16}, {2, 3, 16}},
+        Shapes{"btc,chd->bthd", {2, 3, 8}, {8, 2, 4}, {2, 4}, {2, 3, 2, 4}},
+        Shapes{"bthd,chd->btc", {2, 3, 2, 4}, {7, 2, 4}, {7}, {2, 3, 7}},
+        Shapes{"ck,kn->nc", {5, 4}, {4, 3}, {5}, {3, 5}}}) {
+    const Attributes attributes{{"equation", equation}};
+    cases.push_back({"einsum_add", {{a}, {b}, {y}}, attributes});
+    cases.push_back({"einsum_bias", {{a}, {b}, {bias}}, attributes});
+    cases.push_back({"einsum_bias_add", {{a}, {b}, {bias}, {y}}, attributes});
+    cases.push_back({"einsum_bias_gelu", {{a}, {b}, {bias}}, attributes});
+    cases.push_back({"einsum_gelu_backward", {{a}, {b}, {y}}, attributes});
+  }
+  return cases;
+}
+
+std::vector<OpCase> norm_add_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& x : {Shape{2, 3, 16}, Shape{5, 7}, Shape{70, 40}}) {
+    const std::int64_t width = x.dims().back();
+    std::vector<std::int64_t> dims = x.dims();
+    dims.pop_back();
+    const Shape rows(dims);
+    const Operand rstd = statistic(rows, 0.5, 2);
+    const Operand gamma{{width}};
+    cases.push_back(
+        {"layer_norm_backward_add", {{x}, {x}, gamma, statistic(rows, -1, 1), rstd, {x}}});
+    cases.push_back({"rms_norm_backward_add", {{x}, {x}, gamma, rstd, {x}}});
+  }
+  return cases;
+}
+
 std::vector<OpCase> dropout_cases() {
   const Attributes part{{"rate", 0.5},
                         {"seed", std::int64_t{7}},
@@ -178,7 +234,8 @@ std::vector<OpCase> transformer_cases() {
   std::vector<OpCase> cases;
   for (const auto& some :
        {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(), cache_cases(),
-        softmax_cases(), cross_entropy_cases(), dropout_cases(), cast_cases()}) {
+        softmax_cases(), cross_entropy_cases(), classifier_cases(), product_cases(),
+        norm_add_cases(), dropout_cases(), cast_cases()}) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   return cases;

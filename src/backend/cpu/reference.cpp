@@ -16,19 +16,27 @@ constexpr std::string_view kAlways = "always";
 constexpr std::string_view kIntegers = "integers";
 constexpr std::string_view kSmallIds = "indices or targets of a type that has no loop";
 constexpr std::string_view kMixed = "x and its scale of different types";
+constexpr std::string_view kFused = "of a graph that was fused for an accelerator";
 constexpr std::string_view kShape = "more loops than the kernel has";
 
 constexpr std::array kUses{
+    ReferenceUse{"adamw_rounded", kFused},
     ReferenceUse{"attention_at", kSmallIds},
     ReferenceUse{"broadcast", kShape},
     ReferenceUse{"cache_write", kSmallIds},
     ReferenceUse{"cast", kIntegers},
+    ReferenceUse{"classifier", kFused},
     ReferenceUse{"concat", kShape},
     ReferenceUse{"cross_entropy", kSmallIds},
     ReferenceUse{"cross_entropy_backward", kSmallIds},
     ReferenceUse{"cross_entropy_sums", kSmallIds},
     ReferenceUse{"cross_entropy_sums_backward", kSmallIds},
     ReferenceUse{"einsum", kShape},
+    ReferenceUse{"einsum_add", kFused},
+    ReferenceUse{"einsum_bias", kFused},
+    ReferenceUse{"einsum_bias_add", kFused},
+    ReferenceUse{"einsum_bias_gelu", kFused},
+    ReferenceUse{"einsum_gelu_backward", kFused},
     ReferenceUse{"embedding", kSmallIds},
     ReferenceUse{"embedding_backward", kSmallIds},
     ReferenceUse{"expert_combine", kSmallIds},
@@ -41,6 +49,7 @@ constexpr std::array kUses{
     ReferenceUse{"gather_rows", kSmallIds},
     ReferenceUse{"layer_norm", kMixed},
     ReferenceUse{"layer_norm_backward", kMixed},
+    ReferenceUse{"layer_norm_backward_add", kFused},
     ReferenceUse{"orthonormal", kAlways},
     ReferenceUse{"pad", kShape},
     ReferenceUse{"permute", kShape},
@@ -48,6 +57,7 @@ constexpr std::array kUses{
     ReferenceUse{"reduce_sum", kShape},
     ReferenceUse{"rms_norm", kMixed},
     ReferenceUse{"rms_norm_backward", kMixed},
+    ReferenceUse{"rms_norm_backward_add", kFused},
     ReferenceUse{"rope_at", kSmallIds},
     ReferenceUse{"scatter_rows", kSmallIds},
     ReferenceUse{"slice", kShape},

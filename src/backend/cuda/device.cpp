@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <sys/mman.h>
 
+#include "backend/cuda/batch.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "trireme/cuda_device.h"
@@ -120,62 +121,86 @@ class CudaStream : public Stream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   void copy_in(std::byte* to, std::span<const std::byte> from) override {
+    flush();
     check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
           "copying to the device");
   }
   void copy_out(std::span<std::byte> to, const std::byte* from) override {
+    flush();
     check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
           "copying from the device");
   }
   void record(Event& event) override {
+    flush();
     check(cudaEventRecord(static_cast<CudaEvent&>(event).handle(), stream_), "recording an event");
   }
   void wait(Event& event) override {
+    flush();
     check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).handle()),
           "ordering streams");
   }
-  void synchronize() override { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
+  void synchronize() override {
+    flush();
+    check(cudaStreamSynchronize(stream_), "waiting for the device");
+  }
+  void enqueue(const Launch& launch, const KernelMemory& memory, const Footprint& footprint) {
+    if (launch.enqueue_batch != nullptr) {
+      batch_.add(launch.enqueue_batch, {&memory, launch.prepared.get()}, footprint, stream_);
+    } else {
+      flush();
+      launch.enqueue(memory, stream_);
+    }
+  }
+  /// Enqueues the kernels that wait for others to run with.
+  void flush() { batch_.flush(stream_); }
   [[nodiscard]] cudaStream_t handle() const { return stream_; }
 
  private:
   cudaStream_t stream_ = nullptr;
+  Batch batch_;
 };
 
-cudaStream_t handle_of(Stream& stream) {
-  return static_cast<CudaStream&>(stream).handle();
+CudaStream& own(Stream& stream) {
+  return static_cast<CudaStream&>(stream);
 }
 
 class BoundKernel : public Kernel {
  public:
-  BoundKernel(Launch launch, KernelMemory memory)
-      : launch_(std::move(launch)), memory_(std::move(memory)) {}
-  void enqueue(Stream& stream) override { launch_.enqueue(memory_, handle_of(stream)); }
+  BoundKernel(Launch launch, KernelMemory memory, Footprint footprint)
+      : launch_(std::move(launch)), memory_(std::move(memory)), footprint_(std::move(footprint)) {}
+  void enqueue(Stream& stream) override { own(stream).enqueue(launch_, memory_, footprint_); }
 
  private:
   Launch launch_;
   KernelMemory memory_;
+  Footprint footprint_;
 };
 
 class Prepared : public PreparedKernel {
  public:
-  explicit Prepared(Launch launch) : launch_(std::move(launch)) {}
+  Prepared(Launch launch, const KernelRequest& request)
+      : launch_(std::move(launch)), request_(request) {}
   [[nodiscard]] Bytes workspace() const override { return launch_.workspace; }
   [[nodiscard]] std::unique_ptr<Kernel> bind(const KernelMemory& memory) override {
-    return std::make_unique<BoundKernel>(launch_, memory);
+    return std::make_unique<BoundKernel>(launch_, memory, footprint_of(request_, memory));
   }
 
  private:
   Launch launch_;
+  KernelRequest request_;
 };
 
 /// A CUDA graph.
 class GraphRecording : public Recording {
  public:
-  GraphRecording(cudaStream_t stream, const std::function<void()>& enqueue) {
+  GraphRecording(CudaStream& of, const std::function<void()>& enqueue) {
+    of.flush();
+    cudaStream_t stream = of.handle();
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording kernels");
     try {
       enqueue();
+      of.flush();
     } catch (...) {
       (void)cudaStreamEndCapture(stream, &graph);
       (void)cudaGraphDestroy(graph);
@@ -190,7 +215,8 @@ class GraphRecording : public Recording {
   GraphRecording(const GraphRecording&) = delete;
   GraphRecording& operator=(const GraphRecording&) = delete;
   void enqueue(Stream& stream) override {
-    check(cudaGraphLaunch(executable_, handle_of(stream)), "launching a graph of kernels");
+    own(stream).flush();
+    check(cudaGraphLaunch(executable_, own(stream).handle()), "launching a graph of kernels");
   }
 
  private:
@@ -198,11 +224,11 @@ class GraphRecording : public Recording {
 };
 
 std::span<const std::span<const KernelRow>> kernel_tables() {
-  static const std::array tables{product_kernels(),        cudnn_kernels(),     attention_kernels(),
-                                 elementwise_kernels(),    norm_kernels(),      loss_kernels(),
-                                 embedding_kernels(),      optimizer_kernels(), reduction_kernels(),
-                                 shape_kernels(),          random_kernels(),    expert_kernels(),
-                                 strided_product_kernels()};
+  static const std::array tables{
+      adamw_kernels(),      product_kernels(),     cudnn_kernels(),          attention_kernels(),
+      classifier_kernels(), elementwise_kernels(), norm_kernels(),           loss_kernels(),
+      embedding_kernels(),  optimizer_kernels(),   reduction_kernels(),      shape_kernels(),
+      random_kernels(),     expert_kernels(),      strided_product_kernels()};
   return tables;
 }
 
@@ -225,6 +251,9 @@ class CudaDevice : public Device {
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Bytes alignment() const override { return {256}; }
+  [[nodiscard]] Fusions fusions() const override {
+    return {.classifier = true, .products = true, .norms = true, .updates = true};
+  }
   [[nodiscard]] std::optional<Bytes> free_memory() const override {
     std::size_t free = 0;
     std::size_t all = 0;
@@ -248,7 +277,7 @@ class CudaDevice : public Device {
       const auto row = std::ranges::find(rows, request.op->name, &KernelRow::op);
       if (row != rows.end()) {
         if (auto launch = row->prepare(request)) {
-          return std::make_unique<Prepared>(std::move(*launch));
+          return std::make_unique<Prepared>(std::move(*launch), request);
         }
       }
     }
@@ -256,7 +285,7 @@ class CudaDevice : public Device {
   }
   [[nodiscard]] std::unique_ptr<Recording> record(Stream& stream,
                                                   const std::function<void()>& enqueue) override {
-    return std::make_unique<GraphRecording>(handle_of(stream), enqueue);
+    return std::make_unique<GraphRecording>(own(stream), enqueue);
   }
 
  private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,10 +15,20 @@
 
 namespace trireme::cuda {
 
+/// One of several kernels that run together: its addresses, and what its op has prepared for it.
+struct BatchItem {
+  const KernelMemory* memory = nullptr;
+  const void* prepared = nullptr;
+};
+
 /// A kernel for operands of known types: enqueues itself for operands at these addresses.
 struct Launch {
   std::function<void(const KernelMemory&, cudaStream_t)> enqueue{};
   Bytes workspace{};
+  /// If there is one: enqueues several kernels that have the same function and do not depend on each other at once, in
+  /// any order. They share their workspace.
+  void (*enqueue_batch)(std::span<const BatchItem>, cudaStream_t) = nullptr;
+  std::shared_ptr<const void> prepared{};  ///< for it
 };
 
 /// Nothing if there is no kernel for these types or shapes.
@@ -35,8 +46,21 @@ struct KernelRow {
 /// Throws Error(System): "cuda: what: the runtime's message".
 void check(cudaError_t status, std::string_view what);
 
+/// What a product's result becomes, where cuBLASLt does not do it: see graph/ops/products.cpp. nullptr: not there.
+struct Epilogue {
+  const std::byte* bias = nullptr;
+  std::int64_t period = 1;      ///< elements of the bias
+  std::byte* before = nullptr;  ///< where gelu's operand is kept; then the result is its gelu
+  const std::byte* slope_at = nullptr;  ///< the result is multiplied by gelu' of these
+};
+/// On elements in place. The type is a floating-point one.
+void enqueue_epilogue(DType dtype, std::byte* y, std::int64_t count, const Epilogue& epilogue,
+                      cudaStream_t stream);
+
 // The tables, a source file each.
+[[nodiscard]] std::span<const KernelRow> adamw_kernels();
 [[nodiscard]] std::span<const KernelRow> attention_kernels();
+[[nodiscard]] std::span<const KernelRow> classifier_kernels();
 [[nodiscard]] std::span<const KernelRow> cudnn_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
 [[nodiscard]] std::span<const KernelRow> embedding_kernels();

@@ -50,6 +50,7 @@ CublasLt open_cublas_lt() {
   library.find(lt.create, "cublasLtCreate");
   library.find(lt.version, "cublasLtGetVersion");
   library.find(lt.matmul, "cublasLtMatmul");
+  library.find(lt.algorithm_check, "cublasLtMatmulAlgoCheck");
   library.find(lt.heuristic, "cublasLtMatmulAlgoGetHeuristic");
   library.find(lt.desc_create, "cublasLtMatmulDescCreate");
   library.find(lt.desc_destroy, "cublasLtMatmulDescDestroy");

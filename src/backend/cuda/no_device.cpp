@@ -18,6 +18,8 @@ CudaFacts cuda_facts(int /*number*/) {
       "this program was built without CUDA: install the CUDA toolkit (nvcc) and build again");
 }
 
+void keep_cuda_algorithms(const std::string& /*path*/) {}
+
 std::unique_ptr<Device> make_cuda_device(int number) {
   (void)cuda_facts(number);
   return nullptr;

@@ -1,4 +1,5 @@
-// layer_norm, rms_norm and softmax: a warp for each row. The gradients of gamma and beta are sums over rows.
+// layer_norm, rms_norm and softmax: a warp for each row, which rows of up to a few thousand elements pass in registers,
+// so that each is read once. The gradients of gamma and beta are sums over rows.
 #include <array>
 
 #include "backend/cuda/column_sums.cuh"
@@ -86,6 +87,83 @@ struct RmsNorm {
   }
 };
 
+/// Both norms of rows that consist of packs, at most kPacks of them in a lane; an rms_norm has neither means nor beta.
+template <class T, class G, int kPacks>
+struct PackedNorm {
+  const T* x;
+  const G* gamma;
+  const G* beta;
+  T* y;
+  Wide<T>* means;
+  Wide<T>* rstds;
+  int length;
+  Wide<T> epsilon;
+  __device__ void operator()(std::int64_t row, int lane) const {
+    using W = Wide<T>;
+    constexpr int kCount = kPack<T>;
+    const int packs = length / kCount;
+    const auto* in = reinterpret_cast<const Pack<T>*>(x + row * length);
+    auto* out = reinterpret_cast<Pack<T>*>(y + row * length);
+    Pack<T> held[kPacks];
+    W sum = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      if (lane + j * kWarp < packs) {
+        held[j] = in[lane + j * kWarp];
+        for (int k = 0; k < kCount; ++k) {
+          sum += load(held[j].values[k]);
+        }
+      }
+    }
+    const W mean = means == nullptr ? 0 : warp_sum(sum) / length;
+    W square = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      for (int k = 0; k < kCount && lane + j * kWarp < packs; ++k) {
+        const W off = load(held[j].values[k]) - mean;
+        square += off * off;
+      }
+    }
+    const W rstd = 1 / sqrt(warp_sum(square) / length + epsilon);
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const int i = lane + j * kWarp;
+      if (i < packs) {
+        const auto factors = reinterpret_cast<const Pack<G, kCount>*>(gamma)[i];
+        Pack<G, kCount> shifts{};
+        if (beta != nullptr) {
+          shifts = reinterpret_cast<const Pack<G, kCount>*>(beta)[i];
+        }
+        Pack<T> result;
+        for (int k = 0; k < kCount; ++k) {
+          const W shift = beta == nullptr ? 0 : static_cast<W>(load(shifts.values[k]));
+          result.values[k] = narrow<T>((load(held[j].values[k]) - mean) * rstd *
+                                           static_cast<W>(load(factors.values[k])) +
+                                       shift);
+        }
+        out[i] = result;
+      }
+    }
+    if (lane == 0) {
+      rstds[row] = rstd;
+      if (means != nullptr) {
+        means[row] = mean;
+      }
+    }
+  }
+};
+
+/// Calls f with the least number of packs of a lane that hold a row; returns whether there is one.
+template <class T, class F>
+bool with_packs(std::int64_t length, F f) {
+  constexpr std::int64_t kRow = kPack<T> * kWarp;
+  if (length % kPack<T> != 0 || length > 8 * kRow) {
+    return false;
+  }
+  length <= 4 * kRow ? f(std::integral_constant<int, 4>{}) : f(std::integral_constant<int, 8>{});
+  return true;
+}
+
 /// Of both norms; an rms_norm has no means.
 template <class T, class G>
 struct NormBackward {
@@ -94,6 +172,7 @@ struct NormBackward {
   const G* gamma;
   const Wide<T>* means;
   const Wide<T>* rstds;
+  const T* addend;  ///< nullptr: none
   T* dx;
   std::int64_t length;
 
@@ -114,7 +193,62 @@ struct NormBackward {
     const W mean_gn = warp_sum(sum_gn) / length;
     for (std::int64_t i = lane; i < length; i += kWarp) {
       const W g = load(dy[row * length + i]) * static_cast<W>(load(gamma[i]));
-      dx[row * length + i] = narrow<T>(rstds[row] * (g - mean_g - normal(row, i) * mean_gn));
+      const W more = addend == nullptr ? 0 : load(addend[row * length + i]);
+      dx[row * length + i] = narrow<T>(more + rstds[row] * (g - mean_g - normal(row, i) * mean_gn));
+    }
+  }
+};
+
+/// The same for rows of packs.
+template <class T, class G, int kPacks>
+struct PackedNormBackward {
+  NormBackward<T, G> norm;
+  __device__ void operator()(std::int64_t row, int lane) const {
+    using W = Wide<T>;
+    constexpr int kCount = kPack<T>;
+    const int packs = static_cast<int>(norm.length) / kCount;
+    const std::int64_t at = row * norm.length;
+    const auto* factors = reinterpret_cast<const Pack<G, kCount>*>(norm.gamma);
+    const W mean = norm.means == nullptr ? 0 : norm.means[row];
+    const W rstd = norm.rstds[row];
+    Pack<T> dy[kPacks];
+    Pack<T> x[kPacks];
+    W sum_g = 0;
+    W sum_gn = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const int i = lane + j * kWarp;
+      if (i < packs) {
+        dy[j] = reinterpret_cast<const Pack<T>*>(norm.dy + at)[i];
+        x[j] = reinterpret_cast<const Pack<T>*>(norm.x + at)[i];
+        const Pack<G, kCount> gamma = factors[i];
+        for (int k = 0; k < kCount; ++k) {
+          const W g = load(dy[j].values[k]) * static_cast<W>(load(gamma.values[k]));
+          sum_g += g;
+          sum_gn += g * (load(x[j].values[k]) - mean) * rstd;
+        }
+      }
+    }
+    const W mean_g = norm.means == nullptr ? 0 : warp_sum(sum_g) / norm.length;
+    const W mean_gn = warp_sum(sum_gn) / norm.length;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const int i = lane + j * kWarp;
+      if (i < packs) {
+        const Pack<G, kCount> gamma = factors[i];
+        Pack<T> more{};
+        if (norm.addend != nullptr) {
+          more = reinterpret_cast<const Pack<T>*>(norm.addend + at)[i];
+        }
+        Pack<T> result;
+        for (int k = 0; k < kCount; ++k) {
+          const W g = load(dy[j].values[k]) * static_cast<W>(load(gamma.values[k]));
+          const W normal = (load(x[j].values[k]) - mean) * rstd;
+          const W other = norm.addend == nullptr ? 0 : load(more.values[k]);
+          result.values[k] = narrow<T>(other + rstd * (g - mean_g - normal * mean_gn));
+        }
+        reinterpret_cast<Pack<T>*>(norm.dx + at)[i] = result;
+      }
     }
   }
 };
@@ -122,13 +256,21 @@ struct NormBackward {
 /// What an element adds to dgamma and, if there are two sums, to dbeta.
 template <class T, class G, int kSums>
 struct NormColumns {
+  static constexpr int kCount = kPack<T>;
   NormBackward<T, G> norm;
-  template <class W>
-  __device__ void operator()(std::int64_t row, std::int64_t column, W (&sums)[kSums]) const {
-    const Wide<T> dy = load(norm.dy[row * norm.length + column]);
-    sums[0] += static_cast<W>(dy * norm.normal(row, column));
-    if constexpr (kSums == 2) {
-      sums[1] += static_cast<W>(dy);
+  template <class W, int kColumns>
+  __device__ void operator()(std::int64_t row, std::int64_t column,
+                             W (&sums)[kSums][kColumns]) const {
+    const std::int64_t at = row * norm.length + column;
+    const auto dy = *reinterpret_cast<const Pack<T, kColumns>*>(norm.dy + at);
+    const auto x = *reinterpret_cast<const Pack<T, kColumns>*>(norm.x + at);
+    const Wide<T> mean = norm.means == nullptr ? 0 : norm.means[row];
+    const Wide<T> rstd = norm.rstds[row];
+    for (int i = 0; i < kColumns; ++i) {
+      sums[0][i] += static_cast<W>(load(dy.values[i]) * (load(x.values[i]) - mean) * rstd);
+      if constexpr (kSums == 2) {
+        sums[1][i] += static_cast<W>(load(dy.values[i]));
+      }
     }
   }
 };
@@ -149,20 +291,51 @@ std::optional<Launch> for_norm(DType x, DType gamma, F f) {
   });
 }
 
+template <class T, class G>
+void enqueue_layer_norm(const Rows& rows, const LayerNorm<T, G>& norm, cudaStream_t stream) {
+  const bool packed =
+      with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
+        enqueue_each_row(
+            rows.count,
+            PackedNorm<T, G, kPacks>{norm.x, norm.gamma, norm.beta, norm.y, norm.means, norm.rstds,
+                                     static_cast<int>(rows.length), norm.epsilon},
+            stream);
+      });
+  if (!packed) {
+    enqueue_each_row(rows.count, norm, stream);
+  }
+}
+
 std::optional<Launch> prepare_layer_norm(const KernelRequest& request) {
   const Rows rows = rows_of(request.inputs[0].shape);
   const double epsilon = signature_of(request).number("epsilon");
-  return for_norm(request.inputs[0].dtype, request.inputs[1].dtype,
-                  [&]<class T, class G>(T, G) -> std::optional<Launch> {
-                    return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
-                      enqueue_each_row(rows.count,
-                                       LayerNorm<T, G>{input<T>(m, 0), input<G>(m, 1),
-                                                       input<G>(m, 2), output<T>(m, 0),
-                                                       output<Wide<T>>(m, 1), output<Wide<T>>(m, 2),
-                                                       rows.length, static_cast<Wide<T>>(epsilon)},
-                                       stream);
-                    }};
-                  });
+  return for_norm(
+      request.inputs[0].dtype, request.inputs[1].dtype,
+      [&]<class T, class G>(T, G) -> std::optional<Launch> {
+        return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
+          enqueue_layer_norm(
+              rows,
+              LayerNorm<T, G>{input<T>(m, 0), input<G>(m, 1), input<G>(m, 2), output<T>(m, 0),
+                              output<Wide<T>>(m, 1), output<Wide<T>>(m, 2), rows.length,
+                              static_cast<Wide<T>>(epsilon)},
+              stream);
+        }};
+      });
+}
+
+template <class T, class G>
+void enqueue_rms_norm(const Rows& rows, const RmsNorm<T, G>& norm, cudaStream_t stream) {
+  const bool packed =
+      with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
+        enqueue_each_row(
+            rows.count,
+            PackedNorm<T, G, kPacks>{norm.x, norm.gamma, nullptr, norm.y, nullptr, norm.rstds,
+                                     static_cast<int>(rows.length), norm.epsilon},
+            stream);
+      });
+  if (!packed) {
+    enqueue_each_row(rows.count, norm, stream);
+  }
 }
 
 std::optional<Launch> prepare_rms_norm(const KernelRequest& request) {
@@ -171,7 +344,7 @@ std::optional<Launch> prepare_rms_norm(const KernelRequest& request) {
   return for_norm(request.inputs[0].dtype, request.inputs[1].dtype,
                   [&]<class T, class G>(T, G) -> std::optional<Launch> {
                     return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
-                      enqueue_each_row(rows.count,
+                      enqueue_rms_norm(rows,
                                        RmsNorm<T, G>{input<T>(m, 0), input<G>(m, 1),
                                                      output<T>(m, 0), output<Wide<T>>(m, 1),
                                                      rows.length, static_cast<Wide<T>>(epsilon)},
@@ -181,36 +354,44 @@ std::optional<Launch> prepare_rms_norm(const KernelRequest& request) {
 }
 
 /// kSums: 2 for layer_norm, which has means and a beta; 1 for rms_norm. The columns come first: dx may replace dy.
-template <class T, class G, int kSums>
+/// Backwards whose result is added to another have that as their last operand.
+template <class T, class G, int kSums, bool kAdds>
 Launch norm_backward(const Rows& rows) {
-  return {.enqueue =
-              [=](const KernelMemory& m, cudaStream_t stream) {
-                const bool has_means = kSums == 2;
-                const NormBackward<T, G> norm{input<T>(m, 0),
-                                              input<T>(m, 1),
-                                              input<G>(m, 2),
-                                              has_means ? input<Wide<T>>(m, 3) : nullptr,
-                                              input<Wide<T>>(m, has_means ? 4 : 3),
-                                              output<T>(m, 0),
-                                              rows.length};
-                SumChunks<Wide<G>, G, kSums> into{};
-                for (int k = 0; k < kSums; ++k) {
-                  into.results[k] = output<G>(m, static_cast<std::size_t>(1 + k));
-                }
-                enqueue_column_sums<G, kSums>(rows.count, rows.length,
-                                              NormColumns<T, G, kSums>{norm}, into, m.workspace,
-                                              stream);
-                enqueue_each_row(rows.count, norm, stream);
-              },
-          .workspace = column_workspace<Wide<G>>(rows.count, rows.length, kSums)};
+  return {
+      .enqueue =
+          [=](const KernelMemory& m, cudaStream_t stream) {
+            const bool has_means = kSums == 2;
+            const NormBackward<T, G> norm{input<T>(m, 0),
+                                          input<T>(m, 1),
+                                          input<G>(m, 2),
+                                          has_means ? input<Wide<T>>(m, 3) : nullptr,
+                                          input<Wide<T>>(m, has_means ? 4 : 3),
+                                          kAdds ? input<T>(m, has_means ? 5 : 4) : nullptr,
+                                          output<T>(m, 0),
+                                          rows.length};
+            ColumnResults<G, kSums> into{};
+            for (int k = 0; k < kSums; ++k) {
+              into.at[k] = output<G>(m, static_cast<std::size_t>(1 + k));
+            }
+            enqueue_column_sums<G, kSums>(rows.count, rows.length, NormColumns<T, G, kSums>{norm},
+                                          into, m.workspace, stream);
+            const bool packed =
+                with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
+                  enqueue_each_row(rows.count, PackedNormBackward<T, G, kPacks>{norm}, stream);
+                });
+            if (!packed) {
+              enqueue_each_row(rows.count, norm, stream);
+            }
+          },
+      .workspace = column_workspace<Wide<G>>(rows.count, rows.length, kSums)};
 }
 
-template <int kSums>
+template <int kSums, bool kAdds = false>
 std::optional<Launch> prepare_norm_backward(const KernelRequest& request) {
   const Rows rows = rows_of(request.inputs[1].shape);
   return for_norm(request.inputs[1].dtype, request.inputs[2].dtype,
                   [&]<class T, class G>(T, G) -> std::optional<Launch> {
-                    return norm_backward<T, G, kSums>(rows);
+                    return norm_backward<T, G, kSums, kAdds>(rows);
                   });
 }
 
@@ -275,12 +456,15 @@ std::optional<Launch> prepare_softmax_backward(const KernelRequest& request) {
 }  // namespace
 
 std::span<const KernelRow> norm_kernels() {
-  static constexpr std::array kRows{KernelRow{"layer_norm", prepare_layer_norm},
-                                    KernelRow{"layer_norm_backward", prepare_norm_backward<2>},
-                                    KernelRow{"rms_norm", prepare_rms_norm},
-                                    KernelRow{"rms_norm_backward", prepare_norm_backward<1>},
-                                    KernelRow{"softmax", prepare_softmax},
-                                    KernelRow{"softmax_backward", prepare_softmax_backward}};
+  static constexpr std::array kRows{
+      KernelRow{"layer_norm", prepare_layer_norm},
+      KernelRow{"layer_norm_backward", prepare_norm_backward<2>},
+      KernelRow{"layer_norm_backward_add", prepare_norm_backward<2, true>},
+      KernelRow{"rms_norm", prepare_rms_norm},
+      KernelRow{"rms_norm_backward", prepare_norm_backward<1>},
+      KernelRow{"rms_norm_backward_add", prepare_norm_backward<1, true>},
+      KernelRow{"softmax", prepare_softmax},
+      KernelRow{"softmax_backward", prepare_softmax_backward}};
   return kRows;
 }
 

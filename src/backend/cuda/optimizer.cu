@@ -1,18 +1,10 @@
-// Optimizers, one thread for each element. The state is in f32 (f64 for parameters in f64); see graph/ops/optimizers.cpp.
+// Optimizers but AdamW, one thread for each element. The state is in f32 (f64 for parameters in f64); see graph/ops/optimizers.cpp.
 #include <array>
 
-#include "backend/cuda/elements.cuh"
+#include "backend/cuda/parameter.cuh"
 
 namespace trireme::cuda {
 namespace {
-
-/// The scalars that all elements share, read by each thread.
-template <class W>
-struct Rates {
-  const W* rate;
-  const W* scale;
-  __device__ bool skips() const { return *scale == 0 || !isfinite(*scale); }
-};
 
 template <class T, class G>
 struct Sgd {
@@ -95,66 +87,6 @@ struct Lion {
     new_m[i] = skips ? m[i] : beta2 * m[i] + (1 - beta2) * gradient;
   }
 };
-
-template <class W>
-struct AdamwOptions {
-  W beta1;
-  W beta2;
-  W epsilon;
-  W decay;
-  double rounds;
-  double round;
-};
-
-template <class T, class G>
-__global__ void __launch_bounds__(kThreads)
-    adamw_kernel(const T* p, const G* g, const Wide<T>* m, const Wide<T>* v, T* new_p,
-                 Wide<T>* new_m, Wide<T>* new_v, Rates<Wide<T>> rates, const std::int64_t* step,
-                 AdamwOptions<Wide<T>> options, std::int64_t count) {
-  using W = Wide<T>;
-  __shared__ W corrections[2];
-  if (threadIdx.x < 2) {
-    const double t = (static_cast<double>(*step) - 1) * options.rounds + options.round + 1;
-    const double beta = threadIdx.x == 0 ? options.beta1 : options.beta2;
-    corrections[threadIdx.x] = static_cast<W>(1 / (1 - pow(beta, t)));
-  }
-  __syncthreads();
-  const bool skips = rates.skips();
-  const W rate = *rates.rate;
-  const W scale = *rates.scale;
-  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
-    const W old = load(p[i]);
-    const W gradient = scale * static_cast<W>(load(g[i]));
-    const W mean = options.beta1 * m[i] + (1 - options.beta1) * gradient;
-    const W square = options.beta2 * v[i] + (1 - options.beta2) * gradient * gradient;
-    const W step_size = mean * corrections[0] / (sqrt(square * corrections[1]) + options.epsilon);
-    new_p[i] = narrow<T>(skips ? old : old - rate * (step_size + options.decay * old));
-    new_m[i] = skips ? m[i] : mean;
-    new_v[i] = skips ? v[i] : square;
-  }
-}
-
-/// Calls f(T, G) for the types of a parameter and its gradient; nothing if the scalars are not in the wide type.
-template <class F>
-std::optional<Launch> for_parameter(const KernelRequest& request, F f) {
-  return for_float(request.inputs[0].dtype, [&]<class T>(T p) -> std::optional<Launch> {
-    const DType wide = std::is_same_v<T, double> ? DType::F64 : DType::F32;
-    if (request.inputs.back().dtype != wide) {
-      return std::nullopt;
-    }
-    if (request.inputs[1].dtype == request.inputs[0].dtype) {
-      return f(p, p);
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      return for_float(request.inputs[1].dtype,
-                       [&]<class G>(G g) -> std::optional<Launch> { return f(p, g); });
-    } else if constexpr (sizeof(T) == 2) {
-      return request.inputs[1].dtype == DType::F32 ? f(p, float{}) : std::nullopt;
-    }
-    return std::nullopt;
-  });
-}
 
 std::optional<Launch> prepare_sgd(const KernelRequest& request) {
   const std::int64_t count = request.inputs[0].shape.element_count();
@@ -243,35 +175,13 @@ std::optional<Launch> prepare_lion(const KernelRequest& request) {
   });
 }
 
-std::optional<Launch> prepare_adamw(const KernelRequest& request) {
-  const std::int64_t count = request.inputs[0].shape.element_count();
-  const Signature s = signature_of(request);
-  return for_parameter(request, [&]<class T, class G>(T, G) -> std::optional<Launch> {
-    using W = Wide<T>;
-    const AdamwOptions<W> options{
-        static_cast<W>(s.number("beta1")),        static_cast<W>(s.number("beta2")),
-        static_cast<W>(s.number("epsilon")),      static_cast<W>(s.number("decay")),
-        static_cast<double>(s.integer("rounds")), static_cast<double>(s.integer("round"))};
-    return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
-      if (count == 0) {
-        return;
-      }
-      adamw_kernel<<<blocks_for(count, 4 * kThreads), kThreads, 0, stream>>>(
-          input<T>(m, 0), input<G>(m, 1), input<W>(m, 2), input<W>(m, 3), output<T>(m, 0),
-          output<W>(m, 1), output<W>(m, 2), Rates<W>{input<W>(m, 4), input<W>(m, 6)},
-          input<std::int64_t>(m, 5), options, count);
-      check(cudaGetLastError(), "launching adamw");
-    }};
-  });
-}
-
 }  // namespace
 
 std::span<const KernelRow> optimizer_kernels() {
-  static constexpr std::array kRows{
-      KernelRow{"sgd", prepare_sgd}, KernelRow{"momentum", prepare_momentum},
-      KernelRow{"adagrad", prepare_adagrad}, KernelRow{"adamw", prepare_adamw},
-      KernelRow{"lion", prepare_lion}};
+  static constexpr std::array kRows{KernelRow{"sgd", prepare_sgd},
+                                    KernelRow{"momentum", prepare_momentum},
+                                    KernelRow{"adagrad", prepare_adagrad},
+                                    KernelRow{"lion", prepare_lion}};
   return kRows;
 }
 

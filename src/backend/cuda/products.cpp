@@ -1,8 +1,12 @@
-// einsum by cuBLASLt, which takes matrices by columns: a row-major y = a b is the column-major y^T = b^T a^T. Of the
-// algorithms that its heuristic proposes, the fastest on this device is taken, which is timed once for each shape; the
-// first proposal is up to 1.35 times slower.
+// einsum and its fused forms by cuBLASLt, which takes matrices by columns: a row-major y = a b is the column-major
+// y^T = b^T a^T. Of the algorithms that its heuristic proposes, the fastest on this device is taken, which is timed once
+// for each shape; the first proposal is up to 1.35 times slower.
+//
+// An addend is the library's C. A bias, gelu and its derivative are the library's epilogues in 16-bit types; otherwise a
+// kernel of our own follows the product.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/algorithm_file.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "graph/product_view.h"
@@ -18,8 +23,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
-constexpr int kProposals = 8;
+constexpr std::size_t kWorkspace = std::size_t{64} << 20U;
+constexpr int kProposals = 16;
 
 void check(cublasStatus_t status, std::string_view what) {
   if (status != CUBLAS_STATUS_SUCCESS) {
@@ -120,100 +125,80 @@ std::optional<Operand> operand_of(const Matrix& m, cudaDataType_t type, std::siz
   return operand;
 }
 
-/// A product of known shapes and types, with its algorithm. Immutable.
-class Product {
- public:
-  /// Nothing if the library has no algorithm for it.
-  static std::shared_ptr<const Product> make(const ProductView& v, DType dtype) {
-    auto product = std::shared_ptr<Product>(new Product);
-    return product->describe(v, dtype) && product->choose() ? product : nullptr;
-  }
+/// Where algorithms are kept; nullptr: nowhere.
+std::unique_ptr<AlgorithmFile>& algorithm_file() {
+  static std::unique_ptr<AlgorithmFile> file;
+  return file;
+}
 
-  void enqueue(const void* a, const void* b, void* y, void* workspace, cudaStream_t stream) const {
-    check(run(algorithm_, a, b, y, workspace, stream), "running a product");
-  }
+/// What the library does with a product before it writes it.
+enum class Follow : std::uint8_t { Nothing, Bias, BiasGelu, GeluBackward };
 
- private:
-  Product() = default;
-
-  bool describe(const ProductView& v, DType dtype) {
-    const cudaDataType_t type = library_type(dtype).value();
-    const auto element = static_cast<std::size_t>(size_of(dtype).count);
-    auto a = operand_of({v.batch, v.rows, v.summed, v.a}, type, element);
-    auto b = operand_of({v.batch, v.summed, v.columns, v.b}, type, element);
-    auto y = operand_of({v.batch, v.rows, v.columns, v.y}, type, element);
-    if (!a || !b || !y || y->operation != CUBLAS_OP_N) {
-      return false;
-    }
-    is_double_ = dtype == DType::F64;
-    cublasLtMatmulDesc_t desc = nullptr;
-    check(cublas_lt().desc_create(&desc, is_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                  is_double_ ? CUDA_R_64F : CUDA_R_32F),
-          "describing a product");
-    desc_ = Desc(desc);
-    // y^T = b^T a^T: b is the library's first operand.
-    check(
-        cublas_lt().desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &b->operation, sizeof b->operation),
-        "describing a product");
-    check(
-        cublas_lt().desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &a->operation, sizeof a->operation),
-        "describing a product");
-    a_ = std::move(*a);
-    b_ = std::move(*b);
-    y_ = std::move(*y);
-    return true;
-  }
-
-  [[nodiscard]] cublasStatus_t run(const cublasLtMatmulAlgo_t& algorithm, const void* a,
-                                   const void* b, void* y, void* workspace,
-                                   cudaStream_t stream) const {
-    const double one64 = 1;
-    const double zero64 = 0;
-    const float one = 1;
-    const float zero = 0;
-    const void* alpha = is_double_ ? static_cast<const void*>(&one64) : &one;
-    const void* beta = is_double_ ? static_cast<const void*>(&zero64) : &zero;
-    return cublas_lt().matmul(handle(), desc_.get(), alpha, b, b_.layout.get(), a, a_.layout.get(),
-                              beta, y, y_.layout.get(), y, y_.layout.get(), &algorithm, workspace,
-                              kWorkspace, stream);
-  }
-
-  bool choose() {
-    cublasLtMatmulPreference_t preference = nullptr;
-    check(cublas_lt().preference_create(&preference), "choosing an algorithm");
-    const Preference owned(preference);
-    check(cublas_lt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                     &kWorkspace, sizeof kWorkspace),
-          "choosing an algorithm");
-    std::array<cublasLtMatmulHeuristicResult_t, kProposals> proposals{};
-    int count = 0;
-    const cublasStatus_t status = cublas_lt().heuristic(
-        handle(), desc_.get(), b_.layout.get(), a_.layout.get(), y_.layout.get(), y_.layout.get(),
-        preference, kProposals, proposals.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-      return false;
-    }
-    algorithm_ = fastest({proposals.data(), static_cast<std::size_t>(count)});
-    return true;
-  }
-
-  /// By timing each on memory of its own. Products too small to matter take the first.
-  [[nodiscard]] cublasLtMatmulAlgo_t fastest(
-      std::span<const cublasLtMatmulHeuristicResult_t> proposals) const;
-
-  Desc desc_{};
-  Operand a_{};
-  Operand b_{};
-  Operand y_{};
-  bool is_double_ = false;
-  cublasLtMatmulAlgo_t algorithm_{};
+struct ProductKind {
+  ProductView view{};
+  DType dtype{};
+  Follow follow = Follow::Nothing;
+  bool adds = false;  ///< an addend like the result
+  auto operator<=>(const ProductKind&) const = default;
 };
+
+/// Of what a product reads and writes.
+struct Addresses {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* y = nullptr;
+  const void* bias = nullptr;
+  const void* aux = nullptr;  ///< gelu's operand: written by BiasGelu, read by GeluBackward
+  const void* addend = nullptr;
+  void* workspace = nullptr;
+};
+
+std::string to_text(const MatrixStrides& strides) {
+  return fmt::format("{},{},{}", strides.batch, strides.row, strides.column);
+}
+
+/// Names the product, the current device and the library.
+std::string key_of(const ProductKind& kind) {
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "finding the current device");
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
+  const ProductView& v = kind.view;
+  return fmt::format("{}, cuBLASLt {}: {} {}x{}x{}x{} a {} b {} y {} epilogue {}{}",
+                     properties.name, cublas_lt().version(), trireme::to_text(kind.dtype), v.batch,
+                     v.rows, v.columns, v.summed, to_text(v.a), to_text(v.b), to_text(v.y),
+                     static_cast<int>(kind.follow), kind.adds ? " adds" : "");
+}
+
+static_assert(sizeof(AlgorithmBits) == sizeof(cublasLtMatmulAlgo_t));
+
+cublasLtEpilogue_t epilogue_of(Follow follow) {
+  switch (follow) {
+    case Follow::Nothing:
+      break;
+    case Follow::Bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Follow::BiasGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Follow::GeluBackward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool has_bias(Follow follow) {
+  return follow == Follow::Bias || follow == Follow::BiasGelu;
+}
+bool has_aux(Follow follow) {
+  return follow == Follow::BiasGelu || follow == Follow::GeluBackward;
+}
 
 /// Device memory for timing.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes) {
-    cuda::check(cudaMalloc(&data_, bytes), "allocating memory to time a product");
+    cuda::check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)),
+                "allocating memory to time a product");
     cuda::check(cudaMemset(data_, 0, bytes), "clearing memory");
   }
   ~Scratch() { (void)cudaFree(data_); }
@@ -223,6 +208,141 @@ class Scratch {
 
  private:
   void* data_ = nullptr;
+};
+
+/// A product of known shapes and types, with its algorithm. Immutable.
+class Product {
+ public:
+  /// Nothing if the library has no algorithm for it.
+  static std::shared_ptr<const Product> make(const ProductKind& kind) {
+    auto product = std::shared_ptr<Product>(new Product);
+    return product->describe(kind) && product->choose() ? product : nullptr;
+  }
+
+  void enqueue(const Addresses& at, cudaStream_t stream) const {
+    check(run(algorithm_, at, stream), "running a product");
+  }
+
+ private:
+  Product() = default;
+
+  bool describe(const ProductKind& kind) {
+    const ProductView& v = kind.view;
+    const cudaDataType_t type = library_type(kind.dtype).value();
+    const auto element = static_cast<std::size_t>(size_of(kind.dtype).count);
+    auto a = operand_of({v.batch, v.rows, v.summed, v.a}, type, element);
+    auto b = operand_of({v.batch, v.summed, v.columns, v.b}, type, element);
+    auto y = operand_of({v.batch, v.rows, v.columns, v.y}, type, element);
+    if (!a || !b || !y || y->operation != CUBLAS_OP_N) {
+      return false;
+    }
+    kind_ = kind;
+    a_ = std::move(*a);
+    b_ = std::move(*b);
+    y_ = std::move(*y);
+    return true;
+  }
+
+  /// The library keeps addresses of the bias and of gelu's operand in the description.
+  [[nodiscard]] Desc description(const Addresses& at) const {
+    const bool is_double = kind_.dtype == DType::F64;
+    cublasLtMatmulDesc_t desc = nullptr;
+    check(cublas_lt().desc_create(&desc, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                  is_double ? CUDA_R_64F : CUDA_R_32F),
+          "describing a product");
+    Desc owned(desc);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      check(cublas_lt().desc_set(desc, attribute, &value, sizeof value), "describing a product");
+    };
+    // y^T = b^T a^T: b is the library's first operand.
+    set(CUBLASLT_MATMUL_DESC_TRANSA, b_.operation);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, a_.operation);
+    if (kind_.follow != Follow::Nothing) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(kind_.follow));
+    }
+    if (has_bias(kind_.follow)) {
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(kind_.dtype).value());
+    }
+    if (has_aux(kind_.follow)) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, kind_.view.columns);
+    }
+    return owned;
+  }
+
+  [[nodiscard]] cublasStatus_t run(const cublasLtMatmulAlgo_t& algorithm, const Addresses& at,
+                                   cudaStream_t stream) const {
+    const double one64 = 1;
+    const double add64 = kind_.adds ? 1 : 0;
+    const float one = 1;
+    const float add = kind_.adds ? 1 : 0;
+    const bool is_double = kind_.dtype == DType::F64;
+    const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
+    const void* beta = is_double ? static_cast<const void*>(&add64) : &add;
+    return cublas_lt().matmul(handle(), description(at).get(), alpha, at.b, b_.layout.get(), at.a,
+                              a_.layout.get(), beta, kind_.adds ? at.addend : at.y, y_.layout.get(),
+                              at.y, y_.layout.get(), &algorithm, at.workspace, kWorkspace, stream);
+  }
+
+  bool choose() { return find_kept() || find_fastest(); }
+
+  /// Takes the algorithm from the file, if the library still accepts it.
+  bool find_kept() {
+    const auto bits =
+        algorithm_file() != nullptr ? algorithm_file()->find(key_of(kind_)) : std::nullopt;
+    if (!bits) {
+      return false;
+    }
+    std::memcpy(&algorithm_, bits->data(), sizeof algorithm_);
+    const Scratch any(1024);
+    const Desc desc = description({.bias = any.data(), .aux = any.data()});
+    cublasLtMatmulHeuristicResult_t result{};
+    return cublas_lt().algorithm_check(handle(), desc.get(), b_.layout.get(), a_.layout.get(),
+                                       y_.layout.get(), y_.layout.get(), &algorithm_,
+                                       &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= kWorkspace;
+  }
+
+  void keep() const {
+    if (algorithm_file() != nullptr) {
+      AlgorithmBits bits{};
+      std::memcpy(bits.data(), &algorithm_, sizeof algorithm_);
+      algorithm_file()->add(key_of(kind_), bits);
+    }
+  }
+
+  bool find_fastest() {
+    cublasLtMatmulPreference_t preference = nullptr;
+    check(cublas_lt().preference_create(&preference), "choosing an algorithm");
+    const Preference owned(preference);
+    check(cublas_lt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                     &kWorkspace, sizeof kWorkspace),
+          "choosing an algorithm");
+    std::array<cublasLtMatmulHeuristicResult_t, kProposals> proposals{};
+    int count = 0;
+    const Scratch any(1024);  // the library looks at the alignment of what a description refers to
+    const Desc desc = description({.bias = any.data(), .aux = any.data()});
+    const cublasStatus_t status = cublas_lt().heuristic(
+        handle(), desc.get(), b_.layout.get(), a_.layout.get(), y_.layout.get(), y_.layout.get(),
+        preference, kProposals, proposals.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
+      return false;
+    }
+    algorithm_ = fastest({proposals.data(), static_cast<std::size_t>(count)});
+    keep();
+    return true;
+  }
+
+  /// By timing each on memory of its own. Products too small to matter take the first.
+  [[nodiscard]] cublasLtMatmulAlgo_t fastest(
+      std::span<const cublasLtMatmulHeuristicResult_t> proposals) const;
+
+  ProductKind kind_{};
+  Operand a_{};
+  Operand b_{};
+  Operand y_{};
+  cublasLtMatmulAlgo_t algorithm_{};
 };
 
 class Timer {
@@ -272,14 +392,18 @@ cublasLtMatmulAlgo_t Product::fastest(
   const Scratch b(b_.bytes);
   const Scratch y(y_.bytes);
   const Scratch workspace(kWorkspace);
+  const Scratch bias(has_bias(kind_.follow) ? b_.bytes : 0);
+  const Scratch aux(has_aux(kind_.follow) ? y_.bytes : 0);
+  const Scratch addend(kind_.adds ? y_.bytes : 0);
+  const Addresses at{a.data(),   b.data(),      y.data(),        bias.data(),
+                     aux.data(), addend.data(), workspace.data()};
   Timer timer;
   std::size_t best = 0;
   float least = 1e30F;
   for (std::size_t i = 0; i < proposals.size(); ++i) {
     bool works = true;
     const float time = timer.time([&](cudaStream_t stream) {
-      works = works && run(proposals[i].algo, a.data(), b.data(), y.data(), workspace.data(),
-                           stream) == CUBLAS_STATUS_SUCCESS;
+      works = works && run(proposals[i].algo, at, stream) == CUBLAS_STATUS_SUCCESS;
     });
     if (works && time < least) {
       best = i;
@@ -289,22 +413,18 @@ cublasLtMatmulAlgo_t Product::fastest(
   return proposals[best].algo;
 }
 
-struct ProductKey {
-  ProductView view{};
-  DType dtype{};
-  int device = 0;
-  auto operator<=>(const ProductKey&) const = default;
-};
-
-/// Shared by all kernels of the same shape.
-std::shared_ptr<const Product> product_of(const ProductView& view, DType dtype) {
+/// Shared by all kernels of the same kind on the current device; nullptr if the library has no algorithm.
+std::shared_ptr<const Product> product_of(const ProductKind& kind) {
   static std::mutex mutex;
-  static std::map<ProductKey, std::shared_ptr<const Product>> products;
-  ProductKey key{view, dtype};
-  cuda::check(cudaGetDevice(&key.device), "finding the current device");
+  static std::map<std::pair<ProductKind, int>, std::shared_ptr<const Product>> products;
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "finding the current device");
   const std::scoped_lock lock(mutex);
-  const auto found = products.find(key);
-  return found != products.end() ? found->second : products[key] = Product::make(view, dtype);
+  const auto [found, is_new] = products.try_emplace({kind, device});
+  if (is_new) {
+    found->second = Product::make(kind);
+  }
+  return found->second;
 }
 
 /// Nothing to sum: zeros.
@@ -313,6 +433,17 @@ Launch clear_result(const KernelRequest& request) {
   return {.enqueue = [bytes](const KernelMemory& m, cudaStream_t stream) {
     cuda::check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a product");
   }};
+}
+
+/// The product of a node's first two operands.
+std::optional<ProductView> view_of(const KernelRequest& request) {
+  return product_view({.op = &op_named("einsum"),
+                       .inputs = {request.inputs[0], request.inputs[1]},
+                       .attributes = &request.attributes});
+}
+
+bool has_columns_last(const ProductView& v) {
+  return v.y.column == 1 || v.columns == 1 || v.y.row != 1;
 }
 
 std::optional<Launch> prepare_einsum(const KernelRequest& request) {
@@ -324,30 +455,140 @@ std::optional<Launch> prepare_einsum(const KernelRequest& request) {
       request.inputs[1].shape.element_count() == 0) {
     return clear_result(request);
   }
-  std::optional<ProductView> v = product_view(signature_of(request));
+  const std::optional<ProductView> v = view_of(request);
   if (!v) {
     return std::nullopt;
   }
-  const bool by_columns = v->y.column != 1 && v->columns != 1 && v->y.row == 1;
-  const std::size_t first = by_columns ? 1 : 0;
+  const std::size_t first = has_columns_last(*v) ? 0 : 1;
   const std::shared_ptr<const Product> product =
-      product_of(by_columns ? v->transposed() : *v, dtype);
+      product_of({.view = first == 0 ? *v : v->transposed(), .dtype = dtype});
   if (product == nullptr) {
     return std::nullopt;
   }
   return Launch{.enqueue =
                     [product, first](const KernelMemory& m, cudaStream_t stream) {
-                      product->enqueue(m.inputs[first], m.inputs[1 - first], m.outputs[0],
-                                       m.workspace, stream);
+                      product->enqueue({.a = m.inputs[first],
+                                        .b = m.inputs[1 - first],
+                                        .y = m.outputs[0],
+                                        .workspace = m.workspace},
+                                       stream);
                     },
                 .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+}
+
+/// A node of graph/ops/products.cpp. Operands by number; 0: it has none.
+struct FusedProduct {
+  std::size_t bias = 0;
+  std::size_t addend = 0;
+  std::size_t x = 0;           ///< whose gelu' multiplies the product
+  bool keeps_operand = false;  ///< its result is a gelu
+};
+
+FusedProduct fused_product(const Op& op) {
+  FusedProduct fused{.keeps_operand = op.outputs.size() == 2};
+  for (std::size_t k = 2; k < op.inputs.size(); ++k) {
+    (op.inputs[k] == "bias" ? fused.bias : op.inputs[k] == "addend" ? fused.addend : fused.x) = k;
+  }
+  return fused;
+}
+
+Follow follow_of(const FusedProduct& fused) {
+  return fused.x > 0           ? Follow::GeluBackward
+         : fused.keeps_operand ? Follow::BiasGelu
+         : fused.bias > 0      ? Follow::Bias
+                               : Follow::Nothing;
+}
+
+/// Whether the library may do what follows: rows are aligned, and the bias is as long as one.
+bool may_follow(const KernelRequest& request, const FusedProduct& fused, const ProductView& v) {
+  const std::int64_t columns =
+      fused.bias > 0 ? request.inputs[fused.bias].shape.element_count() : v.columns;
+  return size_of(request.inputs[0].dtype).count == 2 && v.batch == 1 && v.y.column == 1 &&
+         v.y.row == v.columns && columns == v.columns && v.columns % 8 == 0;
+}
+
+/// Of the library alone.
+Launch launch_fused(const std::shared_ptr<const Product>& product, const FusedProduct& fused) {
+  return {.enqueue =
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                product->enqueue({.a = m.inputs[0],
+                                  .b = m.inputs[1],
+                                  .y = m.outputs[0],
+                                  .bias = m.inputs[fused.bias],
+                                  .aux = fused.keeps_operand ? m.outputs[1] : m.inputs[fused.x],
+                                  .addend = m.inputs[fused.addend],
+                                  .workspace = m.workspace},
+                                 stream);
+              },
+          .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+}
+
+/// The library's product, then a kernel of our own. `first`: its first operand.
+Launch launch_apart(const KernelRequest& request, const std::shared_ptr<const Product>& product,
+                    const FusedProduct& fused, std::size_t first) {
+  const DType dtype = request.inputs[0].dtype;
+  const std::int64_t count = request.outputs[0].shape.element_count();
+  const std::int64_t period = fused.bias > 0 ? request.inputs[fused.bias].shape.element_count() : 1;
+  return {.enqueue =
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                product->enqueue({.a = m.inputs[first],
+                                  .b = m.inputs[1 - first],
+                                  .y = m.outputs[0],
+                                  .addend = m.inputs[fused.addend],
+                                  .workspace = m.workspace},
+                                 stream);
+                if (fused.bias > 0 || fused.x > 0) {
+                  enqueue_epilogue(dtype, m.outputs[0], count,
+                                   {.bias = fused.bias > 0 ? m.inputs[fused.bias] : nullptr,
+                                    .period = period,
+                                    .before = fused.keeps_operand ? m.outputs[1] : nullptr,
+                                    .slope_at = fused.x > 0 ? m.inputs[fused.x] : nullptr},
+                                   stream);
+                }
+              },
+          .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+}
+
+std::optional<Launch> prepare_fused(const KernelRequest& request) {
+  const DType dtype = request.inputs[0].dtype;
+  const std::optional<ProductView> v = library_type(dtype) ? view_of(request) : std::nullopt;
+  if (!v || request.inputs[0].shape.element_count() == 0 ||
+      request.inputs[1].shape.element_count() == 0) {
+    return std::nullopt;
+  }
+  const FusedProduct fused = fused_product(*request.op);
+  const bool adds = fused.addend > 0;
+  if (may_follow(request, fused, *v)) {
+    if (const auto product =
+            product_of({.view = *v, .dtype = dtype, .follow = follow_of(fused), .adds = adds})) {
+      return launch_fused(product, fused);
+    }
+  }
+  const std::size_t first = has_columns_last(*v) ? 0 : 1;
+  const auto product =
+      product_of({.view = first == 0 ? *v : v->transposed(), .dtype = dtype, .adds = adds});
+  return product == nullptr ? std::nullopt
+                            : std::optional(launch_apart(request, product, fused, first));
 }
 
 }  // namespace
 
 std::span<const KernelRow> product_kernels() {
-  static constexpr std::array kRows{KernelRow{"einsum", prepare_einsum}};
+  static constexpr std::array kRows{KernelRow{"einsum", prepare_einsum},
+                                    KernelRow{"einsum_add", prepare_fused},
+                                    KernelRow{"einsum_bias", prepare_fused},
+                                    KernelRow{"einsum_bias_add", prepare_fused},
+                                    KernelRow{"einsum_bias_gelu", prepare_fused},
+                                    KernelRow{"einsum_gelu_backward", prepare_fused}};
   return kRows;
 }
 
 }  // namespace trireme::cuda
+
+namespace trireme {
+
+void keep_cuda_algorithms(const std::string& path) {
+  cuda::algorithm_file() = path.empty() ? nullptr : std::make_unique<cuda::AlgorithmFile>(path);
+}
+
+}  // namespace trireme

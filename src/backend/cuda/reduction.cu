@@ -28,9 +28,13 @@ template <class T>
 struct Column {
   const T* x;
   std::int64_t columns;
-  template <class W>
-  __device__ void operator()(std::int64_t row, std::int64_t column, W (&sums)[1]) const {
-    sums[0] += load(x[row * columns + column]);
+  static constexpr int kCount = kPack<T>;
+  template <class W, int kColumns>
+  __device__ void operator()(std::int64_t row, std::int64_t column, W (&sums)[1][kColumns]) const {
+    const auto in = *reinterpret_cast<const Pack<T, kColumns>*>(x + row * columns + column);
+    for (int i = 0; i < kColumns; ++i) {
+      sums[0][i] += load(in.values[i]);
+    }
   }
 };
 
@@ -114,8 +118,7 @@ Launch sum_columns(const Adjacent& view) {
   return {.enqueue =
               [=](const KernelMemory& m, cudaStream_t stream) {
                 for (std::int64_t part = 0; part < view.outer; ++part) {
-                  SumChunks<Wide<T>, T, 1> into{};
-                  into.results[0] = output<T>(m, 0) + part * view.inner;
+                  const ColumnResults<T, 1> into{{output<T>(m, 0) + part * view.inner}};
                   enqueue_column_sums<T, 1>(
                       view.reduced, view.inner,
                       Column<T>{input<T>(m, 0) + part * view.reduced * view.inner, view.inner},
@@ -144,18 +147,52 @@ std::optional<Launch> prepare_reduce(const KernelRequest& request) {
   });
 }
 
-// sum_squares
+// sum_squares: many tensors in two launches. Blocks sum chunks into the workspace; then a block sums those of a tensor.
 
-constexpr int kSquareBlocks = 512;
+constexpr int kSquareItems = 64;
+constexpr std::int64_t kSquareParts = 1 << 14;  ///< that the workspace holds
+constexpr std::int64_t kLeastChunk = 16 * kThreads;
+
+template <class T>
+struct SquareItem {
+  const T* x;
+  Wide<T>* sum;
+  std::int64_t count;
+  unsigned first_part;
+  unsigned parts;
+};
+
+template <class T>
+struct SquareItems {
+  SquareItem<T> items[kSquareItems];
+  int count;
+  std::int64_t chunk;  ///< elements in a part: a multiple of a pack
+};
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    square_blocks(const T* x, std::int64_t count, Wide<T>* partial) {
+    square_parts(const __grid_constant__ SquareItems<T> tensors, Wide<T>* partial) {
   using W = Wide<T>;
+  int which = 0;
+  while (which + 1 < tensors.count && blockIdx.x >= tensors.items[which + 1].first_part) {
+    ++which;
+  }
+  const SquareItem<T>& item = tensors.items[which];
+  const std::int64_t begin = (blockIdx.x - item.first_part) * tensors.chunk;
+  const std::int64_t end = min(item.count, begin + tensors.chunk);
+  constexpr int kCount = kPack<T>;
   W sum = 0;
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
-    const W value = load(x[i]);
+#pragma unroll 4
+  for (std::int64_t i = begin + threadIdx.x * kCount; i + kCount <= end; i += kThreads * kCount) {
+    const auto x = *reinterpret_cast<const Pack<T>*>(item.x + i);
+    for (int k = 0; k < kCount; ++k) {
+      const W value = load(x.values[k]);
+      sum += value * value;
+    }
+  }
+  const std::int64_t rest = begin + (end - begin) / kCount * kCount;
+  if (rest + threadIdx.x < end) {
+    const W value = load(item.x[rest + threadIdx.x]);
     sum += value * value;
   }
   sum = block_sum(sum);
@@ -164,33 +201,68 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class W>
-__global__ void __launch_bounds__(kThreads) sum_parts(const W* partial, int count, W* sum) {
-  W value = 0;
-  for (int i = threadIdx.x; i < count; i += kThreads) {
-    value += partial[i];
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    sum_parts(const __grid_constant__ SquareItems<T> tensors, const Wide<T>* partial) {
+  const SquareItem<T>& item = tensors.items[blockIdx.x];
+  Wide<T> value = 0;
+  for (unsigned i = threadIdx.x; i < item.parts; i += kThreads) {
+    value += partial[item.first_part + i];
   }
   value = block_sum(value);
   if (threadIdx.x == 0) {
-    *sum = value;
+    *item.sum = value;
+  }
+}
+
+/// Elements of a tensor that has none take no part; its sum is 0.
+template <class T>
+void launch_squares(std::span<const BatchItem> items, cudaStream_t stream) {
+  const auto count_of = [](const BatchItem& item) {
+    return *static_cast<const std::int64_t*>(item.prepared);
+  };
+  std::int64_t total = 0;
+  for (const BatchItem& item : items) {
+    total += count_of(item);
+  }
+  SquareItems<T> tensors{};
+  const std::int64_t wanted = total / (kSquareParts - kSquareItems) + 1;
+  tensors.chunk = std::max(kLeastChunk, (wanted + kLeastChunk - 1) / kLeastChunk * kLeastChunk);
+  std::int64_t parts = 0;
+  for (const BatchItem& item : items) {
+    const std::int64_t own = (count_of(item) + tensors.chunk - 1) / tensors.chunk;
+    tensors.items[tensors.count++] = {input<T>(*item.memory, 0), output<Wide<T>>(*item.memory, 0),
+                                      count_of(item), static_cast<unsigned>(parts),
+                                      static_cast<unsigned>(own)};
+    parts += own;
+  }
+  auto* partial = reinterpret_cast<Wide<T>*>(items.front().memory->workspace);
+  if (parts > 0) {
+    square_parts<T><<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(tensors, partial);
+  }
+  sum_parts<T><<<static_cast<unsigned>(tensors.count), kThreads, 0, stream>>>(tensors, partial);
+  check(cudaGetLastError(), "launching a sum of squares");
+}
+
+template <class T>
+void enqueue_squares(std::span<const BatchItem> items, cudaStream_t stream) {
+  for (std::size_t begin = 0; begin < items.size(); begin += kSquareItems) {
+    launch_squares<T>(
+        items.subspan(begin, std::min<std::size_t>(kSquareItems, items.size() - begin)), stream);
   }
 }
 
 std::optional<Launch> prepare_sum_squares(const KernelRequest& request) {
-  const std::int64_t count = request.inputs[0].shape.element_count();
-  const auto blocks = std::min<unsigned>(kSquareBlocks, blocks_for(count, 4 * kThreads));
+  const auto count = std::make_shared<const std::int64_t>(request.inputs[0].shape.element_count());
   return for_float(request.inputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
     return Launch{.enqueue =
-                      [=](const KernelMemory& m, cudaStream_t stream) {
-                        using W = Wide<T>;
-                        auto* partial = reinterpret_cast<W*>(m.workspace);
-                        square_blocks<T>
-                            <<<blocks, kThreads, 0, stream>>>(input<T>(m, 0), count, partial);
-                        sum_parts<W><<<1, kThreads, 0, stream>>>(partial, static_cast<int>(blocks),
-                                                                 output<W>(m, 0));
-                        check(cudaGetLastError(), "launching a sum of squares");
+                      [count](const KernelMemory& m, cudaStream_t stream) {
+                        const BatchItem alone{&m, count.get()};
+                        enqueue_squares<T>(std::span(&alone, 1), stream);
                       },
-                  .workspace = {kSquareBlocks * 8}};
+                  .workspace = {kSquareParts * 8},
+                  .enqueue_batch = enqueue_squares<T>,
+                  .prepared = count};
   });
 }
 

@@ -64,6 +64,11 @@ class MoveBuilder {
   Move move_;
 };
 
+bool is_contiguous(const Move& move) {
+  return move.from.dims == 0 ||
+         (move.from.dims == 1 && move.from.step[0] == 1 && move.to.step[0] == 1);
+}
+
 /// Runs moves one after the other; `clear`: the result's other elements become 0 first.
 std::optional<Launch> launch_moves(const KernelRequest& request, std::vector<Move> moves,
                                    bool clear) {
@@ -76,6 +81,14 @@ std::optional<Launch> launch_moves(const KernelRequest& request, std::vector<Mov
             check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a tensor");
           }
           for (const Move& move : moves) {
+            if (is_contiguous(move)) {
+              check(cudaMemcpyAsync(output<T>(m, 0) + move.first_to,
+                                    input<T>(m, move.operand) + move.first_from,
+                                    static_cast<std::size_t>(move.count) * sizeof(T),
+                                    cudaMemcpyDeviceToDevice, stream),
+                    "copying a tensor");
+              continue;
+            }
             enqueue_each(move.count,
                          Mover<T>{input<T>(m, move.operand) + move.first_from,
                                   output<T>(m, 0) + move.first_to, move.from, move.to},

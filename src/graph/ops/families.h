@@ -11,6 +11,7 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> binary_ops();
 [[nodiscard]] std::vector<Op> cache_ops();
 [[nodiscard]] std::vector<Op> cast_ops();
+[[nodiscard]] std::vector<Op> classifier_ops();
 [[nodiscard]] std::vector<Op> communication_ops();
 [[nodiscard]] std::vector<Op> conv_ops();
 [[nodiscard]] std::vector<Op> copy_ops();
@@ -24,11 +25,13 @@ namespace trireme::ops {
 [[nodiscard]] std::vector<Op> fused_ops();
 [[nodiscard]] std::vector<Op> layer_norm_ops();
 [[nodiscard]] std::vector<Op> muon_ops();
+[[nodiscard]] std::vector<Op> norm_add_ops();
 [[nodiscard]] std::vector<Op> optimizers_ops();
 [[nodiscard]] std::vector<Op> orthonormal_ops();
 [[nodiscard]] std::vector<Op> pack_ops();
 [[nodiscard]] std::vector<Op> parts_ops();
 [[nodiscard]] std::vector<Op> pool_ops();
+[[nodiscard]] std::vector<Op> products_ops();
 [[nodiscard]] std::vector<Op> reduce_ops();
 [[nodiscard]] std::vector<Op> rms_norm_ops();
 [[nodiscard]] std::vector<Op> rope_ops();

@@ -9,6 +9,7 @@
 //             p' = p - lr (m^ / (sqrt(v^) + epsilon) + decay p)
 //             with m^ = m' / (1 - beta1^t), v^ = v' / (1 - beta2^t); t is step, which counts from 1. If a step
 //             has several rounds of updates, it is their count: t = (step - 1) rounds + round + 1
+//             adamw_rounded also returns p' in another type: a parameter, from its master copy p
 //   lion      p' = p - lr (sign(beta1 m + (1 - beta1) d) + decay p),  m' = beta2 m + (1 - beta2) d
 //             (Chen et al., 2023)
 //
@@ -156,6 +157,23 @@ void lion(const Signature& s, Inputs in, Results out, std::size_t i) {
   out[1].data[i] = beta2 * m + (1 - beta2) * g;
 }
 
+// adamw_rounded: adamw, and new_p in the type `to`, which the evaluator rounds to.
+
+std::vector<TensorType> infer_rounded(const Signature& s) {
+  Signature step = s;
+  step.op = &op_named("adamw");
+  std::vector<TensorType> results = step.op->infer(step);
+  const DType to = parse_dtype(s.text("to"));
+  s.require(is_float(to), "to must be a floating-point type");
+  results.push_back({to, s.shape(0)});
+  return results;
+}
+
+void adamw_rounded(const Signature& s, Inputs in, Results out) {
+  reference_step<adamw>(s, in, out.first(3));
+  out[3] = out[0];
+}
+
 // sum_squares: a tensor's contribution to the global norm.
 
 std::vector<TensorType> infer_sum(const Signature& s) {
@@ -241,6 +259,16 @@ Op row(std::string_view name, std::string_view summary, const std::vector<std::s
   return op;
 }
 
+Op rounded(Op op) {
+  op.name = "adamw_rounded";
+  op.summary = "adamw, and the new parameter rounded to another type";
+  op.outputs.emplace_back("rounded");
+  op.attributes.push_back({"to", std::string("bf16")});
+  op.infer = infer_rounded;
+  op.reference = adamw_rounded;
+  return op;
+}
+
 std::vector<Op> norm_rows() {
   return {{.name = "sum_squares",
            .summary = "the sum of all squares, in f32 at least",
@@ -278,6 +306,7 @@ std::vector<Op> optimizers_ops() {
                                  {"decay", 0.01},
                                  {"rounds", std::int64_t{1}},
                                  {"round", std::int64_t{0}}}));
+  rows.push_back(rounded(rows.back()));
   rows.push_back(row<lion, 11>("lion", "a step along the sign of a decaying mean of gradients",
                                {"m"}, {{"beta1", 0.9}, {"beta2", 0.99}, {"decay", 0.0}}));
   return rows;

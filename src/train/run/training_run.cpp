@@ -73,8 +73,10 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
 }
 
 std::shared_ptr<const CompiledTraining> TrainingRun::Impl::compile() const {
-  return std::make_shared<const CompiledTraining>(train::compile_training(
-      train::trainer_options(settings_, model_.config, options_.plan), ranks_.rank_in_worker()));
+  train::TrainerOptions options = train::trainer_options(settings_, model_.config, options_.plan);
+  options.fusions = device_->fusions();
+  return std::make_shared<const CompiledTraining>(
+      train::compile_training(options, ranks_.rank_in_worker()));
 }
 
 train::TrainerOptions TrainingRun::Impl::options_that_fit() {

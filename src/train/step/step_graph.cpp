@@ -114,14 +114,14 @@ Plan make_evaluation_plan(const Plan& training, const Graph& evaluation) {
 }
 
 CompiledTraining compile_training(const TrainerOptions& options) {
-  return compile_by(options, [](NamedGraph graph, const Plan& plan) {
-    return CompiledPlan(std::move(graph), plan);
+  return compile_by(options, [&](NamedGraph graph, const Plan& plan) {
+    return CompiledPlan(std::move(graph), plan, options.fusions);
   });
 }
 
 CompiledTraining compile_training(const TrainerOptions& options, int only_rank) {
   return compile_by(options, [&](NamedGraph graph, const Plan& plan) {
-    return CompiledPlan(std::move(graph), plan, only_rank);
+    return CompiledPlan(std::move(graph), plan, only_rank, options.fusions);
   });
 }
 

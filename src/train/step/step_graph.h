@@ -9,6 +9,7 @@
 #include "train/step/learning_rate.h"
 #include "trireme/compiled_plan.h"
 #include "trireme/flops.h"
+#include "trireme/fusions.h"
 #include "trireme/model_kinds.h"
 #include "trireme/plan.h"
 #include "trireme/program.h"  // before training.h: else its Optimizer is shadowed by a category
@@ -30,6 +31,8 @@ struct TrainerOptions {
   int workers = 1;
   /// Copies of this rank's f32 parameters that synchronization keeps besides the trainer's.
   int model_copies = 0;
+  /// Those of the device that the step runs on.
+  Fusions fusions{};
 };
 
 /// `options.training` with what follows from the model: f16 always uses loss scaling, and its matrices are known by the

@@ -23,6 +23,11 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+TrainerOptions fused_for(const Device& device, TrainerOptions options) {
+  options.fusions = device.fusions();
+  return options;
+}
+
 bool has_state(const Graph& graph, const std::string& name) {
   return std::ranges::any_of(graph.values(), [&](const Value& value) {
     return value.origin == Origin::State && value.name == name;
@@ -33,8 +38,8 @@ bool has_state(const Graph& graph, const std::string& name) {
 
 Trainer::Trainer(const TrainerOptions& options, Device& device, Communicator* communicator)
     : Trainer(options,
-              std::make_shared<const CompiledTraining>(
-                  compile_training(options, communicator == nullptr ? 0 : communicator->rank())),
+              std::make_shared<const CompiledTraining>(compile_training(
+                  fused_for(device, options), communicator == nullptr ? 0 : communicator->rank())),
               device, communicator) {}
 
 Trainer::Trainer(const TrainerOptions& options, std::shared_ptr<const CompiledTraining> compiled,

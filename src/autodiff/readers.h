@@ -1,0 +1,38 @@
+// Which nodes read each value: for passes that replace groups of nodes. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "trireme/graph.h"
+
+namespace trireme {
+
+class Readers {
+ public:
+  /// `graph` must outlive this object.
+  explicit Readers(const Graph& graph);
+
+  /// By index, in order; a node that reads it twice is there twice.
+  [[nodiscard]] const std::vector<std::size_t>& of(ValueId value) const {
+    return readers_[static_cast<std::size_t>(value.index)];
+  }
+  /// Whether an output or an update needs it.
+  [[nodiscard]] bool is_kept(ValueId value) const {
+    return kept_[static_cast<std::size_t>(value.index)];
+  }
+  /// The one node that reads the value, if nothing else needs it.
+  [[nodiscard]] std::optional<std::size_t> only(ValueId value) const;
+  /// Whether nothing but these nodes needs the value.
+  [[nodiscard]] bool are_among(ValueId value, const std::vector<std::size_t>& nodes) const;
+  /// The node that makes the value; nothing for a leaf.
+  [[nodiscard]] std::optional<std::size_t> maker(ValueId value) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<std::vector<std::size_t>> readers_;  ///< by value
+  std::vector<bool> kept_;                         ///< by value
+};
+
+}  // namespace trireme
