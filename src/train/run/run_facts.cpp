@@ -59,6 +59,13 @@ std::string dtype_text(const TrainSettings& settings) {
   return settings.dtype + (has_master ? " with f32 master weights" : "");
 }
 
+/// A tenth of 0.003 reads 0.0003, not 0.00030000000000000003.
+std::string rate_text(LearningRate rate) {
+  rate.peak = std::stod(fmt::format("{:.6g}", rate.peak));
+  rate.least = std::stod(fmt::format("{:.6g}", rate.least));
+  return to_text(rate);
+}
+
 /// "averaged over all 2048 tokens of a step"
 std::string gradients_text(const RunFacts& facts, int workers, const std::string& sync) {
   return workers == 1
@@ -131,7 +138,7 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.device = device.name();
   facts.dtype = dtype_text(parts.settings);
   facts.optimizer = to_text(trainer.training().optimizer);
-  facts.rate = to_text(learning_rate(parts.settings, parts.model.config));
+  facts.rate = rate_text(learning_rate(parts.settings, parts.model.config));
   facts.parameters = trainer.parameter_count();
   facts.vocabulary = parts.data.vocabulary;
   facts.first_step = trainer.step();
