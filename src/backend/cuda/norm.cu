@@ -87,6 +87,44 @@ struct RmsNorm {
   }
 };
 
+template <class T, int kCount = kPack<T>>
+struct WidePack {
+  Wide<T> values[kCount];
+};
+
+/// The elements of a pack that is held in four registers. Of bf16 by integer operations: the compiler would hold its
+/// elements in a register each.
+template <class T>
+__device__ inline WidePack<T> unpacked(const uint4& bits) {
+  WidePack<T> wide;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const unsigned words[] = {bits.x, bits.y, bits.z, bits.w};
+    for (int k = 0; k < 4; ++k) {
+      wide.values[2 * k] = __uint_as_float(words[k] << 16);
+      wide.values[2 * k + 1] = __uint_as_float(words[k] & 0xffff0000U);
+    }
+  } else {
+    static_assert(sizeof(Pack<T>) == sizeof bits);
+    Pack<T> pack;
+    memcpy(&pack, &bits, sizeof bits);
+    for (int k = 0; k < kPack<T>; ++k) {
+      wide.values[k] = load(pack.values[k]);
+    }
+  }
+  return wide;
+}
+
+/// One element, or a pack of them.
+template <int kCount, class T>
+__device__ inline WidePack<T, kCount> load_wide(const T* at) {
+  if constexpr (kCount == kPack<T>) {
+    return unpacked<T>(*reinterpret_cast<const uint4*>(at));
+  } else {
+    static_assert(kCount == 1);
+    return {{load(*at)}};
+  }
+}
+
 /// Both norms of rows that consist of packs, at most kPacks of them in a lane; an rms_norm has neither means nor beta.
 template <class T, class G, int kPacks>
 struct PackedNorm {
@@ -102,16 +140,17 @@ struct PackedNorm {
     using W = Wide<T>;
     constexpr int kCount = kPack<T>;
     const int packs = length / kCount;
-    const auto* in = reinterpret_cast<const Pack<T>*>(x + row * length);
+    const auto* in = reinterpret_cast<const uint4*>(x + row * length);
     auto* out = reinterpret_cast<Pack<T>*>(y + row * length);
-    Pack<T> held[kPacks];
+    uint4 held[kPacks];
     W sum = 0;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       if (lane + j * kWarp < packs) {
         held[j] = in[lane + j * kWarp];
+        const WidePack<T> own = unpacked<T>(held[j]);
         for (int k = 0; k < kCount; ++k) {
-          sum += load(held[j].values[k]);
+          sum += own.values[k];
         }
       }
     }
@@ -119,9 +158,12 @@ struct PackedNorm {
     W square = 0;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
-      for (int k = 0; k < kCount && lane + j * kWarp < packs; ++k) {
-        const W off = load(held[j].values[k]) - mean;
-        square += off * off;
+      if (lane + j * kWarp < packs) {
+        const WidePack<T> own = unpacked<T>(held[j]);
+        for (int k = 0; k < kCount; ++k) {
+          const W off = own.values[k] - mean;
+          square += off * off;
+        }
       }
     }
     const W rstd = 1 / sqrt(warp_sum(square) / length + epsilon);
@@ -134,12 +176,12 @@ struct PackedNorm {
         if (beta != nullptr) {
           shifts = reinterpret_cast<const Pack<G, kCount>*>(beta)[i];
         }
+        const WidePack<T> own = unpacked<T>(held[j]);
         Pack<T> result;
         for (int k = 0; k < kCount; ++k) {
           const W shift = beta == nullptr ? 0 : static_cast<W>(load(shifts.values[k]));
-          result.values[k] = narrow<T>((load(held[j].values[k]) - mean) * rstd *
-                                           static_cast<W>(load(factors.values[k])) +
-                                       shift);
+          result.values[k] = narrow<T>(
+              (own.values[k] - mean) * rstd * static_cast<W>(load(factors.values[k])) + shift);
         }
         out[i] = result;
       }
@@ -152,6 +194,26 @@ struct PackedNorm {
     }
   }
 };
+
+/// As each_row_kernel(), with so few registers that enough warps run beside each other to hide memory's latency.
+template <int kPacks, class F>
+__global__ void __launch_bounds__(kThreads, kPacks <= 4 ? 4 : 2)
+    packed_rows_kernel(std::int64_t rows, F f) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (row < rows) {
+    f(row, static_cast<int>(threadIdx.x % kWarp));
+  }
+}
+
+template <int kPacks, class F>
+void enqueue_packed_rows(std::int64_t rows, const F& f, cudaStream_t stream) {
+  constexpr std::int64_t kRows = kThreads / kWarp;
+  if (rows > 0) {
+    packed_rows_kernel<kPacks>
+        <<<static_cast<unsigned>((rows + kRows - 1) / kRows), kThreads, 0, stream>>>(rows, f);
+    check(cudaGetLastError(), "launching a norm");
+  }
+}
 
 /// Calls f with the least number of packs of a lane that hold a row; returns whether there is one.
 template <class T, class F>
@@ -211,21 +273,23 @@ struct PackedNormBackward {
     const auto* factors = reinterpret_cast<const Pack<G, kCount>*>(norm.gamma);
     const W mean = norm.means == nullptr ? 0 : norm.means[row];
     const W rstd = norm.rstds[row];
-    Pack<T> dy[kPacks];
-    Pack<T> x[kPacks];
+    uint4 dy[kPacks];
+    uint4 x[kPacks];
     W sum_g = 0;
     W sum_gn = 0;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       const int i = lane + j * kWarp;
       if (i < packs) {
-        dy[j] = reinterpret_cast<const Pack<T>*>(norm.dy + at)[i];
-        x[j] = reinterpret_cast<const Pack<T>*>(norm.x + at)[i];
+        dy[j] = reinterpret_cast<const uint4*>(norm.dy + at)[i];
+        x[j] = reinterpret_cast<const uint4*>(norm.x + at)[i];
         const Pack<G, kCount> gamma = factors[i];
+        const WidePack<T> dys = unpacked<T>(dy[j]);
+        const WidePack<T> xs = unpacked<T>(x[j]);
         for (int k = 0; k < kCount; ++k) {
-          const W g = load(dy[j].values[k]) * static_cast<W>(load(gamma.values[k]));
+          const W g = dys.values[k] * static_cast<W>(load(gamma.values[k]));
           sum_g += g;
-          sum_gn += g * (load(x[j].values[k]) - mean) * rstd;
+          sum_gn += g * (xs.values[k] - mean) * rstd;
         }
       }
     }
@@ -236,14 +300,16 @@ struct PackedNormBackward {
       const int i = lane + j * kWarp;
       if (i < packs) {
         const Pack<G, kCount> gamma = factors[i];
+        const WidePack<T> dys = unpacked<T>(dy[j]);
+        const WidePack<T> xs = unpacked<T>(x[j]);
         Pack<T> more{};
         if (norm.addend != nullptr) {
           more = reinterpret_cast<const Pack<T>*>(norm.addend + at)[i];
         }
         Pack<T> result;
         for (int k = 0; k < kCount; ++k) {
-          const W g = load(dy[j].values[k]) * static_cast<W>(load(gamma.values[k]));
-          const W normal = (load(x[j].values[k]) - mean) * rstd;
+          const W g = dys.values[k] * static_cast<W>(load(gamma.values[k]));
+          const W normal = (xs.values[k] - mean) * rstd;
           const W other = norm.addend == nullptr ? 0 : load(more.values[k]);
           result.values[k] = narrow<T>(other + rstd * (g - mean_g - normal * mean_gn));
         }
@@ -262,14 +328,14 @@ struct NormColumns {
   __device__ void operator()(std::int64_t row, std::int64_t column,
                              W (&sums)[kSums][kColumns]) const {
     const std::int64_t at = row * norm.length + column;
-    const auto dy = *reinterpret_cast<const Pack<T, kColumns>*>(norm.dy + at);
-    const auto x = *reinterpret_cast<const Pack<T, kColumns>*>(norm.x + at);
+    const WidePack<T, kColumns> dy = load_wide<kColumns>(norm.dy + at);
+    const WidePack<T, kColumns> x = load_wide<kColumns>(norm.x + at);
     const Wide<T> mean = norm.means == nullptr ? 0 : norm.means[row];
     const Wide<T> rstd = norm.rstds[row];
     for (int i = 0; i < kColumns; ++i) {
-      sums[0][i] += static_cast<W>(load(dy.values[i]) * (load(x.values[i]) - mean) * rstd);
+      sums[0][i] += static_cast<W>(dy.values[i] * (x.values[i] - mean) * rstd);
       if constexpr (kSums == 2) {
-        sums[1][i] += static_cast<W>(load(dy.values[i]));
+        sums[1][i] += static_cast<W>(dy.values[i]);
       }
     }
   }
@@ -295,7 +361,7 @@ template <class T, class G>
 void enqueue_layer_norm(const Rows& rows, const LayerNorm<T, G>& norm, cudaStream_t stream) {
   const bool packed =
       with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
-        enqueue_each_row(
+        enqueue_packed_rows<kPacks>(
             rows.count,
             PackedNorm<T, G, kPacks>{norm.x, norm.gamma, norm.beta, norm.y, norm.means, norm.rstds,
                                      static_cast<int>(rows.length), norm.epsilon},
@@ -327,7 +393,7 @@ template <class T, class G>
 void enqueue_rms_norm(const Rows& rows, const RmsNorm<T, G>& norm, cudaStream_t stream) {
   const bool packed =
       with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
-        enqueue_each_row(
+        enqueue_packed_rows<kPacks>(
             rows.count,
             PackedNorm<T, G, kPacks>{norm.x, norm.gamma, nullptr, norm.y, nullptr, norm.rstds,
                                      static_cast<int>(rows.length), norm.epsilon},
@@ -377,7 +443,8 @@ Launch norm_backward(const Rows& rows) {
                                           into, m.workspace, stream);
             const bool packed =
                 with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
-                  enqueue_each_row(rows.count, PackedNormBackward<T, G, kPacks>{norm}, stream);
+                  enqueue_packed_rows<kPacks>(rows.count, PackedNormBackward<T, G, kPacks>{norm},
+                                              stream);
                 });
             if (!packed) {
               enqueue_each_row(rows.count, norm, stream);
