@@ -107,4 +107,17 @@ std::vector<int> Ranks::by_host() const {
   return counts;
 }
 
+int Ranks::rank_on_host() const {
+  if (world_ == nullptr) {
+    return 0;
+  }
+  for (const std::vector<Rank>& host : world_->hosts()) {
+    const auto here = std::ranges::find(host, rank());
+    if (here != host.end()) {
+      return static_cast<int>(here - host.begin());
+    }
+  }
+  return 0;
+}
+
 }  // namespace trireme::train

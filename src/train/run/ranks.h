@@ -56,6 +56,8 @@ class Ranks {
   void require_reported_by(int reporter) const;
   /// Number of ranks on each machine; this machine first.
   [[nodiscard]] std::vector<int> by_host() const;
+  /// This rank among the ranks of its machine.
+  [[nodiscard]] int rank_on_host() const;
 
  private:
   void split(const Plan& plan, const SyncSpec& sync);

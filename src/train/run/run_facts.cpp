@@ -25,14 +25,27 @@ double specified_peak(const Device& device, const std::string& dtype) {
   return peak ? peak->count : 0.0;
 }
 
-/// How many ranks compute at the same time on separate hardware, assuming all machines are like this one.
-double concurrent_ranks(const Ranks& ranks, const Device& device) {
+/// How many of a machine's ranks compute at the same time on separate hardware.
+double concurrent_on_host(int ranks, const Device& device) {
   const double share = device.machine_share();
+  return share > 0 ? std::clamp<double>(ranks, 1, std::max(1.0, 1 / share)) : ranks;
+}
+
+/// The same for all ranks, assuming that all machines are like this one.
+double concurrent_ranks(const Ranks& ranks, const Device& device) {
   double running = 0;
   for (const int here : ranks.by_host()) {
-    running += share > 0 ? std::min<double>(here, 1 / share) : here;
+    running += concurrent_on_host(here, device);
   }
-  return std::max(1.0, running);
+  return running;
+}
+
+/// The rate of one rank while as many compute as can at the same time; the others wait, or they would all seem slow.
+double measure_peak(Ranks& ranks, Device& device, DType dtype) {
+  const bool measures = ranks.rank_on_host() < concurrent_on_host(ranks.by_host().front(), device);
+  const double rate = measures ? measure_peak_flops(device, dtype) : 0;
+  (void)ranks.any(measures);  // a barrier
+  return rate;
 }
 
 /// "4 ranks: data=2,tensor=2, ZeRO 1"; "" on one device.
@@ -124,7 +137,7 @@ void predict_step(const RunParts& parts, const Ranks& ranks, const CompiledTrain
 
 }  // namespace
 
-RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const CompiledTraining& compiled,
+RunFacts collect_facts(const RunParts& parts, Ranks& ranks, const CompiledTraining& compiled,
                        const Trainer& trainer, Device& device) {
   const bool is_text = static_cast<bool>(parts.data.text);
   RunFacts facts;
@@ -149,7 +162,8 @@ RunFacts collect_facts(const RunParts& parts, const Ranks& ranks, const Compiled
   facts.model_flops = ranks.workers() * trainer.flops().model().products;
   facts.hardware_flops = ranks.workers() * trainer.flops().hardware().products;
   const double concurrent = concurrent_ranks(ranks, device);
-  facts.measured_flops = measure_peak_flops(device, parse_dtype(parts.settings.dtype)) * concurrent;
+  facts.measured_flops =
+      measure_peak(ranks, device, parse_dtype(parts.settings.dtype)) * concurrent;
   facts.peak_flops = specified_peak(device, parts.settings.dtype) * concurrent;
   facts.peak_flops = facts.peak_flops > 0 ? facts.peak_flops : facts.measured_flops;
   facts.memory = parts.memory.total();

@@ -20,7 +20,7 @@ struct RunParts {
 };
 
 /// Measures the device's peak; on rank 0 predicts the step. Collective.
-[[nodiscard]] RunFacts collect_facts(const RunParts& parts, const Ranks& ranks,
+[[nodiscard]] RunFacts collect_facts(const RunParts& parts, Ranks& ranks,
                                      const CompiledTraining& compiled, const Trainer& trainer,
                                      Device& device);
 
