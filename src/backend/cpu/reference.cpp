@@ -16,7 +16,7 @@ constexpr std::string_view kAlways = "always";
 constexpr std::string_view kIntegers = "integers";
 constexpr std::string_view kSmallIds = "indices or targets of a type that has no loop";
 constexpr std::string_view kMixed = "x and its scale of different types";
-constexpr std::string_view kFused = "of a graph that was fused for an accelerator";
+constexpr std::string_view kFused = "always: graphs are fused so only for accelerators";
 constexpr std::string_view kShape = "more loops than the kernel has";
 
 constexpr std::array kUses{
