@@ -163,7 +163,7 @@ TEST(EstimateCommand, RefusesWithTheFix) {
   expect_refused("--device h10", "unknown device 'h10'; did you mean h100?");
   expect_refused("--dtype i8", "models are not trained in i8");
   expect_refused("--recompute some", "use none, selective or full");
-  expect_refused("--optimizer lion", "use adamw, sgd, momentum or adagrad");
+  expect_refused("--optimizer adam7", "use one of: adamw sgd momentum adagrad lion muon");
   expect_refused("--family t5", "use gpt2 or llama");
   expect_refused("--heads 7", "7 heads cannot share a width of 768");
   expect_refused("--context 8 --length 9", "more than the context");
