@@ -32,16 +32,16 @@ namespace trireme::predict {
 
 /// How a matrix is distributed: whole on every rank; its rows or its columns sharded; or as a sum, of which each rank has
 /// a term.
-enum class Layout : std::uint8_t { Replicated, Row, Column, Partial };
-inline constexpr std::array<Layout, 4> kLayouts{Layout::Replicated, Layout::Row, Layout::Column,
-                                                Layout::Partial};
+enum class MatrixLayout : std::uint8_t { Replicated, Row, Column, Partial };
+inline constexpr std::array<MatrixLayout, 4> kLayouts{MatrixLayout::Replicated, MatrixLayout::Row,
+                                                      MatrixLayout::Column, MatrixLayout::Partial};
 /// "replicated", "row", "column", "partial"; parse_layout throws Error(Usage) listing them.
-[[nodiscard]] std::string_view to_text(Layout layout);
-[[nodiscard]] Layout parse_layout(std::string_view text);
+[[nodiscard]] std::string_view to_text(MatrixLayout layout);
+[[nodiscard]] MatrixLayout parse_layout(std::string_view text);
 
 struct Repartition {
-  Layout from = Layout::Replicated;
-  Layout to = Layout::Replicated;
+  MatrixLayout from = MatrixLayout::Replicated;
+  MatrixLayout to = MatrixLayout::Replicated;
   TensorType type{};  ///< of the whole matrix
   std::vector<Program>
       programs{};  ///< by rank: input "x", its part in `from`; output "y", its part in `to`
@@ -55,12 +55,12 @@ struct Repartition {
 };
 
 /// The matrix has two dimensions, of any size, and floating-point elements. Throws Error(Usage) otherwise.
-[[nodiscard]] Repartition repartition(const TensorType& type, Layout from, Layout to, int ranks,
-                                      const CostModel& costs = {});
+[[nodiscard]] Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout to,
+                                      int ranks, const CostModel& costs = {});
 
 /// The part of a whole matrix, row-major, that a rank has in a layout. Terms of a partial matrix are all different and
 /// add up to it.
 [[nodiscard]] std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape,
-                                          Layout layout, int ranks, int rank);
+                                          MatrixLayout layout, int ranks, int rank);
 
 }  // namespace trireme::predict

@@ -27,7 +27,7 @@ struct Options {
   bool json = false;
 };
 
-std::vector<predict::Layout> layouts(const char* option, const std::string& name) {
+std::vector<predict::MatrixLayout> layouts(const char* option, const std::string& name) {
   return name.empty() ? std::vector(predict::kLayouts.begin(), predict::kLayouts.end())
                       : std::vector{parsed(option, name, predict::parse_layout)};
 }
@@ -46,8 +46,8 @@ void run(const Options& o, Outcome& outcome) {
                                              parsed("--beta", o.beta, parse_seconds),
                                              parsed("--gamma", o.gamma, parse_seconds));
   std::vector<report::RepartitionRow> rows;
-  for (const predict::Layout from : layouts("--from", o.from)) {
-    for (const predict::Layout to : layouts("--to", o.to)) {
+  for (const predict::MatrixLayout from : layouts("--from", o.from)) {
+    for (const predict::MatrixLayout to : layouts("--to", o.to)) {
       if (from == to && o.from.empty()) {
         continue;
       }

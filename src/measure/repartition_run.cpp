@@ -18,7 +18,7 @@
 namespace trireme::measure {
 namespace {
 
-using predict::Layout;
+using predict::MatrixLayout;
 using predict::Repartition;
 
 /// Rings, and pairwise exchanges: direct operations send nothing that could be counted.
@@ -97,14 +97,14 @@ double error_of(const Repartition& r, const std::vector<double>& whole,
   std::vector<double> sum(whole.size(), 0);
   for (int rank = 0; rank < r.ranks(); ++rank) {
     const std::vector<double>& result = results[static_cast<std::size_t>(rank)];
-    if (r.to != Layout::Partial) {
+    if (r.to != MatrixLayout::Partial) {
       largest = std::max(largest,
                          difference(result, part_of(whole, r.type.shape, r.to, r.ranks(), rank)));
     } else if (result.size() == sum.size()) {
       std::transform(sum.begin(), sum.end(), result.begin(), sum.begin(), std::plus<>());
     }
   }
-  return r.to == Layout::Partial ? difference(sum, whole) : largest;
+  return r.to == MatrixLayout::Partial ? difference(sum, whole) : largest;
 }
 
 }  // namespace

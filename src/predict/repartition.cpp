@@ -24,25 +24,26 @@ Axes axes_of(int ranks) {
   return ranks > 1 ? Axes{{std::string(kAxis), ranks}} : Axes{};
 }
 
-Placement placement_of(Layout layout, int ranks) {
+Placement placement_of(MatrixLayout layout, int ranks) {
   Placement placement = Placement::replicated(2);
   if (ranks > 1) {
-    if (layout == Layout::Row || layout == Layout::Column) {
-      placement.dims[layout == Layout::Row ? 0 : 1].axes = {0};
-    } else if (layout == Layout::Partial) {
+    if (layout == MatrixLayout::Row || layout == MatrixLayout::Column) {
+      placement.dims[layout == MatrixLayout::Row ? 0 : 1].axes = {0};
+    } else if (layout == MatrixLayout::Partial) {
       placement.partial[0] = Merge::Sum;
     }
   }
   return placement;
 }
 
-Shape shape_of_part(const Shape& whole, Layout layout, int ranks, int rank) {
+Shape shape_of_part(const Shape& whole, MatrixLayout layout, int ranks, int rank) {
   const int at[] = {rank};
   return shape_at(placement_of(layout, ranks), whole, axes_of(ranks), at);
 }
 
 /// The partitioner's own conversion: a node between two values with the two placements.
-std::vector<Program> partitioned(const TensorType& type, Layout from, Layout to, int ranks) {
+std::vector<Program> partitioned(const TensorType& type, MatrixLayout from, MatrixLayout to,
+                                 int ranks) {
   GraphBuilder builder("repartition");
   const ValueId x = builder.input("x", type);
   const ValueId y = builder.add1("scale", {x}, {{"factor", 1.0}});
@@ -64,12 +65,12 @@ std::vector<Program> partitioned(const TensorType& type, Layout from, Layout to,
 }
 
 /// What a rank has, as it is, or as a term of a sum: with zeros where other ranks have something.
-ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, Layout from, Layout to,
-                   int ranks, int rank) {
-  if (from == to || from == Layout::Replicated) {
+ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, MatrixLayout from,
+                   MatrixLayout to, int ranks, int rank) {
+  if (from == to || from == MatrixLayout::Replicated) {
     return builder.add1("scale", {x}, {{"factor", from == to || rank == 0 ? 1.0 : 0.0}});
   }
-  const std::size_t d = from == Layout::Row ? 0 : 1;
+  const std::size_t d = from == MatrixLayout::Row ? 0 : 1;
   const std::int64_t size = type.shape.dims()[d];
   const IndexRange own = block_of(size, 1, ranks, rank);
   std::vector<std::int64_t> before(2, 0);
@@ -79,8 +80,9 @@ ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, Lay
   return builder.add1("pad", {x}, {{"before", before}, {"after", after}});
 }
 
-std::vector<Program> programs_of(const TensorType& type, Layout from, Layout to, int ranks) {
-  if (ranks == 1 || (from != to && to != Layout::Partial)) {
+std::vector<Program> programs_of(const TensorType& type, MatrixLayout from, MatrixLayout to,
+                                 int ranks) {
+  if (ranks == 1 || (from != to && to != MatrixLayout::Partial)) {
     return partitioned(type, from, to, ranks);
   }
   std::vector<Program> programs;
@@ -94,20 +96,20 @@ std::vector<Program> programs_of(const TensorType& type, Layout from, Layout to,
   return programs;
 }
 
-std::string op_between(Layout from, Layout to) {
+std::string op_between(MatrixLayout from, MatrixLayout to) {
   if (from == to) {
     return "";
   }
-  if (from == Layout::Partial) {
-    return to == Layout::Replicated ? "all_reduce" : "reduce_scatter";
+  if (from == MatrixLayout::Partial) {
+    return to == MatrixLayout::Replicated ? "all_reduce" : "reduce_scatter";
   }
-  if (to == Layout::Partial) {
+  if (to == MatrixLayout::Partial) {
     return "pad";
   }
-  if (from == Layout::Replicated) {
+  if (from == MatrixLayout::Replicated) {
     return "slice";
   }
-  return to == Layout::Replicated ? "all_gather" : "all_to_all";
+  return to == MatrixLayout::Replicated ? "all_gather" : "all_to_all";
 }
 
 std::int64_t sent_by(const Program& program, int rank) {
@@ -120,7 +122,7 @@ std::int64_t sent_by(const Program& program, int rank) {
 
 /// Round t of a pairwise exchange lasts as long as its longest message, from rank i to rank i + t.
 Seconds exchange_seconds(const Repartition& r, const LinkLevel& link) {
-  const std::size_t from = r.from == Layout::Row ? 0 : 1;
+  const std::size_t from = r.from == MatrixLayout::Row ? 0 : 1;
   const std::int64_t width = size_of(r.type.dtype).count;
   const auto length = [&](std::size_t d, int rank) {
     return block_of(r.type.shape.dims()[d], 1, r.ranks(), rank).length;
@@ -148,10 +150,10 @@ Seconds seconds_of(const Repartition& r, const CostModel& costs) {
                               : r.op == "all_gather" ? Operation::Allgather
                                                      : Operation::ReduceScatter;
   // Blocks are whole rows or columns, except those of an all-reduce.
-  const Layout sharded = r.op == "all_gather" ? r.from : r.to;
+  const MatrixLayout sharded = r.op == "all_gather" ? r.from : r.to;
   const std::int64_t elements = r.type.shape.element_count();
   const std::int64_t lines =
-      r.op == "all_reduce" ? elements : r.type.shape.dim(sharded == Layout::Row ? 0 : 1);
+      r.op == "all_reduce" ? elements : r.type.shape.dim(sharded == MatrixLayout::Row ? 0 : 1);
   const Payload payload{
       .elements = lines,
       .element_bytes = lines == 0 ? 1 : elements / lines * size_of(r.type.dtype).count};
@@ -161,23 +163,23 @@ Seconds seconds_of(const Repartition& r, const CostModel& costs) {
 
 }  // namespace
 
-std::string_view to_text(Layout layout) {
+std::string_view to_text(MatrixLayout layout) {
   switch (layout) {
-    case Layout::Replicated:
+    case MatrixLayout::Replicated:
       return "replicated";
-    case Layout::Row:
+    case MatrixLayout::Row:
       return "row";
-    case Layout::Column:
+    case MatrixLayout::Column:
       return "column";
-    case Layout::Partial:
+    case MatrixLayout::Partial:
       return "partial";
   }
   return "?";
 }
 
-Layout parse_layout(std::string_view text) {
+MatrixLayout parse_layout(std::string_view text) {
   std::vector<std::string> names;
-  for (const Layout layout : kLayouts) {
+  for (const MatrixLayout layout : kLayouts) {
     if (text == to_text(layout)) {
       return layout;
     }
@@ -190,7 +192,7 @@ std::int64_t Repartition::total_sent() const {
   return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
 }
 
-Repartition repartition(const TensorType& type, Layout from, Layout to, int ranks,
+Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout to, int ranks,
                         const CostModel& costs) {
   if (type.shape.rank() != 2 || !is_float(type.dtype)) {
     throw Error(ErrorKind::Usage, fmt::format("{} is not a matrix of floating-point numbers",
@@ -213,9 +215,9 @@ Repartition repartition(const TensorType& type, Layout from, Layout to, int rank
   return result;
 }
 
-std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape, Layout layout,
-                            int ranks, int rank) {
-  if (layout == Layout::Partial && ranks > 1) {
+std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape,
+                            MatrixLayout layout, int ranks, int rank) {
+  if (layout == MatrixLayout::Partial && ranks > 1) {
     // Rank r has r + 1; the last has what is missing.
     std::vector<double> term = whole;
     const double others = ranks * (ranks - 1) / 2.0;
@@ -224,12 +226,12 @@ std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape
     }
     return term;
   }
-  const auto range = [&](Layout by, std::size_t d) {
+  const auto range = [&](MatrixLayout by, std::size_t d) {
     const std::int64_t size = shape.dims()[d];
     return layout == by ? block_of(size, 1, ranks, rank) : IndexRange{.begin = 0, .length = size};
   };
-  const IndexRange rows = range(Layout::Row, 0);
-  const IndexRange columns = range(Layout::Column, 1);
+  const IndexRange rows = range(MatrixLayout::Row, 0);
+  const IndexRange columns = range(MatrixLayout::Column, 1);
   std::vector<double> part;
   for (std::int64_t i = rows.begin; i < rows.begin + rows.length; ++i) {
     const auto first = whole.begin() + i * shape.dim(1) + columns.begin;

@@ -20,8 +20,8 @@ const std::vector<Shape> kShapes{Shape{8, 24}, Shape{7, 10}, Shape{3, 5}, Shape{
 TEST(Repartition, MovesThePredictedBytesAndGivesTheRightResult) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     for (const Shape& shape : kShapes) {
-      for (const Layout from : kLayouts) {
-        for (const Layout to : kLayouts) {
+      for (const MatrixLayout from : kLayouts) {
+        for (const MatrixLayout to : kLayouts) {
           const Repartition predicted = repartition({DType::F64, shape}, from, to, ranks);
           const measure::RepartitionRun run = measure::run_repartition(predicted, one_thread);
           EXPECT_EQ(run.sent, predicted.sent)
@@ -35,49 +35,53 @@ TEST(Repartition, MovesThePredictedBytesAndGivesTheRightResult) {
 }
 
 /// On 4 ranks, a matrix of 1 MiB, alpha 1 us, beta 1 ns per byte.
-Repartition mebibyte(Layout from, Layout to) {
+Repartition mebibyte(MatrixLayout from, MatrixLayout to) {
   return repartition({DType::F32, Shape{512, 512}}, from, to, 4,
                      CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
 }
 
 TEST(Repartition, CostsWhatTheFormulasSay) {
   constexpr double kBytes = 1 << 20;
-  EXPECT_EQ(mebibyte(Layout::Replicated, Layout::Row).seconds.count, 0);
-  EXPECT_EQ(mebibyte(Layout::Column, Layout::Partial).seconds.count, 0);
-  EXPECT_NEAR(mebibyte(Layout::Row, Layout::Replicated).seconds.count, 7.894e-4, 5e-8);
-  EXPECT_NEAR(mebibyte(Layout::Column, Layout::Replicated).seconds.count, 7.894e-4, 5e-8);
-  EXPECT_NEAR(mebibyte(Layout::Row, Layout::Column).seconds.count, 1.996e-4, 5e-8);
-  EXPECT_NEAR(mebibyte(Layout::Column, Layout::Row).seconds.count, 1.996e-4, 5e-8);
-  EXPECT_NEAR(mebibyte(Layout::Partial, Layout::Row).seconds.count, 3e-6 + 0.75 * kBytes * 1.1e-9,
-              1e-12);
-  EXPECT_NEAR(mebibyte(Layout::Partial, Layout::Replicated).seconds.count,
+  EXPECT_EQ(mebibyte(MatrixLayout::Replicated, MatrixLayout::Row).seconds.count, 0);
+  EXPECT_EQ(mebibyte(MatrixLayout::Column, MatrixLayout::Partial).seconds.count, 0);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Row, MatrixLayout::Replicated).seconds.count, 7.894e-4, 5e-8);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Column, MatrixLayout::Replicated).seconds.count, 7.894e-4,
+              5e-8);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Row, MatrixLayout::Column).seconds.count, 1.996e-4, 5e-8);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Column, MatrixLayout::Row).seconds.count, 1.996e-4, 5e-8);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Partial, MatrixLayout::Row).seconds.count,
+              3e-6 + 0.75 * kBytes * 1.1e-9, 1e-12);
+  EXPECT_NEAR(mebibyte(MatrixLayout::Partial, MatrixLayout::Replicated).seconds.count,
               6e-6 + 0.75 * kBytes * 2.1e-9, 1e-12);
 }
 
 TEST(Repartition, SendsWhatIsMissingElsewhere) {
   constexpr std::int64_t kBytes = 1 << 20;
   const auto each = [](std::int64_t bytes) { return std::vector<std::int64_t>(4, bytes); };
-  EXPECT_EQ(mebibyte(Layout::Replicated, Layout::Column).sent, each(0));
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Replicated).sent, each(kBytes * 3 / 4));
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Column).sent, each(kBytes / 4 * 3 / 4));
-  EXPECT_EQ(mebibyte(Layout::Partial, Layout::Column).sent, each(kBytes * 3 / 4));
-  EXPECT_EQ(mebibyte(Layout::Partial, Layout::Replicated).sent, each(kBytes * 3 / 2));
+  EXPECT_EQ(mebibyte(MatrixLayout::Replicated, MatrixLayout::Column).sent, each(0));
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Replicated).sent, each(kBytes * 3 / 4));
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Column).sent, each(kBytes / 4 * 3 / 4));
+  EXPECT_EQ(mebibyte(MatrixLayout::Partial, MatrixLayout::Column).sent, each(kBytes * 3 / 4));
+  EXPECT_EQ(mebibyte(MatrixLayout::Partial, MatrixLayout::Replicated).sent, each(kBytes * 3 / 2));
 }
 
 TEST(Repartition, NamesItsCollective) {
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Row).op, "");
-  EXPECT_EQ(mebibyte(Layout::Replicated, Layout::Row).op, "slice");
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Replicated).op, "all_gather");
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Column).op, "all_to_all");
-  EXPECT_EQ(mebibyte(Layout::Partial, Layout::Replicated).op, "all_reduce");
-  EXPECT_EQ(mebibyte(Layout::Partial, Layout::Row).op, "reduce_scatter");
-  EXPECT_EQ(mebibyte(Layout::Row, Layout::Partial).op, "pad");
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Row).op, "");
+  EXPECT_EQ(mebibyte(MatrixLayout::Replicated, MatrixLayout::Row).op, "slice");
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Replicated).op, "all_gather");
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Column).op, "all_to_all");
+  EXPECT_EQ(mebibyte(MatrixLayout::Partial, MatrixLayout::Replicated).op, "all_reduce");
+  EXPECT_EQ(mebibyte(MatrixLayout::Partial, MatrixLayout::Row).op, "reduce_scatter");
+  EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Partial).op, "pad");
 }
 
 TEST(Repartition, RefusesWhatIsNoMatrix) {
-  EXPECT_THROW((void)repartition({DType::F32, Shape{2, 3, 4}}, Layout::Row, Layout::Column, 2),
-               Error);
-  EXPECT_THROW((void)repartition({DType::I32, Shape{2, 3}}, Layout::Row, Layout::Column, 2), Error);
+  EXPECT_THROW(
+      (void)repartition({DType::F32, Shape{2, 3, 4}}, MatrixLayout::Row, MatrixLayout::Column, 2),
+      Error);
+  EXPECT_THROW(
+      (void)repartition({DType::I32, Shape{2, 3}}, MatrixLayout::Row, MatrixLayout::Column, 2),
+      Error);
   EXPECT_THROW((void)parse_layout("diagonal"), Error);
 }
 
