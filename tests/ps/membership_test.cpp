@@ -271,7 +271,9 @@ TEST_F(Membership, SurvivesTheDeathOfEtcdsLeader) {
   workers.finish();
 }
 
-TEST_F(Membership, LosesAndDoublesNothingInChaos) {
+class LongMembership : public Membership {};
+
+TEST_F(LongMembership, LosesAndDoublesNothingInChaos) {
   EtcdProcesses etcd(1);
   etcd.wait_until_ready();
   const TemporaryFolder folder;
