@@ -95,7 +95,8 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
   }
 }
 
-Op row(std::string_view name, std::string_view summary, std::vector<std::string_view> operands) {
+Op row(std::string_view name, std::string_view summary,
+       const std::vector<std::string_view>& operands) {
   Op op{.name = name,
         .summary = summary,
         .inputs = {"a", "b"},
