@@ -32,11 +32,40 @@ std::vector<predict::MatrixLayout> layouts(const char* option, const std::string
                       : std::vector{parsed(option, name, predict::parse_layout)};
 }
 
+struct MatrixPair {
+  predict::MatrixLayout from;
+  predict::MatrixLayout to;
+};
+
+/// Those that the options name. Of all pairs, those that move nothing are left out.
+std::vector<MatrixPair> pairs(const Options& o) {
+  std::vector<MatrixPair> result;
+  for (const predict::MatrixLayout from : layouts("--from", o.from)) {
+    for (const predict::MatrixLayout to : layouts("--to", o.to)) {
+      if (from != to || !o.from.empty()) {
+        result.push_back({from, to});
+      }
+    }
+  }
+  return result;
+}
+
 Shape parse_matrix(const std::string& text) {
   const std::size_t x = text.find('x');
   return x == std::string::npos
              ? parse_shape(text)
              : parse_shape("[" + text.substr(0, x) + "," + text.substr(x + 1) + "]");
+}
+
+report::RepartitionRow make_row(const TensorType& type, MatrixPair pair, const CostModel& costs,
+                                const Options& o) {
+  report::RepartitionRow row;
+  row.predicted = predict::repartition(type, pair.from, pair.to, o.ranks, costs);
+  if (o.run) {
+    const auto device = [] { return make_cpu_device({.threads = 1, .pinned = false}); };
+    row.run = measure::run_repartition(row.predicted, device);
+  }
+  return row;
 }
 
 void run(const Options& o, Outcome& outcome) {
@@ -46,19 +75,9 @@ void run(const Options& o, Outcome& outcome) {
                                              parsed("--beta", o.beta, parse_seconds),
                                              parsed("--gamma", o.gamma, parse_seconds));
   std::vector<report::RepartitionRow> rows;
-  for (const predict::MatrixLayout from : layouts("--from", o.from)) {
-    for (const predict::MatrixLayout to : layouts("--to", o.to)) {
-      if (from == to && o.from.empty()) {
-        continue;
-      }
-      report::RepartitionRow& row = rows.emplace_back();
-      row.predicted = predict::repartition(type, from, to, o.ranks, costs);
-      if (o.run) {
-        row.run = measure::run_repartition(
-            row.predicted, [] { return make_cpu_device({.threads = 1, .pinned = false}); });
-      }
-      outcome.exit_code = row.is_right() ? outcome.exit_code : 1;
-    }
+  for (const MatrixPair& pair : pairs(o)) {
+    rows.push_back(make_row(type, pair, costs, o));
+    outcome.exit_code = rows.back().is_right() ? outcome.exit_code : 1;
   }
   std::cout << (o.json ? report::repartition_json(rows)
                        : report::repartition_text(rows, standard_output()));

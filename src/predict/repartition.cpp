@@ -57,6 +57,7 @@ std::vector<Program> partitioned(const TensorType& type, MatrixLayout from, Matr
   plan.mesh = Mesh({{std::string(kAxis), ranks}});
   const Partition partition(graph, placements);
   std::vector<Program> programs;
+  programs.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     programs.push_back(
         make_program(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph));
@@ -64,11 +65,15 @@ std::vector<Program> partitioned(const TensorType& type, MatrixLayout from, Matr
   return programs;
 }
 
-/// What a rank has, as it is, or as a term of a sum: with zeros where other ranks have something.
-ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, MatrixLayout from,
-                   MatrixLayout to, int ranks, int rank) {
+/// What a rank has, as it is, or as a term of a sum: with zeros where other ranks have something. No communication.
+Program local_program(const TensorType& type, MatrixLayout from, MatrixLayout to, int ranks,
+                      int rank) {
+  GraphBuilder builder("repartition");
+  const ValueId x = builder.input("x", {type.dtype, shape_of_part(type.shape, from, ranks, rank)});
   if (from == to || from == MatrixLayout::Replicated) {
-    return builder.add1("scale", {x}, {{"factor", from == to || rank == 0 ? 1.0 : 0.0}});
+    const double factor = from == to || rank == 0 ? 1 : 0;
+    builder.output("y", builder.add1("scale", {x}, {{"factor", factor}}));
+    return make_program(builder.finish());
   }
   const std::size_t d = from == MatrixLayout::Row ? 0 : 1;
   const std::int64_t size = type.shape.dims()[d];
@@ -77,7 +82,8 @@ ValueId local_part(GraphBuilder& builder, const TensorType& type, ValueId x, Mat
   std::vector<std::int64_t> after(2, 0);
   before[d] = own.begin;
   after[d] = size - own.begin - own.length;
-  return builder.add1("pad", {x}, {{"before", before}, {"after", after}});
+  builder.output("y", builder.add1("pad", {x}, {{"before", before}, {"after", after}}));
+  return make_program(builder.finish());
 }
 
 std::vector<Program> programs_of(const TensorType& type, MatrixLayout from, MatrixLayout to,
@@ -86,12 +92,9 @@ std::vector<Program> programs_of(const TensorType& type, MatrixLayout from, Matr
     return partitioned(type, from, to, ranks);
   }
   std::vector<Program> programs;
+  programs.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    GraphBuilder builder("repartition");
-    const ValueId x =
-        builder.input("x", {type.dtype, shape_of_part(type.shape, from, ranks, rank)});
-    builder.output("y", local_part(builder, type, x, from, to, ranks, rank));
-    programs.push_back(make_program(builder.finish()));
+    programs.push_back(local_program(type, from, to, ranks, rank));
   }
   return programs;
 }
