@@ -30,8 +30,13 @@
 #include <stddef.h> /* NOLINT(modernize-deprecated-headers) */
 #include <stdint.h> /* NOLINT(modernize-deprecated-headers) */
 
+/* In C++ an enum without a fixed type must not even hold a value that it does not name; a caller in C may pass one, and
+ * gets TRIREME_USAGE. */
 #ifdef __cplusplus
+#define TRIREME_ENUM_TYPE : int
 extern "C" {
+#else
+#define TRIREME_ENUM_TYPE
 #endif
 
 /* C names, and typedefs, which C needs. NOLINTBEGIN(readability-identifier-naming, modernize-use-using) */
@@ -40,7 +45,7 @@ typedef struct trireme_world trireme_world;     /* this rank's view of a job */
 typedef struct trireme_group trireme_group;     /* ranks that run collectives together */
 typedef struct trireme_pending trireme_pending; /* an operation in flight */
 
-typedef enum trireme_status {
+typedef enum trireme_status TRIREME_ENUM_TYPE {
   TRIREME_OK = 0,
   TRIREME_USAGE,         /* the request is impossible: root 9 of 4 ranks */
   TRIREME_INPUT,         /* a text or file is malformed */
@@ -56,7 +61,7 @@ typedef enum trireme_status {
   TRIREME_BUG            /* a violated invariant inside Trireme: please report it */
 } trireme_status;
 
-typedef enum trireme_dtype {
+typedef enum trireme_dtype TRIREME_ENUM_TYPE {
   TRIREME_F32,
   TRIREME_F64,
   TRIREME_F16,
@@ -68,7 +73,7 @@ typedef enum trireme_dtype {
 } trireme_dtype;
 
 /* TRIREME_AVERAGE is the sum divided by the number of ranks. The bitwise ones are for integers. */
-typedef enum trireme_reduction {
+typedef enum trireme_reduction TRIREME_ENUM_TYPE {
   TRIREME_SUM,
   TRIREME_PRODUCT,
   TRIREME_MIN,
