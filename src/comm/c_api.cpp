@@ -16,9 +16,11 @@
 #include "trireme/trireme.h"
 
 struct trireme_group {
+  explicit trireme_group(trireme::Group made) : group(std::move(made)) {}
   trireme::Group group;
 };
 struct trireme_pending {
+  explicit trireme_pending(trireme::Pending started) : pending(std::move(started)) {}
   trireme::Pending pending;
 };
 struct trireme_world {
@@ -184,6 +186,8 @@ std::optional<std::string> looked_up(char* (*variable)(const char*), const std::
 }  // namespace
 }  // namespace trireme
 
+// The functions of a C interface are outside of any namespace, and have parameters instead of options.
+// NOLINTBEGIN(google-build-using-namespace, readability-function-size)
 using namespace trireme;
 
 const char* trireme_status_text(trireme_status status) {
@@ -491,3 +495,5 @@ trireme_status trireme_wait(trireme_pending* pending) {
     }
   });
 }
+
+// NOLINTEND(google-build-using-namespace, readability-function-size)
