@@ -24,7 +24,7 @@ function(trireme_library name)
     target_compile_options(trireme_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LINKS)  # its flag is not that of the precompiled header
-    trireme_precompile(trireme_${name})
+    trireme_first_build(trireme_${name})
   endif()
   set_property(GLOBAL APPEND PROPERTY TRIREME_LIBRARIES ${name})
   list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/trireme/)

@@ -33,7 +33,7 @@ struct Include {
 };
 
 /// For each component the components that it includes, each with the first such include line.
-using Graph = std::map<std::string, std::map<std::string, const Include*>>;
+using IncludeGraph = std::map<std::string, std::map<std::string, const Include*>>;
 
 /// Adds the public headers that a CMakeLists.txt lists.
 void place_public_headers(const fs::path& root, const std::string& cmake_list, Places& places) {
@@ -108,8 +108,8 @@ std::optional<std::string> component_of(std::string_view name, std::string_view 
                                                      : inside.substr(0, slash + 1));
 }
 
-Graph graph_of(const std::string& folder, const std::vector<Include>& includes) {
-  Graph graph;
+IncludeGraph graph_of(const std::string& folder, const std::vector<Include>& includes) {
+  IncludeGraph graph;
   for (const Include& include : includes) {
     const std::optional<std::string> from = component_of(include.from, folder);
     const std::optional<std::string> to = component_of(include.to, folder);
@@ -122,7 +122,7 @@ Graph graph_of(const std::string& folder, const std::vector<Include>& includes) 
 }
 
 /// A shortest path from `start` back to itself, as include lines; empty if there is none.
-std::vector<const Include*> shortest_cycle(const Graph& graph, const std::string& start) {
+std::vector<const Include*> shortest_cycle(const IncludeGraph& graph, const std::string& start) {
   std::map<std::string, std::pair<std::string, const Include*>> reached_from;
   std::deque<std::string> queue{start};
   while (!queue.empty() && !reached_from.contains(start)) {
@@ -145,7 +145,7 @@ std::vector<const Include*> shortest_cycle(const Graph& graph, const std::string
   return {path.begin(), path.end()};
 }
 
-std::set<std::string> reachable_from(const Graph& graph, const std::string& start) {
+std::set<std::string> reachable_from(const IncludeGraph& graph, const std::string& start) {
   std::set<std::string> reached;
   std::vector<std::string> open{start};
   while (!open.empty()) {
@@ -170,7 +170,7 @@ std::string describe(const std::string& folder, const std::vector<const Include*
   return fmt::format("src/{}: include cycle {}{}", folder, fmt::join(path, " -> "), lines);
 }
 
-void check_folder(const std::string& folder, const Graph& graph, Problems& problems) {
+void check_folder(const std::string& folder, const IncludeGraph& graph, Problems& problems) {
   std::set<std::string> reported;
   for (const auto& [component, edges] : graph) {
     const std::vector<const Include*> cycle = shortest_cycle(graph, component);

@@ -11,7 +11,7 @@
 namespace trireme::layering {
 namespace {
 
-using Graph = std::map<std::string, std::set<std::string>>;
+using AllowedFolders = std::map<std::string, std::set<std::string>>;
 
 constexpr std::string_view kPublicOnly = "(public headers)";
 
@@ -38,7 +38,8 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 }
 
 /// Adds the names in the last cell of a folder's row: to `allowed`, and to `opened` if one is for public headers only.
-void read_allowed(const std::string& folder, std::string_view cell, Graph& allowed, Graph& opened) {
+void read_allowed(const std::string& folder, std::string_view cell, AllowedFolders& allowed,
+                  AllowedFolders& opened) {
   std::set<std::string> plain;
   bool restricted = false;
   for (std::string name : names_in(cell)) {
@@ -56,8 +57,8 @@ void read_allowed(const std::string& folder, std::string_view cell, Graph& allow
 }
 
 /// The rows as written, before "all" and transitivity.
-Graph read_rows(std::string_view readme, Graph& opened) {
-  Graph rows;
+AllowedFolders read_rows(std::string_view readme, AllowedFolders& opened) {
+  AllowedFolders rows;
   bool inside = false;
   for (std::string_view line : split(readme, '\n')) {
     const std::vector<std::string_view> cells = cells_of(line);
@@ -73,7 +74,7 @@ Graph read_rows(std::string_view readme, Graph& opened) {
   return rows;
 }
 
-void expand_all(Graph& rows) {
+void expand_all(AllowedFolders& rows) {
   for (auto& [folder, allowed] : rows) {
     if (allowed.erase("all") == 0) {
       continue;
@@ -86,7 +87,7 @@ void expand_all(Graph& rows) {
   }
 }
 
-void report_unknown_names(const Graph& rows, Problems& problems) {
+void report_unknown_names(const AllowedFolders& rows, Problems& problems) {
   for (const auto& [folder, allowed] : rows) {
     for (const std::string& name : allowed) {
       if (!rows.contains(name)) {
@@ -99,7 +100,7 @@ void report_unknown_names(const Graph& rows, Problems& problems) {
 }
 
 /// Adds what is reachable from `folder` to `reached`.
-void reach(const Graph& rows, const std::string& folder, std::set<std::string>& reached) {
+void reach(const AllowedFolders& rows, const std::string& folder, std::set<std::string>& reached) {
   const auto row = rows.find(folder);
   if (row == rows.end()) {
     return;
@@ -111,7 +112,7 @@ void reach(const Graph& rows, const std::string& folder, std::set<std::string>& 
   }
 }
 
-void report_cycles(const Graph& closure, Problems& problems) {
+void report_cycles(const AllowedFolders& closure, Problems& problems) {
   std::vector<std::string> on_cycle;
   for (const auto& [folder, reached] : closure) {
     if (reached.contains(folder)) {
@@ -144,7 +145,7 @@ bool Table::hides(const std::string& folder, const std::string& reader) const {
 
 Table parse_table(std::string_view readme, Problems& problems) {
   Table table;
-  Graph rows = read_rows(readme, table.opened);
+  AllowedFolders rows = read_rows(readme, table.opened);
   if (rows.empty()) {
     problems.emplace_back(
         "src/README.md: no layering table (a row is: | `folder` | what lives there | may include "

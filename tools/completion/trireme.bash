@@ -17,9 +17,10 @@ _trireme_values() { sed -n 's/^.*one of: //p' | sed 's/([^)]*)//g'; }
 
 # _trireme_help PROGRAM: the help text of the subcommand that the words before the cursor lead to.
 _trireme_help() {
-  local word command=("$1") help
+  local word command=("$1") help first=1
+  [[ ${COMP_WORDS[1]} == help && $COMP_CWORD -gt 1 ]] && first=2  # "help plan" completes like "plan"
   help=$("${command[@]}" --help 2>/dev/null | _trireme_unfold)
-  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  for word in "${COMP_WORDS[@]:first:COMP_CWORD-first}"; do
     if _trireme_subcommands <<<"$help" | grep -qxF -- "$word"; then
       command+=("$word")
       help=$("${command[@]}" --help 2>/dev/null | _trireme_unfold)
