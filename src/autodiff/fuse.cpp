@@ -6,6 +6,7 @@
 
 #include "autodiff/fusion_groups.h"
 #include "autodiff/rebuild.h"
+#include "base/indexed_vector.h"
 #include "graph/fused.h"
 #include "trireme/op.h"
 #include "trireme/optimize.h"
@@ -35,10 +36,9 @@ class FusedNode {
     for (const ValueId input : node.inputs) {
       const auto inside = steps_.find(input);
       const auto place = std::ranges::find(inputs_, input) - inputs_.begin();
-      step.operands.push_back(
-          inside != steps_.end()
-              ? FusedOperand{FusedOperand::Kind::Step, inside->second}
-              : FusedOperand{FusedOperand::Kind::Input, static_cast<std::size_t>(place)});
+      step.operands.push_back(inside != steps_.end()
+                                  ? FusedOperand{FusedOperand::Kind::Step, inside->second}
+                                  : FusedOperand{FusedOperand::Kind::Input, position_of(place)});
     }
     return step;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/indexed_vector.h"
 #include "graph/fused.h"
 #include "trireme/op.h"
 
@@ -25,10 +26,10 @@ class Grouping {
 
   std::vector<std::size_t> run() {
     for (const ValueId output : outline_.outputs) {
-      readers_[at(output)] = kReadFromOutside;
+      readers_[output] = kReadFromOutside;
     }
     for (const Update& update : outline_.updates) {
-      readers_[at(update.value)] = kReadFromOutside;
+      readers_[update.value] = kReadFromOutside;
     }
     for (std::size_t n = outline_.nodes.size(); n-- > 0;) {
       group_[n] = group_of(n);
@@ -40,7 +41,6 @@ class Grouping {
   }
 
  private:
-  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
   [[nodiscard]] std::int32_t result_type(const Outline::Node& node) const {
     return outline_.value(outline_.outputs_of(node)[0]).type;
   }
@@ -78,8 +78,7 @@ class Grouping {
     if (!joinable_[n]) {
       return n;
     }
-    const std::optional<std::size_t> readers =
-        readers_[at(outline_.outputs_of(outline_.nodes[n])[0])];
+    const std::optional<std::size_t> readers = readers_[outline_.outputs_of(outline_.nodes[n])[0]];
     const bool joins = readers && *readers != kReadFromOutside && joinable_[*readers] &&
                        run_[n] == run_[*readers] &&
                        result_type(outline_.nodes[n]) == result_type(outline_.nodes[*readers]);
@@ -87,7 +86,7 @@ class Grouping {
   }
 
   void note(ValueId value, std::size_t group) {
-    std::optional<std::size_t>& readers = readers_[at(value)];
+    std::optional<std::size_t>& readers = readers_[value];
     readers = !readers || *readers == group ? group : kReadFromOutside;
   }
 
@@ -95,8 +94,8 @@ class Grouping {
   std::vector<bool> joinable_;      ///< by node
   std::vector<std::size_t> run_;    ///< by node, the number of its run
   std::vector<std::size_t> group_;  ///< by node
-  std::vector<std::optional<std::size_t>>
-      readers_;  ///< by value: the group that all its readers are in
+  IndexedVector<ValueId, std::optional<std::size_t>>
+      readers_;  ///< the group that all readers are in
 };
 
 }  // namespace

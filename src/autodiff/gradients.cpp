@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/autodiff.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
@@ -32,7 +33,7 @@ class Accumulation {
     mark(wanted);
     builder_.set_phase(Phase::Backward);
     const std::size_t first = builder_.graph().nodes().size();
-    gradients_[index(loss)] =
+    gradients_[loss] =
         seed.valid() ? seed
                      : builder_.add1("fill", {},
                                      {{"value", 1.0}, {"dtype", std::string(to_text(type.dtype))}});
@@ -45,7 +46,7 @@ class Accumulation {
     }
     Gradients result;
     for (const ValueId id : wanted) {
-      result.values.push_back(gradients_[index(id)]);
+      result.values.push_back(gradients_[id]);
       if (result.values.back().valid()) {
         builder_.rename(result.values.back(), "d_" + builder_.graph().value(id).name);
       }
@@ -55,18 +56,16 @@ class Accumulation {
   }
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id.index); }
-
   /// Marks the values that depend on a wanted value.
   void mark(const std::vector<ValueId>& wanted) {
     for (const ValueId id : wanted) {
-      depends_[index(id)] = true;
+      depends_[id] = true;
     }
     for (const Node& node : builder_.graph().nodes()) {
       const bool any =
-          std::ranges::any_of(node.inputs, [&](ValueId input) { return depends_[index(input)]; });
+          std::ranges::any_of(node.inputs, [&](ValueId input) { return depends_[input]; });
       for (const ValueId output : node.outputs) {
-        depends_[index(output)] = any && is_float(builder_.type(output).dtype);
+        depends_[output] = any && is_float(builder_.type(output).dtype);
       }
     }
   }
@@ -75,12 +74,12 @@ class Accumulation {
     GradientQuery query{.builder = builder_, .node = visited, .outputs = {}, .wanted = {}};
     bool flows = false;
     for (const ValueId output : visited.outputs) {
-      query.outputs.push_back(gradients_[index(output)]);
+      query.outputs.push_back(gradients_[output]);
       flows = flows || query.outputs.back().valid();
     }
     bool any = false;
     for (const ValueId input : visited.inputs) {
-      query.wanted.push_back(depends_[index(input)]);
+      query.wanted.push_back(depends_[input]);
       any = any || query.wanted.back();
     }
     if (!flows || !any || visited.op->gradient == nullptr) {
@@ -110,7 +109,7 @@ class Accumulation {
   }
 
   void accumulate(ValueId value, ValueId gradient) {
-    ValueId& sum = gradients_[index(value)];
+    ValueId& sum = gradients_[value];
     const std::size_t first = builder_.graph().nodes().size();
     sum = sum.valid() ? builder_.add1("add", {sum, gradient}) : gradient;
     name_nodes_from(first, value);
@@ -133,8 +132,8 @@ class Accumulation {
   std::size_t nodes_;
   GraphBuilder builder_;
   ValueId loss_;
-  std::vector<ValueId> gradients_;
-  std::vector<bool> depends_;
+  IndexedVector<ValueId, ValueId> gradients_;
+  IndexedVector<ValueId, bool> depends_;
 };
 
 }  // namespace

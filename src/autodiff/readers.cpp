@@ -2,20 +2,22 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme {
 
 Readers::Readers(const Graph& graph)
     : graph_(graph), readers_(graph.values().size()), kept_(graph.values().size(), false) {
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     for (const ValueId input : graph.nodes()[n].inputs) {
-      readers_[static_cast<std::size_t>(input.index)].push_back(n);
+      readers_[input].push_back(n);
     }
   }
   for (const Output& output : graph.outputs()) {
-    kept_[static_cast<std::size_t>(output.value.index)] = true;
+    kept_[output.value] = true;
   }
   for (const Update& update : graph.updates()) {
-    kept_[static_cast<std::size_t>(update.value.index)] = true;
+    kept_[update.value] = true;
   }
 }
 
@@ -31,7 +33,7 @@ bool Readers::are_among(ValueId value, const std::vector<std::size_t>& nodes) co
 
 std::optional<std::size_t> Readers::maker(ValueId value) const {
   const NodeId producer = graph_.value(value).producer;
-  return producer.valid() ? std::optional(static_cast<std::size_t>(producer.index)) : std::nullopt;
+  return producer.valid() ? std::optional(position_of(producer)) : std::nullopt;
 }
 
 }  // namespace trireme

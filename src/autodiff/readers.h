@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/graph.h"
 
 namespace trireme {
@@ -15,13 +16,9 @@ class Readers {
   explicit Readers(const Graph& graph);
 
   /// By index, in order; a node that reads it twice is there twice.
-  [[nodiscard]] const std::vector<std::size_t>& of(ValueId value) const {
-    return readers_[static_cast<std::size_t>(value.index)];
-  }
+  [[nodiscard]] const std::vector<std::size_t>& of(ValueId value) const { return readers_[value]; }
   /// Whether an output or an update needs it.
-  [[nodiscard]] bool is_kept(ValueId value) const {
-    return kept_[static_cast<std::size_t>(value.index)];
-  }
+  [[nodiscard]] bool is_kept(ValueId value) const { return kept_[value]; }
   /// The one node that reads the value, if nothing else needs it.
   [[nodiscard]] std::optional<std::size_t> only(ValueId value) const;
   /// Whether nothing but these nodes needs the value.
@@ -31,8 +28,8 @@ class Readers {
 
  private:
   const Graph& graph_;
-  std::vector<std::vector<std::size_t>> readers_;  ///< by value
-  std::vector<bool> kept_;                         ///< by value
+  IndexedVector<ValueId, std::vector<std::size_t>> readers_;
+  IndexedVector<ValueId, bool> kept_;
 };
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ Rebuild::Rebuild(const Graph& from) : from_(from), builder_(from.name()) {
 }
 
 ValueId Rebuild::now(ValueId old) const {
-  const ValueId found = now_.at(static_cast<std::size_t>(old.index));
+  const ValueId found = now_.at(old);
   TRIREME_CHECK(found.valid(), from_.value(old).name);
   return found;
 }
@@ -46,7 +46,7 @@ std::vector<ValueId> Rebuild::now(const std::vector<ValueId>& old) const {
 }
 
 void Rebuild::replace(ValueId old, ValueId by) {
-  now_.at(static_cast<std::size_t>(old.index)) = by;
+  now_.at(old) = by;
 }
 
 void Rebuild::copy(const Node& node, std::vector<ValueId> inputs) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/graph.h"
 
 namespace trireme {
@@ -33,7 +34,7 @@ class Rebuild {
  private:
   const Graph& from_;
   GraphBuilder builder_;
-  std::vector<ValueId> now_;
+  IndexedVector<ValueId, ValueId> now_;
 };
 
 }  // namespace trireme

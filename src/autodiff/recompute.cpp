@@ -30,12 +30,10 @@ class Recomputation {
   }
 
  private:
-  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
   /// A node after the forward, preceded by the recomputation it needs.
   void add_later(const Node& node) {
     for (const ValueId input : node.inputs) {
-      if (what_.values[at(input)]) {
+      if (what_.values[input]) {
         repeat(graph_.node(graph_.value(input).producer).block);
       }
     }
@@ -69,7 +67,7 @@ class Recomputation {
     std::vector<ValueId> found;
     found.reserve(old.size());
     for (const ValueId id : old) {
-      found.push_back(what_.values[at(id)] ? again_.at(id) : rebuild_.now(id));
+      found.push_back(what_.values[id] ? again_.at(id) : rebuild_.now(id));
     }
     return found;
   }

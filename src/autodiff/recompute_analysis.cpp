@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
 #include "trireme/op.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(ValueId id) {
-  return static_cast<std::size_t>(id.index);
-}
-std::size_t at(NodeId id) {
-  return static_cast<std::size_t>(id.index);
-}
 
 bool is_forward(const Graph& graph, ValueId value) {
   const Value& v = graph.value(value);
@@ -26,20 +20,20 @@ bool takes_out(const Graph& graph, const Node& reader, ValueId value) {
          (reader.phase == Phase::Forward && reader.block != producer.block);
 }
 
-std::vector<bool> find_leaving(const Graph& graph) {
-  std::vector<bool> leaves(graph.values().size(), false);
+IndexedVector<ValueId, bool> find_leaving(const Graph& graph) {
+  IndexedVector<ValueId, bool> leaves(graph.values().size(), false);
   for (const Node& node : graph.nodes()) {
     for (const ValueId input : node.inputs) {
       if (is_forward(graph, input) && takes_out(graph, node, input)) {
-        leaves[at(input)] = true;
+        leaves[input] = true;
       }
     }
   }
   for (const Output& output : graph.outputs()) {
-    leaves[at(output.value)] = true;
+    leaves[output.value] = true;
   }
   for (const Update& update : graph.updates()) {
-    leaves[at(update.value)] = true;
+    leaves[update.value] = true;
   }
   return leaves;
 }
@@ -70,7 +64,7 @@ RecomputeAnalysis::RecomputeAnalysis(const Graph& graph)
 }
 
 bool RecomputeAnalysis::may_be_copied(ValueId value, const RecomputeOptions& options) const {
-  if (!is_forward(graph_, value) || leaves_block_[at(value)]) {
+  if (!is_forward(graph_, value) || leaves_block_[value]) {
     return false;
   }
   const NodeId producer = graph_.value(value).producer;
@@ -81,14 +75,14 @@ bool RecomputeAnalysis::may_be_copied(ValueId value, const RecomputeOptions& opt
   const auto other = options.blocks.find(block);
   const RecomputeMode mode = other == options.blocks.end() ? options.mode : other->second;
   return mode == RecomputeMode::Full ||
-         (mode == RecomputeMode::Selective && !expensive_[at(producer)]);
+         (mode == RecomputeMode::Selective && !expensive_[position_of(producer)]);
 }
 
 /// Backwards over the nodes, so that all readers of a result are seen before the node that produces it.
 Recomputed RecomputeAnalysis::of(const RecomputeOptions& options) const {
-  Recomputed result{.values = std::vector<bool>(graph_.values().size(), false),
+  Recomputed result{.values = IndexedVector<ValueId, bool>(graph_.values().size(), false),
                     .nodes = std::vector<bool>(graph_.nodes().size(), false)};
-  std::vector<bool> kept(graph_.values().size(), false);
+  IndexedVector<ValueId, bool> kept(graph_.values().size(), false);
   for (std::size_t n = graph_.nodes().size(); n-- > 0;) {
     const Node& node = graph_.nodes()[n];
     if (node.phase == Phase::Forward && !result.nodes[n]) {
@@ -97,14 +91,14 @@ Recomputed RecomputeAnalysis::of(const RecomputeOptions& options) const {
     result.flops += result.nodes[n] ? flops_[n] : 0;
     for (const ValueId input : node.inputs) {
       if (may_be_copied(input, options)) {
-        result.values[at(input)] = true;
-        result.nodes[at(graph_.value(input).producer)] = true;
+        result.values[input] = true;
+        result.nodes[position_of(graph_.value(input).producer)] = true;
       } else {
-        kept[at(input)] = is_forward(graph_, input);
+        kept[input] = is_forward(graph_, input);
       }
     }
   }
-  result.kept = sum_of(graph_, kept);
+  result.kept = sum_of(graph_, kept.items());
   return result;
 }
 

@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/graph.h"
 #include "trireme/recompute_choice.h"
 
 namespace trireme {
 
 struct Recomputed {
-  std::vector<bool> values{};  ///< by value: later phases read a second copy
-  std::vector<bool> nodes{};   ///< by node: recomputed
-  Bytes kept{};                ///< as kept_bytes of the new graph
+  IndexedVector<ValueId, bool> values{};  ///< later phases read a second copy
+  std::vector<bool> nodes{};              ///< by node: recomputed
+  Bytes kept{};                           ///< as kept_bytes of the new graph
   double flops = 0;
 };
 
@@ -29,9 +30,9 @@ class RecomputeAnalysis {
   [[nodiscard]] bool may_be_copied(ValueId value, const RecomputeOptions& options) const;
 
   const Graph& graph_;
-  std::vector<double> flops_;       // by node
-  std::vector<bool> expensive_;     // by node: kept in selective mode
-  std::vector<bool> leaves_block_;  // by value
+  std::vector<double> flops_;    // by node
+  std::vector<bool> expensive_;  // by node: kept in selective mode
+  IndexedVector<ValueId, bool> leaves_block_;
   std::vector<std::int32_t> blocks_;
 };
 

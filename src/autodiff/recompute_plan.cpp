@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autodiff/recompute_analysis.h"
+#include "base/indexed_vector.h"
 #include "trireme/recompute.h"
 
 namespace trireme {
@@ -35,7 +36,7 @@ std::vector<Partial> without_worse(std::vector<Partial> plans) {
   std::array<std::int64_t, kModes.size()> least{};
   least.fill(std::numeric_limits<std::int64_t>::max());
   std::erase_if(plans, [&](const Partial& plan) {
-    std::int64_t& so_far = least.at(static_cast<std::size_t>(plan.mode));
+    std::int64_t& so_far = least.at(position_of(plan.mode));
     const bool worse = plan.kept >= so_far;
     so_far = std::min(so_far, plan.kept);
     return worse;
@@ -74,21 +75,19 @@ class Planning {
     std::array<std::array<Change, kModes.size()>, kModes.size()> changes{};
     for (const RecomputeMode before : kModes) {
       for (const RecomputeMode mode : kModes) {
-        changes.at(index(before)).at(index(mode)) = change(b, before, mode);
+        changes.at(position_of(before)).at(position_of(mode)) = change(b, before, mode);
       }
     }
     std::vector<Partial> plans;
     const std::vector<Partial>& so_far = layers_.back();
     for (std::size_t i = 0; i < so_far.size(); ++i) {
       for (const RecomputeMode mode : kModes) {
-        const Change& more = changes.at(index(so_far[i].mode)).at(index(mode));
+        const Change& more = changes.at(position_of(so_far[i].mode)).at(position_of(mode));
         plans.push_back({so_far[i].kept + more.kept, so_far[i].flops + more.flops, mode, i});
       }
     }
     return plans;
   }
-
-  static std::size_t index(RecomputeMode mode) { return static_cast<std::size_t>(mode); }
 
   [[nodiscard]] Change change(std::size_t b, RecomputeMode before, RecomputeMode mode) const {
     RecomputeOptions options;

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail(std::string_view action, const std::string& path) {
+[[noreturn]] void fail_with_errno(std::string_view action, const std::string& path) {
   const int reason = errno;
   throw Error(ErrorKind::System, fmt::format("cannot {} '{}': {}", action, path,
                                              std::generic_category().message(reason)));
@@ -27,7 +27,7 @@ void write_into(const std::string& path, std::string_view content) {
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
   if (!file) {
-    fail("write", path);
+    fail_with_errno("write", path);
   }
 }
 
@@ -41,7 +41,7 @@ std::string read_file(const std::string& path) {
     text << file.rdbuf();
   }
   if (!file.is_open() || file.bad() || errno != 0) {
-    fail("read", path);
+    fail_with_errno("read", path);
   }
   return std::move(text).str();
 }

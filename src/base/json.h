@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "base/json_text.h"
 
 namespace trireme {
@@ -109,12 +110,10 @@ class Json {
 
   // Arrays. A null becomes one when elements are added.
   [[nodiscard]] const Json& at(std::integral auto index) const {
-    return element(static_cast<std::size_t>(index));
+    return element(position_of(index));
   }
   [[nodiscard]] const Json& operator[](std::integral auto index) const { return at(index); }
-  [[nodiscard]] Json& operator[](std::integral auto index) {
-    return element(static_cast<std::size_t>(index));
-  }
+  [[nodiscard]] Json& operator[](std::integral auto index) { return element(position_of(index)); }
   [[nodiscard]] const Json& front() const { return at(0); }
   [[nodiscard]] const Json& back() const { return at(size() - 1); }
   void push_back(Json element);

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
+[[noreturn]] void fail_to_read(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::System, fmt::format("cannot read '{}': {}", path, why));
 }
 
@@ -26,7 +26,7 @@ off_t size_of_regular(int fd, const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) {
     ::close(fd);
-    fail(path, "it is not a regular file");
+    fail_to_read(path, "it is not a regular file");
   }
   return status.st_size;
 }
@@ -38,7 +38,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    fail(path, why());
+    fail_to_read(path, why());
   }
   const off_t size = size_of_regular(fd, path);
   void* data = size > 0
@@ -47,7 +47,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   const std::string problem = size < 0 || data == MAP_FAILED ? why() : "";
   if (!problem.empty()) {
     ::close(fd);
-    fail(path, problem);
+    fail_to_read(path, problem);
   }
   fd_ = fd;
   data_ = static_cast<const std::byte*>(data);
@@ -68,7 +68,7 @@ void MappedFile::copy(std::span<const std::byte> from, std::byte* to) const {
   while (at < end) {
     const ssize_t read = ::pread(fd_, to, end - at, static_cast<off_t>(at));
     if (read < 0 && errno != EINTR) {
-      fail(path_, std::generic_category().message(errno));
+      fail_to_read(path_, std::generic_category().message(errno));
     }
     if (read == 0) {
       struct stat status {};

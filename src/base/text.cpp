@@ -49,6 +49,11 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
+std::string plural(std::int64_t count, std::string_view thing) {
+  const std::string_view ending = count == 1 ? "" : thing.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, thing, ending);
+}
+
 std::string list_words(const std::vector<std::string>& words, std::string_view last_joint) {
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -89,6 +94,12 @@ std::optional<std::string> nearest_word(std::string_view word,
       best_distance = distance;
       best = candidate;
     }
+  }
+  constexpr std::size_t kMeaningful = 3;  // letters
+  if (!best && word.size() >= kMeaningful) {
+    const auto longer = std::ranges::find_if(
+        candidates, [&](const std::string& candidate) { return candidate.starts_with(word); });
+    best = longer == candidates.end() ? best : *longer;
   }
   return best;
 }

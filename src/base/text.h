@@ -24,7 +24,10 @@ namespace trireme {
 [[nodiscard]] std::string list_words(const std::vector<std::string>& words,
                                      std::string_view last_joint);
 
-/// The candidate nearest to `word` by edit distance, if it is close enough to be a typo.
+/// "1 rank", "3 ranks", "4 micro-batches".
+[[nodiscard]] std::string plural(std::int64_t count, std::string_view thing);
+
+/// The candidate nearest to `word` by edit distance, if it is close enough to be a typo; else one that begins with it.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,
                                                       const std::vector<std::string>& candidates);
 

@@ -28,9 +28,9 @@ std::string to_text_si(double value, std::string_view unit) {
   return fmt::format("{:.5g} {}{}", value, kPrefixes.at(prefix), unit);
 }
 
-class Verifier {
+class ClusterVerifier {
  public:
-  explicit Verifier(const Cluster& cluster) : cluster_(cluster) {}
+  explicit ClusterVerifier(const Cluster& cluster) : cluster_(cluster) {}
 
   std::vector<std::string> run() {
     check_size();
@@ -272,7 +272,7 @@ const Link& Cluster::link_between(int rank_a, int rank_b) const {
 }
 
 std::vector<std::string> problems(const Cluster& cluster) {
-  std::vector<std::string> found = Verifier(cluster).run();
+  std::vector<std::string> found = ClusterVerifier(cluster).run();
   if (cluster.efficiency) {
     for (const std::string& problem : problems(*cluster.efficiency)) {
       found.push_back("efficiency: " + problem);

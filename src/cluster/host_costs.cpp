@@ -10,9 +10,9 @@
 namespace trireme {
 namespace {
 
-class Verifier {
+class HostCostsVerifier {
  public:
-  explicit Verifier(const HostCosts& host) : host_(host) {}
+  explicit HostCostsVerifier(const HostCosts& host) : host_(host) {}
 
   std::vector<std::string> run() {
     if (host_.cores < 1) {
@@ -156,7 +156,7 @@ RendezvousCost HostCosts::wait_of(int ranks) const {
 }
 
 std::vector<std::string> problems(const HostCosts& costs) {
-  return Verifier(costs).run();
+  return HostCostsVerifier(costs).run();
 }
 
 }  // namespace trireme

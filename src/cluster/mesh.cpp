@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -79,7 +80,7 @@ std::size_t Mesh::index_of(std::string_view axis) const {
   if (at == axes_.end()) {
     refuse(fmt::format("mesh '{}' has no axis '{}'", to_text(*this), axis));
   }
-  return static_cast<std::size_t>(at - axes_.begin());
+  return position_of(at - axes_.begin());
 }
 
 int Mesh::stride(std::size_t i) const noexcept {

@@ -7,10 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "collective/algorithms.h"
 #include "collective/formulas.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -45,7 +47,7 @@ constexpr std::array kAlgorithms{
 };
 
 constexpr const AlgorithmRow& row_of(Algorithm algorithm) {
-  return kAlgorithms.at(static_cast<std::size_t>(algorithm));
+  return kAlgorithms.at(position_of(algorithm));
 }
 static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) {
   return row_of(row.algorithm).name == row.name;
@@ -331,9 +333,7 @@ Algorithm parse_algorithm(std::string_view text) {
     }
     names.emplace_back(row.name);
   }
-  const std::optional<std::string> nearest = nearest_word(text, names);
-  refuse(fmt::format("unknown algorithm '{}'{}; known are {}", text,
-                     nearest ? ", did you mean " + *nearest + "?" : "", list_words(names, "and")));
+  refuse(unknown_name("algorithm", text, names));
 }
 
 std::vector<Algorithm> algorithms_for(Operation operation) {

@@ -33,9 +33,9 @@ struct Edge {
 using EdgeIndex = std::ptrdiff_t;
 
 /// Parents before children, which is also the order in which first steps can be computed.
-class DoubleTree {
+class TreePair {
  public:
-  explicit DoubleTree(Rank p) : places_(p - 1) {
+  explicit TreePair(Rank p) : places_(p - 1) {
     for (int tree = 0; tree < 2; ++tree) {
       edge_into_[tree].assign(p, -1);
       add_subtree({0, 1, places_, tree});
@@ -154,14 +154,14 @@ Schedule double_tree_broadcast(Rank p, Rank root, std::int64_t segments) {
   if (p == 1) {
     return schedule;
   }
-  const DoubleTree trees(p);
+  const TreePair trees(p);
   schedule.steps.resize(static_cast<std::size_t>(trees.depth() + 2 * (segments - 1)));
   const auto rank_at = [&](Rank place) {
     return static_cast<Rank>((static_cast<std::int64_t>(place) + root) % p);
   };
   for (const Edge& edge : trees.edges()) {
     for (std::int64_t segment = 0; segment < segments; ++segment) {
-      schedule.steps[static_cast<std::size_t>(edge.first_step + 2 * segment)].transfers.push_back(
+      schedule.steps[position_of(edge.first_step + 2 * segment)].transfers.push_back(
           {rank_at(edge.parent),
            rank_at(edge.child),
            Action::Copy,
@@ -172,7 +172,7 @@ Schedule double_tree_broadcast(Rank p, Rank root, std::int64_t segments) {
 }
 
 std::int64_t double_tree_depth(Rank p) {
-  return p == 1 ? 0 : DoubleTree(p).depth();
+  return p == 1 ? 0 : TreePair(p).depth();
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
@@ -70,25 +71,23 @@ Holdings::Holdings(const Schedule& schedule)
             "{} ranks with {} blocks are too many to follow every contribution ({:.0f} GiB)",
             ranks_, blocks_, bytes / (1 << 30)));
   }
-  bits_.assign(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(blocks_) * words_, 0);
+  bits_.assign(static_cast<std::size_t>(ranks_ * blocks_) * words_, 0);
   for (Rank rank = 0; rank < ranks_; ++rank) {
     for (Block block = 0; block < blocks_; ++block) {
       if (starts_with(schedule, rank, block)) {
-        set(rank, block)[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+        set(rank, block)[position_of(rank) / 64] |= std::uint64_t{1} << (rank % 64);
       }
     }
   }
 }
 
 std::span<std::uint64_t> Holdings::set(Rank rank, Block block) {
-  const std::size_t cell = static_cast<std::size_t>(rank) * static_cast<std::size_t>(blocks_) +
-                           static_cast<std::size_t>(block);
+  const std::size_t cell = position_of(rank * blocks_ + block);
   return {bits_.data() + cell * words_, words_};
 }
 
 std::span<const std::uint64_t> Holdings::set(Rank rank, Block block) const {
-  const std::size_t cell = static_cast<std::size_t>(rank) * static_cast<std::size_t>(blocks_) +
-                           static_cast<std::size_t>(block);
+  const std::size_t cell = position_of(rank * blocks_ + block);
   return {bits_.data() + cell * words_, words_};
 }
 
@@ -101,8 +100,7 @@ Rank Holdings::contributors(Rank rank, Block block) const {
 }
 
 bool Holdings::contains(Rank rank, Block block, Rank contributor) const {
-  return (set(rank, block)[static_cast<std::size_t>(contributor) / 64] >> (contributor % 64) & 1) !=
-         0;
+  return (set(rank, block)[position_of(contributor) / 64] >> (contributor % 64) & 1) != 0;
 }
 
 void Holdings::apply(const Step& step) {

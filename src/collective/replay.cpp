@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 
 namespace trireme {
@@ -16,8 +17,7 @@ struct Parcel {
 };
 
 void deliver(const Parcel& parcel, Values& buffers) {
-  std::vector<double>& held =
-      buffers[static_cast<std::size_t>(parcel.to)][static_cast<std::size_t>(parcel.block)];
+  std::vector<double>& held = buffers[position_of(parcel.to)][position_of(parcel.block)];
   if (parcel.action == Action::Copy) {
     held = parcel.values;
     return;
@@ -59,8 +59,7 @@ void replay(const Schedule& schedule, Values& buffers,
     for_each_message(schedule.steps[t], [&](const Message& m) {
       for_each_block(m.blocks, [&](Block block) {
         parcels.push_back(
-            {m.to, block, m.action,
-             buffers[static_cast<std::size_t>(m.from)][static_cast<std::size_t>(block)]});
+            {m.to, block, m.action, buffers[position_of(m.from)][position_of(block)]});
       });
     });
     for (const Parcel& parcel : parcels) {

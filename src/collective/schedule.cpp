@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme {
 namespace {
@@ -31,7 +33,7 @@ constexpr std::array<OperationRow, 9> kOperations{{
 }};
 
 const OperationRow& row(Operation operation) {
-  return kOperations.at(static_cast<std::size_t>(operation));
+  return kOperations.at(position_of(operation));
 }
 
 /// Elements of the first `block` blocks when `elements` are split into `blocks`.
@@ -194,8 +196,7 @@ Operation parse_operation(std::string_view text) {
     }
     names.emplace_back(each.name);
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown operation '{}'; use {}", text, list_words(names, "or")));
+  throw Error(ErrorKind::Usage, unknown_name("operation", text, names));
 }
 
 std::span<const Operation> all_operations() {

@@ -26,6 +26,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/line_reader.h"
 #include "base/text.h"
 #include "trireme/error.h"
@@ -146,7 +147,7 @@ class Parser : private LineReader {
 
   /// ACTION FROM -> TO : RUN … or ACTION FIRST+STRIDE*COUNT >> SHIFT [but PLACE …] : TURN …
   void parse_message(const std::vector<std::string_view>& words, Step& step) const {
-    const auto colon = static_cast<std::size_t>(std::ranges::find(words, ":") - words.begin());
+    const std::size_t colon = position_of(std::ranges::find(words, ":") - words.begin());
     const bool plain = words.size() > 3 && words[2] == "->" && colon == 4;
     const bool rule =
         words.size() > 3 && words[2] == ">>" && (colon == 4 || (colon > 5 && words[4] == "but"));
@@ -252,11 +253,11 @@ class Parser : private LineReader {
 }  // namespace
 
 std::string to_text(const Schedule& schedule) {
-  std::string out = fmt::format(
-      "{}\noperation {}\nalgorithm {}\nranks {}\nroot {}\nlayout {}\nblocks {}\n", kHeading,
-      to_text(schedule.operation), schedule.algorithm, schedule.ranks, schedule.root,
-      kLayouts.at(static_cast<std::size_t>(schedule.layout)), schedule.blocks);
-  const auto action = [](Action a) { return kActions.at(static_cast<std::size_t>(a)); };
+  std::string out =
+      fmt::format("{}\noperation {}\nalgorithm {}\nranks {}\nroot {}\nlayout {}\nblocks {}\n",
+                  kHeading, to_text(schedule.operation), schedule.algorithm, schedule.ranks,
+                  schedule.root, kLayouts.at(position_of(schedule.layout)), schedule.blocks);
+  const auto action = [](Action a) { return kActions.at(position_of(a)); };
   auto end = std::back_inserter(out);
   for (const Step& step : schedule.steps) {
     out += "step\n";

@@ -134,7 +134,7 @@ namespace {
 class TrafficCounter {
  public:
   TrafficCounter(const Schedule& schedule, const Payload& payload)
-      : schedule_(schedule), payload_(payload), out_(size()), in_(size()) {
+      : schedule_(schedule), payload_(payload), out_(schedule.ranks), in_(schedule.ranks) {
     traffic_.rounds = static_cast<std::int64_t>(schedule.steps.size());
     traffic_.sent.resize(size());
     traffic_.received.resize(size());
@@ -184,17 +184,15 @@ class TrafficCounter {
   void count(const Step& step) {
     std::ranges::fill(out_, 0);
     std::ranges::fill(in_, 0);
-    std::vector<bool> sends(size());
+    IndexedVector<Rank, bool> sends(schedule_.ranks);
     for_each_message(step, [&](const Message& m) {
       const std::int64_t bytes = message_bytes(schedule_, payload_, m);
-      const auto from = static_cast<std::size_t>(m.from);
-      const auto to = static_cast<std::size_t>(m.to);
       add_to_total(bytes);
-      peak_ = std::max({peak_, out_[from] += bytes, in_[to] += bytes});
-      traffic_.sent[from].count += bytes;
-      traffic_.received[to].count += bytes;
+      peak_ = std::max({peak_, out_[m.from] += bytes, in_[m.to] += bytes});
+      traffic_.sent[position_of(m.from)].count += bytes;
+      traffic_.received[position_of(m.to)].count += bytes;
       ++traffic_.messages;
-      sends[from] = true;
+      sends[m.from] = true;
     });
     traffic_.busy_senders.push_back(static_cast<Rank>(std::ranges::count(sends, true)));
   }
@@ -205,8 +203,8 @@ class TrafficCounter {
   Traffic traffic_;
   std::int64_t by_each_ = 0;
   std::int64_t peak_ = 0;
-  std::vector<std::int64_t> out_;
-  std::vector<std::int64_t> in_;
+  IndexedVector<Rank, std::int64_t> out_;
+  IndexedVector<Rank, std::int64_t> in_;
 };
 
 }  // namespace

@@ -115,17 +115,13 @@ Topology line(std::string name, Rank ranks, bool closed, Duplex duplex) {
   return network.finish([&](Rank from, Rank to) { return walk(from, to, ranks, closed); });
 }
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::Usage, message);
-}
-
 /// The numbers of "4x8x10".
 std::vector<std::int64_t> parse_dimensions(std::string_view text, std::string_view whole) {
   std::vector<std::int64_t> dimensions;
   for (const std::string_view part : split(text, 'x')) {
     const std::optional<std::int64_t> value = parse_integer(part);
     if (!value || *value < 1 || *value > (1 << 20)) {
-      refuse(fmt::format("topology '{}': '{}' is not a count", whole, part));
+      throw Error(ErrorKind::Usage, fmt::format("topology '{}': '{}' is not a count", whole, part));
     }
     dimensions.push_back(*value);
   }
@@ -147,8 +143,8 @@ class StepTimer {
       const std::vector<int>& route = topology_.route(m.from, m.to);
       load.longest_route = std::max(load.longest_route, static_cast<int>(route.size()));
       for (const int link : route) {
-        ++load.messages[static_cast<std::size_t>(link)];
-        load.bytes[static_cast<std::size_t>(link)] += bytes_of(m);
+        ++load.messages[position_of(link)];
+        load.bytes[position_of(link)] += bytes_of(m);
       }
     });
     load.busy_links =
@@ -164,7 +160,7 @@ class StepTimer {
   }
 
   [[nodiscard]] double link_time(int link, const StepLoad& load) const {
-    const auto l = static_cast<std::size_t>(link);
+    const std::size_t l = position_of(link);
     return static_cast<double>(load.bytes[l]) * costs_.beta.count *
            topology_.links[l].relative_beta;
   }
@@ -200,7 +196,7 @@ class StepTimer {
   }
 
   [[nodiscard]] double port_time(int link, double bytes) const {
-    const double slowness = topology_.links[static_cast<std::size_t>(link)].relative_beta;
+    const double slowness = topology_.links[position_of(link)].relative_beta;
     return costs_.alpha.count + bytes * costs_.beta.count * slowness;
   }
 
@@ -287,9 +283,11 @@ Switching parse_switching(std::string_view text) {
 
 Topology parse_topology(std::string_view text, Rank ranks) {
   if (ranks > kMaxRoutedRanks) {
-    refuse(fmt::format(
-        "a topology keeps a route for every pair; {} ranks are more than its limit of {}", ranks,
-        kMaxRoutedRanks));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format(
+            "a topology keeps a route for every pair; {} ranks are more than its limit of {}",
+            ranks, kMaxRoutedRanks));
   }
   const Duplex duplex = text.ends_with(":half") ? Duplex::Half : Duplex::Full;
   const std::size_t colon = text.find(':');
@@ -299,7 +297,9 @@ Topology parse_topology(std::string_view text, Rank ranks) {
       has_numbers ? parse_dimensions(text.substr(colon + 1), text) : std::vector<std::int64_t>{};
   const auto require = [&](bool fits, std::string_view form) {
     if (!fits) {
-      refuse(fmt::format("topology '{}' does not fit {} ranks; write it as {}", text, ranks, form));
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("topology '{}' does not fit {} ranks; write it as {}", text, ranks, form));
     }
   };
   const auto dimension = [&](std::size_t i) { return static_cast<Rank>(n.at(i)); };
@@ -323,16 +323,18 @@ Topology parse_topology(std::string_view text, Rank ranks) {
     return node_cluster(dimension(0), dimension(1),
                         n.size() == 3 ? static_cast<double>(n[2]) : 10.0);
   }
-  refuse(fmt::format(
-      "unknown topology '{}'; use linear, ring, mesh:2x4, torus:4x4, fat-tree:4x2 or nodes:4x8",
-      text));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format(
+          "unknown topology '{}'; use linear, ring, mesh:2x4, torus:4x4, fat-tree:4x2 or nodes:4x8",
+          text));
 }
 
 LinkTiming time_on(const Topology& topology, const Schedule& schedule, const Payload& payload,
                    const LinkCosts& costs) {
   if (topology.ranks != schedule.ranks) {
-    refuse(
-        fmt::format("a schedule over {} ranks on a network of {}", schedule.ranks, topology.ranks));
+    throw Error(ErrorKind::Usage, fmt::format("a schedule over {} ranks on a network of {}",
+                                              schedule.ranks, topology.ranks));
   }
   LinkTiming timing;
   const StepTimer timer(topology, schedule, payload, costs);

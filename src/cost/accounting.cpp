@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/indexed_vector.h"
 #include "trireme/measured_runs.h"
 
 namespace trireme {
@@ -49,7 +50,7 @@ std::string_view to_text(FlopConvention convention) {
   constexpr std::array<std::string_view, 4> kNames{"96BsLh²(1 + s/6h + V/16Lh)",
                                                    "72BsLh²(1 + s/6h + V/12Lh)",
                                                    "6N + 12Lhs per token", "6N + 6Lhs per token"};
-  return kNames.at(static_cast<std::size_t>(convention));
+  return kNames.at(position_of(convention));
 }
 
 double Accounting::difference() const {

@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "cost/smooth_max.h"
+#include "cost/word.h"
 #include "trireme/cost.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kWord = 2;  // bytes of an activation
 
 // Memory traffic of kernels that only move data. Counted on Megatron-LM's kernels and then fitted to its published runs,
 // since how much is fused varies.
@@ -88,7 +88,7 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   for (const RecomputeMode mode :
        {RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Full}) {
     const TrainingFlops flops = training_flops(model_, work_.length, mode);
-    hardware_[static_cast<std::size_t>(mode)] = flops.hardware / flops.model;
+    hardware_[position_of(mode)] = flops.hardware / flops.model;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/cost.h"
 #include "trireme/error.h"
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, kCostedMemory> kMemoryNames{
 }  // namespace
 
 std::string_view to_text(PipelineForm form) {
-  return kForms.at(static_cast<std::size_t>(form));
+  return kForms.at(position_of(form));
 }
 
 PipelineForm parse_pipeline_form(std::string_view text) {
@@ -36,11 +37,11 @@ PipelineForm parse_pipeline_form(std::string_view text) {
 }
 
 std::string_view to_text(TimePart part) {
-  return kTimeNames.at(static_cast<std::size_t>(part));
+  return kTimeNames.at(position_of(part));
 }
 
 std::string_view to_text(CostedMemory part) {
-  return kMemoryNames.at(static_cast<std::size_t>(part));
+  return kMemoryNames.at(position_of(part));
 }
 
 std::string mesh_text(const ParallelLayout& layout) {
@@ -68,7 +69,7 @@ std::vector<int> deal_blocks(int blocks, int pipe, int chunks) {
   const int more = (blocks + 2) % stages;
   std::vector<int> dealt(static_cast<std::size_t>(stages), each);
   for (int i = 0; i < more; ++i) {
-    ++dealt[static_cast<std::size_t>(i)];  // stage s is on rank s mod pipe: each rank in turn
+    ++dealt[position_of(i)];  // stage s is on rank s mod pipe: each rank in turn
   }
   --dealt.front();
   --dealt.back();

@@ -3,22 +3,23 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/indexed_vector.h"
 #include "cost/smooth_max.h"
+#include "cost/word.h"
 #include "trireme/cost.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kWord = 2;             // bytes of a parameter, as computed with
 constexpr double kStateBytes = 12;      // per parameter: master weights and two moments of Adam
 constexpr double kOptimizerBytes = 30;  // per parameter, read and written by Adam
 
 double& part(StepCost& cost, TimePart p) {
-  return cost.time[static_cast<std::size_t>(p)];
+  return cost.time[position_of(p)];
 }
 
 double& part(StepCost& cost, CostedMemory p) {
-  return cost.memory[static_cast<std::size_t>(p)];
+  return cost.memory[position_of(p)];
 }
 
 double microbatches_of(const ParallelLayout& layout, const Workload& work) {
@@ -294,7 +295,7 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   cost.seconds = std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
   cost.peak = peak_ * layout.devices();
   cost.model_flops = part(cost, TimePart::Useful) * cost.peak;
-  cost.hardware_flops = cost.model_flops * hardware_[static_cast<std::size_t>(layout.recompute)];
+  cost.hardware_flops = cost.model_flops * hardware_[position_of(layout.recompute)];
   add_memory(layout, blocks, parameters, cost);
   return cost;
 }
@@ -309,7 +310,7 @@ StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blo
       share * (pass.memory_bound - blocks.head_memory_bound) + head * blocks.head_memory_bound;
   StageCost cost;
   const auto set = [&](TimePart p, double seconds) {
-    cost.time[static_cast<std::size_t>(p)] = seconds;
+    cost.time[position_of(p)] = seconds;
     return seconds;
   };
   cost.seconds =

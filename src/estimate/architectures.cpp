@@ -60,7 +60,7 @@ Architecture mixtral() {
 }
 
 /// The configuration published with Llama 4 Maverick: experts in every second block, one of them shared.
-Architecture maverick() {
+Architecture llama4_maverick() {
   Architecture a = llama({"llama4-maverick", 48, 5120, 40, 8, 16384, 202048, 1048576});
   a.model.experts = 128;
   a.model.experts_per_token = 1;
@@ -78,7 +78,7 @@ const std::vector<Architecture>& published() {
       llama({"llama3-70b", 80, 8192, 64, 8, 28672, 128256, 8192}),      // the same
       llama({"llama3-405b", 126, 16384, 128, 8, 53248, 128256, 8192}),  // the same
       mixtral(),
-      maverick(),
+      llama4_maverick(),
   };
   return rows;
 }

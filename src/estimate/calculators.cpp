@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "estimate/durations.h"
 #include "estimate/example_inputs.h"
 #include "trireme/energy.h"
 #include "trireme/estimate.h"
@@ -15,9 +16,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kHour = 3600;
-constexpr double kDay = 24 * kHour;
-constexpr double kYear = 365.25 * kDay;
 constexpr double kGB = 1e9;
 
 std::string time_text(double seconds) {

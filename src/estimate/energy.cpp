@@ -4,13 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "estimate/durations.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kHour = 3600;
-constexpr double kDay = 24 * kHour;
 
 void check_windows(const std::vector<TimeWindow>& supply) {
   for (std::size_t i = 0; i < supply.size(); ++i) {

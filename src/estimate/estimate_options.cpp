@@ -29,11 +29,6 @@ DType parse_graph_type(const std::string& text) {
   return dtype;
 }
 
-/// The value of an option if given, else the default.
-std::int64_t given_or(std::int64_t option, std::int64_t otherwise) {
-  return option > 0 ? option : otherwise;
-}
-
 Architecture make_architecture(const EstimateOptions& o) {
   ModelSizes sizes = o.sizes;
   if (!o.family.empty()) {
@@ -54,7 +49,7 @@ EstimateRequest make_estimate_request(const EstimateOptions& o) {
                           .optimizer = o.optimizer,
                           .devices = o.devices};
   const std::int64_t context = request.architecture.model.context;
-  request.step = {.batch = {o.batch, given_or(o.length, std::min(context, kLongestDefault))},
+  request.step = {.batch = {o.batch, o.length > 0 ? o.length : std::min(context, kLongestDefault)},
                   .dtype = parsed("--dtype", o.dtype, parse_graph_type),
                   .recompute = parsed("--recompute", o.recompute, parse_recompute_mode),
                   .optimizer = parsed("--optimizer", o.optimizer, parse_optimizer)};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "estimate/calculators.h"
+#include "estimate/durations.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
 #include "trireme/estimate_examples.h"
@@ -13,8 +14,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kDay = 86400;
-constexpr double kYear = 365.25 * kDay;
 constexpr double kBillion = 1e9;
 constexpr double kTera = 1e12;
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -65,11 +66,11 @@ std::vector<Dense> evaluate(const Graph& graph, const Leaves& leaves) {
     std::vector<Dense> inputs;
     inputs.reserve(node.inputs.size());
     for (const ValueId input : node.inputs) {
-      inputs.push_back(values[static_cast<std::size_t>(input.index)]);
+      inputs.push_back(values[position_of(input)]);
     }
     std::vector<Dense> results = evaluate(signature_of(graph, node), inputs);
     for (std::size_t k = 0; k < results.size(); ++k) {
-      values[static_cast<std::size_t>(node.outputs[k].index)] = std::move(results[k]);
+      values[position_of(node.outputs[k])] = std::move(results[k]);
     }
   }
   return values;

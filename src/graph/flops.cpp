@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/op.h"
 
 namespace trireme {
@@ -29,13 +30,13 @@ class Occupancy {
   [[nodiscard]] double of(const Node& node) const {
     double least = 1;
     for (const ValueId input : node.inputs) {
-      least = std::min(least, shares_[static_cast<std::size_t>(input.index)]);
+      least = std::min(least, shares_[position_of(input)]);
     }
     return least;
   }
 
  private:
-  double& share(ValueId id) { return shares_[static_cast<std::size_t>(id.index)]; }
+  double& share(ValueId id) { return shares_[position_of(id)]; }
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
 
   [[nodiscard]] double share_of(const Node& node, ValueId output) {
@@ -96,7 +97,7 @@ FlopCount count_flops(const Graph& graph) {
   const Occupancy occupancy(graph);
   for (const Node& node : graph.nodes()) {
     const Work work = work_of(graph, node);
-    add_to(count.phases.at(static_cast<std::size_t>(node.phase)),
+    add_to(count.phases.at(position_of(node.phase)),
            {work.products, work.products * (1 - work.causal), work.others});
     if (node.phase == Phase::Forward || node.phase == Phase::Backward) {
       const double empty = work.products * (1 - occupancy.of(node));

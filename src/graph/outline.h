@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/graph.h"
 
 namespace trireme {
@@ -48,9 +49,7 @@ struct Outline {
   std::vector<ValueId> outputs{};  ///< requested results
   std::vector<Update> updates{};
 
-  [[nodiscard]] const Value& value(ValueId id) const {
-    return values[static_cast<std::size_t>(id.index)];
-  }
+  [[nodiscard]] const Value& value(ValueId id) const { return values[position_of(id)]; }
   [[nodiscard]] std::span<const ValueId> inputs_of(const Node& node) const {
     return std::span(operands).subspan(node.operands, node.inputs);
   }

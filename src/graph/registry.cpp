@@ -17,18 +17,18 @@ namespace {
 
 using Family = std::vector<Op> (*)();
 constexpr std::array kFamilies{
-    Family{ops::attention_ops}, Family{ops::binary_ops},     Family{ops::cache_ops},
-    Family{ops::cast_ops},      Family{ops::classifier_ops}, Family{ops::communication_ops},
-    Family{ops::conv_ops},      Family{ops::copy_ops},       Family{ops::cross_entropy_ops},
-    Family{ops::dropout_ops},   Family{ops::einsum_ops},     Family{ops::embedding_ops},
-    Family{ops::experts_ops},   Family{ops::fill_ops},       Family{ops::finite_ops},
-    Family{ops::fused_ops},     Family{ops::layer_norm_ops}, Family{ops::muon_ops},
-    Family{ops::norm_add_ops},  Family{ops::optimizers_ops}, Family{ops::orthonormal_ops},
-    Family{ops::pack_ops},      Family{ops::parts_ops},      Family{ops::pool_ops},
-    Family{ops::products_ops},  Family{ops::reduce_ops},     Family{ops::rms_norm_ops},
-    Family{ops::rope_ops},      Family{ops::rows_ops},       Family{ops::scale_ops},
-    Family{ops::shapes_ops},    Family{ops::softmax_ops},    Family{ops::top_k_ops},
-    Family{ops::unary_ops},
+    Family{ops::attention::rows}, Family{ops::binary::rows},     Family{ops::cache::rows},
+    Family{ops::cast::rows},      Family{ops::classifier::rows}, Family{ops::communication::rows},
+    Family{ops::conv::rows},      Family{ops::copy::rows},       Family{ops::cross_entropy::rows},
+    Family{ops::dropout::rows},   Family{ops::einsum::rows},     Family{ops::embedding::rows},
+    Family{ops::experts::rows},   Family{ops::fill::rows},       Family{ops::finite::rows},
+    Family{ops::fused::rows},     Family{ops::layer_norm::rows}, Family{ops::muon_step::rows},
+    Family{ops::norm_add::rows},  Family{ops::optimizers::rows}, Family{ops::orthonormal::rows},
+    Family{ops::pack::rows},      Family{ops::parts::rows},      Family{ops::pool::rows},
+    Family{ops::products::rows},  Family{ops::reduce::rows},     Family{ops::rms_norm::rows},
+    Family{ops::rope::rows},      Family{ops::rows::rows},       Family{ops::scale::rows},
+    Family{ops::shapes::rows},    Family{ops::softmax::rows},    Family{ops::top_k::rows},
+    Family{ops::unary::rows},
 };
 
 /// Whether the row has all that every op needs.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "trireme/op_rules.h"
 
 namespace trireme::rules {
@@ -90,7 +91,7 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
     TRIREME_CHECK(static_cast<int>(operand.size()) == shape.rank(), std::string(s.op->name));
     Factors::Dims dims;
     for (int d = 0; d < shape.rank(); ++d) {
-      const char letter = operand[static_cast<std::size_t>(d)];
+      const char letter = operand[position_of(d)];
       const auto [it, is_new] =
           numbers.emplace(letter, static_cast<std::int32_t>(factors.factors.size()));
       if (is_new) {
@@ -119,7 +120,7 @@ std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
   for (const std::vector<std::int32_t>& factors : dims) {
     std::int64_t size = 1;
     for (const std::int32_t factor : factors) {
-      size *= ranges[static_cast<std::size_t>(factor)].length;
+      size *= ranges[position_of(factor)].length;
     }
     sizes.push_back(size);
   }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/indexed_vector.h"
 #include "trireme/bench.h"
 
 namespace trireme::measure {
@@ -147,7 +148,7 @@ void BenchData::fill(const BenchBytes& buffers) const {
     std::memset(buffers.input.data(), kPoison, buffers.input.size());
   } else {
     for (std::size_t i = 0; i < buffers.input.size() / bytes; ++i) {
-      const auto code = static_cast<std::size_t>(element(task_.rank, static_cast<std::int64_t>(i)));
+      const std::size_t code = position_of(element(task_.rank, static_cast<std::int64_t>(i)));
       std::memcpy(buffers.input.data() + i * bytes, codes_.data() + code * bytes, bytes);
     }
   }
@@ -159,7 +160,7 @@ void BenchData::fill(const BenchBytes& buffers) const {
 bool BenchData::is_right(std::span<const std::byte> output) const {
   const auto bytes = static_cast<std::size_t>(size_of(task_.dtype).count);
   for (std::size_t i = 0; i < output.size() / bytes; ++i) {
-    const auto code = static_cast<std::size_t>(expected(static_cast<std::int64_t>(i)));
+    const std::size_t code = position_of(expected(static_cast<std::int64_t>(i)));
     if (std::memcmp(output.data() + i * bytes, codes_.data() + code * bytes, bytes) != 0) {
       return false;
     }

@@ -41,9 +41,9 @@ double at_part(const std::vector<Seconds>& sorted, double part) {
 }
 
 /// A buffer of a rank, of the plan's kind.
-class Buffer {
+class BenchBuffer {
  public:
-  Buffer(World& world, BufferKind kind, std::int64_t bytes) {
+  BenchBuffer(World& world, BufferKind kind, std::int64_t bytes) {
     if (kind == BufferKind::Shared && bytes > 0) {
       shared_ = world.allocate<std::uint8_t>(static_cast<std::size_t>(bytes));
     } else {
@@ -152,8 +152,8 @@ class Cell {
   const BenchPlan& plan_;
   std::span<const BenchCase> cases_;
   BenchTask task_;
-  Buffer input_;
-  Buffer output_;
+  BenchBuffer input_;
+  BenchBuffer output_;
 };
 
 void run_cells(World& world, BenchPage& page, const BenchPlan& plan,

@@ -8,6 +8,7 @@
 
 #include <sys/mman.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
 
@@ -15,7 +16,7 @@ namespace trireme::measure {
 namespace {
 
 constexpr std::size_t kTypes = kDTypes.size();
-constexpr std::size_t kRows = static_cast<std::size_t>(Operation::Barrier) + 2;  // and messages
+constexpr std::size_t kRows = position_of(Operation::Barrier) + 2;  // and messages
 constexpr std::size_t kMessages = kRows - 1;
 constexpr Rank kRanks = 2;
 constexpr std::int64_t kElements = 4;  // a multiple of the ranks
@@ -57,11 +58,11 @@ bool has_whole_output(Operation operation) {
   return operation != Operation::Scatter && operation != Operation::ReduceScatter;
 }
 
-using Buffer = std::vector<std::byte>;
+using Payload = std::vector<std::byte>;
 
 /// What rank 0 must have. In sums rank 1 contributes zeros, and so rank 0's own numbers remain.
-Buffer expected_at_zero(Operation operation, std::size_t whole) {
-  Buffer expected(has_whole_output(operation) ? whole : whole / kRanks, pattern_of(0));
+Payload expected_at_zero(Operation operation, std::size_t whole) {
+  Payload expected(has_whole_output(operation) ? whole : whole / kRanks, pattern_of(0));
   const bool collects = operation == Operation::Gather || operation == Operation::Allgather ||
                         operation == Operation::Alltoall;
   if (collects) {
@@ -78,27 +79,27 @@ bool run_collective(Group& group, Operation operation, DType dtype) {
   }
   const auto whole = static_cast<std::size_t>(kElements * size_of(dtype).count);
   const bool is_zero = combines(operation) && group.rank() == 1;
-  Buffer input(has_whole_input(operation) ? whole : whole / kRanks,
-               is_zero ? std::byte{0} : pattern_of(group.rank()));
-  Buffer output(has_whole_output(operation) ? whole : whole / kRanks);
+  Payload input(has_whole_input(operation) ? whole : whole / kRanks,
+                is_zero ? std::byte{0} : pattern_of(group.rank()));
+  Payload output(has_whole_output(operation) ? whole : whole / kRanks);
   Call call{.operation = operation, .dtype = dtype, .root = 0, .input = input, .output = output};
   if (operation == Operation::Broadcast) {
     call.output = input;
   }
   group.run(call);
-  const Buffer& result = operation == Operation::Broadcast ? input : output;
+  const Payload& result = operation == Operation::Broadcast ? input : output;
   return group.rank() != 0 || result == expected_at_zero(operation, whole);
 }
 
 bool exchange_messages(Group& group, DType dtype) {
-  const Buffer mine(static_cast<std::size_t>(kElements * size_of(dtype).count),
-                    pattern_of(group.rank()));
-  Buffer theirs(mine.size());
+  const Payload mine(static_cast<std::size_t>(kElements * size_of(dtype).count),
+                     pattern_of(group.rank()));
+  Payload theirs(mine.size());
   const Rank other = 1 - group.rank();
   Pending sent = group.start_send(mine, dtype, other, 0);
   group.start_receive(theirs, dtype, other, 0).wait();
   sent.wait();
-  return theirs == Buffer(mine.size(), pattern_of(other));
+  return theirs == Payload(mine.size(), pattern_of(other));
 }
 
 void run_all(World& world, Results& results) {
@@ -106,7 +107,7 @@ void run_all(World& world, Results& results) {
     for (const Operation operation : all_operations()) {
       const bool right = run_collective(world.all(), operation, kDTypes.at(type));
       if (world.rank() == 0) {
-        results.at(static_cast<std::size_t>(operation)).at(type) = right;
+        results.at(position_of(operation)).at(type) = right;
       }
     }
     const bool right = exchange_messages(world.all(), kDTypes.at(type));
@@ -146,8 +147,8 @@ TransportCapabilities find_capabilities(TransportKind transport) {
     launch(kRanks, body, options);  // a failure leaves its cell and those after it empty
   }
   for (const Operation operation : all_operations()) {
-    found.rows.push_back(row_of(std::string(to_text(operation)),
-                                results.get().at(static_cast<std::size_t>(operation))));
+    found.rows.push_back(
+        row_of(std::string(to_text(operation)), results.get().at(position_of(operation))));
   }
   found.rows.push_back(row_of("send and receive", results.get().at(kMessages)));
   return found;

@@ -19,7 +19,7 @@ double student(std::size_t freedom) {
   return 1.96 + 2.4 / static_cast<double>(freedom);  // within 0.3 % from here on
 }
 
-Estimate estimate(double value, double error) {
+Estimate estimate_with_error(double value, double error) {
   const double kept = std::max(0.0, value);
   return {kept, std::max(0.0, value - error), std::max(kept, value + error)};
 }
@@ -51,8 +51,8 @@ LineFit fit_line(const std::vector<FitPoint>& points) {
   const std::size_t freedom = points.size() - 2;
   const double variance = squares / static_cast<double>(freedom);
   const double t = student(freedom);
-  return {estimate(intercept, t * std::sqrt(variance * sxx / determinant)),
-          estimate(slope, t * std::sqrt(variance * s / determinant))};
+  return {estimate_with_error(intercept, t * std::sqrt(variance * sxx / determinant)),
+          estimate_with_error(slope, t * std::sqrt(variance * s / determinant))};
 }
 
 Estimate mean_of(const std::vector<double>& values) {
@@ -66,7 +66,8 @@ Estimate mean_of(const std::vector<double>& values) {
   for (const double value : values) {
     squares += (value - mean) * (value - mean);
   }
-  return estimate(mean, student(values.size() - 1) * std::sqrt(squares / (count - 1) / count));
+  return estimate_with_error(mean,
+                             student(values.size() - 1) * std::sqrt(squares / (count - 1) / count));
 }
 
 }  // namespace trireme::measure

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "comm/measure.h"
 #include "measure/bench_page.h"
 #include "measure/bench_run.h"
@@ -83,7 +84,7 @@ struct Address {
 void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   const Rank ranks = prober.world().size();
   const auto place = [&](Rank rank) {
-    return shared.data() + static_cast<std::size_t>(rank) * comm::kRoundBytes;
+    return shared.data() + position_of(rank) * comm::kRoundBytes;
   };
   std::vector<std::byte> own(kPassed);
   std::byte* mine = place(prober.rank());
@@ -155,7 +156,7 @@ void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Shee
   const auto count = static_cast<std::size_t>(bytes);
   std::vector<std::uint8_t> both(2 * count);
   const std::span<std::uint8_t> whole(both);
-  const auto mine = whole.subspan(static_cast<std::size_t>(prober.rank()) * count, count);
+  const auto mine = whole.subspan(position_of(prober.rank()) * count, count);
   const Call one_way =
       broadcast<std::uint8_t>(mine, 0, {.method = Method::scheduled(Algorithm::Flat)});
   const Call exchange =

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
 #include "trireme/error.h"
@@ -69,7 +70,7 @@ std::vector<double> run_rank(World& world, const Repartition& r, const std::vect
                              Device& device, std::int64_t& sent) {
   const Rank rank = world.rank();
   Communicator communicator(world, Mesh({{"ranks", r.ranks()}}));
-  Execution execution(r.programs[static_cast<std::size_t>(rank)], device, &communicator);
+  Execution execution(r.programs[position_of(rank)], device, &communicator);
   const bool is_wide = r.type.dtype == DType::F64;
   const std::vector<double> part = part_of(whole, r.type.shape, r.from, r.ranks(), rank);
   execution.write("x", is_wide ? as_bytes_of<double>(part) : as_bytes_of<float>(part));
@@ -92,11 +93,11 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 double error_of(const Repartition& r, const std::vector<double>& whole,
-                const std::vector<std::vector<double>>& results) {
+                const IndexedVector<int, std::vector<double>>& results) {
   double largest = 0;
   std::vector<double> sum(whole.size(), 0);
   for (int rank = 0; rank < r.ranks(); ++rank) {
-    const std::vector<double>& result = results[static_cast<std::size_t>(rank)];
+    const std::vector<double>& result = results[rank];
     if (r.to != MatrixLayout::Partial) {
       largest = std::max(largest,
                          difference(result, part_of(whole, r.type.shape, r.to, r.ranks(), rank)));
@@ -117,16 +118,15 @@ RepartitionRun run_repartition(const Repartition& repartition,
                 fmt::format("only matrices of f32 and f64 can be run, not {}", to_text(dtype)));
   }
   const std::vector<double> whole = numbers_for(repartition.type.shape);
-  const auto ranks = static_cast<std::size_t>(repartition.ranks());
   RepartitionRun run;
-  run.sent.resize(ranks);
-  std::vector<std::vector<double>> results(ranks);
+  run.sent.resize(static_cast<std::size_t>(repartition.ranks()));
+  IndexedVector<int, std::vector<double>> results(repartition.ranks());
   run_threads(
       repartition.ranks(),
       [&](World& world) {
-        const auto rank = static_cast<std::size_t>(world.rank());
         const std::unique_ptr<Device> device = make_device();
-        results[rank] = run_rank(world, repartition, whole, *device, run.sent[rank]);
+        std::int64_t& sent = run.sent[position_of(world.rank())];
+        results[world.rank()] = run_rank(world, repartition, whole, *device, sent);
       },
       by_messages(repartition.ranks()));
   run.largest_error = error_of(repartition, whole, results);

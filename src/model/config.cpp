@@ -66,7 +66,7 @@ ModelConfig depths_mini() {
   return config;
 }
 
-const std::vector<ModelConfig>& presets() {
+const std::vector<ModelConfig>& transformer_presets() {
   static const std::vector<ModelConfig> all{
       gpt("gpt-nano", 2, 64, 2, 256, 128),
       gpt("gpt-mini", 4, 128, 4, 256, 256),
@@ -161,7 +161,7 @@ std::vector<std::string> problems(const ModelConfig& c) {
 }
 
 ModelConfig preset_model(std::string_view name) {
-  for (const ModelConfig& config : presets()) {
+  for (const ModelConfig& config : transformer_presets()) {
     if (config.name == name) {
       return config;
     }
@@ -171,7 +171,7 @@ ModelConfig preset_model(std::string_view name) {
 
 std::vector<std::string> preset_model_names() {
   std::vector<std::string> names;
-  for (const ModelConfig& config : presets()) {
+  for (const ModelConfig& config : transformer_presets()) {
     names.push_back(config.name);
   }
   return names;

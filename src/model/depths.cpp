@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02;
-
 /// Sorts rows of integers: the largest of their negatives come first. In f32, which represents the positions of 16
 /// million tokens exactly.
 ValueId sorted(Layers& layers, ValueId indices) {

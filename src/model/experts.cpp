@@ -19,8 +19,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02;
-
 class Mixture {
  public:
   Mixture(Layers& layers, ValueId x, const std::string& at, double residual_deviation)

@@ -7,6 +7,7 @@
 
 #include "base/disk.h"
 #include "base/json.h"
+#include "model/model_path.h"
 #include "model/weight_copy.h"
 #include "model/weight_names.h"
 #include "trireme/error.h"
@@ -140,14 +141,6 @@ void write_weights(const std::string& folder, const WeightedModel& model, const 
   write_text(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-/// Without a trailing slash.
-std::string plain(std::string folder) {
-  while (folder.size() > 1 && folder.ends_with('/')) {
-    folder.pop_back();
-  }
-  return folder;
-}
-
 }  // namespace
 
 void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to) {
@@ -166,7 +159,7 @@ void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExpo
 void save_hugging_face(const WeightedModel& model, const ReadParameter& read,
                        const HuggingFaceExport& to) {
   check_hugging_face_export(model, to);
-  const std::string folder = plain(to.folder);
+  const std::string folder = without_trailing_slashes(to.folder);
   const std::string temporary = fmt::format("{}.{}.tmp", folder, ::getpid());
   const Disk disk;
   std::error_code ignored;

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-const std::vector<AnyModelConfig>& presets() {
+const std::vector<AnyModelConfig>& other_presets() {
   static const std::vector<AnyModelConfig> all{
       MlpConfig{}, MlpConfig{.name = "mlp-deep", .hidden = {64, 64, 64}}, ConvNetConfig{}};
   return all;
@@ -45,7 +45,7 @@ void set_dtype(AnyModelConfig& config, DType dtype) {
 
 std::vector<std::string> preset_any_model_names() {
   std::vector<std::string> names = preset_model_names();
-  std::ranges::transform(presets(), std::back_inserter(names), name_of);
+  std::ranges::transform(other_presets(), std::back_inserter(names), name_of);
   return names;
 }
 
@@ -54,8 +54,8 @@ AnyModelConfig preset_any_model(std::string_view name) {
   if (std::ranges::find(of_languages, name) != of_languages.end()) {
     return preset_model(name);
   }
-  const auto found = std::ranges::find(presets(), name, name_of);
-  if (found == presets().end()) {
+  const auto found = std::ranges::find(other_presets(), name, name_of);
+  if (found == other_presets().end()) {
     throw Error(ErrorKind::Usage, unknown_name("model", name, preset_any_model_names()));
   }
   return *found;

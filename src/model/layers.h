@@ -40,6 +40,9 @@ class ModelBuilder {
   std::vector<ModelParameter> parameters_;
 };
 
+/// Of the initial weights of transformers.
+inline constexpr double kDeviation = 0.02;
+
 /// Additional building blocks of transformers.
 class Layers : public ModelBuilder {
  public:

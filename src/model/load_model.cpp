@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/model_path.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
 #include "trireme/hugging_face.h"
@@ -18,14 +19,6 @@ namespace fs = std::filesystem;
 bool is_folder(const std::string& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
-}
-
-/// Without slashes at its end.
-std::string plain(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) {
-    path.pop_back();
-  }
-  return path;
 }
 
 bool is_preset(const std::string& name) {
@@ -45,7 +38,8 @@ std::string model_name(const std::string& model) {
     return model;
   }
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(plain(model), ignored), ignored);
+  const fs::path whole =
+      fs::weakly_canonical(fs::absolute(without_trailing_slashes(model), ignored), ignored);
   std::string name = whole.filename() == "config.json" ? whole.parent_path().filename().string()
                      : whole.extension() == ".json"    ? whole.stem().string()
                                                        : whole.filename().string();
@@ -57,7 +51,7 @@ std::string model_name(const std::string& model) {
 }
 
 NamedModel load_model_file(const std::string& named) {
-  const std::string path = plain(named);
+  const std::string path = without_trailing_slashes(named);
   const bool folder = is_folder(path);
   const std::string file = folder ? path + "/config.json" : path;
   NamedModel model;

@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02;
-
 class Transformer {
  public:
   Transformer(const ModelConfig& config, const BatchShape& batch)

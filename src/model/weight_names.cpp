@@ -137,7 +137,7 @@ std::string without_numbers(std::string_view name) {
 /// The size of each letter.
 std::map<char, std::int64_t> sizes_of(const WeightRow& row, const ModelParameter& parameter) {
   const Shape& shape = parameter.type.shape;
-  TRIREME_CHECK(static_cast<std::size_t>(shape.rank()) == row.letters.size(),
+  TRIREME_CHECK(shape.rank() == std::ssize(row.letters),
                 fmt::format("{} is {}, not {}", parameter.name, to_text(shape), row.letters));
   std::map<char, std::int64_t> sizes{{'p', row.parts}};
   for (std::size_t i = 0; i < row.letters.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::partition {
 namespace {
 
@@ -124,7 +126,7 @@ class CausalRing {
     if (!piece.is_half || d < 0) {
       return inputs_[k];
     }
-    const auto dim = static_cast<std::size_t>(d);
+    const std::size_t dim = position_of(d);
     std::vector<std::int64_t> end = builder_.shape(inputs_[k]).dims();
     std::vector<std::int64_t> begin(end.size(), 0);
     begin[dim] = piece.range.begin - ring_.ranges[me()][ring_.rows].begin;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 
 namespace trireme::partition {
 namespace {
@@ -137,10 +138,10 @@ double elements_moved(const Change& change, const Placement& from, const Shape& 
   auto elements = static_cast<double>(shape.element_count());
   for (const Placement::Dim& dim : from.dims) {
     for (const int axis : dim.axes) {
-      elements /= axes.at(static_cast<std::size_t>(axis)).size;
+      elements /= axes.at(position_of(axis)).size;
     }
   }
-  const double ranks = axes.at(static_cast<std::size_t>(change.axis)).size;
+  const double ranks = axes.at(position_of(change.axis)).size;
   switch (change.kind) {
     case ChangeKind::Slice:
       return 0;

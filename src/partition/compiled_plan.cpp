@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "trireme/optimize.h"
 
 namespace trireme {
@@ -51,7 +52,7 @@ CompiledPlan& CompiledPlan::operator=(CompiledPlan&&) noexcept = default;
 CompiledPlan::~CompiledPlan() = default;
 
 const Program& CompiledPlan::program(int rank) const {
-  const auto at = static_cast<std::size_t>(std::ranges::find(ranks_, rank) - ranks_.begin());
+  const std::size_t at = position_of(std::ranges::find(ranks_, rank) - ranks_.begin());
   TRIREME_CHECK(at < programs_.size(), "the program of this rank was not compiled");
   return programs_[at];
 }
@@ -67,7 +68,7 @@ Part CompiledPlan::shard_of(const Value& value, int rank) const {
 }
 
 bool CompiledPlan::stores(const Value& value, int rank) const {
-  const auto stage = static_cast<std::size_t>(partition_->home(value.name));
+  const std::size_t stage = position_of(partition_->home(value.name));
   const int pipe = place_of(plan_, placements_, rank).pipe;
   return std::ranges::any_of(table_.placement,
                              [&](const std::vector<int>& copy) { return copy[stage] == pipe; });

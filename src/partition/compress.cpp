@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "partition/place.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
@@ -82,17 +83,16 @@ class Compressor {
   void check() const {
     if (ranks_ < 2) {
       throw Error(ErrorKind::Usage,
-                  fmt::format("gradients are compressed where ranks along data exchange them, and "
-                              "the mesh '{}' has no such; leave out the compression {}, or add "
-                              "data=2 to the mesh",
-                              to_text(plan_.mesh), to_text(how_)));
+                  fmt::format("compression {} is for gradients reduced along data, which the mesh "
+                              "'{}' does not have; leave it out, or add data=2 to the mesh",
+                              to_text(how_), to_text(plan_.mesh)));
     }
     for (const ValueId id : graph_.with_origin(Origin::State)) {
       if (graph_.value(id).name == "loss_scale") {
-        throw Error(ErrorKind::Usage,
-                    "what is left of gradients under one loss scale cannot be added to those under "
-                    "another; compress nothing, or train in bf16 or f32 (--dtype), where no loss "
-                    "is scaled");
+        throw Error(
+            ErrorKind::Usage,
+            "gradient compression carries residuals to the next step, whose loss scale may "
+            "differ; use no compression, or --dtype bf16 or f32, which need no loss scaling");
       }
     }
   }
@@ -123,7 +123,7 @@ class Compressor {
     std::set<ValueId> found;
     for (const partition::PlacedStep& step : placed.steps) {
       for (const partition::CopyId output : step.outputs) {
-        const partition::Copy& copy = placed.copies[static_cast<std::size_t>(output)];
+        const partition::Copy& copy = placed.copies[position_of(output)];
         if (step.node.valid() && copy.placement.partial.contains(axis)) {
           found.insert(copy.value);
         }
@@ -142,7 +142,7 @@ class Compressor {
     for (std::size_t d = 0; d < one.dims.size(); ++d) {
       std::int64_t parts = 1;
       for (const int axis : placement.dims[d].axes) {
-        parts *= axes[static_cast<std::size_t>(axis)].size;
+        parts *= axes[position_of(axis)].size;
       }
       one.shards.push_back(parts);
       fits = fits && one.dims[d] % parts == 0;
@@ -423,7 +423,7 @@ class Compressor {
     const Layout layout = layout_of(one);
     Numbers inverse(layout.order.size());
     for (std::size_t d = 0; d < inverse.size(); ++d) {
-      inverse[static_cast<std::size_t>(layout.order[d])] = static_cast<std::int64_t>(d);
+      inverse[position_of(layout.order[d])] = static_cast<std::int64_t>(d);
     }
     const ValueId apart = reshape(x, joined(before, joined(layout.counts, layout.inside)));
     return reshape(permute(apart, inverse, before.size()), joined(before, one.dims));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 
 namespace trireme::partition {
 namespace {
@@ -93,7 +94,7 @@ CopyId KnownCopies::change(CopyId from, const Placement& wanted, const PlacedSte
     if (one.axis == placed_.micro() && one.kind != ChangeKind::Slice &&
         placed_.copy(from).step >= 0) {
       // Micro-batches are merged as they arrive, whoever needs the result later.
-      const PlacedStep& maker = placed_.steps[static_cast<std::size_t>(placed_.copy(from).step)];
+      const PlacedStep& maker = placed_.steps[position_of(placed_.copy(from).step)];
       step.phase = maker.phase;
       step.block = maker.block;
       step.stage = maker.stage;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "partition/buckets.h"
 #include "partition/early_gathers.h"
 #include "partition/progress.h"
@@ -168,11 +169,11 @@ class Lowering {
   void change(const PlacedStep& step, const Turn& turn) {
     const int m = order_.micro_of(turn);
     const Change& what = step.change;
-    const MeshAxis& axis = placed_.axes()[static_cast<std::size_t>(what.axis)];
+    const MeshAxis& axis = placed_.axes()[position_of(what.axis)];
     const Copy& from = placed_.copy(step.inputs[0]);
     const Copy& to = placed_.copy(step.outputs[0]);
-    const std::int64_t index = place_.coordinates[static_cast<std::size_t>(what.axis)];
-    const auto d = static_cast<std::size_t>(std::max(what.dimension, 0));
+    const std::int64_t index = place_.coordinates[position_of(what.axis)];
+    const std::size_t d = position_of(std::max(what.dimension, 0));
     Attributes attributes{{"group", axis.name}, {"ranks", std::int64_t{axis.size}}};
     if (what.kind == ChangeKind::AllReduce) {
       attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
@@ -212,7 +213,7 @@ class Lowering {
         attributes["to"] = std::int64_t{what.to};
         attributes["size"] = size_before(from, d, m);
         attributes["from_unit"] = from.placement.dims[d].unit;
-        attributes["to_unit"] = to.placement.dims[static_cast<std::size_t>(what.to)].unit;
+        attributes["to_unit"] = to.placement.dims[position_of(what.to)].unit;
         define(step.outputs[0], turn, builder_.add("all_to_all", {x}, attributes)[0]);
         return;
     }

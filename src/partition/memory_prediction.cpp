@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "autodiff/fusion_groups.h"
+#include "base/indexed_vector.h"
 #include "partition/early_gathers.h"
 #include "partition/place.h"
 #include "partition/rank_kinds.h"
@@ -35,7 +36,7 @@ class Predictor {
       const RankPlace place = place_of(plan_, spec_, rank);
       std::vector<std::size_t> shards;
       for (std::size_t a = 0; a < kinds.size(); ++a) {
-        shards.push_back(kinds[a][static_cast<std::size_t>(place.coordinates[a])]);
+        shards.push_back(kinds[a][position_of(place.coordinates[a])]);
       }
       const auto [it, is_new] =
           known.try_emplace({std::move(shards), place.pipe}, prediction.kinds.size());

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::partition {
 
 Messages::Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order)
@@ -17,7 +19,7 @@ Messages::Messages(const Placed& placed, const PipelineTable& table, const RunOr
 }
 
 int Messages::end_of(int pipe) const {
-  return static_cast<int>(table_.tasks[static_cast<std::size_t>(pipe)].size());
+  return static_cast<int>(table_.tasks[position_of(pipe)].size());
 }
 
 std::vector<Message> Messages::sent(int pipe, const Instance& what) const {
@@ -137,7 +139,7 @@ void Messages::find_until() {
   begun_.assign(places, 0);
   open_.resize(places);
   for (const Message& message : all_) {
-    by_making_[{message.from, message.made}].push_back(static_cast<std::size_t>(message.tag));
+    by_making_[{message.from, message.made}].push_back(position_of(message.tag));
   }
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
     open_[pipe] = by_making_[{pipe, -1}];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::partition {
 namespace {
 
@@ -16,7 +18,7 @@ Merge merge_of(Factor::Split split) {
 
 /// Adds axes to a factor's sharding that continue the existing ones, if they shard no other factor.
 void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& sharding) {
-  Placement::Dim& there = assignment[static_cast<std::size_t>(factor)];
+  Placement::Dim& there = assignment[position_of(factor)];
   const std::size_t common = std::min(there.axes.size(), sharding.axes.size());
   if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
                   sharding.axes.begin()) ||
@@ -76,7 +78,7 @@ void NodePlacer::keep_leading(const Factors::Dims& dims) {
   for (const Dim& dim : dims) {
     for (const std::int32_t number : dim) {
       if (leading(dim) != number) {
-        splittable_[static_cast<std::size_t>(number)] = false;
+        splittable_[number] = false;
       }
     }
   }
@@ -101,7 +103,7 @@ std::optional<Placement::Dim> NodePlacer::factor_sharding(const Placement::Dim& 
 void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement::Dim& sharding,
                          std::int64_t size) const {
   const std::int32_t number = leading(dim);
-  if (number < 0 || !splittable_[static_cast<std::size_t>(number)]) {
+  if (number < 0 || !splittable_[number]) {
     return;
   }
   // If boundaries of the innermost axes fall in between, the outer ones may still do.
@@ -124,7 +126,7 @@ void NodePlacer::vote_for_output(Assignment& assignment, std::size_t k, const Pl
                                  int axis) const {
   const int dimension = placement.dimension_of(axis);
   if (dimension >= 0) {
-    const auto d = static_cast<std::size_t>(dimension);
+    const std::size_t d = position_of(dimension);
     vote_in(assignment, factors_.outputs[k][d], placement.dims[d],
             shape(node_.outputs[k]).dims()[d]);
   }
@@ -171,8 +173,8 @@ Placement NodePlacer::placement_of(const Assignment& assignment, const Factors::
   Placement placement = Placement::replicated(static_cast<int>(dims.size()));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int32_t number = leading(dims[d]);
-    if (number >= 0 && !assignment[static_cast<std::size_t>(number)].axes.empty()) {
-      placement.dims[d] = assignment[static_cast<std::size_t>(number)];
+    if (number >= 0 && !assignment[position_of(number)].axes.empty()) {
+      placement.dims[d] = assignment[position_of(number)];
       placement.dims[d].unit *= unit_of(dims[d]);
     }
   }

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/op.h"
 #include "trireme/placement.h"
 
@@ -41,7 +42,7 @@ class NodePlacer {
   using Dim = std::vector<std::int32_t>;  ///< the factors of a dimension
 
   [[nodiscard]] const Factor& factor(std::int32_t number) const {
-    return factors_.factors[static_cast<std::size_t>(number)];
+    return factors_.factors[position_of(number)];
   }
   [[nodiscard]] const Shape& shape(ValueId value) const { return graph_.value(value).type.shape; }
   [[nodiscard]] std::int32_t leading(const Dim& dim) const;
@@ -60,7 +61,7 @@ class NodePlacer {
   const Node& node_;
   const Axes& axes_;
   Factors factors_;
-  std::vector<bool> splittable_;  ///< by factor
+  IndexedVector<std::int32_t, bool> splittable_;  ///< by factor
 };
 
 }  // namespace trireme::partition

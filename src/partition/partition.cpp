@@ -1,9 +1,11 @@
 #include "trireme/partition.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "partition/lower.h"
 #include "partition/place.h"
 #include "trireme/error.h"
@@ -21,8 +23,8 @@ RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) 
   for (std::size_t a = 0; a < axes.size(); ++a) {
     const int known = find_axis(placements.axes, axes[a].name);
     if (known >= 0) {
-      place.coordinates[static_cast<std::size_t>(known)] = all[a];
-      place.axis_ranks[static_cast<std::size_t>(known)] = plan.mesh.group_of(axes[a].name, rank);
+      place.coordinates[position_of(known)] = all[a];
+      place.axis_ranks[position_of(known)] = plan.mesh.group_of(axes[a].name, rank);
     }
     if (axes[a].name == "pipe") {
       place.pipe = all[a];
@@ -97,14 +99,13 @@ std::vector<PlacedOp> Partition::ops() const {
 std::vector<PlacedValue> Partition::values() const {
   const partition::Placed& placed = decided_->placed;
   std::vector<PlacedValue> values;
-  std::vector<bool> seen(placed.graph.values().size(), false);
+  IndexedVector<ValueId, bool> seen(placed.graph.values().size(), false);
   for (const partition::Copy& copy : placed.copies) {
     // The first copy of a value is how it is stored or computed.
-    const auto index = static_cast<std::size_t>(copy.value.index);
-    if (seen[index]) {
+    if (seen[copy.value]) {
       continue;
     }
-    seen[index] = true;
+    seen[copy.value] = true;
     const Value& value = placed.value(copy);
     values.push_back({.name = value.name,
                       .origin = value.origin,
@@ -120,13 +121,13 @@ std::string Partition::to_text() const {
 }
 
 std::vector<RankGroups> groups_of(const Mesh& mesh) {
-  std::vector<RankGroups> all(static_cast<std::size_t>(mesh.devices()));
+  IndexedVector<int, RankGroups> all(mesh.devices());
   for (int rank = 0; rank < mesh.devices(); ++rank) {
     for (const MeshAxis& axis : mesh.axes()) {
-      all[static_cast<std::size_t>(rank)][axis.name] = mesh.group_of(axis.name, rank);
+      all[rank][axis.name] = mesh.group_of(axis.name, rank);
     }
   }
-  return all;
+  return std::move(all).items();
 }
 
 }  // namespace trireme

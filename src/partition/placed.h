@@ -46,14 +46,13 @@ struct Placed {
 
   [[nodiscard]] const Axes& axes() const { return placements.axes; }
   [[nodiscard]] int micro() const { return placements.micro; }
-  [[nodiscard]] const Copy& copy(CopyId id) const { return copies[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Copy& copy(CopyId id) const { return copies[position_of(id)]; }
   /// What it is a copy of.
   [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
   [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }
 
   [[nodiscard]] int stage_of(const Copy& copy) const {
-    return copy.step >= 0 ? steps[static_cast<std::size_t>(copy.step)].stage
-                          : std::max(home[copy.value], 0);
+    return copy.step >= 0 ? steps[position_of(copy.step)].stage : std::max(home[copy.value], 0);
   }
 
   [[nodiscard]] bool is_input(CopyId id) const {

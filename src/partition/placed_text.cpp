@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "partition/placed.h"
 #include "trireme/op.h"
 
@@ -26,17 +27,16 @@ std::string_view to_text(ChangeKind kind) {
 
 std::string to_text(const Placed& placed) {
   const auto placement = [&](CopyId id) {
-    const Copy& copy = placed.copies[static_cast<std::size_t>(id)];
+    const Copy& copy = placed.copies[position_of(id)];
     return fmt::format("%{}{}", placed.graph.value(copy.value).name,
                        to_text(copy.placement, placed.placements.axes));
   };
   std::string text;
   for (const PlacedStep& step : placed.steps) {
     const std::string what =
-        step.node.valid()
-            ? std::string(placed.graph.node(step.node).op->name)
-            : fmt::format("{} {}", to_text(step.change.kind),
-                          placed.placements.axes[static_cast<std::size_t>(step.change.axis)].name);
+        step.node.valid() ? std::string(placed.graph.node(step.node).op->name)
+                          : fmt::format("{} {}", to_text(step.change.kind),
+                                        placed.placements.axes[position_of(step.change.axis)].name);
     std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
     for (const CopyId output : step.outputs) {
       line += " " + placement(output);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -40,9 +41,7 @@ class Progress {
   }
 
  private:
-  [[nodiscard]] const std::vector<Turn>& turns(int pipe) const {
-    return turns_[static_cast<std::size_t>(pipe)];
-  }
+  [[nodiscard]] const std::vector<Turn>& turns(int pipe) const { return turns_[position_of(pipe)]; }
 
   bool advance(int pipe) {
     const std::size_t before = next_[pipe];

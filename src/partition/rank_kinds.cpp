@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::partition {
 namespace {
 
@@ -18,7 +20,7 @@ struct ShardedDim {
 bool is_uneven(const ShardedDim& one, const Axes& axes) {
   std::int64_t shards = one.dim.unit;
   for (const int axis : one.dim.axes) {
-    shards *= axes[static_cast<std::size_t>(axis)].size;
+    shards *= axes[position_of(axis)].size;
   }
   return one.size % shards != 0;
 }
@@ -51,7 +53,7 @@ void add_lengths(const ShardedDim& one, const Axes& axes, int axis, std::vector<
     add_lengths(one, axes, axis, at, level + 1, lengths);
     return;
   }
-  const auto position = static_cast<std::size_t>(next);
+  const std::size_t position = position_of(next);
   for (at[position] = 0; at[position] < axes[position].size; ++at[position]) {
     add_lengths(one, axes, axis, at, level + 1, lengths);
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "partition/buckets.h"
 #include "partition/rank_values.h"
 #include "partition/ring.h"
@@ -82,9 +83,7 @@ class OutlineBuilder {
     }
     return 1;
   }
-  ValueId& made(CopyId id, int number) {
-    return made_[first_slot_[static_cast<std::size_t>(id)] + static_cast<std::size_t>(number)];
-  }
+  ValueId& made(CopyId id, int number) { return made_[first_slot_[id] + position_of(number)]; }
   [[nodiscard]] int micro_of(const Instance& what) const {
     return order_.multiplicity(what.id) == Multiplicity::PerMicrobatch ? what.number : -1;
   }
@@ -255,20 +254,19 @@ class OutlineBuilder {
         ring_at(signature_of(placed_.graph, placed_.graph.node(step.node)), step.factors,
                 placed_.axes(), types_.coordinates(m), place_.axis_ranks);
     const RingNodes& nodes = nodes_of(ring, step, m);
-    std::vector<ValueId> now(nodes.graph.values().size());
+    IndexedVector<ValueId, ValueId> now(nodes.graph.values().size());
     std::ranges::copy(inputs, now.begin());
     const auto mapped = [&](const std::vector<ValueId>& ids) {
       std::vector<ValueId> result;
       result.reserve(ids.size());
       for (const ValueId id : ids) {
-        result.push_back(now[static_cast<std::size_t>(id.index)]);
+        result.push_back(now[id]);
       }
       return result;
     };
     for (const Node& node : nodes.graph.nodes()) {
       for (const ValueId output : node.outputs) {
-        now[static_cast<std::size_t>(output.index)] =
-            outline_.add_value(types_.of_type(nodes.graph.value(output).type));
+        now[output] = outline_.add_value(types_.of_type(nodes.graph.value(output).type));
       }
       outline_.add_node(row(*node.op), mapped(node.inputs), mapped(node.outputs));
     }
@@ -519,10 +517,10 @@ class OutlineBuilder {
   Outline outline_;
   Phase phase_ = Phase::Forward;
   std::int32_t block_ = -1;
-  std::vector<std::size_t> first_slot_;  ///< by copy: its first in made_
-  std::vector<ValueId> made_;            ///< by copy and instance
-  std::map<Instance, ValueId> parts_;    ///< terms of the copies of the model
-  std::map<Instance, ValueId> sums_;     ///< so far
+  IndexedVector<CopyId, std::size_t> first_slot_;  ///< its first in made_
+  std::vector<ValueId> made_;                      ///< by copy and instance
+  std::map<Instance, ValueId> parts_;              ///< terms of the copies of the model
+  std::map<Instance, ValueId> sums_;               ///< so far
   std::map<CopyId, std::map<int, ValueId>> rows_;
   std::map<CopyId, ValueId> inputs_;
   std::map<ValueId, ValueId> targets_;  ///< by value of the whole graph: its leaf here

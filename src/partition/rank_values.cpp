@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -37,7 +38,7 @@ RankValues::RankValues(const Placed& placed, const RankPlace& place, const Pipel
 std::vector<int> RankValues::coordinates(int m) const {
   std::vector<int> all = place_.coordinates;
   if (placed_.micro() >= 0 && m >= 0) {
-    all[static_cast<std::size_t>(placed_.micro())] = m;
+    all[position_of(placed_.micro())] = m;
   }
   return all;
 }
@@ -108,7 +109,7 @@ ValueId RankValues::input_leaf(CopyId id) {
       shape_at(one.placement, leaf.type.shape, placed_.axes(), coordinates(0)).dims();
   const int by_micro = placed_.micro() < 0 ? -1 : one.placement.dimension_of(placed_.micro());
   if (by_micro >= 0) {
-    const auto d = static_cast<std::size_t>(by_micro);
+    const std::size_t d = position_of(by_micro);
     TRIREME_CHECK(one.placement.dims[d].axes.front() == placed_.micro(), leaf.name);
     dims[d] = 0;
     for (int m = 0; m < table_.microbatches; ++m) {
@@ -132,7 +133,7 @@ ValueId RankValues::input_part(CopyId id, int m) {
   if (order_.multiplicity(id) != Multiplicity::PerMicrobatch) {
     return all;
   }
-  const auto d = static_cast<std::size_t>(one.placement.dimension_of(placed_.micro()));
+  const std::size_t d = position_of(one.placement.dimension_of(placed_.micro()));
   std::int64_t begin = 0;
   for (int before = 0; before < m; ++before) {
     begin += part_length(one, d, before);

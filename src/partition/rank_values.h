@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "partition/messages.h"
 #include "partition/placed.h"
 #include "partition/run_order.h"
@@ -56,7 +57,7 @@ class RankValues {
 
  private:
   [[nodiscard]] std::int64_t rank_of(int pipe) const {
-    return place_.pipe_ranks.at(static_cast<std::size_t>(pipe));
+    return place_.pipe_ranks.at(position_of(pipe));
   }
   void send(const Instance& what, ValueId made);
   ValueId receive(const Message& message);

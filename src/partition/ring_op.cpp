@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/indexed_vector.h"
 #include "trireme/op_rules.h"
 
 namespace trireme::partition {
@@ -48,14 +49,14 @@ std::vector<IndexRange> ranges_at(const Factors& factors, std::span<const Placem
 Ring ring_at(const Signature& whole, std::span<const Placement::Dim> sharding, const Axes& axes,
              std::vector<int> coordinates, std::span<const std::vector<int>> axis_ranks) {
   const Factors factors = whole.op->factors(whole);
-  const auto factor = static_cast<std::size_t>(find_ring(factors, sharding));
-  const auto axis = static_cast<std::size_t>(sharding[factor].axes.front());
+  const std::size_t factor = position_of(find_ring(factors, sharding));
+  const std::size_t axis = position_of(sharding[factor].axes.front());
   Ring ring{.whole = whole,
             .factor = factor,
             .rows = rows_of(sharding, factor, sharding[factor].axes.front()),
             .ranges = {},
             .ranks = axis_ranks[axis],
-            .index = static_cast<std::size_t>(coordinates[axis])};
+            .index = position_of(coordinates[axis])};
   int& at = coordinates[axis];
   for (at = 0; at < axes[axis].size; ++at) {
     ring.ranges.push_back(ranges_at(factors, sharding, axes, coordinates));

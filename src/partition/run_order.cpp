@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -16,7 +17,7 @@ namespace {
 
 const Placed& checked(const Placed& placed, const PipelineTable& table) {
   const int micro = placed.placements.micro;
-  const int batches = micro < 0 ? 1 : placed.placements.axes[static_cast<std::size_t>(micro)].size;
+  const int batches = micro < 0 ? 1 : placed.placements.axes[position_of(micro)].size;
   if (table.stages != placed.stage_count || table.microbatches != batches) {
     refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
                        table.name, table.stages, table.microbatches, placed.stage_count, batches));
@@ -36,13 +37,13 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
   find_goes();
   find_joint();
   turns_.resize(table.tasks.size());
-  for (std::size_t pipe = 0; pipe < table.tasks.size(); ++pipe) {
-    for (const PipelineTask& task : table.tasks[pipe]) {
+  for (int pipe = 0; pipe < turns_.count(); ++pipe) {
+    for (const PipelineTask& task : table.tasks[position_of(pipe)]) {
       std::vector<Turn>& turns = turns_[pipe].emplace_back();
       if (task.work == PipelineWork::Update) {
-        add_updates(static_cast<int>(pipe), task, turns);
+        add_updates(pipe, task, turns);
       } else {
-        add_work(static_cast<int>(pipe), task, turns);
+        add_work(pipe, task, turns);
       }
     }
   }
@@ -76,7 +77,7 @@ void RunOrder::count_updates() {
 
 /// Micro-batches may differ in size: their weight in a mean is that of their examples.
 void RunOrder::find_weights() {
-  weights_.assign(static_cast<std::size_t>(updates_), 0);
+  weights_.assign(updates_, 0);
   const auto sharded = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
     return one.step < 0 && placed_.micro() >= 0 && placed_.value(one).origin == Origin::Input &&
            one.placement.dimension_of(placed_.micro()) >= 0;
@@ -86,12 +87,12 @@ void RunOrder::find_weights() {
     if (sharded != placed_.copies.end()) {
       const int d = sharded->placement.dimension_of(placed_.micro());
       std::vector<int> coordinates(placed_.axes().size(), 0);
-      coordinates[static_cast<std::size_t>(placed_.micro())] = m;
-      examples = block_at(sharded->placement.dims[static_cast<std::size_t>(d)],
+      coordinates[position_of(placed_.micro())] = m;
+      examples = block_at(sharded->placement.dims[position_of(d)],
                           placed_.value(*sharded).type.shape.dim(d), placed_.axes(), coordinates, 1)
                      .length;
     }
-    weights_[static_cast<std::size_t>(update_of(m))] += examples;
+    weights_[update_of(m)] += examples;
   }
 }
 
@@ -207,7 +208,7 @@ void RunOrder::find_joint() {
   std::set<CopyId> leads(placed_.updates.begin(), placed_.updates.end());
   const auto made_in_update = [&](CopyId id) {
     const std::int32_t step = placed_.copy(id).step;
-    return step >= 0 && placed_.steps[static_cast<std::size_t>(step)].phase == Phase::Update;
+    return step >= 0 && placed_.steps[position_of(step)].phase == Phase::Update;
   };
   for (std::size_t s = placed_.steps.size(); s-- > 0;) {
     const PlacedStep& step = placed_.steps[s];
@@ -246,8 +247,7 @@ int RunOrder::instance_for(const Turn& turn, CopyId id) const {
     case Multiplicity::PerMicrobatch:
       return turn.instance;
     case Multiplicity::PerVersion:
-      return m < 0 ? turn.instance
-                   : versions_[static_cast<std::size_t>(home_[id])][static_cast<std::size_t>(m)];
+      return m < 0 ? turn.instance : versions_[home_[id]][position_of(m)];
     case Multiplicity::PerUpdate:
       return m < 0 ? turn.instance : update_of(m);
   }
@@ -256,7 +256,7 @@ int RunOrder::instance_for(const Turn& turn, CopyId id) const {
 
 bool RunOrder::has_stage(int pipe, int stage) const {
   return std::ranges::any_of(table_.placement, [&](const std::vector<int>& ranks) {
-    return ranks[static_cast<std::size_t>(stage)] == pipe;
+    return ranks[position_of(stage)] == pipe;
   });
 }
 
@@ -337,8 +337,8 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
         break;
       case Multiplicity::PerVersion: {
         const CopyId made = placed_.steps[s].outputs.front();
-        const auto home = static_cast<std::size_t>(home_[made]);
-        add_once(pipe, {s, versions_[home][static_cast<std::size_t>(m)], task.copy}, turns);
+        const int home = home_[made];
+        add_once(pipe, {s, versions_[home][position_of(m)], task.copy}, turns);
         break;
       }
       case Multiplicity::PerUpdate:
@@ -369,7 +369,7 @@ std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
 
 void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns) {
   const int update = update_of(task.microbatch);
-  const std::vector<PipelineTask>& tasks = table_.tasks[static_cast<std::size_t>(pipe)];
+  const std::vector<PipelineTask>& tasks = table_.tasks[position_of(pipe)];
   const auto all = std::ranges::count_if(tasks, [&](const PipelineTask& other) {
     return other.work == task.work && other.microbatch == task.microbatch;
   });

@@ -65,15 +65,13 @@ class RunOrder {
   RunOrder(const Placed& placed, const PipelineTable& table);
 
   /// By task of this place of the pipeline, in order.
-  [[nodiscard]] const std::vector<std::vector<Turn>>& at(int pipe) const {
-    return turns_[static_cast<std::size_t>(pipe)];
-  }
+  [[nodiscard]] const std::vector<std::vector<Turn>>& at(int pipe) const { return turns_[pipe]; }
 
   /// Reorders them: a task keeps its turns, but may start gathers of later ones.
   void set_turns(int pipe, std::vector<std::vector<Turn>> turns) {
-    turns_[static_cast<std::size_t>(pipe)] = std::move(turns);
+    turns_[pipe] = std::move(turns);
   }
-  [[nodiscard]] int places() const { return static_cast<int>(turns_.size()); }
+  [[nodiscard]] int places() const { return turns_.count(); }
 
   [[nodiscard]] Multiplicity multiplicity(CopyId id) const { return multiplicity_[id]; }
   /// The instance of a copy that the turn reads.
@@ -94,16 +92,14 @@ class RunOrder {
     return members_.contains({copy, update});
   }
   /// How many examples the update includes.
-  [[nodiscard]] std::int64_t weight(int update) const {
-    return weights_[static_cast<std::size_t>(update)];
-  }
+  [[nodiscard]] std::int64_t weight(int update) const { return weights_[update]; }
   /// The copy that is the next version of the one kept between steps; -1: it does not change.
   [[nodiscard]] CopyId next_of(CopyId leaf) const;
   /// What the copy is the next version of; -1: nothing.
   [[nodiscard]] CopyId leaf_of(CopyId next) const;
 
  private:
-  [[nodiscard]] int update_of(int m) const { return update_of_[static_cast<std::size_t>(m)]; }
+  [[nodiscard]] int update_of(int m) const { return update_of_[m]; }
   void count_updates();
   void find_weights();
   void find_next();
@@ -121,10 +117,10 @@ class RunOrder {
   const PipelineTable& table_;
   PipelineIndex index_;
   TaskSteps task_steps_;
-  std::vector<std::vector<int>> versions_;  ///< by stage and micro-batch
+  IndexedVector<int, std::vector<int>> versions_;  ///< by stage and micro-batch
   int updates_ = 1;
-  std::vector<int> update_of_;                  ///< by micro-batch
-  std::vector<std::int64_t> weights_;           ///< by update
+  IndexedVector<int, int> update_of_;           ///< by micro-batch
+  IndexedVector<int, std::int64_t> weights_;    ///< by update
   std::map<std::pair<int, int>, int> members_;  ///< by copy of the model and update: micro-batches
   std::map<CopyId, CopyId> next_;
   std::map<CopyId, CopyId> leaf_;
@@ -132,8 +128,8 @@ class RunOrder {
   std::vector<Multiplicity> step_multiplicity_;       ///< by step
   IndexedVector<CopyId, int> home_;  ///< by copy, of what goes by version: the stage whose versions
   bool joint_ = false;               ///< updates of one stage need something of others'
-  std::vector<std::vector<std::vector<Turn>>> turns_;
-  std::set<std::tuple<int, std::size_t, int>> begun_;  ///< place, step, instance
+  IndexedVector<int, std::vector<std::vector<Turn>>> turns_;  ///< by place and task
+  std::set<std::tuple<int, std::size_t, int>> begun_;         ///< place, step, instance
   std::map<std::tuple<int, PipelineWork, int, int>, int>
       tasks_done_;                                   ///< stage, work, copy, update
   std::map<std::pair<int, int>, int> updates_done_;  ///< by place and update

@@ -1,9 +1,11 @@
 // The types of the shards that one rank has of every copy of a value, computed once. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "graph/outline.h"
 #include "partition/placed.h"
 
@@ -16,10 +18,7 @@ class ShardTypes {
 
   /// A value of an outline with the type of the copy in micro-batch m (-1: in none).
   [[nodiscard]] const Outline::Value& of(CopyId id, int m) const {
-    const auto first = static_cast<std::size_t>(first_[static_cast<std::size_t>(id)]);
-    return shards_[first + (is_even_[static_cast<std::size_t>(id)] || m < 0
-                                ? 0
-                                : static_cast<std::size_t>(m))];
+    return shards_[position_of(first_[id] + (is_even_[id] ? 0 : std::max(m, 0)))];
   }
   /// Of this rank, in micro-batch m (-1: in none).
   [[nodiscard]] std::vector<int> coordinates(int m) const;
@@ -37,8 +36,8 @@ class ShardTypes {
   std::vector<int> coordinates_;
   TypeNumbers numbers_;
   std::vector<Outline::Value> shards_;
-  std::vector<std::int32_t> first_;  ///< by copy: its first in shards_
-  std::vector<bool> is_even_;        ///< by copy: one type for all micro-batches
+  IndexedVector<CopyId, std::int32_t> first_;  ///< its first in shards_
+  IndexedVector<CopyId, bool> is_even_;        ///< one type for all micro-batches
 };
 
 }  // namespace trireme::partition

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "plan/selectors.h"
 #include "trireme/error.h"
@@ -217,8 +218,7 @@ class AssignmentResolver {
                                             "a state is stored with its parameter",
                                             "it is computed: assign the op of this name under ops"};
       refuse(fmt::format("{} cannot have a {} of its own: {}", value.name,
-                         to_text(row.location->unit),
-                         kReasons[static_cast<std::size_t>(value.origin)]));
+                         to_text(row.location->unit), kReasons[position_of(value.origin)]));
     }
     homes_[id].add(row.selector, stage_of(*row.location, table_),
                    fmt::format("the {} of {}", to_text(row.location->unit), value.name));
@@ -359,7 +359,7 @@ Placement with_axes(Placement placement, const std::map<int, int>& dims) {
       std::erase(dim.axes, axis);
     }
     if (dimension >= 0) {
-      std::vector<int>& axes = placement.dims[static_cast<std::size_t>(dimension)].axes;
+      std::vector<int>& axes = placement.dims[position_of(dimension)].axes;
       axes.insert(std::ranges::upper_bound(axes, axis), axis);
     }
   }

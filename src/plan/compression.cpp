@@ -29,15 +29,12 @@ constexpr std::array<MethodRow, 7> kMethods{{{Method::None, "none"},
                                              {Method::Power, "power"}}};
 constexpr int kMaxRank = 1024;
 
-[[noreturn]] void refuse(const std::string& reason) {
-  throw Error(ErrorKind::Usage, reason);
-}
-
 double parse_share(std::string_view text) {
   double share = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (problem != std::errc{} || end != text.data() + text.size() || !(share > 0 && share <= 1)) {
-    refuse(
+    throw Error(
+        ErrorKind::Usage,
         fmt::format("'top-k:{}': the share of elements to send must be above 0 and at most 1, "
                     "such as top-k:0.01",
                     text));
@@ -48,7 +45,8 @@ double parse_share(std::string_view text) {
 int parse_rank(std::string_view text) {
   const std::optional<std::int64_t> rank = parse_integer(text);
   if (!rank || *rank < 1 || *rank > kMaxRank) {
-    refuse(
+    throw Error(
+        ErrorKind::Usage,
         fmt::format("'power:{}': the rank of the product must be a number from 1 to {}, such as "
                     "power:4",
                     text, kMaxRank));
@@ -75,10 +73,10 @@ Compression parse_compression(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   const auto* row = std::ranges::find(kMethods, name, &MethodRow::name);
   if (row == kMethods.end()) {
-    refuse(
-        fmt::format("unknown compression '{}'; use none, top-k:SHARE, sign, "
-                    "ternary, int8, fp16 or power:RANK",
-                    text));
+    throw Error(ErrorKind::Usage,
+                fmt::format("unknown compression '{}'; use none, top-k:SHARE, sign, "
+                            "ternary, int8, fp16 or power:RANK",
+                            text));
   }
   Compression compression;
   compression.method = row->method;
@@ -91,7 +89,7 @@ Compression parse_compression(std::string_view text) {
   } else if (row->method == Method::Power) {
     compression.rank = parse_rank(number);
   } else {
-    refuse(fmt::format("'{}': {} takes no number", text, name));
+    throw Error(ErrorKind::Usage, fmt::format("'{}': {} takes no number", text, name));
   }
   return compression;
 }

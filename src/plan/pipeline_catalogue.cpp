@@ -1,6 +1,7 @@
 // The schedules by name, one row each.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,7 +50,7 @@ constexpr std::array<PipelineSchedule, 11> kSchedules{{
      .ranks_multiple = 2},
 }};
 
-std::string out_of_range(std::string_view what, int number, int most) {
+std::string option_out_of_range(std::string_view what, int number, int most) {
   return number >= 1 && number <= most
              ? ""
              : fmt::format("{} {}; there can be 1 to {}", number, what, most);
@@ -77,9 +78,9 @@ const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
 std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& options) {
   const int chunks = schedule.has_chunks ? options.chunks : 1;
   for (const std::string& problem :
-       {out_of_range("stages", options.ranks, kMaxPipelineRanks),
-        out_of_range("micro-batches", options.microbatches, kMaxMicrobatches),
-        out_of_range("chunks", chunks, kMaxChunks)}) {
+       {option_out_of_range("stages", options.ranks, kMaxPipelineRanks),
+        option_out_of_range("micro-batches", options.microbatches, kMaxMicrobatches),
+        option_out_of_range("chunks", chunks, kMaxChunks)}) {
     if (!problem.empty()) {
       return problem;
     }
@@ -90,9 +91,8 @@ std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& 
                        schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
                        options.ranks);
   }
-  const auto pairs = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(chunks) *
-                     static_cast<std::size_t>(options.microbatches);
-  if (pairs > kMaxPipelineTasks / 4) {
+  const std::int64_t pairs = std::int64_t{options.ranks} * chunks * options.microbatches;
+  if (std::cmp_greater(pairs, kMaxPipelineTasks / 4)) {
     return fmt::format("{} stages times {} micro-batches are more than a table holds, {}",
                        options.ranks * chunks, options.microbatches, kMaxPipelineTasks / 4);
   }

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "plan/pipeline_tables.h"
 
 namespace trireme {
@@ -28,11 +29,10 @@ class ChimeraRun {
  public:
   ChimeraRun(PipelineTable table, Preference preference)
       : table_(std::move(table)), preference_(preference) {
-    const auto ranks = static_cast<std::size_t>(table_.ranks);
-    under_way_.resize(ranks);
+    under_way_.resize(table_.ranks);
     for (auto& of_work : counts_) {
-      for (std::vector<int>& of_copy : of_work) {
-        of_copy.resize(ranks);
+      for (IndexedVector<int, int>& of_copy : of_work) {
+        of_copy.resize(table_.ranks);
       }
     }
   }
@@ -59,8 +59,7 @@ class ChimeraRun {
  private:
   /// For how many micro-batches of the copy this work is done on the stage; they come in order.
   [[nodiscard]] int& count(PipelineWork work, int copy, int stage) {
-    return counts_.at(static_cast<std::size_t>(work))
-        .at(static_cast<std::size_t>(copy))[static_cast<std::size_t>(stage)];
+    return counts_.at(position_of(work)).at(position_of(copy))[stage];
   }
 
   /// What each rank does in a slot, given what was done before it.
@@ -94,7 +93,7 @@ class ChimeraRun {
     }
     const int done = count(task.work, task.copy, task.stage);
     if (task.work == PipelineWork::Forward) {
-      return under_way_[static_cast<std::size_t>(rank)] < table_.ranks &&
+      return under_way_[rank] < table_.ranks &&
              (task.stage == 0 || count(task.work, task.copy, task.stage - 1) > done);
     }
     return count(PipelineWork::Forward, task.copy, task.stage) > done &&
@@ -112,16 +111,16 @@ class ChimeraRun {
   }
 
   void carry_out(const PipelineTask& task) {
-    const auto rank = static_cast<std::size_t>(table_.rank_of(task.copy, task.stage));
+    const int rank = table_.rank_of(task.copy, task.stage);
     ++count(task.work, task.copy, task.stage);
     under_way_[rank] += task.work == PipelineWork::Forward ? 1 : -1;
-    table_.tasks[rank].push_back(task);
+    table_.tasks[position_of(rank)].push_back(task);
   }
 
   PipelineTable table_;
   Preference preference_;
-  std::array<std::array<std::vector<int>, kCopies>, 2> counts_;  ///< by work, copy, stage
-  std::vector<int> under_way_;  ///< by rank: micro-batches between forward and backward
+  std::array<std::array<IndexedVector<int, int>, kCopies>, 2> counts_;  ///< by work, copy, stage
+  IndexedVector<int, int> under_way_;  ///< by rank: micro-batches between forward and backward
 };
 
 }  // namespace
@@ -145,7 +144,7 @@ PipelineTable make_chimera(const PipelineOptions& options) {
   TRIREME_CHECK(fewest, "no order for chimera");
   for (int copy = 0; copy < kCopies; ++copy) {
     for (int stage = 0; stage < best.stages; ++stage) {
-      best.tasks[static_cast<std::size_t>(best.rank_of(copy, stage))].push_back(
+      best.tasks[position_of(best.rank_of(copy, stage))].push_back(
           {PipelineWork::Update, stage, best.microbatches - 1, copy});
     }
   }

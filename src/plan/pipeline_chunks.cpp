@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <map>
 
+#include "base/indexed_vector.h"
 #include "plan/pipeline_tables.h"
 
 namespace trireme {
 namespace {
 
-using Tasks = std::vector<PipelineTask>;
-
 /// Splits the micro-batches into groups of at least D, as many and as equal as possible; the larger ones come first.
 /// One group if N < D.
-std::vector<int> group_sizes(const PipelineOptions& options) {
+IndexedVector<int, int> group_sizes(const PipelineOptions& options) {
   const int count = std::max(1, options.microbatches / options.ranks);
-  std::vector<int> sizes(static_cast<std::size_t>(count), options.microbatches / count);
+  IndexedVector<int, int> sizes(count, options.microbatches / count);
   for (int i = 0; i < options.microbatches % count; ++i) {
-    ++sizes[static_cast<std::size_t>(i)];
+    ++sizes[i];
   }
   return sizes;
 }
@@ -125,23 +124,20 @@ Tasks v_list(const PipelineOptions& options, int rank, int length) {
 // Micro-batches alternate between stages in groups: of D if D divides N, else larger.
 PipelineTable make_interleaved(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("interleaved", options, options.chunks);
-  const std::size_t all =
-      static_cast<std::size_t>(options.chunks) * static_cast<std::size_t>(options.microbatches);
+  const int all = options.chunks * options.microbatches;
   for (int rank = 0; rank < options.ranks; ++rank) {
     const Tasks forwards = group_by_group(options, PipelineWork::Forward, rank);
     const Tasks backwards = group_by_group(options, PipelineWork::Backward, rank);
     // The first gradient is back after all stages but the last were filled with a group.
-    const auto ahead =
-        std::min(all, static_cast<std::size_t>(2 * (options.ranks - rank - 1)) +
-                          static_cast<std::size_t>(options.chunks - 1) *
-                              static_cast<std::size_t>(group_sizes(options).front()));
-    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
-    tasks.assign(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(ahead));
-    for (std::size_t i = 0; i < all; ++i) {
+    const int ahead = std::min(
+        all, 2 * (options.ranks - rank - 1) + (options.chunks - 1) * group_sizes(options).front());
+    Tasks& tasks = table.tasks[position_of(rank)];
+    tasks.assign(forwards.begin(), forwards.begin() + ahead);
+    for (int i = 0; i < all; ++i) {
       if (ahead + i < all) {
-        tasks.push_back(forwards[ahead + i]);
+        tasks.push_back(forwards[position_of(ahead + i)]);
       }
-      tasks.push_back(backwards[i]);
+      tasks.push_back(backwards[position_of(i)]);
     }
     add_updates(table, rank, tasks);
   }
@@ -169,7 +165,7 @@ PipelineTable make_zb_h1(const PipelineOptions& options) {
     while (list.count(kWeight, rank) < options.microbatches) {
       list.add(kWeight, rank);
     }
-    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
+    Tasks& tasks = table.tasks[position_of(rank)];
     tasks = list.take();
     add_updates(table, rank, tasks);
   }
@@ -185,7 +181,7 @@ PipelineTable make_zb_v(const PipelineOptions& options) {
   std::reverse(ranks.begin() + options.ranks, ranks.end());
   const int length = std::max(options.microbatches, 2 * options.ranks - 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
+    Tasks& tasks = table.tasks[position_of(rank)];
     tasks = v_list(options, rank, length);
     add_updates(table, rank, tasks);
   }

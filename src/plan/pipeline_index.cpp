@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme {
 
 PipelineIndex::PipelineIndex(const PipelineTable& table) : table_(table) {
@@ -48,7 +50,7 @@ int PipelineIndex::copy_of(int microbatch) const {
 
 int PipelineIndex::first_included(const PipelineTask& update) const {
   const int before = updates_before(update);
-  return before == 0 ? 0 : updates_of(update)[static_cast<std::size_t>(before) - 1] + 1;
+  return before == 0 ? 0 : updates_of(update)[position_of(before) - 1] + 1;
 }
 
 int PipelineIndex::updates_before(const PipelineTask& task) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/pipeline.h"
 
 namespace trireme {
@@ -36,8 +37,7 @@ class PipelineIndex {
   [[nodiscard]] int copy_of(int microbatch) const;
 
   [[nodiscard]] const PipelineTask& task(PipelinePlace place) const {
-    return table_
-        .tasks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.position)];
+    return table_.tasks[position_of(place.rank)][position_of(place.position)];
   }
 
   /// Calls visit(PipelinePlace) for each dependency of this task, except the previous one in its
@@ -80,13 +80,11 @@ class PipelineIndex {
 
  private:
   [[nodiscard]] std::size_t key(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(table_.microbatches) +
-           static_cast<std::size_t>(microbatch);
+    return position_of(std::int64_t{stage} * table_.microbatches + microbatch);
   }
 
   [[nodiscard]] std::size_t stage_key(const PipelineTask& task) const {
-    return static_cast<std::size_t>(task.copy) * static_cast<std::size_t>(table_.stages) +
-           static_cast<std::size_t>(task.stage);
+    return position_of(std::int64_t{task.copy} * table_.stages + task.stage);
   }
   [[nodiscard]] const std::vector<int>& updates_of(const PipelineTask& task) const {
     return updates_[stage_key(task)];
@@ -106,7 +104,7 @@ std::vector<int> walk_pipeline(const PipelineTable& table, const PipelineIndex& 
   const auto is_ready = [&](const PipelineTask& task) {
     bool ready = true;
     index.for_each_input(task, [&](PipelinePlace input) {
-      ready = ready && input.position < done[static_cast<std::size_t>(input.rank)];
+      ready = ready && input.position < done[position_of(input.rank)];
     });
     return ready;
   };
@@ -115,8 +113,7 @@ std::vector<int> walk_pipeline(const PipelineTable& table, const PipelineIndex& 
     for (std::size_t rank = 0; rank < done.size(); ++rank) {
       const std::vector<PipelineTask>& tasks = table.tasks[rank];
       int& next = done[rank];
-      while (next < static_cast<int>(tasks.size()) &&
-             is_ready(tasks[static_cast<std::size_t>(next)])) {
+      while (next < static_cast<int>(tasks.size()) && is_ready(tasks[position_of(next)])) {
         visit(PipelinePlace{static_cast<int>(rank), next});
         ++next;
         moved = true;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/indexed_vector.h"
 #include "plan/pipeline_index.h"
 #include "trireme/pipeline.h"
 
@@ -46,8 +47,7 @@ std::vector<std::vector<int>> follow_versions(const PipelineTable& table, Visito
   for (const std::vector<PipelineTask>& tasks : table.tasks) {
     for (const PipelineTask& task : tasks) {
       StageWeights& weights = stages[{task.copy, task.stage}];
-      int& version =
-          versions[static_cast<std::size_t>(task.stage)][static_cast<std::size_t>(task.microbatch)];
+      int& version = versions[position_of(task.stage)][position_of(task.microbatch)];
       if (task.work == PipelineWork::Forward) {
         version = version_read(table, index, task, weights.updates);
         weights.begin(version);
@@ -72,7 +72,7 @@ std::vector<std::vector<int>> live_versions(const PipelineTable& table) {
   std::vector<std::vector<int>> most(static_cast<std::size_t>(table.copies),
                                      std::vector<int>(static_cast<std::size_t>(table.stages), 1));
   follow_versions(table, [&](const PipelineTask& task, const StageWeights& weights) {
-    int& peak = most[static_cast<std::size_t>(task.copy)][static_cast<std::size_t>(task.stage)];
+    int& peak = most[position_of(task.copy)][position_of(task.stage)];
     peak = std::max(peak, weights.live());
   });
   return most;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme {
 namespace {
-
-using Tasks = std::vector<PipelineTask>;
 
 /// The list of a rank that has `ahead` micro-batches between forward and backward before it alternates between the two.
 /// Adds an Update after every `period` micro-batches, and after the last.
@@ -35,8 +35,7 @@ PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& 
                                        int period) {
   PipelineTable table = empty_pipeline(std::move(name), options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    table.tasks[static_cast<std::size_t>(rank)] =
-        in_turn(options, rank, options.ranks - rank - 1, period);
+    table.tasks[position_of(rank)] = in_turn(options, rank, options.ranks - rank - 1, period);
   }
   return table;
 }
@@ -45,7 +44,7 @@ PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& 
 PipelineTable all_forward_then_back(std::string name, const PipelineOptions& options) {
   PipelineTable table = empty_pipeline(std::move(name), options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    Tasks& tasks = table.tasks[static_cast<std::size_t>(rank)];
+    Tasks& tasks = table.tasks[position_of(rank)];
     for (int m = 0; m < options.microbatches; ++m) {
       tasks.push_back({PipelineWork::Forward, rank, m});
     }
@@ -77,7 +76,7 @@ PipelineTable empty_pipeline(std::string name, const PipelineOptions& options, i
 PipelineTable make_naive(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("naive", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    table.tasks[static_cast<std::size_t>(rank)] = in_turn(options, rank, 0, options.microbatches);
+    table.tasks[position_of(rank)] = in_turn(options, rank, 0, options.microbatches);
   }
   return table;
 }

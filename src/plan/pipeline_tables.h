@@ -1,9 +1,15 @@
 // Functions that build pipeline tables. Each takes options that the catalogue has checked.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "trireme/pipeline.h"
 
 namespace trireme {
+
+/// Of one rank, in order.
+using Tasks = std::vector<PipelineTask>;
 
 [[nodiscard]] PipelineTable make_naive(const PipelineOptions& options);
 [[nodiscard]] PipelineTable make_gpipe(const PipelineOptions& options);

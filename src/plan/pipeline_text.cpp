@@ -12,9 +12,11 @@
 //   end
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/json_text.h"
 #include "base/line_reader.h"
 #include "base/text.h"
@@ -48,7 +50,7 @@ class Parser : private LineReader {
       }
       line = next_line();
     }
-    if (table.tasks.size() != static_cast<std::size_t>(table.ranks)) {
+    if (std::ssize(table.tasks) != table.ranks) {
       fail(fmt::format("expected 'rank {}: …' before 'end'", table.tasks.size()));
     }
     if (!skip_to_content().empty()) {
@@ -71,8 +73,7 @@ class Parser : private LineReader {
     table.stages = integer(field("stages"), 1, kMaxPipelineStages);
     table.microbatches = integer(field("microbatches"), 1, kMaxMicrobatches);
     table.weights = weights(field("weights"));
-    if (static_cast<std::size_t>(table.stages) * static_cast<std::size_t>(table.microbatches) >
-        kMaxPipelineTasks) {
+    if (std::cmp_greater(std::int64_t{table.stages} * table.microbatches, kMaxPipelineTasks)) {
       fail(fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
                        table.microbatches, kMaxPipelineTasks));
     }
@@ -109,7 +110,7 @@ class Parser : private LineReader {
   /// "place 0 1 2 3": the ranks of a copy's stages.
   std::vector<int> parse_place(const std::vector<std::string_view>& words,
                                PipelineTable& table) const {
-    if (words[0] != "place" || words.size() != static_cast<std::size_t>(table.stages) + 1) {
+    if (words[0] != "place" || std::ssize(words) != table.stages + 1) {
       fail(fmt::format("expected 'place' and the ranks of {} stages", table.stages));
     }
     std::vector<int> ranks;
@@ -127,10 +128,9 @@ class Parser : private LineReader {
   void parse_rank(const std::vector<std::string_view>& words, PipelineTable& table) {
     const std::size_t rank = table.tasks.size();
     if (words.size() < 2 || words[1] != fmt::format("{}:", rank) ||
-        rank >= static_cast<std::size_t>(table.ranks)) {
-      fail(rank < static_cast<std::size_t>(table.ranks)
-               ? fmt::format("expected 'rank {}: …'", rank)
-               : fmt::format("there are only {} ranks", table.ranks));
+        std::cmp_greater_equal(rank, table.ranks)) {
+      fail(std::cmp_less(rank, table.ranks) ? fmt::format("expected 'rank {}: …'", rank)
+                                            : fmt::format("there are only {} ranks", table.ranks));
     }
     std::vector<PipelineTask>& tasks = table.tasks.emplace_back();
     tasks.reserve(words.size() - 2);
@@ -163,12 +163,12 @@ class Parser : private LineReader {
 std::string_view to_text(PipelineWork work) {
   static constexpr std::array<std::string_view, 5> kNames{"forward", "backward", "backward-input",
                                                           "backward-weight", "update"};
-  return kNames.at(static_cast<std::size_t>(work));
+  return kNames.at(position_of(work));
 }
 
 std::string to_text(const PipelineTask& task) {
-  std::string text = fmt::format("{}{}.{}", kLetters[static_cast<std::size_t>(task.work)],
-                                 task.stage, task.microbatch);
+  std::string text =
+      fmt::format("{}{}.{}", kLetters[position_of(task.work)], task.stage, task.microbatch);
   return task.copy == 0 ? text : fmt::format("{}/{}", text, task.copy);
 }
 
@@ -190,7 +190,7 @@ std::string to_text(const PipelineTable& table) {
 }
 
 std::string_view to_text(WeightVersions weights) {
-  return kWeights.at(static_cast<std::size_t>(weights));
+  return kWeights.at(position_of(weights));
 }
 
 PipelineTable parse_pipeline(std::string_view text) {

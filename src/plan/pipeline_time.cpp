@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "plan/pipeline_index.h"
 #include "trireme/error.h"
 #include "trireme/pipeline.h"
@@ -31,7 +32,7 @@ double duration_of(PipelineWork work, const PipelineDurations& durations) {
 }
 
 void check_durations(std::span<const PipelineDurations> by_stage, int stages) {
-  if (by_stage.size() != static_cast<std::size_t>(stages)) {
+  if (std::ssize(by_stage) != stages) {
     throw Error(ErrorKind::Usage,
                 fmt::format("durations of {} stages; the table has {}", by_stage.size(), stages));
   }
@@ -132,13 +133,12 @@ PipelineTiming time_stages(const PipelineTable& table,
     timing.tasks.emplace_back(tasks.size());
   }
   const auto span_at = [&](PipelinePlace place) -> Span& {
-    return timing
-        .tasks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.position)];
+    return timing.tasks[position_of(place.rank)][position_of(place.position)];
   };
   const PipelineIndex index(table);
   walk_pipeline(table, index, [&](PipelinePlace place) {
     const PipelineTask& task = index.task(place);
-    const PipelineDurations& durations = by_stage[static_cast<std::size_t>(task.stage)];
+    const PipelineDurations& durations = by_stage[position_of(task.stage)];
     double start = place.position == 0 ? 0 : span_at({place.rank, place.position - 1}).end;
     index.for_each_input(task, [&](PipelinePlace input) {
       const double message = input.rank == place.rank ? 0 : durations.message;

@@ -4,9 +4,11 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "plan/pipeline_index.h"
 #include "trireme/pipeline.h"
 
@@ -21,12 +23,12 @@ std::string out_of_range(std::string_view what, std::int64_t number, std::int64_
 }
 
 std::string bad_placement(const PipelineTable& table) {
-  if (table.placement.size() != static_cast<std::size_t>(table.copies)) {
+  if (std::ssize(table.placement) != table.copies) {
     return fmt::format("{} copies, but {} lists of where their stages are", table.copies,
                        table.placement.size());
   }
   for (const std::vector<int>& ranks : table.placement) {
-    if (ranks.size() != static_cast<std::size_t>(table.stages)) {
+    if (std::ssize(ranks) != table.stages) {
       return fmt::format("{} stages, but the ranks of {}", table.stages, ranks.size());
     }
     for (const int rank : ranks) {
@@ -63,21 +65,20 @@ std::string find_malformed(const PipelineTable& table) {
       return problem;
     }
   }
-  if (static_cast<std::int64_t>(table.stages) * table.microbatches >
-      static_cast<std::int64_t>(kMaxPipelineTasks)) {
+  if (std::cmp_greater(std::int64_t{table.stages} * table.microbatches, kMaxPipelineTasks)) {
     return fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
                        table.microbatches, kMaxPipelineTasks);
   }
-  if (table.tasks.size() != static_cast<std::size_t>(table.ranks)) {
+  if (std::ssize(table.tasks) != table.ranks) {
     return fmt::format("{} ranks, but {} lists of tasks", table.ranks, table.tasks.size());
   }
   std::string problem = bad_placement(table);
   return problem.empty() ? bad_task(table) : problem;
 }
 
-class Verifier {
+class PipelineVerifier {
  public:
-  explicit Verifier(const PipelineTable& table) : table_(table), index_(table) {}
+  explicit PipelineVerifier(const PipelineTable& table) : table_(table), index_(table) {}
 
   std::vector<std::string> run() {
     check_ranks();
@@ -116,7 +117,7 @@ class Verifier {
     for (const std::vector<PipelineTask>& tasks : table_.tasks) {
       for (const PipelineTask& task : tasks) {
         if (task.work != PipelineWork::Update) {
-          ++counts[key(task.stage, task.microbatch)].at(static_cast<std::size_t>(task.work));
+          ++counts[key(task.stage, task.microbatch)].at(position_of(task.work));
         }
       }
     }
@@ -255,9 +256,9 @@ class Verifier {
   /// The first input of a rank's next task that is not done. One exists on a deadlock.
   [[nodiscard]] PipelinePlace awaited(const std::vector<int>& done, int rank) const {
     PipelinePlace missing;
-    const PipelinePlace next{rank, done[static_cast<std::size_t>(rank)]};
+    const PipelinePlace next{rank, done[position_of(rank)]};
     index_.for_each_input(index_.task(next), [&](PipelinePlace input) {
-      if (!missing.exists() && input.position >= done[static_cast<std::size_t>(input.rank)]) {
+      if (!missing.exists() && input.position >= done[position_of(input.rank)]) {
         missing = input;
       }
     });
@@ -273,7 +274,7 @@ class Verifier {
     path.erase(path.begin(), std::ranges::find(path, rank));
     std::string circle;
     for (const int waiting : path) {
-      const PipelinePlace next{waiting, done[static_cast<std::size_t>(waiting)]};
+      const PipelinePlace next{waiting, done[position_of(waiting)]};
       const PipelinePlace missing = awaited(done, waiting);
       circle += fmt::format("{}rank {} at {} waits for {} of rank {}", circle.empty() ? "" : ", ",
                             waiting, to_text(index_.task(next)), to_text(index_.task(missing)),
@@ -283,8 +284,7 @@ class Verifier {
   }
 
   [[nodiscard]] std::size_t key(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(table_.microbatches) +
-           static_cast<std::size_t>(microbatch);
+    return position_of(std::int64_t{stage} * table_.microbatches + microbatch);
   }
 
   const PipelineTable& table_;
@@ -298,7 +298,7 @@ std::vector<std::string> problems(const PipelineTable& table) {
   if (std::string problem = find_malformed(table); !problem.empty()) {
     return {std::move(problem)};
   }
-  return Verifier(table).run();
+  return PipelineVerifier(table).run();
 }
 
 }  // namespace trireme

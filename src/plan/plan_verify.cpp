@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include "plan/assignments.h"
+#include "plan/axis_names.h"
 #include "plan/pipeline_tables.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 #include "trireme/plan.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::string_view kPipe = "pipe";
-constexpr std::string_view kData = "data";
 
 /// Why the pipeline is impossible, or "".
 std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
@@ -47,9 +46,9 @@ std::string find_unfit_pipeline(const Plan& plan) {
   return found.empty() ? "" : fmt::format("the table {}: {}", table.name, found.front());
 }
 
-class Verifier {
+class PlanVerifier {
  public:
-  explicit Verifier(const Plan& plan) : plan_(plan) {}
+  explicit PlanVerifier(const Plan& plan) : plan_(plan) {}
 
   std::vector<std::string> run() {
     check_axes();
@@ -73,20 +72,19 @@ class Verifier {
 
   void check_axes() {
     for (const MeshAxis& axis : plan_.mesh.axes()) {
-      require(
-          axis.name == kPipe || axis.name == kData ||
-              std::ranges::find(plan_.sharding, axis.name, &AxisSharding::axis) !=
-                  plan_.sharding.end(),
-          fmt::format("no dimension is sharded along the axis '{}' of the mesh {}; axes are data, "
-                      "tensor, context, expert and pipe",
-                      axis.name, to_text(plan_.mesh)));
+      require(axis.name == kPipe || axis.name == kData ||
+                  std::ranges::find(plan_.sharding, axis.name, &AxisSharding::axis) !=
+                      plan_.sharding.end(),
+              fmt::format("mesh {}: {}", to_text(plan_.mesh),
+                          unknown_name("axis", axis.name,
+                                       {"data", "tensor", "context", "expert", "pipe"})));
     }
   }
 
   void check_pipeline() {
     require(plan_.microbatches >= 1,
-            fmt::format("{} micro-batches; there must be 1 at least", plan_.microbatches));
-    require(plan_.chunks >= 1, fmt::format("{} chunks; there must be 1 at least", plan_.chunks));
+            fmt::format("{} micro-batches; use 1 or more", plan_.microbatches));
+    require(plan_.chunks >= 1, fmt::format("{} chunks; use 1 or more", plan_.chunks));
     const std::string unfit = find_unfit_pipeline(plan_);
     require(unfit.empty(), unfit);
   }
@@ -96,11 +94,11 @@ class Verifier {
       return;
     }
     const PipelineTable table = table_of(plan_);
-    require(table.weights != WeightVersions::Newest,
-            fmt::format("the table {} updates each parameter by itself, and what is left of "
-                        "compressed gradients goes by all of them; leave out the compression {}, "
-                        "or use pipedream-2bw",
-                        table.name, to_text(plan_.compression)));
+    require(
+        table.weights != WeightVersions::Newest,
+        fmt::format("the schedule {} updates each parameter separately, but compression {} keeps "
+                    "one residual for all of them; use no compression, or pipedream-2bw",
+                    table.name, to_text(plan_.compression)));
   }
 
   void check_levels() {
@@ -125,7 +123,7 @@ class Verifier {
             fmt::format("stage_blocks has {} entries, the pipeline {} stages; give one for each",
                         plan_.stage_blocks.size(), stages));
     require(std::ranges::all_of(plan_.stage_blocks, [](int blocks) { return blocks >= 1; }),
-            "stage_blocks has a stage without blocks; each needs 1 at least");
+            "stage_blocks has a stage without blocks; give each 1 or more");
   }
 
   const Plan& plan_;
@@ -135,7 +133,7 @@ class Verifier {
 }  // namespace
 
 std::vector<std::string> problems(const Plan& plan) {
-  return Verifier(plan).run();
+  return PlanVerifier(plan).run();
 }
 
 }  // namespace trireme

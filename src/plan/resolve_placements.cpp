@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "plan/assignments.h"
+#include "plan/axis_names.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 #include "trireme/plan.h"
@@ -13,8 +15,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kPipe = "pipe";
-constexpr std::string_view kData = "data";
 constexpr std::string_view kTensor = "tensor";
 constexpr std::string_view kContext = "context";
 constexpr std::string_view kMicro = "micro";
@@ -159,12 +159,12 @@ class PlacementResolver {
     if (data < 0 || placement.mentions(data)) {
       return placement;
     }
-    const std::int64_t parts = placements_.axes[static_cast<std::size_t>(data)].size;
+    const std::int64_t parts = placements_.axes[position_of(data)].size;
     std::optional<std::size_t> best;
     const auto rest = [&](std::size_t d) {
       std::int64_t size = shape.dims()[d];
       for (const int axis : placement.dims[d].axes) {
-        size /= placements_.axes[static_cast<std::size_t>(axis)].size;
+        size /= placements_.axes[position_of(axis)].size;
       }
       return size;
     };

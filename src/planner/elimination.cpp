@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::planner {
@@ -20,9 +22,9 @@ Elimination::Elimination(const StrategyProblem& problem) : problem_(problem), fi
     first_.push_back(first_.back() + node.cost.size());
   }
   std::vector<Scope> scopes;
-  std::vector<std::vector<int>> around(problem.nodes.size());
+  IndexedVector<int, std::vector<int>> around(problem.nodes.size());
   const auto join = [&](int a, int b) {
-    std::vector<int>& list = around[static_cast<std::size_t>(a)];
+    std::vector<int>& list = around[a];
     const auto at = std::ranges::lower_bound(list, b);
     if (a != b && (at == list.end() || *at != b)) {
       list.insert(at, b);
@@ -34,14 +36,14 @@ Elimination::Elimination(const StrategyProblem& problem) : problem_(problem), fi
     join(edge.from, edge.to);
     join(edge.to, edge.from);
   }
-  std::vector<bool> done(problem.nodes.size());
+  IndexedVector<int, bool> done(problem.nodes.size());
   for (std::size_t count = 0; count < problem.nodes.size(); ++count) {
     const int node = cheapest(around, done);
-    const std::vector<int> neighbors = around[static_cast<std::size_t>(node)];
-    done[static_cast<std::size_t>(node)] = true;
+    const std::vector<int> neighbors = around[node];
+    done[node] = true;
     add_step(node, neighbors, scopes);
     for (const int a : neighbors) {
-      std::erase(around[static_cast<std::size_t>(a)], node);
+      std::erase(around[a], node);
       for (const int b : neighbors) {
         join(a, b);
       }
@@ -58,20 +60,20 @@ double Elimination::size(const std::vector<int>& nodes) const {
 }
 
 /// The node whose elimination leaves the smallest table. A node with at most one neighbor is taken at once.
-int Elimination::cheapest(const std::vector<std::vector<int>>& around,
-                          const std::vector<bool>& done) const {
+int Elimination::cheapest(const IndexedVector<int, std::vector<int>>& around,
+                          const IndexedVector<int, bool>& done) const {
   int best = -1;
   double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < done.size(); ++i) {
+  for (int i = 0; i < done.count(); ++i) {
     if (done[i]) {
       continue;
     }
     if (around[i].size() <= 1) {
-      return static_cast<int>(i);
+      return i;
     }
     if (const double entries = size(around[i]); entries < least) {
       least = entries;
-      best = static_cast<int>(i);
+      best = i;
     }
   }
   return best;
@@ -109,8 +111,7 @@ Elimination::Operand Elimination::operand(const Scope& scope, const Step& step) 
   for (auto node = scope.nodes.rbegin(); node != scope.nodes.rend(); ++node) {
     const auto at = std::ranges::find(step.neighbors, *node);
     (at == step.neighbors.end() ? result.stride
-                                : strides[static_cast<std::size_t>(at - step.neighbors.begin())]) =
-        stride;
+                                : strides[position_of(at - step.neighbors.begin())]) = stride;
     stride *= strategies(*node);
   }
   result.offsets = {0};
@@ -130,22 +131,20 @@ std::vector<int> Elimination::solve(const NodeCosts& costs) {
   for (Step& step : steps_) {
     run(step, costs);
   }
-  std::vector<int> chosen(problem_.nodes.size());
+  IndexedVector<int, int> chosen(problem_.nodes.size());
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     std::size_t i = 0;
     for (const int neighbor : step->neighbors) {
-      i = i * strategies(neighbor) +
-          static_cast<std::size_t>(chosen[static_cast<std::size_t>(neighbor)]);
+      i = i * strategies(neighbor) + position_of(chosen[neighbor]);
     }
-    chosen[static_cast<std::size_t>(step->node)] = step->best[i];
+    chosen[step->node] = step->best[i];
   }
-  return chosen;
+  return std::move(chosen).items();
 }
 
 /// For each combination of the neighbors the least over the node's strategies.
 void Elimination::run(Step& step, const NodeCosts& costs) {
-  const auto own =
-      costs.begin() + static_cast<std::ptrdiff_t>(first_[static_cast<std::size_t>(step.node)]);
+  const auto own = costs.begin() + static_cast<std::ptrdiff_t>(first_[step.node]);
   const std::size_t count = strategies(step.node);
   std::vector<double>& result = tables_[step.result];
   for (std::size_t entry = 0; entry < step.best.size(); ++entry) {

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/placement_search.h"
 
 namespace trireme::planner {
@@ -20,7 +21,7 @@ class Elimination {
   /// By node, one after the other: what each of its strategies costs.
   using NodeCosts = std::vector<double>;
   /// Where a node's costs begin.
-  [[nodiscard]] std::size_t first_cost(std::size_t node) const { return first_[node]; }
+  [[nodiscard]] std::size_t first_cost(int node) const { return first_[node]; }
   [[nodiscard]] std::size_t node_costs() const { return first_.back(); }
 
   /// The cheapest strategies with these costs of the nodes; an infinite cost excludes a strategy.
@@ -44,18 +45,16 @@ class Elimination {
   };
   struct Scope;
 
-  [[nodiscard]] std::size_t strategies(int node) const {
-    return first_[static_cast<std::size_t>(node) + 1] - first_[static_cast<std::size_t>(node)];
-  }
+  [[nodiscard]] std::size_t strategies(int node) const { return first_[node + 1] - first_[node]; }
   [[nodiscard]] double size(const std::vector<int>& nodes) const;
-  [[nodiscard]] int cheapest(const std::vector<std::vector<int>>& around,
-                             const std::vector<bool>& done) const;
+  [[nodiscard]] int cheapest(const IndexedVector<int, std::vector<int>>& around,
+                             const IndexedVector<int, bool>& done) const;
   void add_step(int node, const std::vector<int>& neighbors, std::vector<Scope>& scopes);
   [[nodiscard]] Operand operand(const Scope& scope, const Step& step) const;
   void run(Step& step, const NodeCosts& costs);
 
   const StrategyProblem& problem_;
-  std::vector<std::size_t> first_;
+  IndexedVector<int, std::size_t> first_;
   std::vector<std::vector<double>>
       tables_;  ///< of the edges, then of the steps; the last node varies fastest
   std::vector<Step> steps_;

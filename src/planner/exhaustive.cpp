@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::planner {
 namespace {
 
@@ -24,7 +26,7 @@ class Exhaustive {
     if (decision == Decision::Pipe) {
       blocks_ = cost_.blocks(layout_);
     }
-    std::vector<int>& choices = choices_[static_cast<std::size_t>(index)];
+    std::vector<int>& choices = choices_[position_of(index)];
     space_.choices(decision, layout_, choices);
     for (const int value : choices) {
       space_.set(decision, value, layout_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/indexed_vector.h"
 #include "planner/layout_space.h"
 #include "trireme/placement_search.h"
 
@@ -150,16 +151,14 @@ class MixedSearch {
     return result;
   }
 
-  static double& at(StepCost& cost, TimePart part) {
-    return cost.time[static_cast<std::size_t>(part)];
-  }
+  static double& at(StepCost& cost, TimePart part) { return cost.time[position_of(part)]; }
   static double sum_of_parts(const StepCost& cost) {
     return std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
   }
 
   /// Of what each micro-batch takes, the average over stages; of memory, that of the fullest.
   static void add_stage(const StageCost& stage, double share, StepCost& cost) {
-    for (std::size_t part = 0; part < static_cast<std::size_t>(TimePart::Pipe); ++part) {
+    for (std::size_t part = 0; part < position_of(TimePart::Pipe); ++part) {
       cost.time[part] += share * stage.time[part];
     }
     if (bytes_of(stage) > cost.memory_bytes()) {
@@ -176,7 +175,7 @@ class MixedSearch {
       if (own.once > most) {
         most = own.once;
         for (const TimePart part : {TimePart::Data, TimePart::Update}) {
-          at(cost, part) = own.time[static_cast<std::size_t>(part)];
+          at(cost, part) = own.time[position_of(part)];
         }
       }
     }

@@ -1,15 +1,14 @@
 // Cutting a chain of layers into pipeline stages by dynamic programming.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
+#include "base/indexed_vector.h"
+#include "planner/never.h"
 #include "trireme/placement_search.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<int> stage_sizes(const CutOptions& options) {
   if (!options.sizes.empty()) {
@@ -41,7 +40,7 @@ class StageTable {
     const std::int64_t begin = first;
     const std::int64_t before =
         begin * layers_ - begin * (begin - 1) / 2;  // stages that begin earlier
-    return seconds_[static_cast<std::size_t>(before + last - first - 1) * sizes_.size() + size];
+    return seconds_[position_of(before + last - first - 1) * sizes_.size() + size];
   }
   [[nodiscard]] std::set<double> distinct() const {
     std::set<double> values(seconds_.begin(), seconds_.end());
@@ -87,8 +86,7 @@ class LimitedCut {
 
  private:
   [[nodiscard]] std::size_t state(int layers, int devices) const {
-    return static_cast<std::size_t>(layers) * (static_cast<std::size_t>(options_.devices) + 1) +
-           static_cast<std::size_t>(devices);
+    return position_of(std::int64_t{layers} * (options_.devices + 1) + devices);
   }
 
   /// The best last stage of the first `last` layers on `used` devices.
@@ -160,24 +158,22 @@ class Profile {
 
   /// Layers [first, last) replicated: replicas take turns, and reduce their gradients while they compute.
   [[nodiscard]] double stage(int first, int last, int replicas) const {
-    const auto a = static_cast<std::size_t>(first);
-    const auto b = static_cast<std::size_t>(last);
-    const double compute = compute_[b] - compute_[a];
+    const double compute = compute_[last] - compute_[first];
     const double reduce =
-        2.0 * (replicas - 1) / replicas * (parameters_[b] - parameters_[a]) / rate_;
+        2.0 * (replicas - 1) / replicas * (parameters_[last] - parameters_[first]) / rate_;
     return std::max(compute, reduce) / replicas;
   }
 
   /// The activations of a layer and their gradients.
   [[nodiscard]] double link(int after) const {
-    return 2 * layers_[static_cast<std::size_t>(after - 1)].activation_bytes / rate_;
+    return 2 * layers_[position_of(after - 1)].activation_bytes / rate_;
   }
 
  private:
   const std::vector<LayerProfile>& layers_;
   double rate_;
-  std::vector<double> compute_;
-  std::vector<double> parameters_;
+  IndexedVector<int, double> compute_;  ///< by layer: of those before it
+  IndexedVector<int, double> parameters_;
 };
 
 }  // namespace
@@ -217,8 +213,7 @@ class PipedreamTable {
 
  private:
   [[nodiscard]] std::size_t state(int layers, int devices) const {
-    return static_cast<std::size_t>(layers) * (static_cast<std::size_t>(devices_) + 1) +
-           static_cast<std::size_t>(devices);
+    return position_of(std::int64_t{layers} * (devices_ + 1) + devices);
   }
 
   /// The best last stage of the first `last` layers on `used` devices, and how often it is replicated.

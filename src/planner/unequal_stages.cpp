@@ -1,13 +1,12 @@
 // Dealing blocks out to stages of unequal speed.
 #include <algorithm>
-#include <limits>
 
+#include "base/indexed_vector.h"
+#include "planner/never.h"
 #include "trireme/placement_search.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Deal {
  public:
@@ -95,8 +94,8 @@ class Deal {
     double slowest = 0;
     int last = options_.blocks;
     for (std::size_t stage = chosen.size(); stage-- > 0;) {
-      const int blocks = chosen[stage][static_cast<std::size_t>(last)];
-      const double seconds = seconds_[stage][static_cast<std::size_t>(blocks) - 1];
+      const int blocks = chosen[stage][position_of(last)];
+      const double seconds = seconds_[stage][position_of(blocks) - 1];
       cut.stages.push_back({last - blocks, last, 1, seconds});
       slowest = std::max(slowest, seconds);
       last -= blocks;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/blocks.h"
 #include "program/ring_traffic.h"
 #include "program/traffic.h"
@@ -212,7 +213,7 @@ Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout 
                      .sent = {},
                      .seconds = {}};
   for (int rank = 0; rank < ranks; ++rank) {
-    result.sent.push_back(sent_by(result.programs[static_cast<std::size_t>(rank)], rank));
+    result.sent.push_back(sent_by(result.programs[position_of(rank)], rank));
   }
   result.seconds = seconds_of(result, costs);
   return result;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "trireme/program_layout.h"
 
 namespace trireme {
@@ -47,10 +48,10 @@ std::int64_t Arena::lowest_place(const Storage& storage) const {
 
 namespace {
 
-std::vector<Storage> storages_of(const Program& program) {
+std::vector<Storage> storages_by_id(const Program& program) {
   std::vector<Storage> storages;
   for (const Buffer& buffer : program.buffers) {
-    const auto s = static_cast<std::size_t>(buffer.storage);
+    const std::size_t s = position_of(buffer.storage);
     storages.resize(std::max(storages.size(), s + 1));
     storages[s] = {.bytes = std::max(storages[s].bytes, size_of(buffer.type).count),
                    .first = buffer.first,
@@ -68,7 +69,7 @@ Program aligned_to(Program program, Bytes alignment) {
   if (aligned) {
     return program;
   }
-  const std::vector<Storage> storages = storages_of(program);
+  const std::vector<Storage> storages = storages_by_id(program);
   const Arena arena(storages, alignment);
   for (Buffer& buffer : program.buffers) {
     buffer.offset = arena.offset_of(buffer.storage);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "program/lifetimes.h"
 
 namespace trireme {
@@ -18,7 +19,7 @@ class Arena {
   Arena(const std::vector<Storage>& storages, Bytes alignment);
 
   [[nodiscard]] std::int64_t offset_of(std::int32_t storage) const {
-    return offset_[static_cast<std::size_t>(storage)];
+    return offset_[position_of(storage)];
   }
   [[nodiscard]] std::int64_t size() const { return size_; }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "base/indexed_vector.h"
 #include "trireme/op.h"
 
 namespace trireme {
@@ -31,29 +33,26 @@ class Categories {
       : outline_(outline),
         phase_(outline.values.size(), Phase::Forward),
         gradient_(outline.values.size(), false),
-        only_sent_(outline.values.size(), false),
-        category_(outline.values.size()) {}
+        only_sent_(outline.values.size(), false) {}
 
   std::vector<Category> run() {
     find_phases();
     find_gradients();
     find_terms();
     find_what_is_only_sent();
-    for (std::size_t v = 0; v < outline_.values.size(); ++v) {
-      category_[v] = category_of_leaf(outline_.values[v].origin);
+    for (const Outline::Value& value : outline_.values) {
+      category_.push_back(category_of_leaf(value.origin));
     }
     for (const Outline::Node& node : outline_.nodes) {
       const std::span<const ValueId> outputs = outline_.outputs_of(node);
       for (std::size_t k = 0; k < outputs.size(); ++k) {
-        category_[at(outputs[k])] = category_of(node, k);
+        category_[outputs[k]] = category_of(node, k);
       }
     }
-    return std::move(category_);
+    return std::move(category_).items();
   }
 
  private:
-  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
   static Category category_of_leaf(Origin origin) {
     return origin == Origin::Input       ? Category::Input
            : origin == Origin::Parameter ? Category::Parameter
@@ -64,30 +63,29 @@ class Categories {
   [[nodiscard]] Category category_of(const Outline::Node& node, std::size_t output) const {
     const ValueId made = outline_.outputs_of(node)[output];
     if (node.op->is_view) {
-      return category_[at(outline_.inputs_of(node)[0])];
+      return category_[outline_.inputs_of(node)[0]];
     }
     if (node.op->communicates) {
       const bool sum = reduces(*node.op) && output == 0;
       return sum ? category_of_sum(outline_.inputs_of(node)[0]) : Category::Communication;
     }
-    if (packs(*node.op) && only_sent_[at(made)]) {
+    if (packs(*node.op) && only_sent_[made]) {
       return Category::Communication;
     }
-    return gradient_[at(made)] ? Category::Gradient : Category::Activation;
+    return gradient_[made] ? Category::Gradient : Category::Activation;
   }
   [[nodiscard]] Category category_of_sum(ValueId term) const {
-    return outline_.value(term).origin == Origin::Node ? category_[at(term)]
-                                                       : Category::Communication;
+    return outline_.value(term).origin == Origin::Node ? category_[term] : Category::Communication;
   }
 
   void find_phases() {
     for (const Outline::Node& node : outline_.nodes) {
       for (const ValueId output : outline_.outputs_of(node)) {
-        phase_[at(output)] = node.phase;
+        phase_[output] = node.phase;
       }
     }
   }
-  [[nodiscard]] bool is_of_backward(ValueId id) const { return phase_[at(id)] == Phase::Backward; }
+  [[nodiscard]] bool is_of_backward(ValueId id) const { return phase_[id] == Phase::Backward; }
 
   /// What the update reads of the backward, and what it moves and reduces over ranks before use.
   void find_gradients() {
@@ -97,11 +95,11 @@ class Categories {
       }
       bool any = false;
       for (const ValueId input : outline_.inputs_of(node)) {
-        gradient_[at(input)] = gradient_[at(input)] || is_of_backward(input);
-        any = any || gradient_[at(input)];
+        gradient_[input] = gradient_[input] || is_of_backward(input);
+        any = any || gradient_[input];
       }
       if (any && (moves(*node.op) || reduces(*node.op))) {
-        gradient_[at(outline_.outputs_of(node)[0])] = true;
+        gradient_[outline_.outputs_of(node)[0]] = true;
       }
     }
   }
@@ -110,42 +108,42 @@ class Categories {
   void find_terms() {
     for (std::size_t i = outline_.nodes.size(); i-- > 0;) {
       const Outline::Node& node = outline_.nodes[i];
-      if (node.outputs == 0 || !gradient_[at(outline_.outputs_of(node)[0])] ||
+      if (node.outputs == 0 || !gradient_[outline_.outputs_of(node)[0]] ||
           !(moves(*node.op) || reduces(*node.op) || node.is_sum)) {
         continue;
       }
       for (const ValueId input : outline_.inputs_of(node)) {
-        gradient_[at(input)] = gradient_[at(input)] || is_of_backward(input);
+        gradient_[input] = gradient_[input] || is_of_backward(input);
       }
     }
   }
 
   /// All its readers send it, or pack it for sending.
   void find_what_is_only_sent() {
-    std::vector<bool> read(outline_.values.size(), false);
-    std::vector<bool> otherwise(outline_.values.size(), false);
+    IndexedVector<ValueId, bool> read(outline_.values.size(), false);
+    IndexedVector<ValueId, bool> otherwise(outline_.values.size(), false);
     for (const ValueId output : outline_.outputs) {
-      otherwise[at(output)] = true;
+      otherwise[output] = true;
     }
     for (std::size_t i = outline_.nodes.size(); i-- > 0;) {
       const Outline::Node& node = outline_.nodes[i];
       for (const ValueId output : outline_.outputs_of(node)) {
-        only_sent_[at(output)] = read[at(output)] && !otherwise[at(output)];
+        only_sent_[output] = read[output] && !otherwise[output];
       }
       const bool sends = node.op->communicates || ((packs(*node.op) || node.op->is_view) &&
-                                                   only_sent_[at(outline_.outputs_of(node)[0])]);
+                                                   only_sent_[outline_.outputs_of(node)[0]]);
       for (const ValueId input : outline_.inputs_of(node)) {
-        read[at(input)] = true;
-        otherwise[at(input)] = otherwise[at(input)] || !sends;
+        read[input] = true;
+        otherwise[input] = otherwise[input] || !sends;
       }
     }
   }
 
   const Outline& outline_;
-  std::vector<Phase> phase_;        ///< by value: that makes it
-  std::vector<bool> gradient_;      ///< by value
-  std::vector<bool> only_sent_;     ///< likewise
-  std::vector<Category> category_;  ///< likewise
+  IndexedVector<ValueId, Phase> phase_;  ///< that makes it
+  IndexedVector<ValueId, bool> gradient_;
+  IndexedVector<ValueId, bool> only_sent_;
+  IndexedVector<ValueId, Category> category_;
 };
 
 }  // namespace

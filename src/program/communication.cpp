@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/indexed_vector.h"
 #include "graph/outline.h"
 #include "program/traffic.h"
 
@@ -15,7 +16,7 @@ class Communications {
       : program_(program), maker_(program.buffers.size(), nullptr) {
     for (const Instruction& instruction : program.instructions) {
       for (const BufferId output : instruction.outputs) {
-        const Instruction*& maker = maker_[static_cast<std::size_t>(output.index)];
+        const Instruction*& maker = maker_[output];
         maker = maker == nullptr ? &instruction : maker;  // later ones copy updated values
       }
     }
@@ -71,7 +72,7 @@ class Communications {
         continue;
       }
       for (const BufferId input : instruction.inputs) {
-        const Instruction* maker = maker_[static_cast<std::size_t>(input.index)];
+        const Instruction* maker = maker_[input];
         if (maker != nullptr && maker->op->name == "receive") {
           messages.received_gradients.insert(tag_of(*maker));
         }
@@ -84,7 +85,7 @@ class Communications {
   /// The buffer that an operand was packed from: buckets are assembled from what they carry.
   [[nodiscard]] BufferId packed_from(BufferId buffer) const {
     while (program_.buffer(buffer).category == Category::Communication) {
-      const Instruction* maker = maker_[static_cast<std::size_t>(buffer.index)];
+      const Instruction* maker = maker_[buffer];
       if (maker == nullptr || maker->inputs.empty()) {
         break;
       }
@@ -94,7 +95,7 @@ class Communications {
   }
 
   const Program& program_;
-  std::vector<const Instruction*> maker_;  ///< by buffer; none: exists before the step
+  IndexedVector<BufferId, const Instruction*> maker_;  ///< none: exists before the step
 };
 
 bool is_same_kind(const CommunicationUse& a, const CommunicationUse& b) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
 #include "program/categories.h"
 #include "program/waits.h"
 #include "trireme/op.h"
@@ -27,20 +28,19 @@ class LifetimeFinder {
     assign_storages();
     copy_what_is_elsewhere();
     for (std::size_t s = 0; s < members_.size(); ++s) {
-      result_.storages[s].category = result_.category[at(members_[s].front())];
+      result_.storages[s].category = result_.category[members_[s].front()];
     }
     return std::move(result_);
   }
 
  private:
-  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
   [[nodiscard]] bool is_leaf(ValueId id) const { return outline_.value(id).origin != Origin::Node; }
-  [[nodiscard]] std::int32_t storage_of(ValueId id) const { return result_.storage_of[at(id)]; }
+  [[nodiscard]] std::int32_t storage_of(ValueId id) const { return result_.storage_of[id]; }
   [[nodiscard]] Storage& storage(std::int32_t number) {
-    return result_.storages[static_cast<std::size_t>(number)];
+    return result_.storages[position_of(number)];
   }
   [[nodiscard]] const std::vector<ValueId>& members(std::int32_t number) const {
-    return members_[static_cast<std::size_t>(number)];
+    return members_[position_of(number)];
   }
 
   // Updates.
@@ -49,14 +49,14 @@ class LifetimeFinder {
     update_of_.assign(outline_.values.size(), kNone);
     for (std::size_t u = 0; u < outline_.updates.size(); ++u) {
       sources_.push_back(outline_.updates[u].value);
-      update_of_[at(outline_.updates[u].target)] = static_cast<std::int32_t>(u);
+      update_of_[outline_.updates[u].target] = static_cast<std::int32_t>(u);
     }
   }
 
   /// Values that are themselves targets are saved, so that the order of the final copies does not matter.
   void set_targets_aside() {
     for (ValueId& source : sources_) {
-      if (update_of_[at(source)] != kNone) {
+      if (update_of_[source] != kNone) {
         Outline::Value aside = outline_.value(source);
         aside.origin = Origin::Node;
         const ValueId copy = outline_.add_value(aside);
@@ -68,7 +68,7 @@ class LifetimeFinder {
     }
     first_update_from_.assign(outline_.values.size(), kNone);
     for (std::size_t u = sources_.size(); u-- > 0;) {
-      first_update_from_[at(sources_[u])] = static_cast<std::int32_t>(u);
+      first_update_from_[sources_[u]] = static_cast<std::int32_t>(u);
     }
   }
   void add_copy(ValueId from, ValueId to) {
@@ -78,38 +78,36 @@ class LifetimeFinder {
     outline_.add_node(copy, std::span(&from, 1), std::span(&to, 1));
   }
   [[nodiscard]] ValueId target(std::int32_t update) const {
-    return outline_.updates[static_cast<std::size_t>(update)].target;
+    return outline_.updates[position_of(update)].target;
   }
-  [[nodiscard]] ValueId source(std::int32_t update) const {
-    return sources_[static_cast<std::size_t>(update)];
-  }
+  [[nodiscard]] ValueId source(std::int32_t update) const { return sources_[position_of(update)]; }
 
   /// The successive versions that updates make of a target.
   void find_versions() {
     version_of_.assign(outline_.values.size(), ValueId{});
     for (const Update& update : outline_.updates) {
-      version_of_[at(update.target)] = update.target;
+      version_of_[update.target] = update.target;
     }
     for (const Outline::Node& node : outline_.nodes) {
       if (node.phase != Phase::Update) {
         continue;
       }
       for (const Op::InPlace& place : node.op->in_place) {
-        const ValueId target = version_of_[at(outline_.inputs_of(node)[place.input])];
+        const ValueId target = version_of_[outline_.inputs_of(node)[place.input]];
         const ValueId output = outline_.outputs_of(node)[place.output];
         if (target.valid() && outline_.value(output).type == outline_.value(target).type) {
-          version_of_[at(output)] = target;
-          result_.category[at(output)] = result_.category[at(target)];
+          version_of_[output] = target;
+          result_.category[output] = result_.category[target];
         }
       }
     }
   }
   /// Whether the value is a version of the target that dies before the step ends.
   [[nodiscard]] bool passes(ValueId target, ValueId version) const {
-    return version_of_[at(version)] == target && last_use_[at(version)] < own_nodes_;
+    return version_of_[version] == target && last_use_[version] < own_nodes_;
   }
   [[nodiscard]] bool is_update(ValueId target, ValueId value) const {
-    const std::int32_t update = update_of_[at(target)];
+    const std::int32_t update = update_of_[target];
     return update != kNone && source(update) == value;
   }
 
@@ -120,27 +118,28 @@ class LifetimeFinder {
     last_use_.assign(outline_.values.size(), kBefore);
     begun_last_.assign(outline_.values.size(), kBefore);
     for (std::int32_t i = 0; i < end; ++i) {
-      const Outline::Node& node = outline_.nodes[static_cast<std::size_t>(i)];
-      const std::int32_t until = std::max(i, result_.done_before[static_cast<std::size_t>(i)]);
+      const Outline::Node& node = outline_.nodes[position_of(i)];
+      const std::int32_t until = std::max(i, result_.done_before[position_of(i)]);
       for (const ValueId input : outline_.inputs_of(node)) {
-        last_use_[at(input)] = std::max(last_use_[at(input)], until);
-        begun_last_[at(input)] = i;
+        last_use_[input] = std::max(last_use_[input], until);
+        begun_last_[input] = i;
       }
       for (const ValueId output : outline_.outputs_of(node)) {
-        last_use_[at(output)] = std::max(last_use_[at(output)], until);
+        last_use_[output] = std::max(last_use_[output], until);
       }
     }
     read_last_ = last_use_;
     for (const ValueId output : outline_.outputs) {
-      last_use_[at(output)] = end;
+      last_use_[output] = end;
     }
     for (std::size_t v = 0; v < outline_.values.size(); ++v) {
-      if (outline_.values[v].origin != Origin::Node) {
-        last_use_[v] = end;
+      const ValueId id{static_cast<std::int32_t>(v)};
+      if (is_leaf(id)) {
+        last_use_[id] = end;
       }
     }
     for (const ValueId source : sources_) {
-      last_use_[at(source)] = end;
+      last_use_[source] = end;
     }
   }
 
@@ -162,18 +161,16 @@ class LifetimeFinder {
   }
 
   void new_storage(ValueId id, std::int32_t first, bool kept) {
-    result_.storage_of[at(id)] = static_cast<std::int32_t>(result_.storages.size());
-    result_.storages.push_back({.bytes = outline_.value(id).bytes,
-                                .first = first,
-                                .last = last_use_[at(id)],
-                                .kept = kept});
+    result_.storage_of[id] = static_cast<std::int32_t>(result_.storages.size());
+    result_.storages.push_back(
+        {.bytes = outline_.value(id).bytes, .first = first, .last = last_use_[id], .kept = kept});
     members_.push_back({id});
   }
 
   void join(ValueId id, std::int32_t number) {
-    result_.storage_of[at(id)] = number;
-    storage(number).last = std::max(storage(number).last, last_use_[at(id)]);
-    members_[static_cast<std::size_t>(number)].push_back(id);
+    result_.storage_of[id] = number;
+    storage(number).last = std::max(storage(number).last, last_use_[id]);
+    members_[position_of(number)].push_back(id);
   }
 
   void assign(const Outline::Node& node, std::size_t k, std::int32_t now) {
@@ -204,16 +201,16 @@ class LifetimeFinder {
     }
     const std::int32_t number = storage_of(target(update));
     const bool free = std::ranges::all_of(members(number), [&](ValueId member) {
-      return (is_leaf(member) ? read_last_ : last_use_)[at(member)] < now;
+      return (is_leaf(member) ? read_last_ : last_use_)[member] < now;
     });
     return free ? number : kNone;
   }
   /// The update that the value is the result of, or a passing version in.
   [[nodiscard]] std::int32_t update_to(ValueId value) const {
-    const std::int32_t direct = first_update_from_[at(value)];
-    const ValueId version = version_of_[at(value)];
+    const std::int32_t direct = first_update_from_[value];
+    const ValueId version = version_of_[value];
     const std::int32_t passing =
-        version.valid() && passes(version, value) ? update_of_[at(version)] : kNone;
+        version.valid() && passes(version, value) ? update_of_[version] : kNone;
     return direct == kNone ? passing : passing == kNone ? direct : std::min(direct, passing);
   }
 
@@ -231,12 +228,12 @@ class LifetimeFinder {
       }
     }
     // A communication op may work in place, if nothing else reads its input meanwhile.
-    const std::int32_t until = std::max(now, result_.done_before[static_cast<std::size_t>(now)]);
+    const std::int32_t until = std::max(now, result_.done_before[position_of(now)]);
     return std::ranges::all_of(members(number), [&](ValueId member) {
-      return begun_last_[at(member)] <= now &&
+      return begun_last_[member] <= now &&
              (is_leaf(member) ? (is_update(member, output) || passes(member, output)) &&
-                                    read_last_[at(member)] <= until
-                              : last_use_[at(member)] <= until);
+                                    read_last_[member] <= until
+                              : last_use_[member] <= until);
     });
   }
 
@@ -257,14 +254,14 @@ class LifetimeFinder {
   Outline& outline_;
   std::int32_t own_nodes_;  ///< without the copies
   Lifetimes result_;
-  std::vector<ValueId> sources_;         ///< by update
-  std::vector<std::int32_t> update_of_;  ///< by value: the update that it is the target of
-  std::vector<std::int32_t>
-      first_update_from_;                 ///< by value: the first update that it is the source of
-  std::vector<ValueId> version_of_;       ///< by value: the target; invalid: none
-  std::vector<std::int32_t> last_use_;    ///< by value; the end for what must outlive the step
-  std::vector<std::int32_t> read_last_;   ///< by value, by node
-  std::vector<std::int32_t> begun_last_;  ///< likewise, but communication counts where it starts
+  std::vector<ValueId> sources_;                            ///< by update
+  IndexedVector<ValueId, std::int32_t> update_of_;          ///< the update that it is the target of
+  IndexedVector<ValueId, std::int32_t> first_update_from_;  ///< the first that it is the source of
+  IndexedVector<ValueId, ValueId> version_of_;              ///< the target; invalid: none
+  IndexedVector<ValueId, std::int32_t> last_use_;   ///< the end for what must outlive the step
+  IndexedVector<ValueId, std::int32_t> read_last_;  ///< by a node
+  /// Likewise, but communication counts where it starts.
+  IndexedVector<ValueId, std::int32_t> begun_last_;
   std::vector<std::vector<ValueId>> members_;  ///< by storage
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "graph/outline.h"
 #include "trireme/program.h"
 
@@ -27,8 +28,8 @@ struct Storage {
 
 struct Lifetimes {
   std::vector<Storage> storages{};
-  std::vector<std::int32_t> storage_of{};   ///< by value; -1: no node makes it
-  std::vector<Category> category{};         ///< by value
+  IndexedVector<ValueId, std::int32_t> storage_of{};  ///< -1: no node makes it
+  IndexedVector<ValueId, Category> category{};
   std::vector<std::int32_t> done_before{};  ///< by node; see Instruction
 };
 

@@ -1,6 +1,7 @@
 // From a graph to a program on one device.
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "program/arena.h"
 #include "program/lifetimes.h"
 #include "trireme/op.h"
@@ -46,7 +47,7 @@ Program unplaced(const Graph& graph, const Outline& outline) {
 void add_set_aside(Program& program, std::size_t own_nodes) {
   for (std::size_t i = own_nodes; i < program.instructions.size(); ++i) {
     const Instruction& copy = program.instructions[i];
-    if (static_cast<std::size_t>(copy.outputs[0].index) == program.buffers.size()) {
+    if (position_of(copy.outputs[0]) == program.buffers.size()) {
       Buffer aside = program.buffer(copy.inputs[0]);
       aside.name += ".aside";
       aside.origin = Origin::Node;
@@ -67,10 +68,11 @@ Program make_program(const Graph& graph) {
     program.instructions[i].done_before = lifetimes.done_before[i];
   }
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const ValueId value{static_cast<std::int32_t>(b)};
     Buffer& buffer = program.buffers[b];
-    buffer.category = lifetimes.category[b];
-    buffer.storage = lifetimes.storage_of[b];
-    const Storage& storage = lifetimes.storages[static_cast<std::size_t>(buffer.storage)];
+    buffer.category = lifetimes.category[value];
+    buffer.storage = lifetimes.storage_of[value];
+    const Storage& storage = lifetimes.storages[position_of(buffer.storage)];
     buffer.offset = arena.offset_of(buffer.storage);
     buffer.first = storage.first;
     buffer.last = storage.last;

@@ -4,12 +4,14 @@
 #include <array>
 #include <set>
 
+#include "base/indexed_vector.h"
+
 namespace trireme {
 
 namespace {
 
 /// A storage counts once, under the category of its first buffer.
-std::vector<Storage> storages_of(const Program& program) {
+std::vector<Storage> first_of_each_storage(const Program& program) {
   std::vector<Storage> storages;
   std::set<std::int32_t> counted;
   for (const Buffer& buffer : program.buffers) {
@@ -29,12 +31,11 @@ std::vector<CategoryBytes> memory_by_moment(const std::vector<Storage>& storages
   const std::size_t moments = std::max<std::size_t>(instructions, 1);
   std::vector<CategoryBytes> use(moments + 1);
   for (const Storage& storage : storages) {
-    const auto first = static_cast<std::size_t>(std::max(storage.first, 0));
-    const std::size_t after =
-        std::min(static_cast<std::size_t>(std::max(storage.last + 1, 0)), moments);
+    const std::size_t first = position_of(std::max(storage.first, 0));
+    const std::size_t after = std::min(position_of(std::max(storage.last + 1, 0)), moments);
     if (first < after) {
-      use[first].at(static_cast<std::size_t>(storage.category)).count += storage.bytes;
-      use[after].at(static_cast<std::size_t>(storage.category)).count -= storage.bytes;
+      use[first].at(position_of(storage.category)).count += storage.bytes;
+      use[after].at(position_of(storage.category)).count -= storage.bytes;
     }
   }
   use.pop_back();
@@ -49,7 +50,7 @@ std::vector<CategoryBytes> memory_by_moment(const std::vector<Storage>& storages
 }  // namespace
 
 std::vector<CategoryBytes> memory_by_instruction(const Program& program) {
-  return memory_by_moment(storages_of(program), program.instructions.size());
+  return memory_by_moment(first_of_each_storage(program), program.instructions.size());
 }
 
 MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructions) {
@@ -68,7 +69,7 @@ MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructi
 }
 
 MemoryUse memory_use(const Program& program) {
-  return memory_use(storages_of(program), program.instructions.size());
+  return memory_use(first_of_each_storage(program), program.instructions.size());
 }
 
 }  // namespace trireme

@@ -65,14 +65,10 @@ class ProgramSetVerifier {
   using Calls = std::map<int, std::vector<Spot>>;  ///< by member
 
   [[nodiscard]] int count() const { return static_cast<int>(programs_.size()); }
-  [[nodiscard]] const Program& program(int rank) const {
-    return programs_[static_cast<std::size_t>(rank)];
-  }
-  [[nodiscard]] const RankGroups& groups(int rank) const {
-    return groups_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const Program& program(int rank) const { return programs_[position_of(rank)]; }
+  [[nodiscard]] const RankGroups& groups(int rank) const { return groups_[position_of(rank)]; }
   [[nodiscard]] const Instruction& instruction(Spot spot) const {
-    return program(spot.rank).instructions[static_cast<std::size_t>(spot.at)];
+    return program(spot.rank).instructions[position_of(spot.at)];
   }
   [[nodiscard]] Signature signature(Spot spot) const {
     return signature_of(program(spot.rank), instruction(spot));
@@ -89,8 +85,8 @@ class ProgramSetVerifier {
     if (what.attributes.contains("size")) {
       const Signature s = signature(spot);
       std::vector<std::int64_t> dims = type.shape.dims();
-      const auto cut = static_cast<std::size_t>(
-          s.integer(what.attributes.contains("from") ? "from" : "dimension"));
+      const std::size_t cut =
+          position_of(s.integer(what.attributes.contains("from") ? "from" : "dimension"));
       if (cut < dims.size()) {  // otherwise the op's rule is violated, which is reported
         dims[cut] = s.integer("size");
       }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "base/indexed_vector.h"
 #include "trireme/op.h"
 
 namespace trireme {
@@ -24,30 +25,27 @@ class Waits {
   }
 
  private:
-  static std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
   [[nodiscard]] const Outline::Node& node(std::int32_t number) const {
-    return outline_.nodes[static_cast<std::size_t>(number)];
+    return outline_.nodes[position_of(number)];
   }
-  std::int32_t& done_before(std::int32_t number) {
-    return done_before_[static_cast<std::size_t>(number)];
-  }
+  std::int32_t& done_before(std::int32_t number) { return done_before_[position_of(number)]; }
 
   void find_first_uses() {
-    std::vector<std::int32_t> first_use(outline_.values.size(), end_);
+    IndexedVector<ValueId, std::int32_t> first_use(outline_.values.size(), end_);
     for (std::int32_t i = end_; i-- > 0;) {
       const Outline::Node& one = node(i);
       if (one.op->communicates) {
         done_before(i) = end_;
         for (const ValueId output : outline_.outputs_of(one)) {
-          done_before(i) = std::min(done_before(i), first_use[at(output)]);
+          done_before(i) = std::min(done_before(i), first_use[output]);
         }
         if (one.tag >= 0) {
           received_[one.tag] = done_before(i);
         }
       }
-      const std::int32_t use = one.op->is_view ? first_use[at(outline_.outputs_of(one)[0])] : i;
+      const std::int32_t use = one.op->is_view ? first_use[outline_.outputs_of(one)[0]] : i;
       for (const ValueId input : outline_.inputs_of(one)) {
-        first_use[at(input)] = std::min(first_use[at(input)], use);
+        first_use[input] = std::min(first_use[input], use);
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "tensor/half_bits.h"
 #include "trireme/error.h"
@@ -31,7 +32,7 @@ constexpr std::array<DTypeRow, kDTypes.size()> kRows{{{DType::F32, "f32", 4, tru
                                                       {DType::I64, "i64", 8, false}}};
 
 const DTypeRow& row_of(DType dtype) {
-  const auto index = static_cast<std::size_t>(dtype);
+  const std::size_t index = position_of(dtype);
   TRIREME_CHECK(index < kRows.size() && kRows.at(index).dtype == dtype, "rows follow the enum");
   return kRows.at(index);
 }

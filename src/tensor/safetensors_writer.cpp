@@ -18,7 +18,7 @@ namespace {
 /// Aligns the data for every element type.
 constexpr std::size_t kHeaderAlignment = 8;
 
-[[noreturn]] void fail(const std::string& name, const std::string& problem) {
+[[noreturn]] void refuse_tensor(const std::string& name, const std::string& problem) {
   throw Error(ErrorKind::Usage,
               fmt::format("safetensors: tensor {}: {}", in_quotes(name), problem));
 }
@@ -27,13 +27,13 @@ void check_names(const std::vector<TensorSpec>& tensors) {
   std::unordered_set<std::string_view> seen;
   for (const TensorSpec& tensor : tensors) {
     if (!is_utf8(tensor.name)) {
-      fail(tensor.name, "its name is not UTF-8");
+      refuse_tensor(tensor.name, "its name is not UTF-8");
     }
     if (tensor.name == kMetadataName) {
-      fail(tensor.name, "the format keeps this name for itself");
+      refuse_tensor(tensor.name, "the format keeps this name for itself");
     }
     if (!seen.insert(tensor.name).second) {
-      fail(tensor.name, "is given twice");
+      refuse_tensor(tensor.name, "is given twice");
     }
   }
 }
@@ -60,7 +60,7 @@ std::string header_text(const std::vector<TensorSpec>& tensors, const TensorMeta
   for (const TensorSpec& tensor : tensors) {
     std::int64_t end = 0;
     if (__builtin_add_overflow(begin, size_of(tensor).count, &end)) {
-      fail(tensor.name, "ends where 63 bits cannot count to");
+      refuse_tensor(tensor.name, "ends where 63 bits cannot count to");
     }
     out += out.size() > 1 ? "," : "";
     append_json_string(out, tensor.name);
@@ -95,9 +95,9 @@ void SafetensorsWriter::add(std::span<const std::byte> bytes) {
   }
   const TensorSpec& tensor = tensors_[written_];
   if (std::cmp_not_equal(bytes.size(), size_of(tensor).count)) {
-    fail(tensor.name,
-         fmt::format("got {} bytes for {}{}, which has {}", bytes.size(), to_text(tensor.dtype),
-                     to_text(tensor.shape), size_of(tensor).count));
+    refuse_tensor(tensor.name,
+                  fmt::format("got {} bytes for {}{}, which has {}", bytes.size(),
+                              to_text(tensor.dtype), to_text(tensor.shape), size_of(tensor).count));
   }
   sink_(bytes);
   ++written_;
@@ -105,8 +105,8 @@ void SafetensorsWriter::add(std::span<const std::byte> bytes) {
 
 void SafetensorsWriter::finish() const {
   if (written_ != tensors_.size()) {
-    fail(tensors_[written_].name,
-         fmt::format("has not been written; {} of {} have", written_, tensors_.size()));
+    refuse_tensor(tensors_[written_].name,
+                  fmt::format("has not been written; {} of {} have", written_, tensors_.size()));
   }
 }
 

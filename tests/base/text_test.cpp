@@ -27,7 +27,9 @@ TEST(Text, SuggestsTheNearestWordIfItIsNear) {
   const std::vector<std::string> words{"ring", "bruck", "recursive-doubling"};
   EXPECT_EQ(nearest_word("rign", words), "ring");
   EXPECT_EQ(nearest_word("recursive-dubling", words), "recursive-doubling");
+  EXPECT_EQ(nearest_word("recursive", words), "recursive-doubling");
   EXPECT_FALSE(nearest_word("completely-else", words));
+  EXPECT_FALSE(nearest_word("", words));
 }
 
 TEST(Check, ThrowsABugThatNamesTheCondition) {

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-std::string failure(const std::string& text) {
+std::string parse_failure(const std::string& text) {
   try {
     (void)parse_cluster(text);
   } catch (const Error& error) {
@@ -177,26 +177,27 @@ TEST(ClusterText, IsWhatPeopleCanWrite) {
 
 TEST(ClusterText, ErrorsNameTheFieldOrTheLine) {
   const std::string good = to_text(cluster_preset("laptop"));
-  ASSERT_EQ(failure(good), "no error");
-  EXPECT_EQ(failure(with(good, "\"nodes\"", "\"node\"")),
+  ASSERT_EQ(parse_failure(good), "no error");
+  EXPECT_EQ(parse_failure(with(good, "\"nodes\"", "\"node\"")),
             "cluster: unknown field 'node'; did you mean 'nodes'?");
-  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": \"1\"")),
+  EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1", "\"nodes\": \"1\"")),
             "cluster: nodes is not a whole number of at most 63 bits");
-  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": 3000000000")),
+  EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1", "\"nodes\": 3000000000")),
             "cluster: nodes is 3000000000, out of range");
-  EXPECT_EQ(failure(with(good, "\"nodes\": 1,", "")), "cluster: nodes is missing");
-  EXPECT_EQ(failure(with(good, "\"nodes\": 1", "\"nodes\": 0")),
+  EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1,", "")), "cluster: nodes is missing");
+  EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1", "\"nodes\": 0")),
             "cluster: nodes is 0; it must be at least 1");
-  EXPECT_EQ(failure(with(good, "\"alpha_seconds\": 1e-06", "\"alpha_seconds\": null")),
+  EXPECT_EQ(parse_failure(with(good, "\"alpha_seconds\": 1e-06", "\"alpha_seconds\": null")),
             "cluster: links[0].alpha_seconds is not a number");
-  EXPECT_EQ(failure(with(good, "alpha_seconds", "alpha_second")),
+  EXPECT_EQ(parse_failure(with(good, "alpha_seconds", "alpha_second")),
             "cluster: unknown field 'links[0].alpha_second'; did you mean 'alpha_seconds'?");
-  EXPECT_EQ(failure(with(good, "\"device\": {", "\"device\": 5, \"links\": {")),
+  EXPECT_EQ(parse_failure(with(good, "\"device\": {", "\"device\": 5, \"links\": {")),
             "cluster: field 'links' is given twice");
-  EXPECT_EQ(failure("{\"name\": \"x\",\n \"nodes\" 1}").rfind("cluster: line 2, column 10: ", 0),
-            0U);
-  EXPECT_EQ(failure("[]"), "cluster: the document is not an object { … }");
-  EXPECT_EQ(failure(with(to_text(cluster_preset("dgx-h100")), "\"bf16\"", "\"bf1\"")),
+  EXPECT_EQ(
+      parse_failure("{\"name\": \"x\",\n \"nodes\" 1}").rfind("cluster: line 2, column 10: ", 0),
+      0U);
+  EXPECT_EQ(parse_failure("[]"), "cluster: the document is not an object { … }");
+  EXPECT_EQ(parse_failure(with(to_text(cluster_preset("dgx-h100")), "\"bf16\"", "\"bf1\"")),
             "cluster: unknown field 'device.peak_flops_per_second.bf1'; did you mean 'bf16'?");
 }
 
@@ -240,11 +241,13 @@ TEST(MixedClusters, AreTheWeakestOfTheirKinds) {
 
 TEST(MixedClusters, MistakesAreNamed) {
   const std::string text = to_text(cluster_preset("2xdgx-a100+dgx-h100"));
-  EXPECT_NE(failure(with(text, "\"nodes\": 3", "\"nodes\": 4")).find("joined"), std::string::npos);
-  EXPECT_NE(failure(with(text, "\"kinds\"", "\"links\": [], \"kinds\"")).find("links"),
+  EXPECT_NE(parse_failure(with(text, "\"nodes\": 3", "\"nodes\": 4")).find("joined"),
             std::string::npos);
-  EXPECT_NE(failure(with(text, "\"level\": \"network\"", "\"level\": \"net\"")).find("levels"),
+  EXPECT_NE(parse_failure(with(text, "\"kinds\"", "\"links\": [], \"kinds\"")).find("links"),
             std::string::npos);
+  EXPECT_NE(
+      parse_failure(with(text, "\"level\": \"network\"", "\"level\": \"net\"")).find("levels"),
+      std::string::npos);
   Cluster cluster = cluster_preset("2xdgx-a100+dgx-h100");
   cluster.device.memory = Bytes{1};
   EXPECT_NE(problems(cluster).front().find("weakest"), std::string::npos);

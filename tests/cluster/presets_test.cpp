@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-std::string failure(const std::string& name) {
+std::string preset_failure(const std::string& name) {
   try {
     (void)cluster_preset(name);
   } catch (const Error& error) {
@@ -136,28 +136,29 @@ TEST(ClusterPresets, BlackwellAndVoltaNodes) {
 }
 
 TEST(ClusterPresets, RefuseWithTheFix) {
-  EXPECT_EQ(failure("dgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
+  EXPECT_EQ(preset_failure("dgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(
-      failure("supercomputer"),
+      preset_failure("supercomputer"),
       "unknown cluster 'supercomputer'; use dgx-v100, dgx-a100, dgx-h100, dgx-h200, hgx-b100, "
       "dgx-b200, dgx-b300, nvl72-gb200, nvl72-gb300, tpu-v4-pod, tpu-v5p-pod, cpu-10gbe, "
       "figure-4x4 or "
       "laptop");
-  EXPECT_EQ(failure("2xdgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
-  EXPECT_EQ(failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
+  EXPECT_EQ(preset_failure("2xdgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
+  EXPECT_EQ(preset_failure("laptop:2"), "cluster 'laptop' has one node and no network, not 2");
   for (const char* name : {"dgx-h100:", "dgx-h100:0", "dgx-h100:-1", "dgx-h100:x", "dgx-h100:1:2",
                            "dgx-h100:65537", "0xdgx-h100", "65537xdgx-h100"}) {
-    EXPECT_NE(failure(name).find("is not a number of nodes from 1 to 65536"), std::string::npos)
+    EXPECT_NE(preset_failure(name).find("is not a number of nodes from 1 to 65536"),
+              std::string::npos)
         << name;
   }
 }
 
 TEST(ClusterPresets, MixedOnesNeedEqualNodes) {
-  EXPECT_NE(failure("dgx-h100+nvl72-gb200").find("equally many"), std::string::npos);
-  EXPECT_NE(failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be joined"), std::string::npos)
-      << failure("tpu-v4-pod+tpu-v5p-pod");
-  EXPECT_NE(failure("dgx-h100+").find("unknown cluster"), std::string::npos)
-      << failure("dgx-h100+");
+  EXPECT_NE(preset_failure("dgx-h100+nvl72-gb200").find("equally many"), std::string::npos);
+  EXPECT_NE(preset_failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be joined"), std::string::npos)
+      << preset_failure("tpu-v4-pod+tpu-v5p-pod");
+  EXPECT_NE(preset_failure("dgx-h100+").find("unknown cluster"), std::string::npos)
+      << preset_failure("dgx-h100+");
 }
 
 TEST(DevicePresets, PowerIsThatOfTheDatasheet) {

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "collective/every_schedule.h"
-#include "trireme/collective_cost.h"
+#include "collective/test_costs.h"
 
 namespace trireme {
 namespace {
-
-const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 
 /// A vector that every block of the schedule divides.
 Payload even_payload(const Schedule& schedule) {

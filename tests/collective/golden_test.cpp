@@ -4,12 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/collective_cost.h"
+#include "collective/test_costs.h"
 
 namespace trireme {
 namespace {
-
-const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 
 using enum Operation;
 

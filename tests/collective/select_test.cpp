@@ -4,13 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/collective_cost.h"
+#include "collective/test_costs.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-const CostModel kCosts = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
 
 // The choice is the argmin of the formulas, on a dense grid, for every operation.
 TEST(Selector, AgreesWithTheArgmin) {

@@ -4,16 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "estimate/example_value.h"
 #include "expect_error.h"
 #include "trireme/energy.h"
-#include "trireme/estimate_examples.h"
 
 namespace trireme {
 namespace {
-
-double value(const char* name, const char* what, const ExampleInputs& set = {}) {
-  return example(name, set).result(what).value;
-}
 
 TEST(Calculators, OverlapGainsLittleAtOneToTen) {
   EXPECT_DOUBLE_EQ(value("server-bottleneck", "ratio"), 10);

@@ -1,16 +1,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "estimate/example_value.h"
 #include "expect_error.h"
 #include "trireme/error.h"
-#include "trireme/estimate_examples.h"
 
 namespace trireme {
 namespace {
-
-double value(const char* name, const char* what) {
-  return example(name).result(what).value;
-}
 
 /// Eight rows of five numbers, as published.
 TEST(OptTable, AsPrinted) {

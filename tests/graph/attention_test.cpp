@@ -12,8 +12,6 @@
 namespace trireme::testing {
 namespace {
 
-constexpr double kClose = 1e-12;
-
 void expect_near(const Dense& a, const Dense& b) {
   ASSERT_EQ(a.shape, b.shape);
   for (std::size_t i = 0; i < a.data.size(); ++i) {

@@ -12,8 +12,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
 /// Whether the softmax sees only the chosen experts, or all.
 enum class Order : std::uint8_t { ChooseFirst, SoftmaxFirst };
 

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-std::string error_of(const std::string& program) {
+std::string program_error(const std::string& program) {
   GraphBuilder builder("g");
   const ValueId x = builder.input("x", {DType::F32, {2, 3}});
   const ValueId b = builder.input("b", {DType::F32, {3}});
@@ -21,13 +21,13 @@ std::string error_of(const std::string& program) {
 }
 
 TEST(Fused, RefusesWhatIsNoProgram) {
-  EXPECT_EQ(error_of("add(%0,%1); relu(t0)"), "no error");
+  EXPECT_EQ(program_error("add(%0,%1); relu(t0)"), "no error");
   for (const std::string wrong :
        {"", "relu", "relu()", "relu(%2)", "relu(t0)", "relu(x)", "add(%0)", "einsum(%0,%1)",
         "fused(%0)", "scale(%0)", "scale(%0) factor=x", "relu(%0) factor=1", "relu(%-1)"}) {
-    EXPECT_EQ(error_of(wrong), "invalid step '" + wrong + "'; write it as add(%0,t0)");
+    EXPECT_EQ(program_error(wrong), "invalid step '" + wrong + "'; write it as add(%0,t0)");
   }
-  EXPECT_EQ(error_of("relu(%1)"), "every step must give the type of the first input");
+  EXPECT_EQ(program_error("relu(%1)"), "every step must give the type of the first input");
 }
 
 TEST(Fused, ProgramsPrintAsTheyAreRead) {

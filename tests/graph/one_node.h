@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "graph/evaluate.h"
+#include "graph/numbers.h"
 
 namespace trireme::testing {
+
+/// How closely results in f64 have to agree with what is expected of them.
+inline constexpr double kClose = 1e-12;
 
 /// An operand: its element type and its numbers.
 struct Given {

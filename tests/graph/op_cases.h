@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/evaluate.h"
+#include "graph/numbers.h"
 #include "trireme/op.h"
 
 namespace trireme::testing {
@@ -23,6 +24,16 @@ struct Operand {
   /// Statistic: a real that is kept at least in f32.
   enum class Kind : std::uint8_t { Real, Whole, Statistic } kind = Kind::Real;
 };
+
+/// Integers in [from, to].
+[[nodiscard]] inline Operand whole(const Shape& shape, double from, double to) {
+  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Whole};
+}
+
+/// State, rates and sums of squares: at least f32.
+[[nodiscard]] inline Operand statistic(const Shape& shape, double from, double to) {
+  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Statistic};
+}
 
 struct OpCase {
   std::string op{};

@@ -3,16 +3,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-Operand statistic(const Shape& shape, double from, double to) {
-  return {shape, from, to, 0, Operand::Kind::Statistic};
-}
-
-Operand whole(const Shape& shape) {
-  return {shape, 0, 1, 0, Operand::Kind::Whole};
-}
-
 OpCase einsum(std::string equation, const Shape& a, const Shape& b) {
   return {"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
 }
@@ -68,7 +58,7 @@ std::vector<OpCase> basic_cases() {
       {"reduce_max", {{{2, 3, 4}}}, {{"axes", Numbers{1}}}},
       {"broadcast", {{{3}}}, {{"shape", Numbers{2, 3, 4}}, {"axes", Numbers{0, 2}}}},
       {"copy", {{{3, 4}}}},
-      {"wait", {whole({0}), whole({0})}},
+      {"wait", {whole({0}, 0, 1), whole({0}, 0, 1)}},
       {"scale", {{{3, 4}}}, {{"factor", -2.5}}},
       {"fill", {}, {{"value", 1.5}, {"shape", Numbers{2, 3}}}},
   };

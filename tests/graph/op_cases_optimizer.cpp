@@ -3,11 +3,6 @@
 namespace trireme::testing {
 namespace {
 
-/// State, rates and sums of squares: at least f32.
-Operand statistic(const Shape& shape, double from, double to) {
-  return {shape, from, to, 0, Operand::Kind::Statistic};
-}
-
 const Operand kRate = statistic({}, 0.01, 0.1);
 const Operand kScale = statistic({}, 0.5, 1);
 const Operand kSkip = statistic({}, 0, 0);

@@ -3,13 +3,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-/// Integers in [from, to].
-Operand whole(const Shape& shape, double from, double to) {
-  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Whole};
-}
-
 OpCase reshape(const Shape& x, Numbers shape) {
   return {"reshape", {{x}}, {{"shape", std::move(shape)}}};
 }

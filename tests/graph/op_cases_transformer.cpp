@@ -3,17 +3,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-/// Integers in [from, to].
-Operand whole(const Shape& shape, double from, double to) {
-  return {shape, from, to, 0, Operand::Kind::Whole};
-}
-
-Operand statistic(const Shape& shape, double from, double to) {
-  return {shape, from, to, 0, Operand::Kind::Statistic};
-}
-
 Operand step() {
   return whole({}, 0, 100);
 }

@@ -11,7 +11,7 @@
 namespace trireme::testing {
 namespace {
 
-constexpr double kClose = 1e-9;
+constexpr double kTolerance = 1e-9;
 
 Signature signature_in(const Graph& graph) {
   return signature_of(graph, graph.nodes().front());
@@ -20,7 +20,8 @@ Signature signature_in(const Graph& graph) {
 void expect_close(const Dense& a, const Dense& b, const std::string& what) {
   ASSERT_EQ(a.shape, b.shape) << what;
   for (std::size_t i = 0; i < a.data.size(); ++i) {
-    ASSERT_NEAR(a.data[i], b.data[i], kClose * (1 + std::abs(b.data[i]))) << what << " at " << i;
+    ASSERT_NEAR(a.data[i], b.data[i], kTolerance * (1 + std::abs(b.data[i])))
+        << what << " at " << i;
   }
 }
 

@@ -15,8 +15,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
 // Known answers of Philox-4x32-10: counter and key of zeros, of ones, and of the digits of pi.
 TEST(Random, PhiloxGivesTheKnownAnswers) {
   EXPECT_EQ(random::philox({0, 0, 0, 0}, 0),

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "graph/evaluate.h"
+#include "graph/numbers.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
 using Elements = std::vector<double>;
 
 struct Input {

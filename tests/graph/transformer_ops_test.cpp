@@ -9,15 +9,13 @@
 namespace trireme::testing {
 namespace {
 
-constexpr double kClose = 1e-12;
-
 Given ids(const Shape& shape, std::vector<double> numbers) {
   return {dense(shape, std::move(numbers)), DType::I32};
 }
 
 /// The message of the error that running the op throws.
-std::string error_of(const std::string& op, const std::vector<Given>& inputs,
-                     const Attributes& attributes = {}) {
+std::string run_error(const std::string& op, const std::vector<Given>& inputs,
+                      const Attributes& attributes = {}) {
   try {
     (void)run_op(op, inputs, attributes);
   } catch (const Error& error) {
@@ -40,11 +38,11 @@ TEST(Embedding, TakesRowsAndAddsTheirGradients) {
 
 TEST(Embedding, NamesAnIdThatIsNoRow) {
   EXPECT_EQ(
-      error_of("embedding", {{scattered({3, 2})}, ids({2}, {0, 7})}),
+      run_error("embedding", {{scattered({3, 2})}, ids({2}, {0, 7})}),
       "embedding(table: f64[3,2], ids: i32[2]): the id 7 is not a row of the table, which has "
       "V = 3");
-  EXPECT_NE(error_of("embedding_backward", {{scattered({1, 2})}, ids({1}, {-1})},
-                     {{"rows", std::int64_t{3}}}),
+  EXPECT_NE(run_error("embedding_backward", {{scattered({1, 2})}, ids({1}, {-1})},
+                      {{"rows", std::int64_t{3}}}),
             "no error");
 }
 
@@ -156,7 +154,7 @@ TEST(CrossEntropy, BackwardIsSoftmaxLessTheTarget) {
 }
 
 TEST(CrossEntropy, NamesATargetThatIsNoClass) {
-  EXPECT_EQ(error_of("cross_entropy_sums", {{scattered({1, 3})}, ids({1}, {3}), {scattered({1})}}),
+  EXPECT_EQ(run_error("cross_entropy_sums", {{scattered({1, 3})}, ids({1}, {3}), {scattered({1})}}),
             "cross_entropy_sums(logits: f64[1,3], targets: i32[1], top: f64[1]): the target 3 is "
             "neither -1 nor below V = 3");
 }

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Values = std::map<std::string, std::vector<std::byte>>;
 
-const BatchShape kBatch{1, 7};
+const BatchShape kOneSequence{1, 7};
 
 WeightedModel weighted(const ModelConfig& config) {
   return {.config = config, .parameters = make_model(config, {1, 4}).parameters};
@@ -67,7 +67,7 @@ std::vector<Row> logits_of(const TinyModel& tiny, const std::vector<std::int32_t
   const TemporaryFolder place;
   const WeightedModel model = model_of(tiny, DType::F64);
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1, .pinned = false});
-  Execution execution(make_program(make_model(model.config, kBatch).graph), *device);
+  Execution execution(make_program(make_model(model.config, kOneSequence).graph), *device);
   for (const auto& [name, bytes] : values_in(folder_with(place, tiny), model)) {
     execution.write(name, bytes);
   }
@@ -94,28 +94,28 @@ void expect_equal(const std::vector<Row>& found, const std::vector<Row>& expecte
   }
 }
 
-const std::vector<std::int32_t> kTokens{3, 1, 4, 1, 5, 9, 2};
+const std::vector<std::int32_t> kPrompt{3, 1, 4, 1, 5, 9, 2};
 
 TEST(HuggingFaceWeights, OfAGpt2ComputeWhatTheyShould) {
   const TinyModel tiny = tiny_gpt2();
-  expect_equal(logits_of(tiny, kTokens), plain_gpt2(tiny.tensors, tiny.sizes, kTokens));
+  expect_equal(logits_of(tiny, kPrompt), plain_gpt2(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 TEST(HuggingFaceWeights, OfALlamaComputeWhatTheyShould) {
   const TinyModel tiny = tiny_llama();
-  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+  expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 TEST(HuggingFaceWeights, OfALlamaWithoutAnOutputLayerComputeWhatTheyShould) {
   TinyModel tiny = tiny_llama();
   tiny.config.insert(1, R"("tie_word_embeddings": true, )");
   tiny.tensors.erase("lm_head.weight");
-  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+  expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 TEST(HuggingFaceWeights, OfAMixtralComputeWhatTheyShould) {
   const TinyModel tiny = tiny_mixtral();
-  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+  expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 /// Its gate is 1, not its probability.
@@ -124,7 +124,7 @@ TEST(HuggingFaceWeights, OfAMixtralWithOneExpertForATokenComputeWhatTheyShould) 
   const std::string field = R"("num_experts_per_tok": )";
   tiny.config.replace(tiny.config.find(field), field.size() + 1, field + "1");
   tiny.sizes.experts_per_token = 1;
-  expect_equal(logits_of(tiny, kTokens), plain_llama(tiny.tensors, tiny.sizes, kTokens));
+  expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 /// File, parameters, file: the same tensors; and again the same parameters.

@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr BatchShape kBatch{.sequences = 2, .length = 8};
-constexpr std::int64_t kTokens = kBatch.sequences * kBatch.length;
+constexpr std::int64_t kTokenCount = kBatch.sequences * kBatch.length;
 
 ModelConfig small() {
   ModelConfig config = preset_model("gpt-nano");
@@ -138,7 +138,7 @@ TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalised) {
   const Ran softmax(config);
   const Dense& gates = top_k.input("expert_combine", 2);
   const Dense& shares = softmax.input("expert_combine", 2);
-  for (std::size_t n = 0; n < kTokens; ++n) {
+  for (std::size_t n = 0; n < kTokenCount; ++n) {
     EXPECT_NEAR(sum_of_row(gates, n), 1, 1e-12);
     EXPECT_LT(sum_of_row(shares, n), 1);
     for (std::size_t k = 0; k < 2; ++k) {
@@ -171,8 +171,8 @@ TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
   const Ran full(model.graph, alike(model));
   const Dense& slots = full.output("expert_slots");
   const Dense& out = full.output("expert_combine");
-  EXPECT_EQ(std::ranges::count(slots.data, -1.0), kTokens - 2 * 3);
-  for (std::size_t n = 0; n < kTokens; ++n) {
+  EXPECT_EQ(std::ranges::count(slots.data, -1.0), kTokenCount - 2 * 3);
+  for (std::size_t n = 0; n < kTokenCount; ++n) {
     const bool dropped = slots.data[n] == -1;
     EXPECT_EQ(dropped, n % 8 >= 3) << n;
     EXPECT_EQ(dropped, sum_of_row(out, n) == 0) << n;
@@ -211,7 +211,7 @@ TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
   const Dense& probability = ran.output("softmax");
   double expected = 0;
   for (std::size_t i = 0; i < probability.data.size(); ++i) {
-    expected += 4 * counts.data[i % 4] / (2 * kTokens) * probability.data[i] / kTokens;
+    expected += 4 * counts.data[i % 4] / (2 * kTokenCount) * probability.data[i] / kTokenCount;
   }
   EXPECT_GT(expected, 1.0);
   EXPECT_NEAR((ran.loss() - plain) / 0.1, expected, 1e-12);
@@ -333,7 +333,7 @@ TEST(MixtureOfDepths, LeavesTheOthersAsTheyAre) {
   const Dense& after = ran.after_blocks();
   const Dense& picked = ran.input("gather_rows", 1);
   int changed = 0;
-  for (std::size_t n = 0; n < kTokens; ++n) {
+  for (std::size_t n = 0; n < kTokenCount; ++n) {
     const auto row = picked.data.begin() + static_cast<std::ptrdiff_t>(n / 8 * 2);
     const bool is_picked = std::find(row, row + 2, static_cast<double>(n % 8)) != row + 2;
     const bool same = std::equal(before.data.begin() + static_cast<std::ptrdiff_t>(12 * n),

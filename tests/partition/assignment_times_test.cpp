@@ -18,7 +18,7 @@ namespace {
 constexpr double kFlops = 1e9;
 constexpr double kAlpha = 1e-6;
 constexpr double kBeta = 1e-9;
-constexpr std::int64_t kWidth = 16;
+constexpr std::int64_t kSide = 16;
 
 Cluster cluster_of(int devices) {
   return {.name = "flat",
@@ -40,13 +40,12 @@ simulate::SimulationReport simulated(const Graph& graph, const Plan& plan,
 /// Forward only: branches of `length` products each over the same input, added up.
 Graph branches(int count, int length) {
   GraphBuilder b("branches");
-  const ValueId x = b.input("x", {DType::F64, {kWidth, kWidth}});
+  const ValueId x = b.input("x", {DType::F64, {kSide, kSide}});
   std::vector<ValueId> ends;
   for (int branch = 0; branch < count; ++branch) {
     ValueId y = x;
     for (int i = 0; i < length; ++i) {
-      const ValueId w =
-          b.parameter(fmt::format("w{}.{}", branch, i), {DType::F64, {kWidth, kWidth}});
+      const ValueId w = b.parameter(fmt::format("w{}.{}", branch, i), {DType::F64, {kSide, kSide}});
       y = b.add1("einsum", {y, w}, {{"equation", std::string("bi,ij->bj")}});
       b.rename(y, fmt::format("branch{}.{}", branch, i));
     }
@@ -61,9 +60,9 @@ Graph branches(int count, int length) {
   return b.finish();
 }
 
-constexpr double kProduct = 2.0 * kWidth * kWidth * kWidth / kFlops;
-constexpr double kJoin = 1.0 * kWidth * kWidth / kFlops;
-constexpr double kMessage = kAlpha + kWidth * kWidth * 8 * kBeta;
+constexpr double kProduct = 2.0 * kSide * kSide * kSide / kFlops;
+constexpr double kJoin = 1.0 * kSide * kSide / kFlops;
+constexpr double kMessage = kAlpha + kSide * kSide * 8 * kBeta;
 
 // Two equal branches on two devices take as long as one branch, then the message and the join.
 TEST(AssignmentTimes, BranchesOnTheirOwnDevicesTakeOneBranchAndTheJoin) {
@@ -93,10 +92,10 @@ TEST(AssignmentTimes, ChainGainsNothing) {
 /// A training step of a chain of equal layers.
 Graph perceptron(int layers) {
   GraphBuilder b("perceptron");
-  const ValueId x = b.input("x", {DType::F64, {kWidth, kWidth}});
+  const ValueId x = b.input("x", {DType::F64, {kSide, kSide}});
   ValueId y = x;
   for (int i = 0; i < layers; ++i) {
-    const ValueId w = b.parameter(fmt::format("w{}", i), {DType::F64, {kWidth, kWidth}});
+    const ValueId w = b.parameter(fmt::format("w{}", i), {DType::F64, {kSide, kSide}});
     y = b.add1("einsum", {y, w}, {{"equation", std::string("bi,ij->bj")}});
     b.rename(y, fmt::format("product{}", i));
     y = b.add1("relu", {y});

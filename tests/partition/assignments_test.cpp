@@ -12,11 +12,10 @@
 #include "trireme/op.h"
 #include "trireme/program_set.h"
 #include "two_layers.h"
+#include "two_products.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kTolerance = 1e-10;
 
 /// Checks that training under the plan equals training on one device, and returns what each rank runs.
 std::vector<Program> expect_equal(const TwoLayers& task, const Plan& plan,
@@ -38,8 +37,8 @@ std::vector<Program> expect_equal(const TwoLayers& task, const Plan& plan,
 }
 
 /// "send forward f64[6,4]" and how often, without the scalars of the loss and the gradients' norm.
-std::map<std::string, int> communication_in(const Program& program) {
-  std::map<std::string, int> counts;
+Counts communication_in(const Program& program) {
+  Counts counts;
   for (const Instruction& step : program.instructions) {
     const Buffer* tensor = step.inputs.empty() ? nullptr : &program.buffer(step.inputs[0]);
     if (step.op->communicates && tensor != nullptr && tensor->type.shape.rank() > 0) {
@@ -75,8 +74,6 @@ bool stores(const Program& program, const std::string& name) {
   });
 }
 
-using Counts = std::map<std::string, int>;
-
 // {x, w1, product} on one device, {relu, w2, product, error} on the other. One activation goes over, its gradient comes
 // back; the gradient of each op is computed where the op is.
 TEST(Assignments, CutBetweenOpsIsOneMessageAndOneBack) {
@@ -107,26 +104,13 @@ TEST(Assignments, WeightsMayLiveOnAnotherDevice) {
   EXPECT_TRUE(stores(programs[0], "w1") && stores(programs[0], "w2"));
 }
 
-/// Y = (X W1) W2 with an element-wise function in between, or none.
-Graph two_products(const char* between) {
-  GraphBuilder b("two_products");
-  const ValueId x = b.input("x", {DType::F64, {4, 6}});
-  const ValueId w1 = b.parameter("w1", {DType::F64, {6, 8}});
-  const ValueId w2 = b.parameter("w2", {DType::F64, {8, 2}});
-  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
-  ValueId h = b.add1("einsum", {x, w1}, equation);
-  h = *between != '\0' ? b.add1(between, {h}) : h;
-  b.output("y", b.add1("einsum", {h, w2}, equation));
-  return b.finish();
-}
-
 // X [W1a W1b] [W2a; W2b] = X W1a W2a + X W1b W2b: within the ops one all-reduce of Y, between them one message of X W1.
 TEST(Assignments, BlockIdentityIsOneAllReduceOrOneMessage) {
   const Plan intra = parse_plan(R"json({"mesh": "tensor=2", "values": {
       "w1": {"tensor": "sharded(1)"}, "w2": {"tensor": "sharded(0)"}}})json");
   const Plan inter = parse_plan(R"({"mesh": "pipe=2", "ops": {"einsum.1": {"device": 1}}})");
   for (const char* between : {"", "gelu"}) {
-    const Graph graph = two_products(between);
+    const Graph graph = two_products(between, {DType::F64, {8, 2}});
     for (const Program& program : programs_of(graph, intra, {})) {
       EXPECT_EQ(communication_in(program), (Counts{{"all_reduce forward f64[4,2]", 1}}));
     }

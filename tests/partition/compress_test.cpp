@@ -22,29 +22,27 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.01;
-constexpr std::int64_t kSequences = 8;
-constexpr std::int64_t kLength = 4;
+constexpr BatchShape kCompressBatch{.sequences = 8, .length = 4};
 
-struct Task {
+struct SmallGpt {
   std::vector<ModelParameter> parameters{};
   Graph graph{};
   Numbers first{};
 };
 
 /// Matrices of 1024 and 2048 elements, which are compressed, and others, which are not.
-Task small_gpt(DType dtype) {
+SmallGpt small_gpt(DType dtype) {
   ModelConfig config = tiny_model();
-  config.context = kLength;
+  config.context = kCompressBatch.length;
   config.width = 32;
   config.layers = 2;
   config.head_width = 8;
   config.hidden = 64;
   config.dtype = dtype;
-  const Model model = make_model(config, {.sequences = kSequences, .length = kLength});
+  const Model model = make_model(config, kCompressBatch);
   TrainingOptions options;
   options.optimizer = Sgd{};
-  Task task;
+  SmallGpt task;
   task.parameters = model.parameters;
   task.graph = make_training_graph(model.graph, options);
   std::mt19937_64 random(7);
@@ -65,7 +63,7 @@ Numbers batch_of(int step) {
   Numbers batch{{"step", {step + 1.0}}, {"learning_rate", {kRate}}};
   for (const char* name : {"tokens", "targets"}) {
     std::vector<double>& numbers = batch[name];
-    numbers.resize(kSequences * kLength);
+    numbers.resize(kCompressBatch.sequences * kCompressBatch.length);
     for (double& number : numbers) {
       number = token(random);
     }
@@ -131,7 +129,7 @@ bool check_parameter(const std::string& name, const Numbers& before, const Train
 }
 
 /// Some steps, each from the ranks' current state, next to the gradient on one device from there.
-void check_identity(const Task& task, const Case& c, const char* method, int steps) {
+void check_identity(const SmallGpt& task, const Case& c, const char* method, int steps) {
   const Plan plan = plan_for(c, method);
   const NamedGraph named = compressed(task.graph, plan);
   EXPECT_EQ(trireme::problems(programs_of(named.graph, plan, named.names), groups_of(plan.mesh)),
@@ -155,7 +153,7 @@ void check_identity(const Task& task, const Case& c, const char* method, int ste
 }
 
 TEST(Compress, SentAndKeptAreTheGradient) {
-  const Task task = small_gpt(DType::F64);
+  const SmallGpt task = small_gpt(DType::F64);
   for (const char* method : kMethods) {
     for (const char* mesh : {"data=2", "data=3", "data=4"}) {
       SCOPED_TRACE(fmt::format("{} on {}", method, mesh));
@@ -165,7 +163,7 @@ TEST(Compress, SentAndKeptAreTheGradient) {
 }
 
 TEST(Compress, GoesTogetherWithOtherAxes) {
-  const Task task = small_gpt(DType::F64);
+  const SmallGpt task = small_gpt(DType::F64);
   const std::vector<Case> cases{
       {.mesh = "data=2", .microbatches = 2},
       {.mesh = "data=2,tensor=2"},
@@ -186,7 +184,7 @@ TEST(Compress, GoesTogetherWithOtherAxes) {
 }
 
 /// The sizes of the matrices [a, b] that are compressed; for [4, 8, 32], the most square: [32, 32].
-std::vector<std::pair<double, double>> matrices_of(const Task& task) {
+std::vector<std::pair<double, double>> matrices_of(const SmallGpt& task) {
   std::vector<std::pair<double, double>> all;
   for (const ModelParameter& parameter : task.parameters) {
     const Shape& shape = parameter.type.shape;
@@ -230,7 +228,7 @@ double bytes_along_data(const Program& program) {
 
 // Uncompressed, 8 n (p-1)/p bytes of each matrix are sent. Only these change.
 TEST(Compress, SendsAsManyBytesAsTheFormulasSay) {
-  const Task task = small_gpt(DType::F32);
+  const SmallGpt task = small_gpt(DType::F32);
   const DimNames names = dim_names(task.graph);
   ASSERT_EQ(matrices_of(task).size(), 12U);
   for (const int p : {2, 3, 4}) {
@@ -259,7 +257,7 @@ struct Ended {
   std::map<std::string, double> sent{};
 };
 
-std::vector<Ended> run_three_steps(const Task& task, const Plan& plan) {
+std::vector<Ended> run_three_steps(const SmallGpt& task, const Plan& plan) {
   const NamedGraph named = compressed(task.graph, plan);
   const std::vector<Program> programs = programs_of(named.graph, plan, named.names);
   std::vector<Ended> ended(programs.size());
@@ -297,7 +295,7 @@ std::vector<Ended> run_three_steps(const Task& task, const Plan& plan) {
 }
 
 TEST(Compress, LeavesAllRanksWithTheSameBits) {
-  const Task task = small_gpt(DType::F32);
+  const SmallGpt task = small_gpt(DType::F32);
   for (const char* method : kMethods) {
     for (const int p : {2, 4}) {
       SCOPED_TRACE(fmt::format("{} on {} ranks", method, p));
@@ -320,7 +318,7 @@ TEST(Compress, LeavesAllRanksWithTheSameBits) {
 // A gradient that is not finite is transmitted as such, however it is packed: the step is skipped, and the residuals do
 // not change.
 TEST(Compress, SkipsAStepThatIsNotFinite) {
-  const Task task = small_gpt(DType::F64);
+  const SmallGpt task = small_gpt(DType::F64);
   for (const char* method : kMethods) {
     SCOPED_TRACE(method);
     const Plan plan = plan_for({.mesh = "data=2"}, method);
@@ -347,7 +345,7 @@ TEST(Compress, LeavesAloneWhatNobodySends) {
 }
 
 TEST(Compress, ChangesNothingUnlessAsked) {
-  const Task task = small_gpt(DType::F32);
+  const SmallGpt task = small_gpt(DType::F32);
   EXPECT_EQ(compressed(task.graph, plan_of({.mesh = "data=2"})).graph, task.graph);
   expect_error(ErrorKind::Usage, "data=2",
                [&] { (void)compressed(task.graph, plan_for({.mesh = "tensor=2"}, "sign")); });

@@ -206,7 +206,7 @@ std::int64_t peak_of(const Graph& graph) {
   return memory_use(make_program(graph)).peak.count;
 }
 
-std::vector<Case> cases() {
+std::vector<Case> zero3_cases() {
   return {{.mesh = "data=2", .zero = 3},
           {.mesh = "data=3", .zero = 3},
           {.mesh = "data=2", .microbatches = 2, .zero = 3},
@@ -226,7 +226,7 @@ std::vector<Case> cases() {
 }
 
 TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
-  for (const Case& c : cases()) {
+  for (const Case& c : zero3_cases()) {
     SCOPED_TRACE(describe(c));
     const std::vector<Graph> graphs = graphs_of(graph_for(c), plan_of(c));
     std::int64_t most = 0;  // on the rank with the most: all ranks use the same limit
@@ -243,7 +243,7 @@ TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
 }
 
 TEST(EarlyGathers, AreAlikeOnAllRanks) {
-  for (const Case& c : cases()) {
+  for (const Case& c : zero3_cases()) {
     SCOPED_TRACE(describe(c));
     const Plan plan = plan_of(c);
     std::vector<Program> programs;

@@ -20,8 +20,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kTolerance = 1e-10;
-constexpr int kSteps = 5;
+constexpr int kComparedSteps = 5;
 
 struct Task {
   Graph graph{};
@@ -46,7 +45,7 @@ Task language_task(const ModelConfig& config, const BatchShape& shape,
       number = normal(random);
     }
   }
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kComparedSteps; ++step) {
     Numbers batch{{"step", {step + 1.0}}, {"learning_rate", {0.01}}};
     for (const char* name : {"tokens", "targets"}) {
       std::vector<double>& numbers = batch[name];
@@ -85,7 +84,7 @@ void expect_predicted_bytes(const Trained& many) {
     std::map<std::string, std::int64_t> predicted;
     std::map<std::string, std::int64_t> counted;
     for (const auto& [op, bytes] : many.predicted[rank]) {
-      predicted[op] = std::llround(bytes * kSteps);
+      predicted[op] = std::llround(bytes * kComparedSteps);
     }
     for (const auto& [op, bytes] : many.sent[rank]) {
       counted[op] = std::llround(bytes);
@@ -96,7 +95,7 @@ void expect_predicted_bytes(const Trained& many) {
   OpBytes sums;
   for (const OpBytes& rank : many.traffic) {
     for (const auto& [op, bytes] : rank) {
-      sums[op] += bytes * kSteps;
+      sums[op] += bytes * kComparedSteps;
     }
   }
   for (const auto& [op, bytes] : sums) {
@@ -246,7 +245,7 @@ Task example_task(const Model& model, const Numbers& inputs) {
     numbers.resize(static_cast<std::size_t>(parameter.type.shape.element_count()));
     std::ranges::generate(numbers, [&] { return normal(random); });
   }
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kComparedSteps; ++step) {
     Numbers batch = inputs;
     batch["step"] = {step + 1.0};
     batch["learning_rate"] = {0.05};
@@ -297,7 +296,7 @@ TEST(Equality, ConvNet) {
 // On isolated devices: in the short test plans that have every kind of exchange, alone and overlapped.
 
 MakeDevice isolated() {
-  return [make = isolated_devices()] { return make(1); };
+  return [make = isolated_devices()] { return make({}); };
 }
 
 TEST(IsolatedEquality, Gpt) {

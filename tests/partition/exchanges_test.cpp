@@ -14,13 +14,12 @@
 #include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/training.h"
+#include "two_products.h"
 
 namespace trireme {
 namespace {
 
 /// "all_reduce forward" and its count.
-using Counts = std::map<std::string, int>;
-
 Counts exchanges_in(const Graph& graph) {
   Counts counts;
   for (const Node& node : graph.nodes()) {
@@ -56,26 +55,14 @@ Graph gpt(std::int64_t layers, std::int64_t sequences = 4) {
   return make_training_graph(make_model(config, {.sequences = sequences, .length = 8}).graph);
 }
 
-/// Y = (X W1) W2, with or without a function in between.
-Graph two_products(const char* between) {
-  GraphBuilder b("two_products");
-  const ValueId x = b.input("x", {DType::F32, {4, 6}});
-  const ValueId w1 = b.parameter("w1", {DType::F32, {6, 8}});
-  const ValueId w2 = b.parameter("w2", {DType::F32, {8, 6}});
-  const Attributes equation{{"equation", std::string("bi,ij->bj")}};
-  ValueId h = b.add1("einsum", {x, w1}, equation);
-  if (*between != '\0') {
-    h = b.add1(between, {h});
-  }
-  b.output("y", b.add1("einsum", {h, w2}, equation));
-  return b.finish();
-}
+const TensorType kSecondWeight{DType::F32, {8, 6}};
 
 // Columns of W1, then rows of W2.
 TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
   const DimNames names{{"w1", {"width", "hidden"}}, {"w2", {"hidden", "width"}}};
   for (const char* between : {"", "gelu"}) {
-    const RankGraph mine = rank_zero(two_products(between), plan_on("tensor=2"), names);
+    const RankGraph mine =
+        rank_zero(two_products(between, kSecondWeight), plan_on("tensor=2"), names);
     EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", 1}})) << to_text(mine.graph);
     EXPECT_EQ(mine.graph.value(mine.graph.find("w1")).type.shape, (Shape{6, 4}));
     EXPECT_EQ(mine.graph.value(mine.graph.find("w2")).type.shape, (Shape{4, 6}));
@@ -85,7 +72,7 @@ TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
 // Rows of W1 leave partial sums; the function in between must wait for the all-reduce.
 TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
   const DimNames names{{"w1", {"hidden", "width"}}};
-  const RankGraph mine = rank_zero(two_products("gelu"), plan_on("tensor=2"), names);
+  const RankGraph mine = rank_zero(two_products("gelu", kSecondWeight), plan_on("tensor=2"), names);
   EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", 1}}));
   std::size_t reduced = 0;
   std::size_t activated = 0;

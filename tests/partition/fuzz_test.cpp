@@ -17,8 +17,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kTolerance = 1e-9;
-constexpr int kSteps = 2;
+constexpr double kFuzzTolerance = 1e-9;
+constexpr int kFuzzSteps = 2;
 
 struct Size {
   int layers = 1;
@@ -255,7 +255,7 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
     first[graph.value(id).name] = numbers_for(graph.value(id));
   }
   Batches batches;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kFuzzSteps; ++step) {
     batches.push_back({{"x", numbers_for(graph.value(graph.find("x")))},
                        {"learning_rate", {0.05}},
                        {"step", {step + 1.0}}});
@@ -277,15 +277,16 @@ std::optional<std::string> problem_of(const FuzzCase& c, std::string* files = nu
     return refused ? kRefused : fmt::format("thrown: {}", error.what());
   }
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
-    if (!(std::abs(one.losses[i] - many.losses[i]) <= kTolerance * (1 + std::abs(one.losses[i])))) {
+    if (!(std::abs(one.losses[i] - many.losses[i]) <=
+          kFuzzTolerance * (1 + std::abs(one.losses[i])))) {
       return fmt::format("loss {} of step {}, not {}", many.losses[i], i, one.losses[i]);
     }
   }
   for (const auto& [name, numbers] : one.kept) {
     const auto found = many.kept.find(name);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (found == many.kept.end() ||
-          !(std::abs(numbers[i] - found->second[i]) <= kTolerance * (1 + std::abs(numbers[i])))) {
+      if (found == many.kept.end() || !(std::abs(numbers[i] - found->second[i]) <=
+                                        kFuzzTolerance * (1 + std::abs(numbers[i])))) {
         return fmt::format("{} differs at {}", name, i);
       }
     }

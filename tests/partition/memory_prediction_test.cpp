@@ -19,8 +19,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kTolerance = 0.02;
-
 double relative(Bytes predicted, Bytes planned, Bytes whole) {
   return static_cast<double>(predicted.count - planned.count) / static_cast<double>(whole.count);
 }
@@ -53,7 +51,7 @@ void check_plan(const Graph& whole, const Case& c, Worst& worst) {
   for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
     const MemoryUse planned = memory_use(compiled.program(rank));
     const MemoryUse& predicted = prediction.at(rank);
-    EXPECT_LE(std::abs(relative(predicted.peak, planned.peak, planned.peak)), kTolerance)
+    EXPECT_LE(std::abs(relative(predicted.peak, planned.peak, planned.peak)), kMemoryTolerance)
         << fmt::format("rank {}: predicted {}, planned {}", rank, predicted.peak.count,
                        planned.peak.count);
     worst.add(predicted, planned, fmt::format("rank {} of {}", rank, describe(c)));

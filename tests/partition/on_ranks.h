@@ -22,6 +22,12 @@ using Numbers = std::map<std::string, std::vector<double>>;
 /// Bytes by op: "all_reduce", "send", …
 using OpBytes = std::map<std::string, double>;
 
+/// How often something is in a program or graph: "all_reduce forward", 3 times.
+using Counts = std::map<std::string, int>;
+
+/// How closely losses and parameters of a plan, in f64, have to agree with those of one device.
+inline constexpr double kTolerance = 1e-10;
+
 struct Trained {
   std::vector<double> losses{};
   Numbers kept{};               ///< parameters and states after the last step

@@ -17,16 +17,16 @@ namespace trireme {
 namespace {
 
 constexpr int kStages = 4;
-constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kLength = 32;
+constexpr std::int64_t kPipelineWidth = 16;
+constexpr std::int64_t kPipelineLength = 32;
 
-Model small_gpt(std::int64_t sequences) {
+Model deep_gpt(std::int64_t sequences) {
   ModelConfig config = tiny_model();
-  config.context = kLength;
-  config.width = kWidth;
+  config.context = kPipelineLength;
+  config.width = kPipelineWidth;
   config.layers = 2 * kStages;
   config.tied = false;
-  return make_model(config, {.sequences = sequences, .length = kLength});
+  return make_model(config, {.sequences = sequences, .length = kPipelineLength});
 }
 
 // Planned activation memory follows the table.
@@ -39,7 +39,7 @@ struct Kept {
 
 /// By stage, with one sequence in each micro-batch.
 std::vector<Kept> kept_by_stage(const std::string& schedule, int microbatches) {
-  const Graph graph = make_training_graph(small_gpt(microbatches).graph);
+  const Graph graph = make_training_graph(deep_gpt(microbatches).graph);
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = microbatches, .schedule = schedule});
   std::vector<Kept> stages;
   for (const Program& program : programs_of(graph, plan, dim_names(graph))) {
@@ -61,7 +61,7 @@ TEST(PipelineMemory, FollowsTheTable) {
   const std::vector<Kept> longer = kept_by_stage("1f1b", 2 * kBatches);
   const std::vector<int> peaks =
       activation_peaks(make_pipeline("1f1b", {.ranks = kStages, .microbatches = kBatches}));
-  const double message = kLength * kWidth * sizeof(double);
+  const double message = kPipelineLength * kPipelineWidth * sizeof(double);
   for (std::size_t i = 0; i < kStages; ++i) {
     EXPECT_LE(peaks[i], kStages - static_cast<int>(i));
     const double each = (all[i].activations - few[i].activations) / (kBatches - kHalf);
@@ -77,7 +77,7 @@ TEST(PipelineMemory, FollowsTheTable) {
 // Receives for a task are posted before the previous task.
 TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
   constexpr int kBatches = 8;
-  const Graph graph = make_training_graph(small_gpt(kBatches).graph);
+  const Graph graph = make_training_graph(deep_gpt(kBatches).graph);
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = kBatches, .schedule = "1f1b"});
   const Program program = programs_of(graph, plan, dim_names(graph)).at(1);
   int hidden = 0;
@@ -104,7 +104,7 @@ TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
 // Chimera: every stage is on two ranks, which stay bitwise identical.
 
 TEST(Chimera, CopiesStayTheSame) {
-  const Model model = small_gpt(4);
+  const Model model = deep_gpt(4);
   const Graph graph = make_training_graph(model.graph, {.clip_limit = 0.5});
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"});
   Numbers first;
@@ -117,7 +117,7 @@ TEST(Chimera, CopiesStayTheSame) {
   }
   Numbers batch{{"step", {1}}, {"learning_rate", {0.01}}};
   for (const char* name : {"tokens", "targets"}) {
-    for (int i = 0; i < 4 * kLength; ++i) {
+    for (int i = 0; i < 4 * kPipelineLength; ++i) {
       batch[name].push_back(i * i % 13);
     }
   }

@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+/// The share by which predicted memory may differ from what a rank takes.
+inline constexpr double kMemoryTolerance = 0.02;
+
 /// For 4 blocks of 4 heads over 4 sequences.
 [[nodiscard]] const std::vector<Case>& plans_of_language_models();
 /// For 2 such blocks, one or both with 6 experts.

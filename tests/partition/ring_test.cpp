@@ -23,13 +23,13 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t kBatch = 2;
-constexpr std::int64_t kLength = 24;
+constexpr std::int64_t kRingLength = 24;
 constexpr std::int64_t kHeads = 4;
 constexpr std::int64_t kKeyHeads = 2;
 constexpr std::int64_t kDepth = 4;
 
 /// One block with grouped queries, over f32.
-Graph llama(std::int64_t layers = 1, std::int64_t length = kLength) {
+Graph llama(std::int64_t layers = 1, std::int64_t length = kRingLength) {
   ModelConfig config;
   config.name = "llama";
   config.family = Family::Llama;
@@ -95,7 +95,7 @@ int count(const Graph& graph, std::string_view op) {
 
 /// This many tensors, each a rank's KV shard.
 Sent parts_of_keys(int ranks, int messages) {
-  const std::int64_t part = kBatch * kLength / ranks * kKeyHeads * kDepth * 4;
+  const std::int64_t part = kBatch * kRingLength / ranks * kKeyHeads * kDepth * 4;
   return {messages, messages * part};
 }
 
@@ -116,9 +116,9 @@ TEST(Ring, SendEachPartOnce) {
 }
 
 // Of the whole sequence.
-constexpr std::int64_t kQueryBytes = kBatch * kLength * kHeads * kDepth * 4;
-constexpr std::int64_t kKeyBytes = kBatch * kLength * kKeyHeads * kDepth * 4;
-constexpr std::int64_t kLseBytes = kBatch * kHeads * kLength * 4;
+constexpr std::int64_t kQueryBytes = kBatch * kRingLength * kHeads * kDepth * 4;
+constexpr std::int64_t kKeyBytes = kBatch * kRingLength * kKeyHeads * kDepth * 4;
+constexpr std::int64_t kLseBytes = kBatch * kHeads * kRingLength * 4;
 
 // Pairs of queries i and keys j < i, p (p - 1) / 2 of them. In round s, p - s pairs move keys and values, s move queries
 // and results; in the last round of an even p, p / 2 pairs move both, but only half of the queries.
@@ -197,7 +197,7 @@ TEST(Ring, GatherNothing) {
   EXPECT_EQ(count(mine, "all_gather"), 0) << to_text(mine);
   for (const Value& value : mine.values()) {
     if (value.origin == Origin::Node && value.type.shape.rank() >= 3) {
-      EXPECT_LE(value.type.shape.dim(1), kLength / 4) << value.name << to_text(value.type);
+      EXPECT_LE(value.type.shape.dim(1), kRingLength / 4) << value.name << to_text(value.type);
     }
   }
 }
@@ -229,7 +229,7 @@ TEST(Ring, ComputeWhilePartsAreOnTheirWay) {
 }
 
 Bytes peak_of(Plan::Context context, int rank) {
-  const Graph graph = llama(2, 40 * kLength);
+  const Graph graph = llama(2, 40 * kRingLength);
   const Graph mine = graph_at(graph, ring_of(6, context), rank);
   return memory_use(make_program(fuse_elementwise(mine))).peak;
 }

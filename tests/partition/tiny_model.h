@@ -5,6 +5,9 @@
 
 namespace trireme {
 
+/// The learning rate of its tests.
+inline constexpr double kRate = 0.01;
+
 /// Hardly any size divides another: 4 blocks of width 12, 4 heads of 4, 13 tokens, in f64.
 inline ModelConfig tiny_model(Family family = Family::Gpt2) {
   ModelConfig config;

@@ -19,10 +19,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kTolerance = 1e-10;
-constexpr int kSteps = 3;
-constexpr std::int64_t kLength = 6;
-constexpr double kRate = 0.01;
+constexpr int kSimulatedSteps = 3;
+constexpr std::int64_t kTinyLength = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A plan on a language model, and initial numbers.
@@ -48,10 +46,10 @@ Batches batches_of(std::int64_t sequences) {
   std::mt19937_64 random(6);
   std::uniform_int_distribution<int> token(0, 12);
   Batches batches;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kSimulatedSteps; ++step) {
     Numbers batch{{"step", {step + 1.0}}, {"learning_rate", {kRate}}};
     for (const char* name : {"tokens", "targets"}) {
-      batch[name].resize(static_cast<std::size_t>(sequences * kLength));
+      batch[name].resize(static_cast<std::size_t>(sequences * kTinyLength));
       std::ranges::generate(batch[name], [&] { return token(random); });
     }
     batches.push_back(std::move(batch));
@@ -63,7 +61,7 @@ Batches batches_of(std::int64_t sequences) {
 
 /// The loss and the gradients of this many sequences.
 Graph gradient_graph(std::int64_t sequences) {
-  const Model model = make_model(tiny_model(), {.sequences = sequences, .length = kLength});
+  const Model model = make_model(tiny_model(), {.sequences = sequences, .length = kTinyLength});
   std::vector<ValueId> parameters;
   for (const ModelParameter& parameter : model.parameters) {
     parameters.push_back(model.graph.find(parameter.name));
@@ -158,8 +156,8 @@ class Simulation {
       leaves[name] = weight.versions.at(static_cast<std::size_t>(version));
     }
     for (const char* name : {"tokens", "targets"}) {
-      const auto from = batch.at(name).begin() + begin * kLength;
-      leaves[name] = std::vector<double>(from, from + count * kLength);
+      const auto from = batch.at(name).begin() + begin * kTinyLength;
+      leaves[name] = std::vector<double>(from, from + count * kTinyLength);
     }
     if (!graphs_.contains(count)) {
       graphs_.emplace(count, gradient_graph(count));
@@ -219,7 +217,7 @@ struct Training {
 
 Training training_of(const Trial& trial) {
   Training training;
-  training.model = make_model(tiny_model(), {.sequences = trial.sequences, .length = kLength});
+  training.model = make_model(tiny_model(), {.sequences = trial.sequences, .length = kTinyLength});
   training.plan = plan_of(trial.plan);
   TrainingOptions options;
   options.clip_limit = trial.clip;

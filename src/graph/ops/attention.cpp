@@ -30,10 +30,11 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::attention {
 namespace {
 
 /// Sizes of q[B,T,H,D] and k[B,S,G,D], and the constants.
@@ -50,14 +51,14 @@ struct Heads {
   /// Where the vectors of a query and of a key of head `head` begin, and where its lse is.
   [[nodiscard]] std::size_t query_at(std::int64_t batch, std::int64_t head,
                                      std::int64_t query) const {
-    return static_cast<std::size_t>(((batch * t + query) * h + head) * d);
+    return position_of(((batch * t + query) * h + head) * d);
   }
   [[nodiscard]] std::size_t key_at(std::int64_t batch, std::int64_t head, std::int64_t key) const {
-    return static_cast<std::size_t>(((batch * s + key) * g + head / r) * d);
+    return position_of(((batch * s + key) * g + head / r) * d);
   }
   [[nodiscard]] std::size_t lse_at(std::int64_t batch, std::int64_t head,
                                    std::int64_t query) const {
-    return static_cast<std::size_t>((batch * h + head) * t + query);
+    return position_of((batch * h + head) * t + query);
   }
 };
 
@@ -211,7 +212,7 @@ void reference(const Signature& sig, std::span<const Dense> in, std::span<Dense>
     }
     const double lse = log_sum_exp(scores);
     for (std::int64_t s = 0; s < n.seen(t); ++s) {
-      const double weight = std::exp(scores[static_cast<std::size_t>(s)] - lse);
+      const double weight = std::exp(scores[position_of(s)] - lse);
       add_scaled(weight, &in[2].data[n.key_at(b, h, s)], &out[0].data[query], n.d);
     }
     out[1].data[n.lse_at(b, h, t)] = lse;
@@ -294,14 +295,14 @@ void reference_merge(const Signature& s, std::span<const Dense> in, std::span<De
     const std::int64_t h = i % y.dim(2);
     const std::int64_t t = i / y.dim(2) % y.dim(1);
     const std::int64_t b = i / y.dim(2) / y.dim(1);
-    const auto row = static_cast<std::size_t>((b * y.dim(2) + h) * y.dim(1) + t);
+    const std::size_t row = position_of((b * y.dim(2) + h) * y.dim(1) + t);
     const double lse_a = in[1].data[row];
     const double lse_b = in[3].data[row];
     const double largest = std::max(lse_a, lse_b);
     const bool none = largest == -std::numeric_limits<double>::infinity();
     const double lse =
         none ? largest : largest + std::log(std::exp(lse_a - largest) + std::exp(lse_b - largest));
-    const auto at = static_cast<std::size_t>(i * d);
+    const std::size_t at = position_of(i * d);
     add_scaled(none ? 0 : std::exp(lse_a - lse), &in[0].data[at], &out[0].data[at], d);
     add_scaled(none ? 0 : std::exp(lse_b - lse), &in[2].data[at], &out[0].data[at], d);
     out[1].data[row] = lse;
@@ -314,7 +315,7 @@ std::vector<AttributeRow> attributes() {
 
 }  // namespace
 
-std::vector<Op> attention_ops() {
+std::vector<Op> rows() {
   return {{.name = "attention",
            .summary = "y[b,t,h,d] = softmax(scale q k) v; h/r is the head of k, v[b,s,g,d]",
            .inputs = {"q", "k", "v"},
@@ -349,4 +350,4 @@ std::vector<Op> attention_ops() {
            .reference = reference_merge}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::attention

@@ -6,7 +6,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::binary {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -108,7 +108,7 @@ Op row(std::string_view name, std::string_view summary, Linear linear,
 
 }  // namespace
 
-std::vector<Op> binary_ops() {
+std::vector<Op> rows() {
   return {row<add>("add", "y = a + b", Linear::Joint, add_gradient),
           row<subtract>("subtract", "y = a - b", Linear::Joint, subtract_gradient),
           row<multiply>("multiply", "y = a b", Linear::Each, multiply_gradient),
@@ -117,4 +117,4 @@ std::vector<Op> binary_ops() {
           row<smaller>("minimum", "y = min(a, b)", Linear::No, nullptr)};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::binary

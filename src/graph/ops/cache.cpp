@@ -12,10 +12,11 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::cache {
 namespace {
 
 /// Positions [B,T] of an x [B,T,…].
@@ -29,9 +30,9 @@ void require_positions(const Signature& s, std::size_t x, std::size_t positions)
 }
 
 /// The position of token `at` of all B T tokens, which must be below `limit`.
-std::int64_t position_of(const Signature& s, const Dense& positions, std::int64_t at,
-                         std::int64_t limit) {
-  const auto position = static_cast<std::int64_t>(positions.data[static_cast<std::size_t>(at)]);
+std::int64_t token_position(const Signature& s, const Dense& positions, std::int64_t at,
+                            std::int64_t limit) {
+  const auto position = static_cast<std::int64_t>(positions.data[position_of(at)]);
   s.require(position >= 0 && position < limit,
             fmt::format("position {} is out of range; there are {}", position, limit));
   return position;
@@ -64,7 +65,7 @@ void reference_write(const Signature& s, std::span<const Dense> in, std::span<De
   const std::int64_t tokens = s.shape(1).dim(1);
   out[0].data = in[0].data;
   for (std::int64_t i = 0; i < s.shape(1).dim(0) * tokens; ++i) {
-    const std::int64_t at = i / tokens * cache.dim(1) + position_of(s, in[2], i, cache.dim(1));
+    const std::int64_t at = i / tokens * cache.dim(1) + token_position(s, in[2], i, cache.dim(1));
     std::copy_n(in[1].data.begin() + i * row, row, out[0].data.begin() + at * row);
   }
 }
@@ -89,10 +90,10 @@ void reference_rope(const Signature& s, std::span<const Dense> in, std::span<Den
   const std::int64_t rows = s.shape(0).dim(0) * s.shape(0).dim(1) * heads;
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto position =
-        static_cast<double>(position_of(s, in[1], row / heads, s.integer("limit")));
+        static_cast<double>(token_position(s, in[1], row / heads, s.integer("limit")));
     for (std::int64_t i = 0; i < d / 2; ++i) {
-      const auto a = static_cast<std::size_t>(row * d + i);
-      const auto b = static_cast<std::size_t>(row * d + i + d / 2);
+      const std::size_t a = position_of(row * d + i);
+      const std::size_t b = position_of(row * d + i + d / 2);
       const double exponent = -2 * static_cast<double>(i) / static_cast<double>(d);
       const double angle = position * std::pow(s.number("base"), exponent);
       out[0].data[a] = in[0].data[a] * std::cos(angle) - in[0].data[b] * std::sin(angle);
@@ -152,16 +153,15 @@ void reference_attention(const Signature& s, std::span<const Dense> in, std::spa
   for (std::int64_t row = 0; row < q.dim(0) * q.dim(1) * q.dim(2); ++row) {
     const std::int64_t token = row / q.dim(2);
     const std::int64_t group = row % q.dim(2) / (q.dim(2) / k.dim(2));
-    const std::int64_t seen = 1 + position_of(s, in[3], token, k.dim(1));
+    const std::int64_t seen = 1 + token_position(s, in[3], token, k.dim(1));
     const auto key_at = [&](std::int64_t key) {
       return ((token / q.dim(1) * k.dim(1) + key) * k.dim(2) + group) * d;
     };
     std::vector<double> weights;
     for (std::int64_t key = 0; key < seen; ++key) {
-      const double* query = &in[0].data[static_cast<std::size_t>(row * d)];
+      const double* query = &in[0].data[position_of(row * d)];
       weights.push_back(
-          scale * std::inner_product(query, query + d,
-                                     &in[1].data[static_cast<std::size_t>(key_at(key))], 0.0));
+          scale * std::inner_product(query, query + d, &in[1].data[position_of(key_at(key))], 0.0));
     }
     const double largest = *std::ranges::max_element(weights);
     double sum = 0;
@@ -171,9 +171,8 @@ void reference_attention(const Signature& s, std::span<const Dense> in, std::spa
     }
     for (std::int64_t key = 0; key < seen; ++key) {
       for (std::int64_t i = 0; i < d; ++i) {
-        out[0].data[static_cast<std::size_t>(row * d + i)] +=
-            weights[static_cast<std::size_t>(key)] / sum *
-            in[2].data[static_cast<std::size_t>(key_at(key) + i)];
+        out[0].data[position_of(row * d + i)] +=
+            weights[position_of(key)] / sum * in[2].data[position_of(key_at(key) + i)];
       }
     }
   }
@@ -181,7 +180,7 @@ void reference_attention(const Signature& s, std::span<const Dense> in, std::spa
 
 }  // namespace
 
-std::vector<Op> cache_ops() {
+std::vector<Op> rows() {
   return {
       {.name = "attention_at",
        .summary = "attention of q[b,t,h,d] to the keys and values [b,s,g,d], s <= positions[b,t]",
@@ -213,4 +212,4 @@ std::vector<Op> cache_ops() {
        .reference = reference_rope}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::cache

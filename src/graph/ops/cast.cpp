@@ -8,7 +8,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::cast {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -33,7 +33,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 
 }  // namespace
 
-std::vector<Op> cast_ops() {
+std::vector<Op> rows() {
   return {{.name = "cast",
            .summary = "x in another element type",
            .inputs = {"x"},
@@ -46,4 +46,4 @@ std::vector<Op> cast_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::cast

@@ -11,17 +11,13 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
+#include "graph/ops/targets.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::classifier {
 namespace {
-
-constexpr double kIgnored = -1;
-
-std::int64_t classes_of(const Signature& s) {
-  return s.integer("classes") > 0 ? s.integer("classes") : s.shape(0).dims().back();
-}
 
 std::vector<TensorType> infer(const Signature& s) {
   rules::require_float(s, 0);
@@ -30,8 +26,8 @@ std::vector<TensorType> infer(const Signature& s) {
             "logits must have a row for each target");
   rules::require_statistic(s, 2, 0);
   s.require(s.shape(2) == s.shape(1), "dloss must have one number for each target");
-  s.require(classes_of(s) >= 1 && classes_of(s) <= s.shape(0).dims().back(),
-            fmt::format("the logits do not have {} classes", classes_of(s)));
+  s.require(classes_of(s, 0) >= 1 && classes_of(s, 0) <= s.shape(0).dims().back(),
+            fmt::format("the logits do not have {} classes", classes_of(s, 0)));
   return {s.inputs[2], s.inputs[0]};
 }
 
@@ -55,8 +51,8 @@ double log_of_sum(std::span<const double> logits) {
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto width = static_cast<std::size_t>(in[0].shape.dims().back());
-  const auto classes = static_cast<std::size_t>(classes_of(s));
+  const std::size_t width = row_length(in[0]);
+  const auto classes = static_cast<std::size_t>(classes_of(s, 0));
   for (std::size_t r = 0; r < in[1].data.size(); ++r) {
     const double target = in[1].data[r];
     s.require(target == kIgnored || (target >= 0 && target < static_cast<double>(classes)),
@@ -76,7 +72,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 
 }  // namespace
 
-std::vector<Op> classifier_ops() {
+std::vector<Op> rows() {
   return {{.name = "classifier",
            .summary = "the loss of each row's target, and dlogits = dloss (softmax - target)",
            .inputs = {"logits", "targets", "dloss"},
@@ -89,4 +85,4 @@ std::vector<Op> classifier_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::classifier

@@ -19,11 +19,12 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/blocks.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::communication {
 namespace {
 
 TensorType scratch_for(bool needed, Bytes bytes) {
@@ -39,7 +40,7 @@ bool is_strided(const Shape& shape, int dimension) {
 
 Shape with_dim(const Shape& shape, int dimension, std::int64_t size) {
   std::vector<std::int64_t> dims = shape.dims();
-  dims.at(static_cast<std::size_t>(dimension)) = size;
+  dims.at(position_of(dimension)) = size;
   return Shape(std::move(dims));
 }
 
@@ -174,7 +175,7 @@ Op wait() {
 
 }  // namespace
 
-std::vector<Op> communication_ops() {
+std::vector<Op> rows() {
   std::vector<Op> rows{
       row("all_reduce", "the sum (max, min) of all ranks' x", {kGroup, kRanks, kReduction},
           rules::like_first),
@@ -209,4 +210,4 @@ std::vector<Op> communication_ops() {
   return rows;
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::communication

@@ -7,11 +7,12 @@
 // windows overlap any boundary.
 //
 //   FLOPs = 2 N O H' W' C KH KW, forward and for each gradient
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::conv {
 namespace {
 
 /// The three tensors of a convolution, whichever two of them are the node's inputs.
@@ -114,8 +115,7 @@ void for_each_product(const Convolution& c, F visit) {
       const std::int64_t kernel = (o * channels + channel) * size_of(c.windows.kernel);
       for_each_pixel(c.windows, area_of(c.x), y % places,
                      [&](std::int64_t tap, std::int64_t pixel) {
-                       visit(static_cast<std::size_t>(image + pixel),
-                             static_cast<std::size_t>(kernel + tap), static_cast<std::size_t>(y));
+                       visit(position_of(image + pixel), position_of(kernel + tap), position_of(y));
                      });
     }
   }
@@ -165,7 +165,7 @@ using Numbers = std::vector<std::int64_t>;
 
 }  // namespace
 
-std::vector<Op> conv_ops() {
+std::vector<Op> rows() {
   const AttributeRow stride{"stride", Numbers{1, 1}};
   const AttributeRow padding{"padding", Numbers{0, 0}};
   return {{.name = "conv2d",
@@ -201,4 +201,4 @@ std::vector<Op> conv_ops() {
            .reference = reference_backward_weight}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::conv

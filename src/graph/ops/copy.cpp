@@ -2,7 +2,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::copy {
 namespace {
 
 Work work(const Signature& s) {
@@ -19,7 +19,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
 
 }  // namespace
 
-std::vector<Op> copy_ops() {
+std::vector<Op> rows() {
   return {{.name = "copy",
            .summary = "y = x",
            .inputs = {"x"},
@@ -32,4 +32,4 @@ std::vector<Op> copy_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::copy

@@ -16,20 +16,16 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
+#include "graph/ops/targets.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::cross_entropy {
 namespace {
-
-constexpr double kIgnored = -1;
 
 // Sums: logits, targets, top -> sum, picked. The backward: dsum, dpicked, logits, targets, top -> dlogits. Both have
 // the three operands in the same order.
-
-std::int64_t classes_of(const Signature& s, std::size_t logits) {
-  return s.integer("classes") > 0 ? s.integer("classes") : s.shape(logits).dims().back();
-}
 
 void require_rows(const Signature& s, std::size_t logits) {
   const std::size_t targets = logits + 1;
@@ -121,7 +117,7 @@ bool is_target(const Signature& s, double target, std::size_t v) {
 }
 
 void reference_sums(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto classes = static_cast<std::size_t>(in[0].shape.dims().back());
+  const std::size_t classes = row_length(in[0]);
   for (std::size_t r = 0; r < in[1].data.size(); ++r) {
     require_target(s, in[1].data[r], classes_of(s, 0));
     for (std::size_t v = 0; v < classes; ++v) {
@@ -146,7 +142,7 @@ Factors factors_sums_backward(const Signature& s) {
 }
 
 void reference_sums_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto classes = static_cast<std::size_t>(in[2].shape.dims().back());
+  const std::size_t classes = row_length(in[2]);
   for (std::size_t r = 0; r < in[3].data.size(); ++r) {
     require_target(s, in[3].data[r], classes_of(s, 2));
     for (std::size_t v = 0; v < classes; ++v) {
@@ -213,7 +209,7 @@ std::vector<AttributeRow> attributes() {
 
 }  // namespace
 
-std::vector<Op> cross_entropy_ops() {
+std::vector<Op> rows() {
   return {{.name = "cross_entropy",
            .summary = "loss[..] = top + ln sum - picked; 0 where the target is -1",
            .inputs = {"sum", "picked", "top", "targets"},
@@ -256,4 +252,4 @@ std::vector<Op> cross_entropy_ops() {
            .reference = reference_sums_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::cross_entropy

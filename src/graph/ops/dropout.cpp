@@ -11,11 +11,12 @@
 // columns in two, the second shard has offset=[0,3] whole=[4,6].
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/random.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::dropout {
 namespace {
 
 void require_step(const Signature& s, std::size_t step) {
@@ -112,7 +113,7 @@ Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
     attributes["whole"] = shape.dims();
   }
   for (std::size_t d = 0; d < offset.size(); ++d) {
-    offset[d] += ranges[static_cast<std::size_t>(factors.outputs[0][d].at(0))].begin;
+    offset[d] += ranges[position_of(factors.outputs[0][d].at(0))].begin;
   }
   attributes["offset"] = offset;
   if (attributes.contains("shape")) {
@@ -142,7 +143,7 @@ Op mask_row(std::string_view name, std::string_view x, std::string_view y) {
 
 }  // namespace
 
-std::vector<Op> dropout_ops() {
+std::vector<Op> rows() {
   Op forward = mask_row("dropout", "x", "y");
   forward.gradient = gradient;
   return {forward,
@@ -163,4 +164,4 @@ std::vector<Op> dropout_ops() {
            .reference = reference_normal}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::dropout

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -38,7 +39,7 @@ EinsumLetters parse_equation(const Signature& s) {
   return letters;
 }
 
-namespace ops {
+namespace ops::einsum {
 namespace {
 
 std::map<char, std::int64_t> sizes_of(const Signature& s, const EinsumLetters& letters) {
@@ -140,15 +141,14 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
       }
       rest /= wheel.size;
     }
-    out[0].data[static_cast<std::size_t>(offset[2])] +=
-        in[0].data[static_cast<std::size_t>(offset[0])] *
-        in[1].data[static_cast<std::size_t>(offset[1])];
+    out[0].data[position_of(offset[2])] +=
+        in[0].data[position_of(offset[0])] * in[1].data[position_of(offset[1])];
   }
 }
 
 }  // namespace
 
-std::vector<Op> einsum_ops() {
+std::vector<Op> rows() {
   return {{.name = "einsum",
            .summary = "product of two tensors, summed over letters that the result lacks",
            .inputs = {"a", "b"},
@@ -162,5 +162,5 @@ std::vector<Op> einsum_ops() {
            .reference = reference}};
 }
 
-}  // namespace ops
+}  // namespace ops::einsum
 }  // namespace trireme

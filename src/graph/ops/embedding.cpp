@@ -12,10 +12,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::embedding {
 namespace {
 
 /// Lowercase letters for the ids; V and C for the table.
@@ -77,7 +78,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto c = static_cast<std::size_t>(in[0].shape.dim(1));
+  const std::size_t c = size_of_dim(in[0], 1);
   for (std::size_t i = 0; i < in[1].data.size(); ++i) {
     const std::optional<std::size_t> row = row_of(s, in[1].data[i], in[0].shape.dim(0));
     for (std::size_t k = 0; row && k < c; ++k) {
@@ -119,7 +120,7 @@ Work work_backward(const Signature& s) {
 }
 
 void reference_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto c = static_cast<std::size_t>(out[0].shape.dim(1));
+  const std::size_t c = size_of_dim(out[0], 1);
   for (std::size_t i = 0; i < in[1].data.size(); ++i) {
     const std::optional<std::size_t> row = row_of(s, in[1].data[i], out[0].shape.dim(0));
     for (std::size_t k = 0; row && k < c; ++k) {
@@ -130,7 +131,7 @@ void reference_backward(const Signature& s, std::span<const Dense> in, std::span
 
 }  // namespace
 
-std::vector<Op> embedding_ops() {
+std::vector<Op> rows() {
   return {{.name = "embedding",
            .summary = "y[..,c] = table[ids[..], c]",
            .inputs = {"table", "ids"},
@@ -158,4 +159,4 @@ std::vector<Op> embedding_ops() {
            .reference = reference_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::embedding

@@ -23,10 +23,12 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::experts {
 namespace {
 
 /// [G,N,K], integers.
@@ -54,7 +56,7 @@ std::size_t expert_in(const Signature& s, const Dense& indices, std::size_t choi
   const auto expert = static_cast<std::int64_t>(indices.data[choice]);
   s.require(expert >= 0 && expert < s.integer("experts"),
             fmt::format("expert {} is out of range; there are {}", expert, s.integer("experts")));
-  return static_cast<std::size_t>(expert);
+  return position_of(expert);
 }
 
 // expert_slots: indices -> slots, load
@@ -72,9 +74,9 @@ Factors slots_factors(const Signature& s) {
 }
 
 void reference_slots(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto groups = static_cast<std::size_t>(in[0].shape.dim(0));
-  const auto tokens = static_cast<std::size_t>(in[0].shape.dim(1));
-  const auto choices = static_cast<std::size_t>(in[0].shape.dim(2));
+  const std::size_t groups = size_of_dim(in[0], 0);
+  const std::size_t tokens = size_of_dim(in[0], 1);
+  const std::size_t choices = size_of_dim(in[0], 2);
   const auto experts = static_cast<std::size_t>(s.integer("experts"));
   const auto capacity = static_cast<double>(s.integer("capacity"));
   for (std::size_t g = 0; g < groups; ++g) {
@@ -123,8 +125,8 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
   const std::int64_t groups = y.dim(1);
   const std::int64_t capacity = y.dim(2);
   const std::int64_t limit = y.dim(0) * capacity;
-  const auto choices = static_cast<std::size_t>(slots.shape.dim(2));
-  const std::size_t choices_of_group = static_cast<std::size_t>(slots.shape.dim(1)) * choices;
+  const std::size_t choices = size_of_dim(slots, 2);
+  const std::size_t choices_of_group = size_of_dim(slots, 1) * choices;
   for (std::size_t i = 0; i < slots.data.size(); ++i) {
     const auto slot = static_cast<std::int64_t>(slots.data[i]);
     s.require(slot >= -1 && slot < limit,
@@ -132,7 +134,7 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
     if (slot >= 0) {
       const auto group = static_cast<std::int64_t>(i / choices_of_group);
       const std::int64_t row = (slot / capacity * groups + group) * capacity + slot % capacity;
-      kept.push_back({i / choices, i, static_cast<std::size_t>(row)});
+      kept.push_back({i / choices, i, position_of(row)});
     }
   }
   return kept;
@@ -165,7 +167,7 @@ Work dispatch_work(const Signature& s) {
 }
 
 void reference_dispatch(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
+  const std::size_t h = size_of_dim(in[0], 2);
   for (const Kept& kept : kept_choices(s, in[1], out[0].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       out[0].data[kept.row * h + i] += in[0].data[kept.token * h + i];
@@ -210,7 +212,7 @@ Work combine_work(const Signature& s) {
 }
 
 void reference_combine(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(3));
+  const std::size_t h = size_of_dim(in[0], 3);
   for (const Kept& kept : kept_choices(s, in[1], in[0].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       out[0].data[kept.token * h + i] += in[2].data[kept.choice] * in[0].data[kept.row * h + i];
@@ -248,7 +250,7 @@ Work combine_backward_work(const Signature& s) {
 
 void reference_combine_backward(const Signature& s, std::span<const Dense> in,
                                 std::span<Dense> out) {
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
+  const std::size_t h = size_of_dim(in[0], 2);
   for (const Kept& kept : kept_choices(s, in[2], in[1].shape)) {
     for (std::size_t i = 0; i < h; ++i) {
       const double dout = in[0].data[kept.token * h + i];
@@ -318,7 +320,7 @@ std::vector<Op> row_ops() {
 
 }  // namespace
 
-std::vector<Op> experts_ops() {
+std::vector<Op> rows() {
   std::vector<Op> rows = choice_ops();
   for (Op& row : row_ops()) {
     rows.push_back(std::move(row));
@@ -326,4 +328,4 @@ std::vector<Op> experts_ops() {
   return rows;
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::experts

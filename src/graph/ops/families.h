@@ -1,4 +1,5 @@
-// The files of this folder, each of which defines the rows of one op or of a family.
+// The files of this folder, each of which defines the rows of one op or of a family. Each has a namespace of its own, so
+// that all can name their parts alike: infer, factors, work, gradient, reference.
 #pragma once
 
 #include <vector>
@@ -7,39 +8,41 @@
 
 namespace trireme::ops {
 
-[[nodiscard]] std::vector<Op> attention_ops();
-[[nodiscard]] std::vector<Op> binary_ops();
-[[nodiscard]] std::vector<Op> cache_ops();
-[[nodiscard]] std::vector<Op> cast_ops();
-[[nodiscard]] std::vector<Op> classifier_ops();
-[[nodiscard]] std::vector<Op> communication_ops();
-[[nodiscard]] std::vector<Op> conv_ops();
-[[nodiscard]] std::vector<Op> copy_ops();
-[[nodiscard]] std::vector<Op> cross_entropy_ops();
-[[nodiscard]] std::vector<Op> dropout_ops();
-[[nodiscard]] std::vector<Op> einsum_ops();
-[[nodiscard]] std::vector<Op> embedding_ops();
-[[nodiscard]] std::vector<Op> experts_ops();
-[[nodiscard]] std::vector<Op> fill_ops();
-[[nodiscard]] std::vector<Op> finite_ops();
-[[nodiscard]] std::vector<Op> fused_ops();
-[[nodiscard]] std::vector<Op> layer_norm_ops();
-[[nodiscard]] std::vector<Op> muon_ops();
-[[nodiscard]] std::vector<Op> norm_add_ops();
-[[nodiscard]] std::vector<Op> optimizers_ops();
-[[nodiscard]] std::vector<Op> orthonormal_ops();
-[[nodiscard]] std::vector<Op> pack_ops();
-[[nodiscard]] std::vector<Op> parts_ops();
-[[nodiscard]] std::vector<Op> pool_ops();
-[[nodiscard]] std::vector<Op> products_ops();
-[[nodiscard]] std::vector<Op> reduce_ops();
-[[nodiscard]] std::vector<Op> rms_norm_ops();
-[[nodiscard]] std::vector<Op> rope_ops();
-[[nodiscard]] std::vector<Op> rows_ops();
-[[nodiscard]] std::vector<Op> scale_ops();
-[[nodiscard]] std::vector<Op> shapes_ops();
-[[nodiscard]] std::vector<Op> softmax_ops();
-[[nodiscard]] std::vector<Op> top_k_ops();
-[[nodiscard]] std::vector<Op> unary_ops();
+// clang-format off
+namespace attention { [[nodiscard]] std::vector<Op> rows(); }
+namespace binary { [[nodiscard]] std::vector<Op> rows(); }
+namespace cache { [[nodiscard]] std::vector<Op> rows(); }
+namespace cast { [[nodiscard]] std::vector<Op> rows(); }
+namespace classifier { [[nodiscard]] std::vector<Op> rows(); }
+namespace communication { [[nodiscard]] std::vector<Op> rows(); }
+namespace conv { [[nodiscard]] std::vector<Op> rows(); }
+namespace copy { [[nodiscard]] std::vector<Op> rows(); }
+namespace cross_entropy { [[nodiscard]] std::vector<Op> rows(); }
+namespace dropout { [[nodiscard]] std::vector<Op> rows(); }
+namespace einsum { [[nodiscard]] std::vector<Op> rows(); }
+namespace embedding { [[nodiscard]] std::vector<Op> rows(); }
+namespace experts { [[nodiscard]] std::vector<Op> rows(); }
+namespace fill { [[nodiscard]] std::vector<Op> rows(); }
+namespace finite { [[nodiscard]] std::vector<Op> rows(); }
+namespace fused { [[nodiscard]] std::vector<Op> rows(); }
+namespace layer_norm { [[nodiscard]] std::vector<Op> rows(); }
+namespace muon_step { [[nodiscard]] std::vector<Op> rows(); }  // trireme::muon is graph/muon.h
+namespace norm_add { [[nodiscard]] std::vector<Op> rows(); }
+namespace optimizers { [[nodiscard]] std::vector<Op> rows(); }
+namespace orthonormal { [[nodiscard]] std::vector<Op> rows(); }
+namespace pack { [[nodiscard]] std::vector<Op> rows(); }
+namespace parts { [[nodiscard]] std::vector<Op> rows(); }
+namespace pool { [[nodiscard]] std::vector<Op> rows(); }
+namespace products { [[nodiscard]] std::vector<Op> rows(); }
+namespace reduce { [[nodiscard]] std::vector<Op> rows(); }
+namespace rms_norm { [[nodiscard]] std::vector<Op> rows(); }
+namespace rope { [[nodiscard]] std::vector<Op> rows(); }
+namespace rows { [[nodiscard]] std::vector<Op> rows(); }
+namespace scale { [[nodiscard]] std::vector<Op> rows(); }
+namespace shapes { [[nodiscard]] std::vector<Op> rows(); }
+namespace softmax { [[nodiscard]] std::vector<Op> rows(); }
+namespace top_k { [[nodiscard]] std::vector<Op> rows(); }
+namespace unary { [[nodiscard]] std::vector<Op> rows(); }
+// clang-format on
 
 }  // namespace trireme::ops

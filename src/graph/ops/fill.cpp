@@ -4,7 +4,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::fill {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -28,7 +28,7 @@ void reference(const Signature& s, std::span<const Dense>, std::span<Dense> out)
 
 }  // namespace
 
-std::vector<Op> fill_ops() {
+std::vector<Op> rows() {
   return {{.name = "fill",
            .summary = "value, in every element of a new tensor",
            .inputs = {},
@@ -43,4 +43,4 @@ std::vector<Op> fill_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::fill

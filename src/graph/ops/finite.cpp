@@ -12,7 +12,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::finite {
 namespace {
 
 // select: condition, a, b -> y
@@ -94,7 +94,7 @@ void reference_scale(const Signature& s, std::span<const Dense> in, std::span<De
 
 }  // namespace
 
-std::vector<Op> finite_ops() {
+std::vector<Op> rows() {
   return {{.name = "select",
            .summary = "y = a if the condition[] is not 0, else b",
            .inputs = {"condition", "a", "b"},
@@ -117,4 +117,4 @@ std::vector<Op> finite_ops() {
            .reference = reference_scale}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::finite

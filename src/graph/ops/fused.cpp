@@ -107,7 +107,7 @@ FusedProgram parse_program(const Signature& s) {
   return program;
 }
 
-namespace ops {
+namespace ops::fused {
 namespace {
 
 /// The step as a separate node.
@@ -153,7 +153,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 
 }  // namespace
 
-std::vector<Op> fused_ops() {
+std::vector<Op> rows() {
   return {{.name = "fused",
            .summary = "a program of element-wise ops, in one pass",
            .inputs = {"inputs..."},
@@ -166,5 +166,5 @@ std::vector<Op> fused_ops() {
            .reference = reference}};
 }
 
-}  // namespace ops
+}  // namespace ops::fused
 }  // namespace trireme

@@ -10,10 +10,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::layer_norm {
 namespace {
 
 void require_rows(const Signature& s, std::size_t x, std::size_t gamma) {
@@ -37,10 +38,6 @@ Factors factors(const Signature& s) {
   const std::string c(1, x.back());
   const std::string rows = x.substr(0, x.size() - 1);
   return rules::factors_by_letters(s, {{x, c, c}, {x, rows, rows}, c});
-}
-
-std::size_t row_length(const Dense& x) {
-  return static_cast<std::size_t>(x.shape.dims().back());
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -113,7 +110,7 @@ void reference_backward(const Signature&, std::span<const Dense> in, std::span<D
 
 }  // namespace
 
-std::vector<Op> layer_norm_ops() {
+std::vector<Op> rows() {
   return {{.name = "layer_norm",
            .summary = "y[..,c] = (x - mean) rstd gamma + beta, by row",
            .inputs = {"x", "gamma", "beta"},
@@ -135,4 +132,4 @@ std::vector<Op> layer_norm_ops() {
            .reference = reference_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::layer_norm

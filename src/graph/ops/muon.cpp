@@ -13,6 +13,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/optimizer_step.h"
 #include "trireme/op_rules.h"
@@ -38,7 +39,7 @@ double muon::scale_of(const Matrices& matrices) {
   return 0.2 * std::sqrt(static_cast<double>(std::max(matrices.rows, matrices.columns)));
 }
 
-namespace ops {
+namespace ops::muon_step {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -147,13 +148,13 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
   }
   const muon::Matrices sizes = muon::matrices_of(s);
   for (std::int64_t k = 0; k < sizes.count; ++k) {
-    step(s, static_cast<std::size_t>(k * sizes.rows * sizes.columns), in, out);
+    step(s, position_of(k * sizes.rows * sizes.columns), in, out);
   }
 }
 
 }  // namespace
 
-std::vector<Op> muon_ops() {
+std::vector<Op> rows() {
   return {{.name = "muon",
            .summary = "a step along the orthogonalized momentum of each matrix of p",
            .inputs = {"p", "g", "m", "lr", "g_scale"},
@@ -169,5 +170,5 @@ std::vector<Op> muon_ops() {
            .reference = reference}};
 }
 
-}  // namespace ops
+}  // namespace ops::muon_step
 }  // namespace trireme

@@ -6,7 +6,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::norm_add {
 namespace {
 
 struct Extended {
@@ -54,7 +54,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 
 }  // namespace
 
-std::vector<Op> norm_add_ops() {
+std::vector<Op> rows() {
   Op layer{.name = kExtended[0].name,
            .summary = "gradients of layer_norm, dx added to another",
            .inputs = {"dy", "x", "gamma", "mean", "rstd", "addend"},
@@ -73,4 +73,4 @@ std::vector<Op> norm_add_ops() {
   return {layer, rms};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::norm_add

@@ -22,65 +22,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "graph/ops/families.h"
 #include "graph/ops/optimizer_step.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
-namespace {
-
-DType at_least_f32(DType dtype) {
-  return dtype == DType::F64 ? DType::F64 : DType::F32;
-}
-
-void require_scalar(const Signature& s, std::size_t input) {
-  const TensorType& type = s.inputs[input];
-  const std::string_view name = s.op->inputs[input];
-  if (name == "step") {
-    s.require(type == TensorType{DType::I64, {}}, "step must be i64[]");
-    return;
-  }
-  const bool all_f64 = s.inputs[0].dtype == DType::F64 && s.inputs[1].dtype == DType::F64;
-  s.require(
-      type.shape.rank() == 0 && (type.dtype == DType::F32 || (type.dtype == DType::F64 && all_f64)),
-      fmt::format("{} must be f32[]", name));
-}
-
-}  // namespace
-
-std::vector<TensorType> infer_optimizer_step(const Signature& s) {
-  const TensorType& p = s.inputs[0];
-  rules::require_float(s, 0);
-  const TensorType& g = s.inputs[1];
-  const bool narrow = p.dtype == DType::F32 && (g.dtype == DType::BF16 || g.dtype == DType::F16);
-  s.require(g.shape == p.shape && (g.dtype == p.dtype || g.dtype == DType::F32 || narrow),
-            "g must have p's shape and p's type or f32; of p in f32 it may be bf16 or f16");
-  const TensorType state{at_least_f32(p.dtype), p.shape};
-  std::vector<TensorType> results{p};
-  std::size_t input = 2;
-  for (; input <= s.op->outputs.size(); ++input) {
-    s.require(s.inputs[input] == state,
-              fmt::format("{} must be {}", s.op->inputs[input], to_text(state)));
-    results.push_back(state);
-  }
-  for (; input < s.inputs.size(); ++input) {
-    require_scalar(s, input);
-  }
-  return results;
-}
-
-bool keeps_old(std::span<const Dense> in, std::span<Dense> out) {
-  const double g_scale = in.back().data[0];
-  if (g_scale != 0 && std::isfinite(g_scale)) {
-    return false;
-  }
-  out[0] = in[0];
-  std::copy_n(in.begin() + 2, out.size() - 1, out.begin() + 1);
-  return true;
-}
-
+namespace trireme::ops::optimizers {
 namespace {
 
 using Inputs = std::span<const Dense>;
@@ -178,7 +124,7 @@ void adamw_rounded(const Signature& s, Inputs in, Results out) {
 
 std::vector<TensorType> infer_sum(const Signature& s) {
   rules::require_float(s, 0);
-  return {{at_least_f32(s.inputs[0].dtype), {}}};
+  return {{rules::statistics_type(s.inputs[0].dtype), {}}};
 }
 
 Factors sum_factors(const Signature& s) {
@@ -203,7 +149,8 @@ std::vector<TensorType> infer_clip(const Signature& s) {
   s.require(s.number("limit") > 0, "limit must be above 0");
   DType dtype = DType::F64;
   for (const TensorType& sum : s.inputs) {
-    s.require(sum.shape.rank() == 0 && is_float(sum.dtype) && sum.dtype == at_least_f32(sum.dtype),
+    s.require(sum.shape.rank() == 0 && is_float(sum.dtype) &&
+                  sum.dtype == rules::statistics_type(sum.dtype),
               "sums must be f32[] or f64[]");
     dtype = sum.dtype == DType::F32 ? DType::F32 : dtype;
   }
@@ -291,7 +238,7 @@ std::vector<Op> norm_rows() {
 
 }  // namespace
 
-std::vector<Op> optimizers_ops() {
+std::vector<Op> rows() {
   std::vector<Op> rows = norm_rows();
   rows.push_back(row<sgd, 5>("sgd", "new_p = p - lr (g + decay p)", {}, {{"decay", 0.0}}));
   rows.push_back(
@@ -312,4 +259,4 @@ std::vector<Op> optimizers_ops() {
   return rows;
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::optimizers

@@ -5,11 +5,12 @@
 // exhausted, by zeros. Values that are not finite stay so.
 #include <cmath>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "graph/random.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::orthonormal {
 namespace {
 
 /// Below this share of its original length, what is left of a column is only rounding error.
@@ -72,8 +73,8 @@ Column drawn(std::size_t rows, std::size_t number) {
 }
 
 void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
-  const auto rows = static_cast<std::size_t>(in[0].shape.dim(0));
-  const auto columns = static_cast<std::size_t>(in[0].shape.dim(1));
+  const std::size_t rows = size_of_dim(in[0], 0);
+  const std::size_t columns = size_of_dim(in[0], 1);
   std::vector<Column> done;
   done.reserve(columns);
   for (std::size_t k = 0; k < columns; ++k) {
@@ -96,7 +97,7 @@ void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out
 
 }  // namespace
 
-std::vector<Op> orthonormal_ops() {
+std::vector<Op> rows() {
   return {{.name = "orthonormal",
            .summary = "columns of length 1, at right angles, that span those of x[m,r]",
            .inputs = {"x"},
@@ -107,4 +108,4 @@ std::vector<Op> orthonormal_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::orthonormal

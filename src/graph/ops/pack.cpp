@@ -25,22 +25,17 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::pack {
 namespace {
 
 constexpr std::int64_t kBits = 8;
 constexpr std::int64_t kPairs = 4;
 constexpr double kLargestCode = 127;
 constexpr double kNearZero = 0.7;
-
-Shape with_last(const Shape& shape, std::int64_t size) {
-  std::vector<std::int64_t> dims = shape.dims();
-  dims.back() = size;
-  return Shape(std::move(dims));
-}
 
 /// `share` elements per byte.
 std::int64_t bytes_for(std::int64_t elements, std::int64_t share) {
@@ -54,10 +49,6 @@ void require_rows(const Signature& s) {
 
 std::string row_letters(const Signature& s) {
   return rules::letters_for(s.shape(0).rank() - 1);
-}
-
-std::size_t row_length(const Dense& x) {
-  return static_cast<std::size_t>(x.shape.dims().back());
 }
 
 /// For a tensor whose last dimension may be empty.
@@ -81,7 +72,7 @@ std::vector<TensorType> infer_largest(const Signature& s) {
   require_rows(s);
   const std::int64_t k = s.integer("k");
   s.require(k >= 0 && k <= s.shape(0).dims().back(), fmt::format("a row has no {} largest", k));
-  const Shape chosen = with_last(s.shape(0), k);
+  const Shape chosen = with_row_length(s.shape(0), k);
   return {{s.inputs[0].dtype, chosen}, {DType::I32, chosen}};
 }
 
@@ -119,7 +110,7 @@ template <DType kCode, std::int64_t kShare>
 std::vector<TensorType> infer_pack(const Signature& s) {
   require_rows(s);
   const std::int64_t n = s.shape(0).dims().back();
-  return {{kCode, with_last(s.shape(0), bytes_for(n, kShare))},
+  return {{kCode, with_row_length(s.shape(0), bytes_for(n, kShare))},
           {rules::statistics_type(s.inputs[0].dtype), rules::rows_of(s.shape(0))}};
 }
 
@@ -269,7 +260,7 @@ void reference_sum_bytes(const Signature&, std::span<const Dense> in, std::span<
 
 }  // namespace
 
-std::vector<Op> pack_ops() {
+std::vector<Op> rows() {
   return {{.name = "largest",
            .summary = "the k elements of each row of x[..,n] farthest from 0, and their indices",
            .inputs = {"x"},
@@ -331,4 +322,4 @@ std::vector<Op> pack_ops() {
            .reference = reference_sum_bytes}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::pack

@@ -10,7 +10,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::parts {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -38,7 +38,7 @@ void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out
 
 }  // namespace
 
-std::vector<Op> parts_ops() {
+std::vector<Op> rows() {
   return {{.name = "parts",
            .summary = "y[count,..]: tensors whose sum is x[..]; x itself, and zeros",
            .inputs = {"x"},
@@ -52,4 +52,4 @@ std::vector<Op> parts_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::parts

@@ -7,11 +7,12 @@
 // a mean is distributed equally. Batch and channels are free.
 #include <optional>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::pool {
 namespace {
 
 /// The windows over an image [N,C,H,W], each with at least one pixel.
@@ -62,8 +63,7 @@ void for_each_pair(const Signature& s, const Shape& images, F visit) {
   const std::int64_t all = images.dim(0) * images.dim(1) * places;
   for (std::int64_t y = 0; y < all; ++y) {
     for_each_pixel(windows, image, y % places, [&](std::int64_t, std::int64_t pixel) {
-      visit(static_cast<std::size_t>(y),
-            static_cast<std::size_t>(y / places * size_of(image) + pixel));
+      visit(position_of(y), position_of(y / places * size_of(image) + pixel));
     });
   }
 }
@@ -169,7 +169,7 @@ std::vector<AttributeRow> attributes(std::vector<AttributeRow> more = {}) {
 
 }  // namespace
 
-std::vector<Op> pool_ops() {
+std::vector<Op> rows() {
   return {{.name = "max_pool",
            .summary = "y[n,c,h',w'] = the largest pixel of every window of x[n,c,h,w]",
            .inputs = {"x"},
@@ -212,4 +212,4 @@ std::vector<Op> pool_ops() {
            .reference = reference_average_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::pool

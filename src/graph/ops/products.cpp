@@ -21,7 +21,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::products {
 namespace {
 
 /// The product alone.
@@ -117,7 +117,7 @@ Op row(std::string_view name, std::string_view summary,
 
 }  // namespace
 
-std::vector<Op> products_ops() {
+std::vector<Op> rows() {
   Op gelu = row("einsum_bias_gelu", "x = a b + bias, y = gelu(x)", {"bias"});
   gelu.outputs.emplace_back("x");
   return {row("einsum_add", "y = a b + addend", {"addend"}),
@@ -126,4 +126,4 @@ std::vector<Op> products_ops() {
           row("einsum_gelu_backward", "y = gelu'(x) a b", {"x"})};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::products

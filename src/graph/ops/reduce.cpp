@@ -5,10 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::reduce {
 namespace {
 
 /// The axes as nonnegative numbers, sorted; rejects duplicates.
@@ -46,13 +47,13 @@ Factors factors(const Signature& s) {
   std::string kept;
   for (int d = 0; d < rank; ++d) {
     if (!contains(axes, d)) {
-      kept.push_back(all[static_cast<std::size_t>(d)]);
+      kept.push_back(all[position_of(d)]);
     }
   }
   Factors result =
       rules::factors_by_letters(s, {.inputs = {all}, .outputs = {kept}, .unshardable = {}});
   for (const int axis : axes) {
-    result.factors[static_cast<std::size_t>(axis)].split = kSplit;
+    result.factors[position_of(axis)].split = kSplit;
   }
   return result;
 }
@@ -131,7 +132,7 @@ Factors broadcast_factors(const Signature& s) {
   std::string kept;
   for (int d = 0; d < rank; ++d) {
     if (!contains(axes, d)) {
-      kept.push_back(all[static_cast<std::size_t>(d)]);
+      kept.push_back(all[position_of(d)]);
     }
   }
   return rules::factors_by_letters(s, {.inputs = {kept}, .outputs = {all}, .unshardable = {}});
@@ -156,7 +157,7 @@ const AttributeRow kAxes{"axes", std::vector<std::int64_t>(), false};
 
 }  // namespace
 
-std::vector<Op> reduce_ops() {
+std::vector<Op> rows() {
   return {{.name = "reduce_sum",
            .summary = "the sum over the axes, which go away",
            .inputs = {"x"},
@@ -191,4 +192,4 @@ std::vector<Op> reduce_ops() {
            .reference = reference_broadcast}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::reduce

@@ -8,10 +8,11 @@
 //   dx = rstd (g - n mean_of_row(g n)),  dgamma = sum of dy n
 #include <cmath>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::rms_norm {
 namespace {
 
 void require_rows(const Signature& s, std::size_t x, std::size_t gamma) {
@@ -37,10 +38,6 @@ Factors factors(const Signature& s) {
 std::vector<ValueId> gradient(GradientQuery& q) {
   const auto& in = q.node.inputs;
   return q.builder.add("rms_norm_backward", {q.outputs[0], in[0], in[1], q.node.outputs[1]});
-}
-
-std::size_t row_length(const Dense& x) {
-  return static_cast<std::size_t>(x.shape.dims().back());
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
@@ -96,7 +93,7 @@ void reference_backward(const Signature&, std::span<const Dense> in, std::span<D
 
 }  // namespace
 
-std::vector<Op> rms_norm_ops() {
+std::vector<Op> rows() {
   return {{.name = "rms_norm",
            .summary = "y[..,c] = x rstd gamma, rstd = 1 / root mean square of the row",
            .inputs = {"x", "gamma"},
@@ -118,4 +115,4 @@ std::vector<Op> rms_norm_ops() {
            .reference = reference_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::rms_norm

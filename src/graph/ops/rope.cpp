@@ -11,10 +11,11 @@
 // A shard of T from position 100 on has start + 100. D is never sharded, because the halves of a pair are far apart.
 #include <cmath>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::rope {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -55,9 +56,9 @@ void rotate(const Signature& s, double position, std::span<const double> x, std:
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto t = static_cast<std::size_t>(in[0].shape.dim(1));
-  const auto h = static_cast<std::size_t>(in[0].shape.dim(2));
-  const auto d = static_cast<std::size_t>(in[0].shape.dim(3));
+  const std::size_t t = size_of_dim(in[0], 1);
+  const std::size_t h = size_of_dim(in[0], 2);
+  const std::size_t d = size_of_dim(in[0], 3);
   const std::span<const double> x(in[0].data);
   const std::span<double> y(out[0].data);
   for (std::size_t at = 0; at < x.size(); at += d) {
@@ -69,7 +70,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 
 }  // namespace
 
-std::vector<Op> rope_ops() {
+std::vector<Op> rows() {
   return {
       {.name = "rope",
        .summary = "x[b,t,h,d], pairs (i, i+d/2) turned by (start+t) base^(-2i/d)",
@@ -86,4 +87,4 @@ std::vector<Op> rope_ops() {
        .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::rope

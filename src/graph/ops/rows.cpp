@@ -7,10 +7,11 @@
 // Each is the other's gradient. Shards of the chosen rows can be scattered independently: the results add up.
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::rows {
 namespace {
 
 /// Rows [B,_,C] and indices [B,K].
@@ -61,12 +62,12 @@ void for_each_element(const Signature& s, const Dense& indices, const Shape& all
   const std::int64_t per_sequence = indices.shape.dim(1);
   const std::int64_t c = all.dim(2);
   for (std::int64_t i = 0; i < indices.shape.element_count(); ++i) {
-    const auto row = static_cast<std::int64_t>(indices.data[static_cast<std::size_t>(i)]);
+    const auto row = static_cast<std::int64_t>(indices.data[position_of(i)]);
     s.require(row >= 0 && row < all.dim(1),
               fmt::format("row {} is out of range; there are {}", row, all.dim(1)));
     const std::int64_t from = (i / per_sequence * all.dim(1) + row) * c;
     for (std::int64_t k = 0; k < c; ++k) {
-      visit(static_cast<std::size_t>(i * c + k), static_cast<std::size_t>(from + k));
+      visit(position_of(i * c + k), position_of(from + k));
     }
   }
 }
@@ -93,7 +94,7 @@ std::vector<ValueId> scatter_gradient(GradientQuery& q) {
 
 }  // namespace
 
-std::vector<Op> rows_ops() {
+std::vector<Op> rows() {
   return {{.name = "gather_rows",
            .summary = "y[b,k,c] = the rows of x[b,t,c] with the indices[b,k]",
            .inputs = {"x", "indices"},
@@ -117,4 +118,4 @@ std::vector<Op> rows_ops() {
            .reference = reference_scatter}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::rows

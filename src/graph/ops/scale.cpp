@@ -2,7 +2,7 @@
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::scale {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -22,7 +22,7 @@ std::vector<ValueId> gradient(GradientQuery& q) {
 
 }  // namespace
 
-std::vector<Op> scale_ops() {
+std::vector<Op> rows() {
   return {{.name = "scale",
            .summary = "y = factor x",
            .inputs = {"x"},
@@ -37,4 +37,4 @@ std::vector<Op> scale_ops() {
            .reference = reference}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::scale

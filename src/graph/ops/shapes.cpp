@@ -17,10 +17,11 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::shapes {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
@@ -33,7 +34,7 @@ std::size_t offset_of(const Shape& shape, const Numbers& strides, std::size_t el
     offset += rest % shape.dims()[d] * strides[d];
     rest /= shape.dims()[d];
   }
-  return static_cast<std::size_t>(offset);
+  return position_of(offset);
 }
 
 /// The index in `whole` of the element with this index in `part`, which begins at `begin`.
@@ -42,7 +43,7 @@ std::size_t place_in(const Shape& whole, const Numbers& begin, const Shape& part
   const Numbers strides = whole.strides();
   const std::int64_t first =
       std::inner_product(begin.begin(), begin.end(), strides.begin(), std::int64_t{0});
-  return static_cast<std::size_t>(first) + offset_of(part, strides, element);
+  return position_of(first) + offset_of(part, strides, element);
 }
 
 /// A number for each dimension of x.
@@ -173,7 +174,7 @@ const Numbers& order_of(const Signature& s) {
 Numbers permuted(const Numbers& numbers, const Numbers& order) {
   Numbers result;
   for (const std::int64_t d : order) {
-    result.push_back(numbers[static_cast<std::size_t>(d)]);
+    result.push_back(numbers[position_of(d)]);
   }
   return result;
 }
@@ -186,7 +187,7 @@ Factors permute_factors(const Signature& s) {
   const std::string x = rules::letters_for(s.shape(0).rank());
   std::string y;
   for (const std::int64_t d : order_of(s)) {
-    y.push_back(x[static_cast<std::size_t>(d)]);
+    y.push_back(x[position_of(d)]);
   }
   return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {y}, .unshardable = {}});
 }
@@ -203,7 +204,7 @@ std::vector<ValueId> permute_gradient(GradientQuery& q) {
   const Numbers& order = order_of(s);
   Numbers inverse(order.size());
   for (std::size_t d = 0; d < order.size(); ++d) {
-    inverse[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+    inverse[position_of(order[d])] = static_cast<std::int64_t>(d);
   }
   return {q.builder.add1("permute", {q.outputs[0]}, {{"order", inverse}})};
 }
@@ -248,7 +249,7 @@ Factors resize_factors(const Signature& s) {
   rules::Letters letters{{rules::letters_for(y.rank())}, {rules::letters_for(y.rank())}, {}};
   for (int d = 0; d < y.rank(); ++d) {
     if (y.dim(d) != s.shape(0).dim(d)) {
-      const auto at = static_cast<std::size_t>(d);
+      const std::size_t at = position_of(d);
       const auto other = static_cast<char>('A' + d);
       letters.unshardable += {letters.inputs[0][at], other};
       letters.outputs[0][at] = other;
@@ -293,12 +294,12 @@ std::vector<ValueId> pad_gradient(GradientQuery& q) {
 
 // concat
 
-int concat_axis(const Signature& s) {
-  return rules::axis_of(s, s.integer("axis"), s.shape(0).rank());
+std::size_t concat_axis(const Signature& s) {
+  return position_of(rules::axis_of(s, s.integer("axis"), s.shape(0).rank()));
 }
 
 std::vector<TensorType> infer_concat(const Signature& s) {
-  const auto axis = static_cast<std::size_t>(concat_axis(s));
+  const std::size_t axis = concat_axis(s);
   Numbers dims = s.shape(0).dims();
   for (std::size_t k = 1; k < s.inputs.size(); ++k) {
     Numbers part = s.shape(k).dims();
@@ -313,7 +314,7 @@ std::vector<TensorType> infer_concat(const Signature& s) {
 
 /// The axis is whole in each part and in the result, separately.
 Factors concat_factors(const Signature& s) {
-  const auto axis = static_cast<std::size_t>(concat_axis(s));
+  const std::size_t axis = concat_axis(s);
   Factors result;
   Factors::Dims shared;
   for (const std::int64_t size : s.shape(0).dims()) {
@@ -336,7 +337,7 @@ Factors concat_factors(const Signature& s) {
 }
 
 void reference_concat(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto axis = static_cast<std::size_t>(concat_axis(s));
+  const std::size_t axis = concat_axis(s);
   Numbers begin(out[0].shape.dims().size(), 0);
   for (const Dense& part : in) {
     for (std::size_t i = 0; i < part.data.size(); ++i) {
@@ -348,7 +349,7 @@ void reference_concat(const Signature& s, std::span<const Dense> in, std::span<D
 
 std::vector<ValueId> concat_gradient(GradientQuery& q) {
   const Signature s = signature_of(q.builder.graph(), q.node);
-  const auto axis = static_cast<std::size_t>(concat_axis(s));
+  const std::size_t axis = concat_axis(s);
   Numbers begin(s.shape(0).dims().size(), 0);
   std::vector<ValueId> gradients(s.inputs.size());
   for (std::size_t k = 0; k < gradients.size(); ++k) {
@@ -368,7 +369,7 @@ AttributeRow numbers(std::string_view name) {
 
 }  // namespace
 
-std::vector<Op> shapes_ops() {
+std::vector<Op> rows() {
   return {{.name = "reshape",
            .summary = "the same elements in the same order under another shape",
            .inputs = {"x"},
@@ -428,4 +429,4 @@ std::vector<Op> shapes_ops() {
            .reference = reference_concat}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::shapes

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::softmax {
 namespace {
 
 std::vector<TensorType> infer(const Signature& s) {
@@ -31,10 +32,6 @@ Factors factors(const Signature& s) {
 
 std::vector<ValueId> gradient(GradientQuery& q) {
   return {q.builder.add1("softmax_backward", {q.outputs[0], q.node.outputs[0]})};
-}
-
-std::size_t row_length(const Dense& x) {
-  return static_cast<std::size_t>(x.shape.dims().back());
 }
 
 void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out) {
@@ -71,7 +68,7 @@ void reference_backward(const Signature&, std::span<const Dense> in, std::span<D
 
 }  // namespace
 
-std::vector<Op> softmax_ops() {
+std::vector<Op> rows() {
   return {{.name = "softmax",
            .summary = "y[..,n] = e^x / the sum of e^x, by row",
            .inputs = {"x"},
@@ -93,4 +90,4 @@ std::vector<Op> softmax_ops() {
            .reference = reference_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::softmax

@@ -7,24 +7,20 @@
 // expands gates [..,k] to a row with zeros outside of the top k.
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
+#include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::top_k {
 namespace {
-
-Shape with_last(const Shape& shape, std::int64_t size) {
-  std::vector<std::int64_t> dims = shape.dims();
-  dims.back() = size;
-  return Shape(std::move(dims));
-}
 
 std::vector<TensorType> infer(const Signature& s) {
   rules::require_float(s, 0);
   s.require(s.shape(0).rank() >= 1, "scores must have a dimension to choose from");
   const std::int64_t k = s.integer("k");
   s.require(k >= 1 && k <= s.shape(0).dims().back(), fmt::format("a row has no {} largest", k));
-  const Shape chosen = with_last(s.shape(0), k);
+  const Shape chosen = with_row_length(s.shape(0), k);
   return {{s.inputs[0].dtype, chosen}, {DType::I32, chosen}};
 }
 
@@ -52,7 +48,7 @@ std::size_t next_largest(std::span<const double> row, const std::vector<bool>& t
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const auto k = static_cast<std::size_t>(s.integer("k"));
-  const auto choices = static_cast<std::size_t>(in[0].shape.dims().back());
+  const std::size_t choices = row_length(in[0]);
   for (std::size_t r = 0; r < out[0].data.size() / k; ++r) {
     const std::span<const double> row(in[0].data.data() + r * choices, choices);
     std::vector<bool> taken(choices, false);
@@ -77,7 +73,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   rules::require_integer(s, 1);
   s.require(s.shape(0).rank() >= 1, "dvalues must have a dimension that was chosen");
   s.require(s.shape(0) == s.shape(1), "dvalues and indices must have the same shape");
-  return {{s.inputs[0].dtype, with_last(s.shape(0), s.integer("size"))}};
+  return {{s.inputs[0].dtype, with_row_length(s.shape(0), s.integer("size"))}};
 }
 
 Factors factors_backward(const Signature& s) {
@@ -87,20 +83,20 @@ Factors factors_backward(const Signature& s) {
 }
 
 void reference_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto k = static_cast<std::size_t>(in[0].shape.dims().back());
+  const std::size_t k = row_length(in[0]);
   const std::int64_t size = s.integer("size");
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {
     const auto index = static_cast<std::int64_t>(in[1].data[i]);
     s.require(index >= 0 && index < size,
               fmt::format("score {} is out of range; there are {}", index, size));
     const auto row = static_cast<std::int64_t>(i / k);
-    out[0].data[static_cast<std::size_t>(row * size + index)] += in[0].data[i];
+    out[0].data[position_of(row * size + index)] += in[0].data[i];
   }
 }
 
 }  // namespace
 
-std::vector<Op> top_k_ops() {
+std::vector<Op> rows() {
   return {{.name = "top_k",
            .summary = "the k largest of scores[..,e], and their indices, by row",
            .inputs = {"scores"},
@@ -123,4 +119,4 @@ std::vector<Op> top_k_ops() {
            .reference = reference_backward}};
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::top_k

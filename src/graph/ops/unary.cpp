@@ -7,7 +7,7 @@
 #include "graph/unary_functions.h"
 #include "trireme/op_rules.h"
 
-namespace trireme::ops {
+namespace trireme::ops::unary {
 namespace {
 
 /// The value and the slope, by their definitions and in double.
@@ -140,11 +140,11 @@ void add_ops(const UnaryRow& row, std::vector<Op>& ops) {
 
 }  // namespace
 
-std::vector<Op> unary_ops() {
+std::vector<Op> rows() {
   std::vector<Op> ops;
   for_each_unary_function(
       [&]<UnaryFunction kFunction>(const UnaryRow& row) { add_ops<kFunction>(row, ops); });
   return ops;
 }
 
-}  // namespace trireme::ops
+}  // namespace trireme::ops::unary
